@@ -1,0 +1,49 @@
+# Two commands do everything: `make run` (the main job, from plan to proof) and `make test` (all checks, then all tests).
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run test check lint bench docs lock clean
+
+run: .venv/.run-ready ## install what the main job needs and run it: two programmes on real data, from plan to proof
+	$(BIN)/epsilog run examples/central.toml examples/local.toml
+
+test: .venv/.dev-ready lint ## install everything, run all checks, then all tests, pytest last
+	scripts/system-packages
+	scripts/peer-environments
+	$(BIN)/python hatch_build.py test
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+check: lint ## everything that takes about a minute
+	$(BIN)/python -m pytest
+
+lint: .venv/.dev-ready ## format, lint, strict types, import contract, docs with warnings as errors
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+bench: .venv/.dev-ready ## measure ourselves beside the peers; figures go to bench/RESULTS.md by hand, with their date
+	$(BIN)/python -m bench
+
+docs: .venv/.dev-ready
+	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+
+# The lock files hold versions and hashes only; `requirements/run.txt` is what `make run` installs.
+.venv/.run-ready: requirements/run.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv/.dev-ready: .venv/.run-ready requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	touch $@
+
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
+lock: ## recompute the lock files from pyproject.toml (needs uv)
+	$(LOCK) --all-extras --group build --group dev pyproject.toml -o requirements/dev.txt
+	$(LOCK) -c requirements/dev.txt --extra train --extra demo --extra server --group build pyproject.toml -o requirements/run.txt
+
+clean:
+	rm -rf .venv .venvs docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,45 @@
+"""epsilog: plan, spend, verify and prove differential-privacy budgets, for queries and for federated learning.
+
+The story, which the folders tell: ``terms`` (the words) -> ``accounting`` (a release -> a certified interval) ->
+``plan`` (before) -> ``spend`` (the ledger) and ``train`` (federated rounds) -> ``verify`` (do the records agree?) ->
+``prove`` (a report that a third party can recompute); ``programme`` runs all of it.
+
+>>> import epsilog as ep
+>>> sgd = ep.Repeated(ep.PoissonSampled(ep.Gaussian(noise_multiplier=1.0), sampling_probability=0.01), count=1_000)
+>>> ep.epsilon(sgd, delta=1e-5).upper < 2.2
+True
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from epsilog.terms import *  # noqa: F403
+from epsilog.terms import __all__ as _terms
+
+if TYPE_CHECKING:
+    from epsilog import plan as plan
+    from epsilog.accounting import calibrate as calibrate
+    from epsilog.accounting import delta as delta
+    from epsilog.accounting import epsilon as epsilon
+    from epsilog.spend import open_ledger as open_ledger
+    from epsilog.spend import read_ledger as read_ledger
+
+_HOME = {
+    "calibrate": "epsilog.accounting",
+    "delta": "epsilog.accounting",
+    "epsilon": "epsilog.accounting",
+    "open_ledger": "epsilog.spend",
+    "read_ledger": "epsilog.spend",
+}
+_PARTS = ("accounting", "plan", "spend", "train", "verify", "prove", "adapters", "programme")
+
+__all__ = [*_terms, *_HOME, "plan"]  # noqa: PLE0604 - names are strings
+
+
+def __getattr__(name: str) -> Any:
+    """Brings in a name from its part when it is first asked for, so that ``import epsilog`` stays quick."""
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _PARTS:
+        return importlib.import_module(f"epsilog.{name}")
+    raise AttributeError(f"module 'epsilog' has no attribute {name!r}")
