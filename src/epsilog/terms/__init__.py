@@ -1,0 +1,91 @@
+"""The words: what was released, how releases compose, what is promised about them.
+
+Frozen descriptions that check themselves at birth and compute nothing costly. Everything else in epsilog speaks in
+these terms: a plan is priced from them, the ledger stores them for ever (see ``codec``), and a verifier recomputes the
+claim from them.
+"""
+
+from epsilog.terms.composition import Composed, Repeated
+from epsilog.terms.errors import (
+    BudgetExceededError,
+    CalibrationError,
+    ConflictError,
+    EpsilogError,
+    LedgerIntegrityError,
+    ProgrammeError,
+    RecordsError,
+    UnsupportedMechanismError,
+)
+from epsilog.terms.guarantee import Guarantee, NeighboringRelation
+from epsilog.terms.interval import Interval
+from epsilog.terms.matrices import (
+    BinnedParticipation,
+    CyclicParticipation,
+    DenseStrategy,
+    EveryRound,
+    MatrixMechanism,
+    SpacedParticipation,
+    ToeplitzStrategy,
+)
+from epsilog.terms.mechanisms import (
+    ApproximateDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    PureDP,
+    RandomizedResponse,
+    Release,
+    ZeroConcentratedDP,
+)
+from epsilog.terms.policy import DeltaDecision, DeltaPolicy
+from epsilog.terms.rounds import CustodyRecord, RoundRecord
+from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled, Shuffled
+from epsilog.terms.schemes import ClientLevelCentral, ExampleLevelClientSide, Scheme
+
+__all__ = [
+    "ApproximateDP",
+    "BallsInBins",
+    "BinnedParticipation",
+    "BudgetExceededError",
+    "CalibrationError",
+    "ClientLevelCentral",
+    "Composed",
+    "ConflictError",
+    "CustodyRecord",
+    "CyclicParticipation",
+    "DeltaDecision",
+    "DeltaPolicy",
+    "DenseStrategy",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "EpsilogError",
+    "EveryRound",
+    "ExampleLevelClientSide",
+    "ExponentialMechanism",
+    "FixedSizeSampled",
+    "Gaussian",
+    "GaussianDP",
+    "Guarantee",
+    "Interval",
+    "Laplace",
+    "LedgerIntegrityError",
+    "MatrixMechanism",
+    "NeighboringRelation",
+    "PoissonSampled",
+    "ProgrammeError",
+    "PureDP",
+    "RandomizedResponse",
+    "RecordsError",
+    "Release",
+    "Repeated",
+    "RoundRecord",
+    "Scheme",
+    "Shuffled",
+    "SpacedParticipation",
+    "ToeplitzStrategy",
+    "UnsupportedMechanismError",
+    "ZeroConcentratedDP",
+]

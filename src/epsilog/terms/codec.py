@@ -1,0 +1,134 @@
+"""Terms to JSON and back, and the canonical bytes that are hashed.
+
+A stored document is an envelope ``{"v": 0, "term": {...}}``; inside, every term is an object with its ``type`` and its
+fields. Canonical JSON is RFC 8785; a hash is the SHA-256 of those bytes. Version 0 may change until 0.1.0 is tagged.
+Tags are never reused and fields never change their meaning: a new meaning is a new tag.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from enum import Enum
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+import rfc8785
+
+from epsilog.terms import composition, guarantee, interval, matrices, mechanisms, rounds, sampling, schemes
+
+VERSION = 0
+
+type_of: dict[str, type] = {
+    "gaussian": mechanisms.Gaussian,
+    "laplace": mechanisms.Laplace,
+    "discrete-gaussian": mechanisms.DiscreteGaussian,
+    "discrete-laplace": mechanisms.DiscreteLaplace,
+    "randomized-response": mechanisms.RandomizedResponse,
+    "exponential-mechanism": mechanisms.ExponentialMechanism,
+    "pure-dp": mechanisms.PureDP,
+    "approximate-dp": mechanisms.ApproximateDP,
+    "zero-concentrated-dp": mechanisms.ZeroConcentratedDP,
+    "gaussian-dp": mechanisms.GaussianDP,
+    "poisson-sampled": sampling.PoissonSampled,
+    "fixed-size-sampled": sampling.FixedSizeSampled,
+    "balls-in-bins": sampling.BallsInBins,
+    "shuffled": sampling.Shuffled,
+    "toeplitz-strategy": matrices.ToeplitzStrategy,
+    "dense-strategy": matrices.DenseStrategy,
+    "every-round": matrices.EveryRound,
+    "binned-participation": matrices.BinnedParticipation,
+    "spaced-participation": matrices.SpacedParticipation,
+    "cyclic-participation": matrices.CyclicParticipation,
+    "matrix-mechanism": matrices.MatrixMechanism,
+    "composed": composition.Composed,
+    "repeated": composition.Repeated,
+    "guarantee": guarantee.Guarantee,
+    "interval": interval.Interval,
+    "client-level-central": schemes.ClientLevelCentral,
+    "example-level-client-side": schemes.ExampleLevelClientSide,
+    "round": rounds.RoundRecord,
+    "custody": rounds.CustodyRecord,
+}
+_tag_of = {kind: tag for tag, kind in type_of.items()}
+
+
+def encode(value: Any) -> Any:
+    """Turns a term (or a tuple, an enum, a number, text, None) into plain JSON values; ``inf`` becomes "inf"."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        tag = _tag_of.get(type(value))
+        if tag is None:
+            raise ValueError(f"term must be one of {', '.join(type_of)}, got {value!r}")
+        return {"type": tag} | {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [encode(item) for item in value]
+    if isinstance(value, float):
+        return "inf" if value == float("inf") else float(value)
+    return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def decode(data: Any) -> Any:
+    """Turns what ``encode`` made back into the term; unknown types, unknown or missing fields are errors."""
+    if not isinstance(data, dict):
+        raise ValueError(f"term must be a JSON object, got {data!r}")
+    kind = type_of.get(data.get("type", ""))
+    if kind is None:
+        raise ValueError(f"type must be one of {', '.join(type_of)}, got {data.get('type')!r}")
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    unknown = set(data) - set(fields) - {"type"}
+    required = {
+        n for n, f in fields.items() if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    }
+    if unknown or required - set(data):
+        raise ValueError(
+            f"{data['type']}: unknown fields {sorted(unknown)}, missing fields {sorted(required - set(data))}"
+        )
+    return kind(**{name: _restore(data[name], _hints(kind)[name]) for name in fields if name in data})
+
+
+def _restore(value: Any, hint: Any) -> Any:
+    if isinstance(value, dict):
+        return decode(value)
+    if isinstance(value, list):
+        inner = (get_args(hint) or (Any,))[0] if get_origin(hint) is tuple else Any
+        if get_args(hint) and get_args(hint)[-1] is not Ellipsis and get_origin(hint) is tuple:
+            return tuple(_restore(item, part) for item, part in zip(value, get_args(hint), strict=True))
+        return tuple(_restore(item, inner) for item in value)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(value)
+    if value == "inf" and hint is not str:
+        return float("inf")
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
+def to_json(term: Any) -> dict[str, Any]:
+    """Wraps a term in a versioned envelope."""
+    return {"v": VERSION, "term": encode(term)}
+
+
+def from_json(document: Any) -> Any:
+    """Reads a versioned envelope; a version this release does not know is an error."""
+    if not isinstance(document, dict) or set(document) != {"v", "term"}:
+        raise ValueError('document must be {"v": ..., "term": ...}, got ' + repr(document)[:80])
+    if document["v"] != VERSION:
+        raise ValueError(f"v must be {VERSION}, got {document['v']!r}")
+    return decode(document["term"])
+
+
+def canonical(document: Any) -> bytes:
+    """The RFC 8785 bytes of plain JSON values."""
+    return rfc8785.dumps(document)
+
+
+def fingerprint(document: Any) -> str:
+    """SHA-256 of the canonical bytes, 64 hex digits."""
+    return hashlib.sha256(canonical(document)).hexdigest()

@@ -1,0 +1,42 @@
+"""How releases add up: a mix, and a repetition. Parameters are fixed in advance; outputs may steer later queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from epsilog.terms import check
+from epsilog.terms.mechanisms import Release
+
+
+@dataclass(frozen=True, slots=True)
+class Composed(Release):
+    """All of several releases, in any order; none at all costs nothing.
+
+    Attributes:
+        releases: the parts.
+    """
+
+    releases: tuple[Release, ...]
+
+    def __init__(self, releases: Iterable[Release]) -> None:
+        object.__setattr__(self, "releases", tuple(releases))
+        for part in self.releases:
+            check.instance(Release, releases=part)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated(Release):
+    """The same release, several times on the same data, with fresh noise and fresh sampling each time.
+
+    Attributes:
+        release: what is repeated.
+        count: how often, at least 1.
+    """
+
+    release: Release
+    count: int
+
+    def __post_init__(self) -> None:
+        check.instance(Release, release=self.release)
+        check.integer(1, count=self.count)

@@ -1,0 +1,37 @@
+"""Bounds as text: a rounded upper bound is never below the bound, a rounded lower one never above it."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+
+def upper_text(value: float, digits: int = 4) -> str:
+    """An upper bound at ``digits`` significant digits, rounded up.
+
+    >>> upper_text(3.99841), upper_text(1e-5), upper_text(float("inf")), upper_text(2410.0)
+    ('3.999', '1e-5', 'inf', '2410')
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def lower_text(value: float, digits: int = 4) -> str:
+    """A lower bound at ``digits`` significant digits, rounded down.
+
+    >>> lower_text(3.99891), lower_text(0.0)
+    ('3.998', '0')
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    if not math.isfinite(value) or value == 0:
+        return "inf" if value == math.inf else f"{value:g}"
+    exact = Decimal(repr(value))  # what the shortest decimal of the double says: 1e-5 stays 1e-5
+    if rounding == ROUND_CEILING and Decimal(value) > exact and len(exact.as_tuple().digits) > digits:
+        exact = Decimal(value)
+    rounded = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=rounding)
+    if -4 <= rounded.adjusted() < 15:
+        return f"{rounded.normalize():f}"
+    mantissa, _, power = f"{rounded.normalize():e}".partition("e")
+    return f"{mantissa}e{int(power)}"

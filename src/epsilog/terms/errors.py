@@ -1,0 +1,80 @@
+"""The failures a user would act on, one class each.
+
+    EpsilogError
+    |-- UnsupportedMechanismError   no proof for this mechanism, relation or method: never a nearby formula
+    |-- CalibrationError            a search that met no goal; carries its bracket
+    |-- BudgetExceededError         a release the budget cannot bear; carries requested and available
+    |-- LedgerIntegrityError        a chain, order or id that does not hold; carries the entry's index
+    |-- ConflictError               the same idempotency key with another body, or a verb out of order
+    |-- ProgrammeError              a programme file that cannot be run; carries every finding, by field
+    `-- RecordsError                round records that are missing or unreadable
+
+Bad arguments are plain ``ValueError`` (see ``check``): they are bugs of the caller, not states of the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class EpsilogError(Exception):
+    """Everything epsilog raises on purpose, bad arguments apart."""
+
+
+class UnsupportedMechanismError(EpsilogError):
+    """A mechanism, relation or combination for which a method has no proof."""
+
+    def __init__(self, term: object, *, method: str, reason: str = "") -> None:
+        self.term, self.method, self.reason = term, method, reason
+        why = f": {reason}" if reason else ""
+        super().__init__(f"{method} has no proven bound for {term!r}{why}")
+
+
+class CalibrationError(EpsilogError):
+    """A search that did not converge, or a goal that nothing meets."""
+
+    def __init__(self, message: str, *, bracket: tuple[float, float] | None = None) -> None:
+        self.bracket = bracket
+        super().__init__(message if bracket is None else f"{message} (bracket {bracket[0]:.6g} .. {bracket[1]:.6g})")
+
+
+class BudgetExceededError(EpsilogError):
+    """A charge that some scope cannot bear; nothing was written.
+
+    Attributes:
+        scope: the scope that refuses (the tightest, when several do).
+        requested: what was asked, as decimal strings by unit, e.g. ``{"epsilon": "2"}``.
+        available: what that scope still has, in the same units.
+    """
+
+    def __init__(self, *, scope: str, requested: dict[str, str], available: dict[str, str], hint: str = "") -> None:
+        self.scope, self.requested, self.available, self.hint = scope, requested, available, hint
+        asked = ", ".join(f"{unit} {amount}" for unit, amount in requested.items())
+        left = ", ".join(f"{unit} {amount}" for unit, amount in available.items())
+        super().__init__(
+            f"budget of {scope!r} refuses: asked {asked}; available {left}" + (f"; {hint}" if hint else "")
+        )
+
+
+class LedgerIntegrityError(EpsilogError):
+    """A ledger whose chain, order, ids or balances do not hold; nothing is mended silently."""
+
+    def __init__(self, message: str, *, index: int | None = None) -> None:
+        self.index = index
+        super().__init__(message if index is None else f"entry {index}: {message}")
+
+
+class ConflictError(EpsilogError):
+    """A repeated key with another body, or a verb that the charge's state does not allow."""
+
+
+class ProgrammeError(EpsilogError):
+    """A programme that cannot be run; ``findings`` names each field with its bound and its value."""
+
+    def __init__(self, source: str, findings: Sequence[str]) -> None:
+        self.source, self.findings = source, tuple(findings)
+        super().__init__(f"{source}: " + "; ".join(self.findings))
+
+
+class RecordsError(EpsilogError):
+    """Round records that are missing, truncated or unreadable."""

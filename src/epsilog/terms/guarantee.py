@@ -1,0 +1,46 @@
+"""What is promised, to whom and for what: epsilon, delta, relation and unit, never apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from epsilog.terms import check
+
+
+class NeighboringRelation(StrEnum):
+    """Which two data sets must be hard to tell apart.
+
+    Add-or-remove: one has one unit more. Replace-one: one unit differs, the size does not (a sum moves twice as far).
+    Zero-out: one unit's contribution is replaced by nothing while its place stays (dp-accounting: REPLACE_SPECIAL).
+    """
+
+    ADD_OR_REMOVE_ONE = "add-or-remove-one"
+    REPLACE_ONE = "replace-one"
+    ZERO_OUT = "zero-out"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """An (epsilon, delta) promise with everything that gives it meaning.
+
+    Attributes:
+        epsilon: upper bound, in nats.
+        delta: failure probability, in [0, 1).
+        relation: which data sets are neighbours.
+        privacy_unit: what one neighbour differs in: "example", "school", "patient", "device-day".
+        population: how many such units there are; declared, and public.
+    """
+
+    epsilon: float
+    delta: float
+    relation: NeighboringRelation
+    privacy_unit: str
+    population: int
+
+    def __post_init__(self) -> None:
+        check.at_least(0, epsilon=self.epsilon)
+        check.half_open(0, 1, delta=self.delta)
+        check.instance(NeighboringRelation, relation=self.relation)
+        check.text(privacy_unit=self.privacy_unit)
+        check.integer(1, population=self.population)

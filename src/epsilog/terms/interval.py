@@ -1,0 +1,78 @@
+"""Three-sided numbers: what may be claimed, what is certainly lost, and the best guess between."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from html import escape
+
+from epsilog.terms import check
+from epsilog.terms.guarantee import NeighboringRelation
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A certified interval: ``lower <= true value <= upper``.
+
+    Only ``upper`` may be claimed or charged; ``lower`` shows how much of it is slack; ``estimate`` is never either.
+
+    Attributes:
+        lower: certified lower bound.
+        upper: certified upper bound; ``inf`` when nothing is promised.
+        estimate: the best guess, if the method has one.
+        method: how it was computed, e.g. "exact Gaussian (Balle & Wang 2018)".
+        relation: the neighboring relation it holds for.
+        assumptions: what must be true of the run for it to hold, in words.
+        quantity: what is bounded: "epsilon" (nats), "delta", "advantage", ...
+        given: the other numbers of the question, e.g. ``(("delta", 1e-5),)``.
+    """
+
+    lower: float
+    upper: float
+    method: str
+    relation: NeighboringRelation
+    estimate: float | None = None
+    assumptions: tuple[str, ...] = ()
+    quantity: str = "epsilon"
+    given: tuple[tuple[str, float], ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not self.lower >= 0:  # written so that NaN fails
+            raise ValueError(f"lower must be at least 0, got {self.lower!r}")
+        if not self.upper >= self.lower:
+            raise ValueError(f"upper must be at least lower = {self.lower!r}, got {self.upper!r}")
+        if self.estimate is not None and not self.lower <= self.estimate <= self.upper:
+            raise ValueError(f"estimate must be in [{self.lower!r}, {self.upper!r}], got {self.estimate!r}")
+        check.text(method=self.method, quantity=self.quantity)
+        check.instance(NeighboringRelation, relation=self.relation)
+
+    @property
+    def gap(self) -> float:
+        """The relative width (upper - lower) / upper; 0 for an exact value, ``nan`` if nothing is bounded."""
+        if self.upper == self.lower:
+            return 0.0
+        return (self.upper - self.lower) / self.upper if math.isfinite(self.upper) else math.nan
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def __str__(self) -> str:
+        at = "".join(f" at {name} {value:.6g}" for name, value in self.given)
+        return f"{self.quantity} in [{_shown(self.lower)}, {_shown(self.upper)}]{at} ({self.relation}; {self.method})"
+
+    def _repr_html_(self) -> str:
+        at = ", ".join(f"{escape(name)} = {value:.6g}" for name, value in self.given)
+        rows = [
+            ("upper bound (may be claimed)", _shown(self.upper)),
+            ("lower bound", _shown(self.lower)),
+            ("estimate", _shown(self.estimate)),
+            ("method", self.method),
+            ("relation", str(self.relation)),
+            *((("assumes" if i == 0 else ""), text) for i, text in enumerate(self.assumptions)),
+        ]
+        body = "".join(f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows)
+        return f"<table><caption>{escape(self.quantity)}{' at ' + at if at else ''}</caption>{body}</table>"

@@ -1,0 +1,181 @@
+"""Single releases: what noise was added, to what sensitivity.
+
+A release says everything an accountant needs and nothing about how it was run. Sensitivities and noise multipliers
+refer to *one unit's contribution*: the most that adding or removing a unit (or zeroing it out) moves the sum. Replacing
+one unit by another moves it up to twice as far; accountants apply that factor, callers never do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epsilog.terms import check
+
+
+class Release:
+    """Something that was, or will be, computed from private data and shown. Abstract; every subclass is final."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian(Release):
+    """Adds Gaussian noise to every coordinate of a sum.
+
+    Attributes:
+        noise_multiplier: noise standard deviation over sensitivity, no unit; 0 gives no privacy.
+        sensitivity: the most one privacy unit can move the sum, in L2 norm and the sum's own unit.
+    """
+
+    noise_multiplier: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        check.at_least(0, noise_multiplier=self.noise_multiplier)
+        check.positive(sensitivity=self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(Release):
+    """Adds Laplace noise to every coordinate of a sum.
+
+    Attributes:
+        noise_multiplier: noise scale b over sensitivity, no unit; 0 gives no privacy.
+        sensitivity: the most one privacy unit can move the sum, in L1 norm and the sum's own unit.
+    """
+
+    noise_multiplier: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        check.at_least(0, noise_multiplier=self.noise_multiplier)
+        check.positive(sensitivity=self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian(Release):
+    """Adds discrete Gaussian noise to one integer count (Canonne, Kamath & Steinke 2020, arXiv:2004.00010).
+
+    Attributes:
+        noise_stddev: the parameter sigma of the law exp(-k^2 / (2 sigma^2)) on the integers, in counts; 0: no privacy.
+        sensitivity: the most one privacy unit can move the count, a whole number.
+    """
+
+    noise_stddev: float
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        check.at_least(0, noise_stddev=self.noise_stddev)
+        check.integer(1, sensitivity=self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace(Release):
+    """Adds discrete Laplace (two-sided geometric) noise to one integer count.
+
+    Attributes:
+        noise_scale: the parameter b of the law exp(-abs(k) / b) on the integers, in counts; 0 gives no privacy.
+        sensitivity: the most one privacy unit can move the count, a whole number.
+    """
+
+    noise_scale: float
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        check.at_least(0, noise_scale=self.noise_scale)
+        check.integer(1, sensitivity=self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomizedResponse(Release):
+    """One unit reports its category, sometimes at random; neighbours differ in the category (replace-one).
+
+    Attributes:
+        flip_probability: with this probability the answer is uniform over all categories, else it is the truth; 0 gives
+            no privacy.
+        categories: how many answers there are.
+    """
+
+    flip_probability: float
+    categories: int = 2
+
+    def __post_init__(self) -> None:
+        check.within(0, 1, flip_probability=self.flip_probability)
+        check.integer(2, categories=self.categories)
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialMechanism(Release):
+    """Picks one candidate with probability proportional to exp(epsilon * score / (2 * sensitivity)).
+
+    Attributes:
+        epsilon: the mechanism's own parameter, in nats, for the relation under which the score's sensitivity was
+            measured.
+        monotone: whether no neighbour moves two scores in opposite ways; the loss is then at most epsilon / 2.
+    """
+
+    epsilon: float
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        check.at_least(0, epsilon=self.epsilon)
+        check.one_of((True, False), monotone=self.monotone)
+
+
+@dataclass(frozen=True, slots=True)
+class PureDP(Release):
+    """A release known only by its statement: epsilon-DP for the relation it is accounted under.
+
+    Attributes:
+        epsilon: in nats.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check.at_least(0, epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateDP(Release):
+    """A release known only by its statement: (epsilon, delta)-DP for the relation it is accounted under.
+
+    Attributes:
+        epsilon: in nats.
+        delta: failure probability, in [0, 1].
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        check.at_least(0, epsilon=self.epsilon)
+        check.within(0, 1, delta=self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroConcentratedDP(Release):
+    """A release known only by its statement: rho-zCDP (Bun & Steinke 2016, arXiv:1605.02065).
+
+    Attributes:
+        rho: in nats.
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        check.at_least(0, rho=self.rho)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianDP(Release):
+    """A release known only by its statement: mu-GDP (Dong, Roth & Su 2019, arXiv:1905.02383).
+
+    Attributes:
+        mu: the distance of the two unit Gaussians that are as hard to tell apart, no unit.
+    """
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        check.at_least(0, mu=self.mu)

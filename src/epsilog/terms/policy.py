@@ -1,0 +1,62 @@
+"""The delta policy: which failure probability may stand in a claim, and what to say about one that should not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epsilog.terms import check
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaDecision:
+    """The delta that is used, why, and what a reader must be told.
+
+    Attributes:
+        delta: the value used.
+        rationale: where it comes from, in words.
+        warnings: what is wrong with it, in words; empty when nothing is.
+    """
+
+    delta: float
+    rationale: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaPolicy:
+    """Caps delta and compares it with 1/N.
+
+    A delta of 1/N allows a mechanism that publishes one unit's record outright, so it must be well below.
+
+    Attributes:
+        cap: the largest delta the policy accepts; None for no cap.
+    """
+
+    cap: float | None = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.cap is not None:
+            check.between(0, 1, cap=self.cap)
+
+    def decide(self, given: float | None, *, population: int) -> DeltaDecision:
+        """Returns the delta to use for ``population`` units; a blank one is min(1/N, cap), a given one is capped.
+
+        >>> DeltaPolicy().decide(None, population=50_000).delta
+        1e-06
+        >>> DeltaPolicy(cap=None).decide(2e-5, population=50_000).warnings
+        ('delta 2e-05 is not below 1/N = 2e-05 (N = 50000)',)
+        """
+        check.integer(1, population=population)
+        share = 1 / population
+        if given is None:
+            delta = min(share, self.cap) if self.cap is not None else share
+            limit = "1/N" if delta == share else "the policy cap"
+            rationale = f"left blank: min(1/N = {share:g}, policy cap {self.cap}) is {limit}"
+        else:
+            check.between(0, 1, delta=given)
+            delta = given if self.cap is None else min(given, self.cap)
+            rationale = "as given" if delta == given else f"given as {given:g}, lowered to the policy cap {self.cap:g}"
+        if delta >= 1:  # N = 1 and no cap: there is no room below 1/N
+            raise ValueError(f"delta must be in (0, 1), got {delta!r} (population {population} and no cap)")
+        warnings = (f"delta {delta:g} is not below 1/N = {share:g} (N = {population})",) if delta >= share else ()
+        return DeltaDecision(delta, rationale, warnings)

@@ -1,0 +1,81 @@
+"""Releases computed on a random part of the data; the sampling that is accounted is the sampling that was run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epsilog.terms import check
+from epsilog.terms.mechanisms import Release
+
+
+@dataclass(frozen=True, slots=True)
+class PoissonSampled(Release):
+    """Each unit takes part independently with the same probability; the sample stays hidden.
+
+    Attributes:
+        release: what is computed on the sample.
+        sampling_probability: the chance that a unit takes part, in [0, 1].
+    """
+
+    release: Release
+    sampling_probability: float
+
+    def __post_init__(self) -> None:
+        check.instance(Release, release=self.release)
+        check.within(0, 1, sampling_probability=self.sampling_probability)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeSampled(Release):
+    """A sample of exactly ``sample_size`` of ``population`` units, drawn without replacement; it stays hidden.
+
+    Attributes:
+        release: what is computed on the sample.
+        sample_size: units in each sample, at most ``population``.
+        population: units in all, public.
+    """
+
+    release: Release
+    sample_size: int
+    population: int
+
+    def __post_init__(self) -> None:
+        check.instance(Release, release=self.release)
+        check.integer(1, population=self.population)
+        check.integer(0, self.population, sample_size=self.sample_size)
+
+
+@dataclass(frozen=True, slots=True)
+class BallsInBins(Release):
+    """Each unit is put into one of ``bins`` rounds at random and takes part in that round of every epoch.
+
+    Attributes:
+        release: what is computed in each round.
+        bins: rounds in an epoch.
+        epochs: how often the same assignment is gone through.
+    """
+
+    release: Release
+    bins: int
+    epochs: int = 1
+
+    def __post_init__(self) -> None:
+        check.instance(Release, release=self.release)
+        check.integer(1, bins=self.bins, epochs=self.epochs)
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffled(Release):
+    """``population`` units each make a local release, and a shuffler hides who sent what. Described; not priced yet.
+
+    Attributes:
+        release: what each unit sends.
+        population: units in all.
+    """
+
+    release: Release
+    population: int
+
+    def __post_init__(self) -> None:
+        check.instance(Release, release=self.release)
+        check.integer(1, population=self.population)

@@ -1,0 +1,98 @@
+"""Bad parameters fail at birth, and the message names the argument, its bound and what was given."""
+
+import math
+
+import pytest
+
+from epsilog import terms
+from epsilog.terms import DeltaPolicy, Interval, NeighboringRelation, check
+
+ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: terms.Gaussian(-1.0), "noise_multiplier must be finite and at least 0, got -1.0"),
+        (lambda: terms.Gaussian(math.nan), "noise_multiplier must be finite and at least 0, got nan"),
+        (lambda: terms.Gaussian(math.inf), "noise_multiplier must be finite"),
+        (lambda: terms.Gaussian("1"), "noise_multiplier must be a number, got '1'"),
+        (lambda: terms.Gaussian(1.0, sensitivity=0), "sensitivity must be finite and above 0, got 0"),
+        (lambda: terms.PoissonSampled(terms.Gaussian(1.0), 1.5), r"sampling_probability must be in \[0, 1\], got 1.5"),
+        (lambda: terms.PoissonSampled(terms.Gaussian(1.0), math.nan), "sampling_probability must be"),
+        (lambda: terms.FixedSizeSampled(terms.Gaussian(1.0), 11, 10), r"sample_size must be in \[0, 10\], got 11"),
+        (lambda: terms.Repeated(terms.Gaussian(1.0), 0), "count must be at least 1, got 0"),
+        (lambda: terms.Repeated(terms.Gaussian(1.0), 2.0), "count must be a whole number, got 2.0"),
+        (lambda: terms.Composed([1.0]), "releases must be a Release"),
+        (lambda: terms.ApproximateDP(1.0, 1.5), r"delta must be in \[0, 1\], got 1.5"),
+        (lambda: terms.RandomizedResponse(0.5, categories=1), "categories must be at least 2, got 1"),
+        (lambda: terms.ClientLevelCentral(10, 0.1, 0, 1.0, 1.0), "rounds must be at least 1, got 0"),
+        (
+            lambda: terms.ExampleLevelClientSide(10, 11, 5, 1, 0.5, 1, 1.0, 1.0),
+            r"cohort_size must be in \[1, 10\], got 11",
+        ),
+        (
+            lambda: terms.ExampleLevelClientSide(10, 5, 5, 6, 0.5, 1, 1.0, 1.0),
+            r"max_participations must be in \[1, 5\]",
+        ),
+        (
+            lambda: terms.ExampleLevelClientSide(10, 5, 5, 1, 0.0, 1, 1.0, 1.0),
+            r"batch_probability must be in \(0, 1\], got 0.0",
+        ),
+        (lambda: terms.Guarantee(1.0, 1.0, ADD_OR_REMOVE, "person", 10), r"delta must be in \[0, 1\), got 1.0"),
+        (lambda: terms.Guarantee(1.0, 0.1, ADD_OR_REMOVE, " ", 10), "privacy_unit must be a string"),
+        (lambda: Interval(math.nan, 1.0, "m", ADD_OR_REMOVE), "lower must be at least 0, got nan"),
+        (lambda: Interval(0.0, math.nan, "m", ADD_OR_REMOVE), "upper must be at least lower"),
+        (lambda: Interval(1.0, 0.5, "m", ADD_OR_REMOVE), "upper must be at least lower"),
+        (lambda: Interval(0.0, 1.0, "m", ADD_OR_REMOVE, estimate=2.0), "estimate must be in"),
+        (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (math.nan,), 0.0, 0.0), "padding must be finite"),
+    ],
+)
+def test_out_of_range_is_refused_by_name(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_booleans_are_not_numbers():
+    with pytest.raises(ValueError, match="delta must be a number, got True"):
+        check.within(0, 1, delta=True)
+
+
+def test_local_steps_round_epochs_over_probability():
+    scheme = terms.ExampleLevelClientSide(10, 5, 5, 2, 0.3, 1, 1.0, 1.0)
+    assert scheme.local_steps == 3
+    assert scheme.release().count == 6
+
+
+@pytest.mark.parametrize(
+    ("cap", "given", "population", "used", "warned"),
+    [
+        (1e-6, None, 50_000, 1e-6, False),
+        (None, None, 50_000, 2e-5, True),
+        (1e-6, 1e-5, 1_000, 1e-6, False),
+        (None, 1e-3, 1_000, 1e-3, True),
+        (1e-6, 1e-9, 1_000, 1e-9, False),
+        (1e-6, None, 10**9, 1e-9, True),
+    ],
+)
+def test_delta_policy(cap, given, population, used, warned):
+    decision = DeltaPolicy(cap).decide(given, population=population)
+    assert decision.delta == used
+    assert bool(decision.warnings) is warned
+    assert decision.rationale
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, math.nan, 2.0])
+def test_delta_outside_its_range_is_refused(delta):
+    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\)"):
+        DeltaPolicy().decide(delta, population=100)
+
+
+def test_interval_shows_its_sides():
+    interval = Interval(
+        1.0, math.inf, "RDP", ADD_OR_REMOVE, given=(("delta", 1e-5),), assumptions=("Poisson <sampling>",)
+    )
+    assert "epsilon in [1, inf] at delta 1e-05" in str(interval)
+    assert "&lt;sampling&gt;" in interval._repr_html_()
+    assert math.isnan(interval.gap)
+    assert Interval(1.0, 1.25, "RDP", ADD_OR_REMOVE).gap == pytest.approx(0.2)
