@@ -1,0 +1,44 @@
+"""The maths: a release goes in, a certified interval comes out. Pure functions; no disk, no clock, no randomness.
+
+``epsilon`` and ``delta`` ask about one release, ``profile`` about its whole curve, ``calibrate`` and
+``rounds_that_fit`` turn the question round. Every answer is an interval: its ``upper`` may be claimed. The formulas of
+``closed_forms`` are estimates, shown beside it and never charged. Proofs: docs/accounting/certified-bounds.md.
+"""
+
+from epsilog.accounting.assumptions import assumptions
+from epsilog.accounting.calibrate import calibrate, epsilon_curve, rounds_that_fit
+from epsilog.accounting.choose import delta, epsilon
+from epsilog.accounting.closed_forms import (
+    FederatedEstimate,
+    classic_gaussian_stddev,
+    even_split,
+    fl_formula,
+    laplace_scale,
+)
+from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from epsilog.accounting.profile import Profile, mu, profile, rho
+from epsilog.accounting.renyi import rdp, renyi_delta, renyi_epsilon
+
+__all__ = [
+    "FederatedEstimate",
+    "Profile",
+    "assumptions",
+    "calibrate",
+    "classic_gaussian_stddev",
+    "delta",
+    "epsilon",
+    "epsilon_curve",
+    "even_split",
+    "fl_formula",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "laplace_scale",
+    "mu",
+    "profile",
+    "rdp",
+    "renyi_delta",
+    "renyi_epsilon",
+    "rho",
+    "rounds_that_fit",
+]

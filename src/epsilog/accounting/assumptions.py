@@ -1,0 +1,50 @@
+"""What must be true of a run for its numbers to hold, in plain words."""
+
+from __future__ import annotations
+
+from epsilog.accounting.flatten import flatten
+from epsilog.terms import (
+    ApproximateDP,
+    BallsInBins,
+    ExponentialMechanism,
+    FixedSizeSampled,
+    GaussianDP,
+    PoissonSampled,
+    PureDP,
+    Release,
+    ZeroConcentratedDP,
+)
+
+_FIXED = "parameters were fixed before the run; outputs may steer what is asked next"
+_POISSON = "each unit joins each round independently with the stated probability, and who joined stays hidden"
+_FIXED_SIZE = "each sample is drawn uniformly without replacement, has exactly the stated size, and stays hidden"
+_BINS = "each unit is put into one round of an epoch uniformly at random, and where it was put stays hidden"
+_STATED = "the guarantee that a part states is taken as given"
+_SCORE = "the score's sensitivity was measured for this relation"
+
+
+def assumptions(release: Release) -> tuple[str, ...]:
+    """Lists what the accountant took for granted about ``release``.
+
+    >>> assumptions(PureDP(1.0))[1]
+    'the guarantee that a part states is taken as given'
+    """
+    found = {_FIXED: None}
+    for part in flatten(release):
+        match part:
+            case PoissonSampled(release=inner):
+                found[_POISSON] = None
+            case FixedSizeSampled(release=inner):
+                found[_FIXED_SIZE] = None
+            case BallsInBins(release=inner):
+                found[_BINS] = None
+            case _:
+                inner = part
+        match inner:
+            case PureDP() | ApproximateDP() | ZeroConcentratedDP() | GaussianDP():
+                found[_STATED] = None
+            case ExponentialMechanism():
+                found[_SCORE] = None
+            case _:
+                pass
+    return tuple(found)

@@ -1,0 +1,206 @@
+"""Questions turned round: the least noise that meets a goal, the most rounds that fit, epsilon round by round.
+
+A search only proposes; whatever it returns was checked forwards with the certified upper bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from epsilog.accounting.choose import epsilon as bound_epsilon
+from epsilog.accounting.choose import upper_delta, upper_epsilon
+from epsilog.accounting.profile import profile
+from epsilog.terms import CalibrationError, Composed, Interval, NeighboringRelation, Release, Repeated, check
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_EVALUATIONS = 80
+_MOST_ROUNDS = 10**12
+
+
+def calibrate(
+    make: Callable[[float], Release],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    advantage: float | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    low: float | None = None,
+    high: float | None = None,
+    tolerance: float = 3e-4,
+) -> float:
+    """Finds the cheapest value of one parameter that meets a goal.
+
+    The goal is (epsilon, delta), or an advantage, or a true positive rate at a false positive rate.
+
+    Args:
+        make: builds the release from the parameter; the cost must be monotone in it, either way.
+        epsilon: the goal, in nats, with ``delta``.
+        delta: the goal's failure probability, in (0, 1), with ``epsilon``.
+        advantage: the goal for TPR - FPR of the best attack, in (0, 1).
+        tpr: the goal for the true positive rate of the best attack, with ``fpr``.
+        fpr: its false positive rate, with ``tpr``.
+        relation: which data sets are neighbours.
+        low: the least value to try; found by search when blank.
+        high: the largest value to try; found by search when blank.
+        tolerance: how close, relatively, to the exact answer to stop.
+
+    Returns:
+        A value whose certified upper bound was computed and meets the goal: the least such one if the cost falls with
+        the parameter (noise), the largest if it grows (sampling probability).
+
+    Raises:
+        CalibrationError: no value in the bracket meets the goal, every value does, or the search did not converge.
+
+    >>> from epsilog.terms import Gaussian
+    >>> round(calibrate(Gaussian, epsilon=1.0, delta=1e-6), 1)
+    4.2
+    """
+    check.between(0, 1, tolerance=tolerance)
+    excess = _excess(make, epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr, relation=relation)
+    good, bad, at_bad, at_good = _bracket(excess, low, high)
+    for attempt in range(_EVALUATIONS):
+        if abs(good - bad) <= tolerance * min(good, bad):
+            return good
+        middle = _between((good, at_good), (bad, at_bad), attempt, tolerance)
+        value = excess(middle)
+        if value <= 0:
+            good, at_good = middle, value
+        else:
+            bad, at_bad = middle, value
+    raise CalibrationError("the search did not converge", bracket=(min(good, bad), max(good, bad)))
+
+
+def _excess(
+    make: Callable[[float], Release],
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    advantage: float | None,
+    tpr: float | None,
+    fpr: float | None,
+    relation: NeighboringRelation,
+) -> Callable[[float], float]:
+    """How far a value overshoots the goal, as a logarithm; at most 0 where the goal is met."""
+    goals = [epsilon is not None, advantage is not None, tpr is not None]
+    if sum(goals) != 1 or (epsilon is None) != (delta is None) or (tpr is None) != (fpr is None):
+        raise ValueError("goal must be epsilon with delta, or advantage, or tpr with fpr")
+    if epsilon is not None and delta is not None:
+        check.positive(epsilon=epsilon)
+        check.between(0, 1, delta=delta)
+        return lambda at: _log_ratio(upper_epsilon(make(at), delta=delta, relation=relation), epsilon)
+    if advantage is not None:
+        check.between(0, 1, advantage=advantage)
+        return lambda at: _log_ratio(upper_delta(make(at), epsilon=0.0, relation=relation), advantage)
+    assert tpr is not None
+    assert fpr is not None
+    check.between(0, 1, fpr=fpr, tpr=tpr)
+    if tpr <= fpr:
+        raise ValueError(f"tpr must be above fpr = {fpr!r}, got {tpr!r}")
+    return lambda at: _log_ratio(profile(make(at), relation=relation).tpr(fpr).upper - fpr, tpr - fpr)
+
+
+def _log_ratio(value: float, goal: float) -> float:
+    if math.isnan(value):
+        raise CalibrationError("a bound was not a number")
+    return math.log(value / goal) if value > 0 else -50.0
+
+
+def _bracket(
+    excess: Callable[[float], float], low: float | None, high: float | None
+) -> tuple[float, float, float, float]:
+    """Finds a value that meets the goal and one that does not, by growing the open ends."""
+    first, last = (0.3 if low is None else low), (30.0 if high is None else high)
+    check.positive(low=first, high=last)
+    if not first < last:
+        raise ValueError(f"low must be below high = {last!r}, got {first!r}")
+    at_first, at_last = excess(first), excess(last)
+    for _ in range(12):
+        if (at_first <= 0) != (at_last <= 0):
+            break
+        if low is None:
+            first /= 30
+            at_first = excess(first)
+        if high is None and (at_first <= 0) == (at_last <= 0):
+            last *= 30
+            at_last = excess(last)
+    if at_first <= 0 and at_last <= 0:
+        raise CalibrationError("every value tried meets the goal", bracket=(first, last))
+    if at_first > 0 and at_last > 0:
+        raise CalibrationError("no value tried meets the goal", bracket=(first, last))
+    return (first, last, at_last, at_first) if at_first <= 0 else (last, first, at_first, at_last)
+
+
+def _between(good: tuple[float, float], bad: tuple[float, float], attempt: int, tolerance: float) -> float:
+    """The next value to try, from (value, excess) at both ends: by secant in logarithms, or the geometric middle.
+
+    A secant alone closes in from one side; so it aims a hair past the root, to either side in turn.
+    """
+    middle = math.sqrt(good[0] * bad[0])
+    if attempt % 4 == 3 or good[1] < -20 or not math.isfinite(bad[1]):
+        return middle
+    guess = bad[0] * (good[0] / bad[0]) ** (bad[1] / (bad[1] - good[1]))
+    towards = math.copysign(0.4 * tolerance, good[0] - bad[0])
+    guess *= 1 + (towards if attempt % 2 == 0 else -towards)
+    return guess if min(good[0], bad[0]) < guess < max(good[0], bad[0]) else middle
+
+
+def rounds_that_fit(
+    step: Release,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    spent: Release | None = None,
+) -> int:
+    """Counts how many more times ``step`` fits a goal, beside what is already ``spent``.
+
+    Returns:
+        The largest count whose certified upper bound meets (epsilon, delta)-DP; 0 if none does.
+
+    Raises:
+        CalibrationError: the step costs nothing, so any number fits.
+
+    >>> from epsilog.terms import Gaussian
+    >>> rounds_that_fit(Gaussian(noise_multiplier=10.0), epsilon=1.0, delta=1e-6)
+    5
+    """
+    check.positive(epsilon=epsilon)
+    check.between(0, 1, delta=delta)
+    before = Composed([]) if spent is None else spent
+
+    def fits(count: int) -> bool:
+        whole = Composed([before, Repeated(step, count)])
+        return upper_epsilon(whole, delta=delta, relation=relation) <= epsilon
+
+    if not fits(1):
+        return 0
+    most, too_many = 1, 2
+    while fits(too_many):
+        most, too_many = too_many, 4 * too_many
+        if too_many > _MOST_ROUNDS:
+            raise CalibrationError("any number of rounds fits", bracket=(float(most), float(too_many)))
+    while too_many - most > 1:
+        middle = round(math.sqrt(most * too_many)) if too_many > 2 * most else (most + too_many) // 2
+        middle = min(max(middle, most + 1), too_many - 1)
+        most, too_many = (middle, too_many) if fits(middle) else (most, middle)
+    return most
+
+
+def epsilon_curve(
+    step: Release,
+    rounds: Sequence[int],
+    *,
+    delta: float,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    gap: float = 0.002,
+) -> tuple[Interval, ...]:
+    """Bounds epsilon after each of several numbers of rounds.
+
+    >>> from epsilog.terms import Gaussian
+    >>> [round(at.upper, 2) for at in epsilon_curve(Gaussian(noise_multiplier=10.0), [1, 10, 100], delta=1e-6)]
+    [0.4, 1.37, 4.89]
+    """
+    return tuple(bound_epsilon(Repeated(step, count), delta=delta, relation=relation, gap=gap) for count in rounds)

@@ -1,0 +1,177 @@
+"""One question, one interval: picks the tightest method that is proven for a release and a relation, and says which."""
+
+from __future__ import annotations
+
+import math
+
+from epsilog.accounting.assumptions import assumptions
+from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question, bounds, upper_bound
+from epsilog.accounting.dominating import directions, largest_loss
+from epsilog.accounting.flatten import flatten, gaussian_mu_of
+from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from epsilog.accounting.renyi import renyi_delta, renyi_epsilon
+from epsilog.terms import (
+    Composed,
+    GaussianDP,
+    Interval,
+    NeighboringRelation,
+    Release,
+    Repeated,
+    ZeroConcentratedDP,
+    check,
+)
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_GAUSSIAN = "exact Gaussian (Balle & Wang 2018)"
+_NUMERICAL = "privacy loss distribution: dots connected above (Doroshenko et al. 2022), outcomes merged below"
+_UP, _DOWN = 1 + 1e-14, 1 - 1e-14  # what adding up the parts' mu may be off by
+_PURE = "pure composition"
+_RENYI = "Renyi DP above (Mironov 2017; Canonne et al. 2020), privacy loss distribution below"
+
+
+def epsilon(
+    release: Release, *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002
+) -> Interval:
+    """Bounds epsilon at ``delta`` from both sides.
+
+    Args:
+        release: what is released; outputs may steer later queries, parameters are fixed in advance.
+        delta: failure probability, in [0, 1).
+        relation: which data sets are neighbours.
+        gap: the relative width to aim for.
+
+    Returns:
+        The interval, in nats; its ``upper`` is ``inf`` when nothing can be promised.
+
+    Raises:
+        UnsupportedMechanismError: no method has a proof for a part under this relation.
+
+    Source:
+        docs/accounting/certified-bounds.md.
+
+    >>> from epsilog.terms import Gaussian, PoissonSampled
+    >>> epsilon(Gaussian(noise_multiplier=1.0), delta=1e-5).upper  # doctest: +ELLIPSIS
+    4.37717...
+    >>> sgd = Repeated(PoissonSampled(Gaussian(noise_multiplier=1.0), sampling_probability=0.01), count=1000)
+    >>> 1.8282 in epsilon(sgd, delta=1e-5)
+    True
+    """
+    check.half_open(0, 1, delta=delta)
+    _check(release, relation, gap)
+    mu = _total_mu(release, relation)
+    if mu is not None:
+        lower, upper = (math.inf if mu > 0 else 0.0,) * 2
+        if delta > 0:
+            lower, upper = gaussian_epsilon(mu * _DOWN, delta)[0], gaussian_epsilon(mu * _UP, delta)[1]
+        method = _GAUSSIAN
+    elif delta == 0:
+        lower, upper, method = *_largest_losses(release, relation), _PURE
+    else:
+        lower, upper, method = _numerical(release, relation, EpsilonAt(delta), gap)
+        if upper > 0:
+            upper = min(upper, _largest_losses(release, relation)[1])
+        if method is _RENYI:
+            upper = min(upper, renyi_epsilon(release, delta=delta, relation=relation))
+    given = (("delta", float(delta)),)
+    return Interval(min(lower, upper), upper, method, relation, assumptions=assumptions(release), given=given)
+
+
+def delta(
+    release: Release, *, epsilon: float, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002
+) -> Interval:
+    """Bounds delta at ``epsilon`` from both sides; arguments and errors as for ``epsilon``.
+
+    >>> from epsilog.terms import Gaussian
+    >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)
+    0.126936738
+    """
+    check.at_least(0, epsilon=epsilon)
+    _check(release, relation, gap)
+    mu = _total_mu(release, relation)
+    if mu is not None:
+        lower, upper = gaussian_delta(mu * _DOWN, epsilon)[0], gaussian_delta(mu * _UP, epsilon)[1]
+        method = _GAUSSIAN
+    else:
+        lower, upper, method = _numerical(release, relation, DeltaAt(epsilon), gap)
+        if method is _RENYI:
+            upper = min(upper, renyi_delta(release, epsilon=epsilon, relation=relation))
+        if _largest_losses(release, relation)[1] <= epsilon:
+            lower, upper = 0.0, 0.0
+    given = (("epsilon", float(epsilon)),)
+    return Interval(
+        min(lower, upper), upper, method, relation, assumptions=assumptions(release), quantity="delta", given=given
+    )
+
+
+def upper_epsilon(release: Release, *, delta: float, relation: NeighboringRelation, gap: float = 5e-4) -> float:
+    """Bounds epsilon from above only, by the same methods; what searches evaluate.
+
+    >>> from epsilog.terms import Laplace
+    >>> round(upper_epsilon(Laplace(2.0), delta=0.1, relation=_ADD_OR_REMOVE), 4)
+    0.2893
+    """
+    if _total_mu(release, relation) is not None or delta == 0 or any(map(_concentrated, flatten(release))):
+        return epsilon(release, delta=delta, relation=relation).upper
+    largest = _largest_losses(release, relation)[1]
+    return min(largest, upper_bound(directions(release, relation), EpsilonAt(delta), gap=gap))
+
+
+def upper_delta(release: Release, *, epsilon: float, relation: NeighboringRelation, gap: float = 5e-4) -> float:
+    """Bounds delta from above only, by the same methods.
+
+    >>> from epsilog.terms import Laplace
+    >>> round(upper_delta(Laplace(2.0), epsilon=0.0, relation=_ADD_OR_REMOVE), 4)
+    0.2212
+    """
+    if _total_mu(release, relation) is not None or any(map(_concentrated, flatten(release))):
+        return delta(release, epsilon=epsilon, relation=relation).upper
+    return upper_bound(directions(release, relation), DeltaAt(epsilon), gap=gap)
+
+
+def _check(release: Release, relation: NeighboringRelation, gap: float) -> None:
+    check.between(0, 1, gap=gap)
+    check.instance(Release, release=release)
+    check.instance(NeighboringRelation, relation=relation)
+
+
+def _total_mu(release: Release, relation: NeighboringRelation) -> float | None:
+    """The mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else."""
+    squares = []
+    for part, count in flatten(release).items():
+        mu = gaussian_mu_of(part, relation)
+        if mu is None:
+            return None
+        squares.append(count * mu * mu)
+    return math.sqrt(math.fsum(squares))
+
+
+def _numerical(
+    release: Release, relation: NeighboringRelation, question: Question, gap: float
+) -> tuple[float, float, str]:
+    """Bounds by loss distributions; a rho-zCDP statement has none, but a Gaussian that satisfies it bounds it below."""
+    concentrated = {part: count for part, count in flatten(release).items() if _concentrated(part)}
+    if not concentrated:
+        return *bounds(directions(release, relation), question, gap=gap), _NUMERICAL
+    rest = [Repeated(part, count) for part, count in flatten(release).items() if part not in concentrated]
+    rho = math.fsum(part.rho * count for part, count in concentrated.items() if isinstance(part, ZeroConcentratedDP))
+    least = Composed([*rest, GaussianDP(math.sqrt(2 * rho) * (1 - 1e-15))])
+    mu = _total_mu(least, relation)
+    if mu is not None and isinstance(question, EpsilonAt):
+        return gaussian_epsilon(mu * _DOWN, question.delta)[0], math.inf, _RENYI
+    if mu is not None and isinstance(question, DeltaAt):
+        return gaussian_delta(mu * _DOWN, question.epsilon)[0], 1.0, _RENYI
+    return bounds(directions(least, relation), question, gap=gap)[0], math.inf, _RENYI
+
+
+def _concentrated(part: Release) -> bool:
+    return isinstance(part, ZeroConcentratedDP)
+
+
+def _largest_losses(release: Release, relation: NeighboringRelation) -> tuple[float, float]:
+    """Bounds the largest possible loss: epsilon at delta 0."""
+    if any(_concentrated(part) for part in flatten(release)):
+        return 0.0, math.inf
+    ways = directions(release, relation)
+    upper = max((largest_loss(way.upper) for way in ways), default=0.0)
+    lower = max((largest_loss(parts) for way in ways for parts in way.lowers), default=0.0)
+    return lower * (1 - 1e-14), upper * (1 + 1e-14)

@@ -1,0 +1,251 @@
+"""Many lattice laws at once: the T-th power of a characteristic function, tilted so that nothing that matters is small.
+
+The composed law is tilted by e^(theta loss), so that losses near epsilon are its bulk; then a Fourier transform over a
+window that Chernoff's bound proves wide enough gives delta by a closed kernel, with relative accuracy however small
+delta is. Truncation, aliasing, discarded frequencies and round-off are bounded and added (for the upper side) or
+subtracted (for the lower); docs/accounting/certified-bounds.md, sections 4 and 5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import fft
+
+from epsilog.accounting.lattice import Integers, LatticeLaw, TooFineError
+from epsilog.accounting.laws import UNIT, Array
+
+_DISCARD = 14.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
+_RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
+_LONGEST = 2**22
+_SHORT = 2**17  # transforms up to this length are not worth shortening
+_FEW = 100_000  # terms of a Fourier sum that is cheaper than a transform
+_DIRECT = 3_000_000  # terms of a Fourier sum that is still cheaper than a longer transform
+_ROUGH = 1e-8  # relative error of a power from which on its transform is summed afresh
+_AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
+
+
+def compose(
+    parts: Sequence[tuple[LatticeLaw, int]], *, step: float, theta: float, near: float, upper: bool, nats: float
+) -> Composition:
+    """Composes lattice laws for questions about losses ``near`` a value, for which ``theta`` is the best tilt.
+
+    Rare large losses can give the tilted law a long upper tail, and so a long transform; a smaller tilt then needs a
+    shorter one, for a little of the accuracy.
+    """
+    best = Composition(parts, step=step, theta=theta, upper=upper, nats=nats)
+    for share in (0.7, 0.5, 0.35):
+        if best.size <= _SHORT:
+            break
+        other = Composition(parts, step=step, theta=share * theta, upper=upper, nats=nats)
+        inside = near - best.offset
+        loss = (other.log_total - other.theta * inside) - (best.log_total - best.theta * inside)
+        if loss > _AFFORDABLE:
+            break
+        other = Composition(parts, step=step, theta=share * theta, upper=upper, nats=nats + max(loss, 0.0))
+        if other.size >= best.size:
+            break
+        best = other
+    if best.size > _LONGEST:
+        raise TooFineError(f"{best.size} points")
+    return best
+
+
+class Composition:
+    """The composition of lattice laws with one common step, seen at one tilt; answers delta and epsilon on one side.
+
+    The tilted mass outside the window is below e^-nats on either side, and counts as an error.
+
+    Attributes:
+        upper: whether its answers err upwards; otherwise they err downwards.
+        theta: the tilt.
+        offset: loss of lattice index 0.
+        size: length of the transform.
+        log_total: logarithm of the composed law's total after tilting, before normalising.
+        infinite: the mass that gives everything away, on the same side.
+    """
+
+    def __init__(
+        self, parts: Sequence[tuple[LatticeLaw, int]], *, step: float, theta: float, upper: bool, nats: float = 24.0
+    ) -> None:
+        self.upper, self._step, self.theta, self._nats = upper, step, theta, nats
+        self._sign = 1.0 if upper else -1.0
+        offset = math.fsum(count * law.offset for law, count in parts)
+        slip = 8 * UNIT * math.fsum(count * abs(law.offset) for law, count in parts)
+        self.offset = offset + self._sign * slip
+        certain = upper and any(law.infinite >= 1 - 1e-12 for law, _ in parts)
+        survive = math.fsum(count * math.log1p(-min(law.infinite, 1 - UNIT)) for law, count in parts)
+        self.infinite = 1.0 if certain else -math.expm1(survive) * (1 + 8 * self._sign * UNIT)
+        tilted = [_tilt(law, theta * step) for law, _ in parts]
+        counts = [count for _, count in parts]
+        self.log_total = math.fsum(c * t.log_total for c, t in zip(counts, tilted, strict=True))
+        self._slack = math.fsum(c * (t.slip + 4 * UNIT * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True))
+        low, high = _window(tilted, counts, nats)
+        self._high = math.floor(high) + 1
+        self.size = fft.next_fast_len(self._high - math.ceil(low) + 8, real=True)
+        self._tilted, self._counts, self._ready = tilted, counts, False
+
+    def _transform(self) -> None:
+        """Multiplies the characteristic functions at the frequencies that matter; bounds the others and the errors."""
+        size, nats, tilted, counts = self.size, self._nats, self._tilted, self._counts
+        where = np.arange(size // 2 + 1)
+        log_power, log_bound, error = np.zeros(len(where), complex), np.zeros(len(where)), np.zeros(len(where))
+        swell = 0.0
+        order = sorted(zip(tilted, counts, strict=True), key=lambda pair: -pair[1] * pair[0].variance)
+        for law, count in order:  # the widest first: it leaves few frequencies, for which a plain sum is cheaper
+            few = len(where) * len(law.points) <= _FEW
+            if not few:
+                wrapped = np.bincount(np.mod(law.points, size), weights=law.weight, minlength=size)
+                values = fft.rfft(wrapped)[where]
+                slip = law.slip + 16 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(law.weight))
+                swell += count * slip
+                log_bound += count * np.log(np.abs(values) + slip)
+                keep = log_bound + swell > -nats - _DISCARD
+                where, values, log_bound = where[keep], values[keep], log_bound[keep]
+                log_power, error = log_power[keep], error[keep]
+            if few or (count * slip > _ROUGH and len(where) * len(law.points) <= _DIRECT):  # and the more accurate
+                turns = (where[:, None] * np.mod(law.points, size)) % size
+                values = (np.exp(-2j * np.pi / size * turns) @ law.weight).astype(complex)
+                slip = law.slip + 2 * UNIT * (8 + len(law.points))
+            modulus = np.abs(values)
+            logs = np.log(values + (modulus < 1e-300))
+            error = error + count * (slip / np.maximum(modulus - slip, 1e-300) + 8 * UNIT * (1 + np.abs(logs)))
+            log_power = log_power + count * logs
+        self._frequency, self._power = where, np.exp(log_power)
+        ends = (where == 0) | ((size % 2 == 0) & (where == size // 2))
+        self._share = np.where(ends, 1.0, 2.0) / size
+        self._error = np.abs(self._power) * np.expm1(np.minimum(error, 50.0))
+        self._ready, self._tilted = True, []
+        self._outside = 2 * math.exp(
+            min(-nats + 2 * swell, 700.0)
+        )  # per unit of the kernel's sum: frequencies, and window
+
+    def delta(self, epsilon: float) -> float:
+        """Bounds delta at ``epsilon`` on this composition's side; what underflows is the least number, not 0, above."""
+        found = self._delta(epsilon)
+        return max(found, 5e-324) if self.upper else found
+
+    def _delta(self, epsilon: float) -> float:
+        if not self._ready:
+            self._transform()
+        step, theta, size = self._step, self.theta, self.size
+        first = math.floor((epsilon - self.offset) / step) + 1
+        first = max(first, self._high - size)  # below the window lies next to nothing; the margin counts it
+        blur = self._sign * 8 * UNIT * (abs(epsilon) + abs(self.offset) + step * abs(first))
+        start = self.offset + first * step - epsilon + blur
+        length = max(0, min(size, self._high - first + 1))
+        lead = self.log_total - theta * (epsilon - self.offset)
+        lead += self._sign * (self._slack + 8 * UNIT * theta * (abs(epsilon) + abs(self.offset)))
+        most = _kernel_peak(theta)
+        total, margin = 0.0, most * self._outside
+        if length > 0:
+            angle = 2j * np.pi / size
+            shift = np.exp(angle * ((self._frequency * first) % size))
+            end = np.exp(angle * ((self._frequency * length) % size))
+            terms = []
+            for rate in (theta, theta + 1):
+                ratio = angle * self._frequency - rate * step
+                start_factor = math.exp(-rate * start)
+                terms.append(start_factor * (1 - end * math.exp(-rate * step * length)) / -np.expm1(ratio))
+            kernel = terms[0] - terms[1]
+            total = float(np.sum(self._share * (self._power * shift * kernel).real))
+            rough = 32 * UNIT * np.abs(self._power) * (np.abs(terms[0]) + np.abs(terms[1]))
+            margin += float(np.sum(self._share * (self._error * np.abs(kernel) + rough)))
+            margin += most * length * math.exp(-self._nats - _DISCARD)
+        value = total + self._sign * margin
+        if value <= 0:
+            return min(max(self.infinite, 0.0), 1.0)
+        log_value = lead + math.log(value)
+        return (
+            1.0 if log_value >= 0 and self.upper else min(1.0, max(self.infinite + math.exp(min(log_value, 0.0)), 0.0))
+        )
+
+    def epsilon(self, delta: float, guess: float) -> float:
+        """Bounds epsilon at ``delta`` on this composition's side; the answer was checked by computing its delta."""
+        if self.infinite >= delta:
+            return math.inf
+        if self.upper and self.delta(0.0) <= delta:
+            return 0.0
+        here = self._root(delta, max(guess, self._step * 1e-3))
+        nudge = 3e-7 / self.theta
+        for _ in range(80):
+            candidate = max(here + self._sign * nudge, 0.0)
+            if (self.delta(candidate) <= delta) if self.upper else (self.delta(candidate) >= delta or candidate == 0):
+                return candidate
+            nudge *= 3
+        return math.inf if self.upper else 0.0
+
+    def _root(self, delta: float, guess: float) -> float:
+        """A secant search in log delta, kept inside a bracket; its answer is checked by the caller."""
+        low, high, here, goal = 0.0, math.inf, guess, math.log(delta)
+        slope = -self.theta
+        previous: tuple[float, float] | None = None
+        for _ in range(60):
+            value = self.delta(here)
+            excess = math.log(value) - goal if value > 0 else -50.0
+            low, high = (here, high) if excess > 0 else (low, here)
+            if abs(excess) < 1e-8 or high - low <= 1e-14 * here:
+                break
+            if previous is not None and previous[0] != here and previous[1] != excess:
+                slope = min((excess - previous[1]) / (here - previous[0]), -1e-3 * self.theta)
+            previous = (here, excess)
+            following = here - excess / slope
+            if not low < following < high:
+                following = (low + high) / 2 if math.isfinite(high) else 2 * here
+            here = following
+        return here
+
+
+class _Tilted(NamedTuple):
+    """A lattice law times e^(rate * points), normalised; ``slip`` bounds its relative error in total variation."""
+
+    points: Integers
+    weight: Array
+    log_total: float
+    slip: float
+    variance: float
+
+
+def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
+    index, weight = law.points[law.weight > 0], law.weight[law.weight > 0]
+    if len(index) == 0:
+        return _Tilted(np.zeros(1, np.int64), np.ones(1), -1e4, 0.0, 0.0)  # nothing finite is left
+    exponent = rate * index
+    top = float(exponent.max())
+    tilted = weight * np.exp(exponent - top)
+    total = float(tilted.sum())
+    tilted = tilted / total
+    slip = UNIT * (32 + 4 * float(np.sum(tilted * np.abs(exponent - top))) + 4 * abs(top))
+    mean = float(np.sum(tilted * index))
+    variance = float(np.sum(tilted * (index - mean) ** 2))
+    return _Tilted(index, tilted, top + math.log(total), slip, variance)
+
+
+def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[float, float]:
+    """Lattice indices beyond which the tilted composition has less than e^-nats on either side: Chernoff's bound."""
+    means = [float(np.sum(t.weight * t.points)) for t in tilted]
+    centred = [t.points - m for t, m in zip(tilted, means, strict=True)]
+    mean = math.fsum(c * m for c, m in zip(counts, means, strict=True))
+    spread = math.sqrt(
+        math.fsum(c * float(np.sum(t.weight * d * d)) for c, t, d in zip(counts, tilted, centred, strict=True))
+    )
+    sides = []
+    for sign in (-1.0, 1.0):
+        best = np.full(len(_RATES), 0.0)
+        rates = _RATES / max(spread, 1e-6)
+        for c, t, d in zip(counts, tilted, centred, strict=True):
+            y = sign * rates[:, None] * d
+            fits = y.max(axis=1) < 500
+            grown = np.expm1(np.minimum(y, 500.0)) - y
+            best += np.where(fits, c * np.log1p(grown @ t.weight), np.inf)
+        most = math.fsum(c * float((sign * d).max()) for c, d in zip(counts, centred, strict=True))
+        sides.append(min(most, float(np.min((best + nats + 1) / rates))) + 2 + 1e-12 * abs(mean))
+    return mean - sides[0], mean + sides[1]
+
+
+def _kernel_peak(theta: float) -> float:
+    """The largest value of e^(-theta y) (1 - e^-y) over y > 0."""
+    return math.exp(-theta * math.log1p(1 / theta)) / (1 + theta)

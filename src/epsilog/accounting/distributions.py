@@ -1,0 +1,315 @@
+"""Certified intervals from privacy loss distributions: plans a lattice, bounds from both sides, refines to the gap.
+
+What is certified comes from ``connect``, ``merge`` and ``Composition``; the plan (tilt, step, points) only decides how
+tight it is. If memory would not hold a fine enough lattice the interval is wider than asked, never wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from epsilog.accounting.composition import Composition, compose
+from epsilog.accounting.dominating import Direction, Parts, largest_loss
+from epsilog.accounting.gaussian import least
+from epsilog.accounting.lattice import LatticeLaw, TooFineError, connect, merge, pair_delta
+from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Pair, Tent
+from epsilog.accounting.saddle import Sketch, lattice_points, sketch, tilt_for_delta, tilt_for_epsilon
+
+_ATTEMPTS = 6
+_COARSENINGS = 12
+_LARGE = 1e-3  # a delta from which on epsilon may well be 0
+_LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
+_LONGEST_NATURAL = 2**19
+
+
+class Plan(NamedTuple):
+    """How to discretise one composition.
+
+    Attributes:
+        sketches: each pair cut coarsely, with its count.
+        theta: the tilt.
+        step: the lattice step that should meet the gap, in nats.
+        tail: the mass that each round may lose at either end.
+        near: about the epsilon in question.
+        nats: how small, as -log, the errors of the composition should be.
+    """
+
+    sketches: list[tuple[Sketch, int]]
+    theta: float
+    step: float
+    tail: float
+    near: float
+    nats: float
+
+
+class Question(Protocol):
+    """What is asked of a composition."""
+
+    def plan(self, parts: Parts, gap: float) -> Plan:
+        """Chooses the tilt and the step."""
+        ...
+
+    def answer(self, composition: Composition, guess: float) -> float:
+        """Reads the answer off, on the composition's side."""
+        ...
+
+    def at_most(self, largest: float) -> float:
+        """Bounds the answer when no loss exceeds ``largest``."""
+        ...
+
+    def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
+        """Reads the answer off a falling curve that bounds delta at each epsilon from one side."""
+        ...
+
+
+@dataclass(frozen=True)
+class EpsilonAt:
+    """Epsilon at a given delta."""
+
+    delta: float
+
+    def plan(self, parts: Parts, gap: float) -> Plan:
+        """Tilts to where epsilon is expected."""
+        tail = _tail(parts, self.delta)
+        sketches = [(sketch(pair, tail), count) for pair, count in parts]
+        theta, guess = tilt_for_delta(sketches, self.delta)
+        return Plan(sketches, theta, _step(parts, theta, gap * max(guess, 1e-7)), tail, guess, _nats(gap))
+
+    def answer(self, composition: Composition, guess: float) -> float:
+        """Searches for epsilon."""
+        return composition.epsilon(self.delta, guess)
+
+    def at_most(self, largest: float) -> float:
+        """Returns the largest loss."""
+        return largest
+
+    def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
+        """Bisects; the answer was checked by evaluating the curve there."""
+        if curve(0.0) <= self.delta:
+            return 0.0
+        if curve(LARGEST_LOSS) > self.delta:
+            return math.inf if upper else LARGEST_LOSS
+        first = least(lambda at: curve(at) <= self.delta, 0.0, LARGEST_LOSS)
+        return first if upper else max(0.0, math.nextafter(first, 0.0) * (1 - 1e-15))
+
+
+@dataclass(frozen=True)
+class DeltaAt:
+    """Delta at a given epsilon."""
+
+    epsilon: float
+
+    def plan(self, parts: Parts, gap: float) -> Plan:
+        """Tilts to epsilon; delta's size, which sets the tails, is found on the way."""
+        tail, theta, sketches = _tail(parts, 1e-12), 1.0, []
+        for _ in range(20):
+            sketches = [(sketch(pair, tail), count) for pair, count in parts]
+            theta, log_delta = tilt_for_epsilon(sketches, self.epsilon)
+            before, tail = tail, _tail(parts, 0.1 * math.exp(max(min(log_delta, 0.0), -600.0)))
+            if tail >= before / 2:
+                break
+        return Plan(sketches, theta, _step(parts, theta, gap / theta), tail, self.epsilon, _nats(gap))
+
+    def answer(self, composition: Composition, guess: float) -> float:
+        """Evaluates delta."""
+        return composition.delta(guess)
+
+    def at_most(self, largest: float) -> float:
+        """Returns 0 from the largest loss on."""
+        return 0.0 if self.epsilon >= largest else 1.0
+
+    def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
+        """Evaluates delta; above the largest loss that a double can carry, the curve there still bounds it."""
+        return curve(min(self.epsilon, LARGEST_LOSS)) if upper or self.epsilon <= LARGEST_LOSS else 0.0
+
+
+def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float) -> tuple[float, float]:
+    """Bounds the answer from below and above, over all directions; the relative width is ``gap`` if memory allows."""
+    if all(sum(count for _, count in d.upper) == 1 for d in directions):
+        return _single(directions, question)
+    if isinstance(question, EpsilonAt) and question.delta >= _LARGE:
+        at_zero = bounds(directions, DeltaAt(0.0), gap=0.05)[1]
+        if at_zero <= question.delta:
+            return 0.0, 0.0
+    searches = [_Search(d, question.plan(d.upper, gap), question) for d in directions]
+    searches.sort(key=lambda search: -search.plan.near)
+    lower = before = 0.0
+    for attempt in range(_ATTEMPTS):
+        for search in searches:  # the likely worst first: often its lower bound already settles the others
+            if search.upper > lower / (1 - gap):
+                search.refine_upper()
+                if search is searches[0]:
+                    lower = max(lower, search.lower_bound())
+        worst = max(searches, key=lambda search: search.upper)
+        if worst is not searches[0]:
+            lower = max(lower, worst.lower_bound())
+        upper = worst.upper
+        if upper - lower <= gap * upper or not math.isfinite(upper):
+            break
+        achieved = (upper - lower) / upper
+        if attempt > 0 and achieved > 0.6 * before:
+            break  # what is left is not for the lattice to close
+        before = achieved
+        for search in searches:
+            search.fine *= min(0.6, max(0.1, 0.85 * math.sqrt(gap / achieved)))
+    upper = max(search.upper for search in searches)
+    return min(lower, upper), upper
+
+
+def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: float) -> float:
+    """Bounds the answer from above only, at the step that should be within ``gap`` / 3 of it."""
+    if all(sum(count for _, count in d.upper) == 1 for d in directions):
+        return _single(directions, question)[1]
+    worst = 0.0
+    searches = [_Search(d, question.plan(d.upper, gap), question) for d in directions]
+    for search in sorted(searches, key=lambda search: -search.plan.near):
+        if search.upper > worst:
+            search.refine_upper()
+        worst = max(worst, search.upper)
+    return worst
+
+
+@dataclass
+class _Search:
+    """What is known about one direction so far."""
+
+    direction: Direction
+    plan: Plan
+    question: Question
+    fine: float = 1.0
+    upper: float = math.inf
+
+    def __post_init__(self) -> None:
+        self.upper = self.question.at_most(largest_loss(self.direction.upper) * (1 + 1e-14))
+
+    def refine_upper(self) -> None:
+        """Computes the upper bound at the present step, or at the finest that memory holds."""
+        for _ in range(_COARSENINGS):
+            try:
+                composed = _compose(self.direction.upper, self.plan, self.fine, upper=True)
+            except TooFineError:
+                self.fine *= 4
+            else:
+                found = self.question.answer(composed, self.plan.near)
+                self.upper = min(self.upper, found)
+                if isinstance(self.question, EpsilonAt) and 0 < found < 0.5 * self.plan.near:
+                    self.fine *= math.sqrt(found / self.plan.near)  # the plan looked too far up
+                    self.plan = self.plan._replace(near=found, step=self.plan.step)
+                return
+
+    def lower_bound(self) -> float:
+        """Computes the best lower bound at the present step, or at the finest that memory holds."""
+        best = 0.0
+        for parts in self.direction.lowers:
+            for coarser in range(_COARSENINGS):
+                try:
+                    composed = _compose(parts, self.plan, self.fine * 4**coarser, upper=False)
+                except TooFineError:
+                    continue
+                best = max(best, self.question.answer(composed, self.plan.near))
+                break
+        return best
+
+
+def _single(directions: tuple[Direction, ...], question: Question) -> tuple[float, float]:
+    """Bounds the answer for one release, exactly but for rounding."""
+    lower = upper = 0.0
+    for direction in directions:
+        for parts, side in ((direction.upper, 1), *((low, 0) for low in direction.lowers)):
+            for pair, _ in parts:  # one, or none where turning the question round leaves none
+
+                def curve(epsilon: float, pair: Pair = pair, side: int = side) -> float:
+                    return pair_delta(pair, epsilon)[side]
+
+                value = question.read(curve, upper=bool(side))
+                lower, upper = (lower, max(upper, value)) if side else (max(lower, value), upper)
+    return min(lower, upper), upper
+
+
+def _tail(parts: Parts, delta: float) -> float:
+    return max(_LOST * delta / sum(count for _, count in parts), 1e-290)
+
+
+def _nats(gap: float) -> float:
+    return 12 - math.log(gap)
+
+
+def _step(parts: Parts, theta: float, width: float) -> float:
+    """Connecting the dots adds T (theta + 1) step^2 / 12 to epsilon: a third of the width that is asked for."""
+    rounds = sum(count for _, count in parts)
+    return math.sqrt(4 * width / (rounds * (theta + 1)))
+
+
+def _compose(parts: Parts, plan: Plan, fine: float, *, upper: bool) -> Composition:
+    wanted = plan.step * (fine if upper else 0.75 * fine)  # merging as done here errs about twice as far
+    natural = _natural(parts, wanted)
+    if natural is not None:
+        step, atoms = natural
+        exact = _exact(parts, atoms, upper=upper)
+        return compose(exact, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
+    step = _aligned(parts, 0.8 * wanted)
+    laws: list[tuple[LatticeLaw, int]] = []
+    sketches = plan.sketches if upper else [(sketch(pair, plan.tail), count) for pair, count in parts]
+    for (given, count), (part, _) in zip(parts, sketches, strict=True):
+        if not upper and given.law.hair > 0 and _span(given) < step and laws:
+            continue  # too little to see on this lattice; leaving a release out can only lose
+        pair = given if upper else _fitted(given, step)
+        offset = 0.0 if pair.link is Link.BOTH else pair.anchor()
+        points = lattice_points(pair, part, theta=plan.theta, step=step, spacing=wanted, offset=offset, tail=plan.tail)
+        if upper:
+            law = connect(pair, points, step=step, offset=offset)
+        else:
+            law = merge(pair, points, step=step, offset=offset, coarse=0.99 / (plan.theta + 1))
+        laws.append((law, count))
+    return compose(laws, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
+
+
+def _aligned(parts: Parts, step: float) -> float:
+    """Fits the step to the one law with atoms there is, so that its lowest and highest atoms lie on the lattice."""
+    spans = {_span(pair) for pair, _ in parts if pair.law.hair > 0 and pair.law.only_p == 0}
+    span = spans.pop() if len(spans) == 1 else 0.0
+    return span / math.ceil(span / step) if span >= step else step
+
+
+def _span(pair: Pair) -> float:
+    low, high = pair.from_base(np.array(pair.law.ends()))
+    return float(high - low)
+
+
+def _fitted(pair: Pair, step: float) -> Pair:
+    """A Laplace pair a little closer together, so that both atoms lie on the lattice: it can only lose less."""
+    if not (isinstance(pair.law, Tent) and pair.link is Link.PLAIN and pair.law.top > 0):
+        return pair
+    whole = math.floor(2 * pair.law.epsilon / step * (1 + 1e-12))
+    epsilon = min(pair.law.epsilon, whole * step / 2)
+    return pair if whole == 0 else Pair(Tent(epsilon, 0.25 * math.exp(-epsilon / 2), 0.5))
+
+
+def _natural(parts: Parts, wanted: float) -> tuple[float, list[Atoms]] | None:
+    """The step that all losses share by nature, if they do and a transform can hold it."""
+    laws = [pair.law for pair, _ in parts if pair.link is Link.PLAIN and isinstance(pair.law, Atoms)]
+    if len(laws) < len(parts) or len({law.step for law in laws}) != 1 or laws[0].step <= 0:
+        return None
+    step = laws[0].step
+    spread = math.sqrt(
+        sum(count * float(np.sum(law.p * law.u**2)) for law, (_, count) in zip(laws, parts, strict=True))
+    )
+    return (step, laws) if step >= wanted or 20 * spread / step < _LONGEST_NATURAL else None
+
+
+def _exact(parts: Parts, laws: list[Atoms], *, upper: bool) -> list[tuple[LatticeLaw, int]]:
+    """Atoms that lie on the lattice already: masses and losses move to the safe side by their own rounding."""
+    exact = []
+    for law, (_, count) in zip(laws, parts, strict=True):
+        sign = 1.0 if upper else -1.0
+        first = float(law.u[0]) if len(law.u) else 0.0
+        index = np.rint((law.u - first) / law.step).astype(np.int64)
+        slip = float(np.abs(law.u - first - law.step * index).max(initial=0.0)) + law.hair
+        factor = 1 + sign * law.slip
+        exact.append((LatticeLaw(index, law.p * factor, law.only_p * factor, first + sign * slip), count))
+    return exact

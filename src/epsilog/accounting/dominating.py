@@ -1,0 +1,245 @@
+"""From a release to its dominating pairs: two laws at least as easy to tell apart as any two neighbours' outputs.
+
+Only what is proven: every case cites its proof, and docs/accounting/certified-bounds.md, section 1, writes out ours.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from epsilog.accounting.flatten import flatten, gaussian_mu_of
+from epsilog.accounting.laws import UNIT, Atoms, BaseLaw, Link, Normal, Pair, Tent
+from epsilog.terms import (
+    ApproximateDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    FixedSizeSampled,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Release,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+)
+
+METHOD = "privacy loss distributions"
+_REPLACE = NeighboringRelation.REPLACE_ONE
+_MOST_ATOMS = 2_000_000
+_LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome counts as giving everything away
+
+Parts = tuple[tuple[Pair, int], ...]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One of the ways two neighbours can be ordered, as composed pairs.
+
+    Attributes:
+        upper: pairs whose composition dominates the release in this direction, with their counts.
+        lowers: compositions that some two neighbours attain (or exceed), any of which bounds from below.
+    """
+
+    upper: Parts
+    lowers: tuple[Parts, ...]
+
+
+def directions(release: Release, relation: NeighboringRelation) -> tuple[Direction, ...]:  # noqa: PLR0912
+    """Returns every direction in which neighbours can differ; the worst of them counts.
+
+    Raises:
+        UnsupportedMechanismError: a part has no proven pair under this relation.
+
+    >>> from epsilog.terms import Gaussian
+    >>> len(directions(Gaussian(1.0), NeighboringRelation.ADD_OR_REMOVE_ONE))
+    1
+    >>> len(directions(PoissonSampled(Gaussian(1.0), 0.5), NeighboringRelation.ADD_OR_REMOVE_ONE))
+    2
+    """
+    squares, bag = [], {}
+    for part, count in flatten(release).items():
+        mu = gaussian_mu_of(part, relation)
+        if mu is None:
+            bag[part] = count
+        else:
+            squares.append(count * mu * mu)
+    square = math.fsum(squares)
+    upper: dict[Link, list[tuple[Pair, int]]] = {link: [] for link in Link}
+    lower: dict[Link, list[tuple[Pair, int]]] = {link: [] for link in Link}
+    if square > 0:  # all Gaussians are one Gaussian
+        for link in Link:
+            for side, factor in ((upper, 1 + 4 * UNIT), (lower, 1 - 4 * UNIT)):
+                law = Normal(math.sqrt(square) * factor) if math.isfinite(square) else _nothing_hidden()
+                side[link].append((Pair(law), 1))
+    sampled = False
+    for part, count in bag.items():
+        base, share = (part.release, _share(part)) if isinstance(part, PoissonSampled | FixedSizeSampled) else (part, 1)
+        _check_sampling(part, relation)
+        if share == 0:
+            continue
+        above, below = base_laws(base, relation)
+        for link in Link:
+            if share == 1:
+                upper[link].append((Pair(above), count))
+                lower[link].append((Pair(below), count))
+            elif link is not Link.PLAIN:
+                upper[link].append((Pair(above, share, link), count))
+                lower[link].append((Pair(below, share, link), count))
+        sampled = sampled or share < 1
+    parts, least = ({k: tuple(v) for k, v in side.items()} for side in (upper, lower))
+    if not sampled:
+        return (Direction(parts[Link.PLAIN], (least[Link.PLAIN],)),)
+    if relation is _REPLACE:
+        return (Direction(parts[Link.BOTH], (least[Link.REMOVE], least[Link.ADD], _half_and_half(least))),)
+    return tuple(Direction(parts[link], (least[link],)) for link in (Link.REMOVE, Link.ADD))
+
+
+def _half_and_half(least: dict[Link, Parts]) -> Parts:
+    """The analyst may turn the question round at every other release: then both orders occur."""
+    mixed: list[tuple[Pair, int]] = []
+    for (removed, count), (added, _) in zip(least[Link.REMOVE], least[Link.ADD], strict=True):
+        turned = count // 2 if removed != added else 0
+        mixed += [(removed, count - turned)] + ([(added, turned)] if turned else [])
+    return tuple(mixed)
+
+
+def largest_loss(parts: Parts) -> float:
+    """The largest loss a composition can have; ``inf`` if none is the largest."""
+    total = 0.0
+    for pair, count in parts:
+        if isinstance(pair.law, Normal) or pair.law.only_p > 0:
+            if pair.link is not Link.ADD:
+                return math.inf
+            total += count * -math.log1p(-pair.sampling_probability)
+        else:
+            total += count * max(float(pair.from_base(np.array([pair.law.ends()[1]]))[0]), 0.0)
+    return total
+
+
+def _share(part: PoissonSampled | FixedSizeSampled) -> float:
+    return part.sampling_probability if isinstance(part, PoissonSampled) else part.sample_size / part.population
+
+
+def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
+    """Poisson sampling is proven for adding, removing, zeroing; fixed-size sampling for replacing."""
+    if isinstance(part, PoissonSampled) and relation is _REPLACE:
+        raise UnsupportedMechanismError(
+            part, method=METHOD, reason=f"Poisson sampling has no proven pair under {relation}"
+        )
+    if isinstance(part, FixedSizeSampled) and relation is not _REPLACE:
+        raise UnsupportedMechanismError(part, method=METHOD, reason=f"a fixed size means replace-one, not {relation}")
+
+
+def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:  # noqa: PLR0912
+    """Returns a law that dominates an unsampled release from above, and one that neighbours attain."""
+    far = 2 if relation is _REPLACE else 1
+    match release:
+        case _ if (mu := _gaussian_total(release, relation)) is not None:
+            if mu == 0:
+                return _same(_pure(0.0, 0.0))
+            return (Normal(mu * (1 + 4 * UNIT)), Normal(mu)) if math.isfinite(mu) else _same(_nothing_hidden())
+        case Laplace(noise_multiplier=noise):
+            return _laplace(far / noise) if noise > 0 else _same(_nothing_hidden())
+        case DiscreteLaplace(noise_scale=scale, sensitivity=sensitivity):
+            return _same(_discrete_laplace(scale, far * sensitivity) if scale > 0 else _nothing_hidden())
+        case DiscreteGaussian(noise_stddev=stddev, sensitivity=sensitivity):
+            return _discrete_gaussian(release, stddev, far * sensitivity) if stddev > 0 else _same(_nothing_hidden())
+        case RandomizedResponse():
+            if relation is not _REPLACE:
+                raise UnsupportedMechanismError(release, method=METHOD, reason="its neighbours replace one unit")
+            return _same(_randomized_response(release.flip_probability, release.categories))
+        case ExponentialMechanism(epsilon=eps, monotone=monotone):
+            spread = eps / 2 if monotone else eps
+            if spread == 0:
+                return _same(_pure(0.0, 0.0))
+            tent = Tent(min(spread, _LONGEST), 0.25 / math.sinh(min(spread, _LONGEST) / 2), 0.0)
+            return (tent if spread < _LONGEST else _nothing_hidden()), _pure(min(spread, _LONGEST) / 2, 0.0)
+        case PureDP(epsilon=eps):
+            return _same(_pure(eps, 0.0))
+        case ApproximateDP(epsilon=eps, delta=share):
+            return _same(_pure(eps, share))
+        case ZeroConcentratedDP():
+            raise UnsupportedMechanismError(release, method=METHOD, reason="rho-zCDP has no dominating pair")
+        case _:
+            raise UnsupportedMechanismError(release, method=METHOD)
+
+
+def _same(law: BaseLaw) -> tuple[BaseLaw, BaseLaw]:
+    return law, law
+
+
+def _gaussian_total(release: Release, relation: NeighboringRelation) -> float | None:
+    parts = [(gaussian_mu_of(part, relation), count) for part, count in flatten(release).items()]
+    if any(mu is None for mu, _ in parts):
+        return None
+    return math.sqrt(sum(count * mu * mu for mu, count in parts if mu is not None))
+
+
+def _nothing_hidden() -> Atoms:
+    return Atoms(np.zeros(0), np.zeros(0), only_p=1.0)
+
+
+def _laplace(epsilon: float) -> tuple[BaseLaw, BaseLaw]:
+    """One Laplace with the whole L1 shift dominates the coordinates together (docs, 1.3)."""
+    short = min(epsilon, _LONGEST)
+    tent = Tent(short, 0.25 * math.exp(-short / 2), 0.5)
+    return (tent if epsilon < _LONGEST else _nothing_hidden()), tent
+
+
+def _pure(epsilon: float, delta: float) -> Atoms:
+    """Randomized response, with a chance delta of giving everything away: Kairouz, Oh & Viswanath 2015, Thm 3.1."""
+    if epsilon > _LONGEST:
+        return _nothing_hidden()
+    if epsilon == 0:
+        return Atoms(np.zeros(1), np.array([1 - delta]), only_p=delta, step=1.0)
+    often = 1 / (1 + math.exp(-epsilon))
+    rare = often * math.exp(-epsilon)  # not 1 - often: under Q this is nearly everything, so every digit counts
+    return Atoms(np.array([-epsilon, epsilon]), (1 - delta) * np.array([rare, often]), delta, 2 * epsilon)
+
+
+def _randomized_response(flip: float, categories: int) -> Atoms:
+    rare = flip / categories
+    if rare == 0:
+        return _nothing_hidden()
+    often = 1 - (categories - 1) * rare
+    epsilon = math.log(often) - math.log(rare)
+    if epsilon > _LONGEST:
+        return _nothing_hidden()
+    if epsilon <= 0:
+        return Atoms(np.zeros(1), np.ones(1), step=1.0)
+    return Atoms(np.array([-epsilon, 0.0, epsilon]), np.array([rare, (categories - 2) * rare, often]), step=epsilon)
+
+
+def _discrete_laplace(scale: float, shift: int) -> Atoms:
+    """Losses (abs(k) - abs(k - shift)) / scale, one step of 2 / scale apart; beyond the shift they are constant."""
+    if shift > _MOST_ATOMS:
+        raise UnsupportedMechanismError(DiscreteLaplace(scale, shift), method=METHOD, reason="too many atoms")
+    if shift / scale > _LONGEST:
+        return _nothing_hidden()
+    k = np.arange(shift + 1)
+    centre = math.tanh(0.5 / scale)  # mass at the centre: (1 - r) / (1 + r), r = e^(-1/scale)
+    p = centre * np.exp(-(shift - k) / scale)
+    p[-1] = 1 / (1 + math.exp(-1 / scale))  # the centre and all beyond it
+    p[0] = p[-1] * math.exp(-shift / scale)
+    return Atoms((2 * k - shift) / scale, p, step=2 / scale)
+
+
+def _discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[Atoms, Atoms]:
+    """Losses are linear in the outcome; the tails beyond 40 standard deviations (below e^-800) count as lost."""
+    far = math.ceil(40 * stddev) + shift
+    if 2 * far > _MOST_ATOMS:
+        raise UnsupportedMechanismError(release, method=METHOD, reason="too many atoms")
+    k = np.arange(-far, far + shift + 1)
+    logs = -((k - shift) ** 2) / (2 * stddev**2)
+    p = np.exp(logs)
+    p = p / p.sum()
+    u = shift * (2 * k - shift) / (2 * stddev**2)
+    keep = (np.abs(u) < _LONGEST) & (p > 0)
+    lost = float(p[~keep].sum()) + 1e-290
+    atoms = Atoms(u[keep], p[keep], lost, step=shift / stddev**2, slip=2000 * UNIT)
+    return atoms, replace(atoms, only_p=0.0)

@@ -1,0 +1,56 @@
+"""A release as a bag of single releases: composition is read in one place, so no method can forget a count."""
+
+from __future__ import annotations
+
+import math
+
+from epsilog.terms import (
+    Composed,
+    FixedSizeSampled,
+    Gaussian,
+    GaussianDP,
+    NeighboringRelation,
+    PoissonSampled,
+    Release,
+    Repeated,
+)
+
+
+def flatten(release: Release) -> dict[Release, int]:
+    """Counts the distinct single releases inside ``release``; order and nesting do not matter, no release is empty.
+
+    >>> flatten(Repeated(Composed([Gaussian(1.0), Repeated(Gaussian(2.0), 3)]), 10))
+    {Gaussian(noise_multiplier=1.0, sensitivity=1.0): 10, Gaussian(noise_multiplier=2.0, sensitivity=1.0): 30}
+    """
+    bag: dict[Release, int] = {}
+    todo: list[tuple[Release, int]] = [(release, 1)]
+    while todo:
+        part, count = todo.pop()
+        match part:
+            case Repeated(release=inner, count=times):
+                todo.append((inner, count * times))
+            case Composed(releases=parts):
+                todo.extend((inner, count) for inner in reversed(parts))
+            case PoissonSampled(release=inner, sampling_probability=1):
+                todo.append((inner, count))
+            case PoissonSampled(sampling_probability=0) | FixedSizeSampled(sample_size=0):
+                pass
+            case _:
+                bag[part] = bag.get(part, 0) + count
+    return bag
+
+
+def gaussian_mu_of(release: Release, relation: NeighboringRelation) -> float | None:
+    """The mu of a release that is a Gaussian mechanism (or states mu-GDP), else None.
+
+    >>> gaussian_mu_of(Gaussian(0.5), NeighboringRelation.REPLACE_ONE)
+    4.0
+    """
+    match release:
+        case Gaussian(noise_multiplier=noise):
+            far = 2.0 if relation is NeighboringRelation.REPLACE_ONE else 1.0
+            return math.inf if noise == 0 else far / noise
+        case GaussianDP(mu=mu):
+            return mu
+        case _:
+            return None

@@ -1,0 +1,109 @@
+"""The Gaussian mechanism, exactly: delta(epsilon), epsilon(delta) and mu, with an explicit round-off margin.
+
+Everything is a function of one number, mu = sqrt(count) * sensitivity / noise: k Gaussians are one Gaussian with
+mu^2 = sum mu_i^2, whatever the dimension. With t = epsilon / mu - mu / 2 and Mills' ratio R,
+delta = phi(t) (R(t) - R(t + mu)): one positive factor and one difference, whose cancellation the margin covers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scipy.special import erfcx, log_ndtr
+
+from epsilog.terms import check
+
+_UNIT = 2.0**-53
+_ROOT_HALF = math.sqrt(0.5)
+
+
+def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
+    """Bounds delta(epsilon) of a pair of unit Gaussians ``mu`` apart, from below and above.
+
+    Args:
+        mu: distance over noise standard deviation, at least 0; ``inf`` gives no privacy.
+        epsilon: in nats, any finite number.
+
+    Returns:
+        (lower, upper), as close as double precision allows.
+    Source:
+        Balle & Wang 2018, Theorem 8 (arXiv:1805.06530); Dong, Roth & Su 2019, Corollary 1 (arXiv:1905.02383).
+
+    >>> lower, upper = gaussian_delta(1.0, 1.0)
+    >>> round(lower, 12) == round(upper, 12) == 0.126936737507
+    True
+    """
+    check.finite(epsilon=epsilon)
+    floor = max(0.0, -math.expm1(min(epsilon, 0.0)))  # no mechanism does better, and mu = 0 attains it
+    if not mu >= 0:
+        raise ValueError(f"mu must be at least 0, got {mu!r}")
+    if mu == 0:
+        return floor, floor
+    if math.isinf(mu):
+        return 1.0, 1.0
+    ratio = epsilon / mu
+    t = ratio - mu / 2
+    if math.isinf(ratio):
+        return floor, floor if epsilon < 0 else 5e-324
+    slip = 4 * _UNIT * (abs(ratio) + mu / 2)  # how far t may be off
+    if t <= 0:
+        near, far = math.exp(float(log_ndtr(-t))), math.exp(epsilon + float(log_ndtr(-t - mu)))
+        value, scale = near - far, near
+    else:
+        peak = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+        mills, mills_far = (math.sqrt(math.pi / 2) * float(erfcx(x * _ROOT_HALF)) for x in (t, t + mu))
+        value, scale = peak * (mills - mills_far), peak * mills
+    margin = scale * (64 * _UNIT + 2 * slip * (1 + abs(t))) + 5e-324
+    return max(floor, value - margin), min(1.0, max(floor, value + margin))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
+    """Bounds epsilon(delta) of a pair of unit Gaussians ``mu`` apart, from below and above; 0 is the least.
+
+    >>> lower, upper = gaussian_epsilon(1.0, 1e-5)
+    >>> round(lower, 6), round(upper, 6)
+    (4.377178, 4.377178)
+    """
+    check.between(0, 1, delta=delta)
+    if math.isinf(mu):
+        return math.inf, math.inf
+    if gaussian_delta(mu, 0.0)[1] <= delta:
+        return 0.0, 0.0
+    reach = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-300  # Gaussian tail bound: delta there is met
+    upper = least(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, reach * (1 + 1e-9))
+    lower = least(lambda epsilon: gaussian_delta(mu, epsilon)[0] < delta, 0.0, upper)
+    return lower * (1 - 4 * _UNIT), upper
+
+
+def gaussian_mu(*, epsilon: float, delta: float) -> float:
+    """The largest mu that is (epsilon, delta)-DP, on the safe side: the exact calibration of a Gaussian.
+
+    >>> round(1 / gaussian_mu(epsilon=1.0, delta=1e-6), 4)  # the noise multiplier
+    4.2247
+    """
+    check.at_least(0, epsilon=epsilon)
+    check.between(0, 1, delta=delta)
+    small = 1.0
+    while gaussian_delta(small, epsilon)[1] > delta:
+        small /= 2
+        if small < 1e-300:
+            return 0.0
+    large = 2 * small
+    while gaussian_delta(large, epsilon)[1] <= delta:
+        large *= 2
+    fails = least(lambda mu: gaussian_delta(mu, epsilon)[1] > delta, small, large)
+    return math.nextafter(fails * (1 - 1e-15), 0.0)
+
+
+def least(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Bisects to the least number of ``[low, high]`` where a monotone test holds; returns an end where it does hold."""
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,0 +1,242 @@
+"""Loss laws on a lattice: an upper one that connects the dots, a lower one that merges outcomes.
+
+Both hold with floating point: each rounding error is bounded and put on the safe side
+(docs/accounting/certified-bounds.md, sections 2 and 3).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from epsilog.accounting.laws import UNIT, Array, Link, Masses, Pair
+
+Integers = npt.NDArray[np.int64]
+
+_SLICES = 5  # outcomes are cut this many times finer than the lattice before they are merged
+_DEEPEST = 3  # slices below a lattice point that it may take
+
+
+class TooFineError(Exception):
+    """More points would be needed than memory should hold: a coarser lattice is called for."""
+
+
+class LatticeLaw(NamedTuple):
+    """A loss law on ``offset + step * points``: masses under P, and the mass that gives everything away."""
+
+    points: Integers
+    weight: Array
+    infinite: float
+    offset: float
+
+
+class _Spread(NamedTuple):
+    """What connecting the dots puts on each lattice point, and the masses outside the lattice's range."""
+
+    inner: Array
+    below: float
+    top: float
+    infinite: float
+
+
+def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
+    """Bounds delta of one pair from below and above: the surplus P - e^epsilon Q of the losses above ``epsilon``."""
+    if pair.link is Link.BOTH:  # at losses from 0 on it is the profile of REMOVE
+        pair = Pair(pair.law, pair.sampling_probability, Link.REMOVE)
+    g = np.array([epsilon])
+    masses = pair.law.masses(pair.to_base(g))
+    surplus, slip = _surplus(pair, g, Masses(*(m[-1:] for m in masses)))
+    value, margin = float(surplus[0]), float(slip[0])
+    hair = 16 * UNIT * abs(epsilon)  # an outcome that rounding has put below epsilon has at most so much surplus
+    above = pair.law.masses(pair.to_base(g - hair))
+    near = float(pair.own(above.p, above.q)[0][-1]) * hair + 5e-324
+    return min(1.0, max(value - margin, 0.0)), min(1.0, max(value + margin, 0.0) + near)
+
+
+def connect(pair: Pair, index: Integers, *, step: float, offset: float) -> LatticeLaw:
+    """Spreads each outcome over its two neighbouring lattice points so that P's and Q's masses both stay.
+
+    The result dominates ``pair``: its delta is at least the pair's at every epsilon. What lies below the lattice moves
+    up to its first point; what lies above is split between its last point and infinity. The losses of the result are a
+    hair above the lattice, so that rounding of the edges cannot leave an outcome above its cell.
+
+    Args:
+        pair: what to discretise.
+        index: ascending lattice indices, shape (n,), n >= 2; they may skip. With ``Link.BOTH`` they contain 0.
+        step: lattice step, in nats.
+        offset: loss of index 0, in nats; 0 with ``Link.BOTH``.
+
+    Source:
+        Doroshenko et al. 2022, Section 4 (arXiv:2207.04380), from cell masses instead of differences of delta.
+    """
+    if pair.link is Link.BOTH:
+        return _connect_both(pair, index, step=step, offset=offset)
+    spread = _spread(pair, index, step=step, offset=offset)
+    weight = spread.inner
+    weight[0] += spread.below
+    weight[-1] += spread.top
+    return LatticeLaw(index, weight, spread.infinite, offset + pair.law.hair + 8 * UNIT)
+
+
+def _spread(pair: Pair, index: Integers, *, step: float, offset: float) -> _Spread:
+    g: Array = np.asarray(offset + step * index, dtype=np.float64)
+    gaps = step * np.diff(index)
+    base = pair.law.masses(pair.to_base(g))
+    up, up_slip = _surplus(pair, g[:-1], Masses(*(m[1:-1] for m in base)))
+    down, down_slip = _surplus(pair, g[1:], Masses(*(m[1:-1] for m in base)))
+    over, over_slip = _surplus(pair, g[-1:], Masses(*(m[-1:] for m in base)))
+    inner = np.zeros(len(g))
+    inner[1:] += (np.maximum(up, 0.0) + up_slip) / -np.expm1(-gaps)
+    inner[:-1] += (np.maximum(-down, 0.0) + down_slip) / np.expm1(gaps)
+    own = pair.own(base.p, base.q)[0] * (1 + 8 * UNIT) + pair.own(base.p_slip, base.q_slip)[0]
+    infinite = min(max(float(over[0]), 0.0) + float(over_slip[0]), float(own[-1]))
+    top = min(float(own[-1]) - max(float(over[0]), 0.0) + float(over_slip[0]), float(own[-1]))
+    rounding = 1 + 16 * UNIT
+    return _Spread(inner * rounding, float(own[0]) * rounding, max(top, 0.0) * rounding, infinite * rounding)
+
+
+def _surplus(pair: Pair, g: Array, cells: Masses) -> tuple[Array, Array]:
+    """P - e^g Q of each cell, and how far it may be off."""
+    of_p, of_q = pair.coefficients(g)
+    most_p, most_q = pair.magnitudes(g)
+    bend = (16 + 4 * np.abs(g)) * UNIT
+    slip = most_p * (cells.p_slip + bend * cells.p) + most_q * (cells.q_slip + bend * cells.q)
+    return of_p * cells.p - of_q * cells.q, slip
+
+
+def _connect_both(pair: Pair, index: Integers, *, step: float, offset: float) -> LatticeLaw:
+    """Glues the profile of REMOVE above loss 0 to that of ADD below; what mass is left sits at 0."""
+    zero = int(np.searchsorted(index, 0))
+    if offset != 0 or not 0 < zero < len(index) - 1 or index[zero] != 0:
+        raise AssertionError("the two sides meet at loss 0, which must be an inner lattice point")
+    removed, added = (Pair(pair.law, pair.sampling_probability, link) for link in (Link.REMOVE, Link.ADD))
+    above = _spread(removed, index[zero:], step=step, offset=0.0)
+    below = _spread(added, index[: zero + 1], step=step, offset=0.0)
+    middle = pair.law.masses(np.zeros(1))
+    left = 1.0 - float(removed.own(middle.p, middle.q)[0][1]) - float(added.own(middle.p, middle.q)[0][0])
+    weight = np.zeros(len(index))
+    weight[zero:] += above.inner
+    weight[: zero + 1] += below.inner
+    weight[0] += below.below
+    weight[-1] += above.top
+    weight[zero] += max(left, 0.0) + 64 * UNIT + float(middle.p_slip.sum() + middle.q_slip.sum())
+    return LatticeLaw(index, weight, above.infinite, offset + pair.law.hair + 8 * UNIT)
+
+
+def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: float = math.inf) -> LatticeLaw:
+    """Merges outcomes, and splits one between two lattice points at random, until each loss is a lattice point.
+
+    Neither merging nor splitting can help a distinguisher, so the result's delta is at most the pair's at every
+    epsilon. Arguments as for ``connect``; ``Link.BOTH`` has no lower law of its own. Where the pair has atoms the
+    lattice is moved down by a hair, so that an atom on a lattice point provably reaches it. Gaps of at least ``coarse``
+    lie where the outcomes hardly matter: their lower halves are rounded down instead of drawing on what matters.
+
+    Source:
+        The data processing inequality; docs/accounting/certified-bounds.md, section 3.
+    """
+    hair = pair.law.hair
+    offset = offset - hair
+    g: Array = np.asarray(offset + step * index, dtype=np.float64)
+    gaps = np.diff(g)[:, None]
+    cuts = gaps * (np.arange(_SLICES) / _SLICES)
+    if hair > 0:  # an atom on a lattice point gets a slice of its own
+        cuts = np.insert(cuts, 1, np.minimum(2 * hair, gaps[:, 0] / 8), axis=1)
+    fine = (g[:-1, None] + cuts).ravel()
+    u = pair.to_base(np.append(fine, g[-1]))
+    p, q, p_slip, q_slip = pair.law.masses(u)
+    only_p = pair.law.only_p
+    p[int(np.searchsorted(u, np.inf, side="left"))] -= only_p
+    certain = 0.0 if pair.link is Link.ADD else pair.sampling_probability * only_p
+    own = pair.own(p, q)[0] - pair.own(p_slip, q_slip)[0] - 16 * UNIT * pair.own(p, q)[0]
+    bend = (24 + 4 * float(np.abs(g).max())) * UNIT
+    cells = _Cells(*(np.maximum(m, 0.0).tolist() for m in (p, q, p_slip + bend * p, q_slip + bend * q, own)))
+    floor = np.arange(len(g) - 1) * cuts.shape[1] + 1 + cuts.shape[1] // 2
+    floor = np.insert(np.where(gaps[:, 0] >= coarse, floor, 0), 0, 0)
+    (of_p, of_q), (most_p, most_q) = pair.coefficients(g), pair.magnitudes(g)
+    points = _Points(of_p.tolist(), of_q.tolist(), most_p.tolist(), most_q.tolist(), floor.tolist())
+    weight = _merge(cells, points, 4 * hair)
+    return LatticeLaw(index, np.array(weight), certain * (1 - 16 * UNIT), offset)
+
+
+class _Cells(NamedTuple):
+    """Base masses, how far each may be off (later roundings included), and the pair's own P-mass rounded down."""
+
+    p: list[float]
+    q: list[float]
+    p_slip: list[float]
+    q_slip: list[float]
+    own: list[float]
+
+
+class _Points(NamedTuple):
+    """Coefficients of the surplus at each lattice point, their magnitudes, and the first cell a point may take."""
+
+    of_p: list[float]
+    of_q: list[float]
+    most_p: list[float]
+    most_q: list[float]
+    floor: list[int]
+
+
+def _merge(cells: _Cells, points: _Points, loose: float) -> list[float]:
+    """Walks up the cells; each lattice point takes cells until their common loss has reached it, the last one in part.
+
+    Cells that no point needs any more go down to the point below them. A weight is e^g Q: the P-mass less what the
+    loss exceeds the point by.
+    """
+    p, q, p_slip, q_slip, own = cells
+    size, weight, share, cell = len(p), [0.0] * len(points.of_p), 1.0, 0
+    for point, (a, b, most_a, most_b, floor) in enumerate(zip(*points, strict=True)):
+        while cell < floor:
+            more, slip = _cell_surplus(cells, cell, points, point - 1)
+            weight[point - 1] += share * max(0.0, own[cell] - more - slip) if more >= slip else 0.0
+            cell, share = cell + 1, 1.0
+        first, first_share, reached = cell, share, False
+        surplus = margin = mass = 0.0
+        while cell < size and not reached:
+            plus, less, took = share * a * p[cell], share * b * q[cell], share * own[cell]
+            slip = share * (most_a * p_slip[cell] + most_b * q_slip[cell])
+            over = surplus + plus - less - margin - slip
+            reached = over > 0 and (point > 0 or cell > _SLICES // 2)
+            split = reached and over > loose * (mass + took)  # an atom on its point goes there whole
+            part = min(1.0, max(0.0, margin - surplus) / max(plus - less - slip, 1e-300)) if split else 1.0
+            surplus, margin, mass = surplus + part * (plus - less), margin + part * slip, mass + part * took
+            share *= 1 - part
+            if share <= 0:
+                cell, share = cell + 1, 1.0
+        if not reached and surplus < margin:
+            break  # the cells ran out: what is left does not reach this point as a whole
+        weight[point] = max(0.0, mass - max(surplus, 0.0) - margin)
+    else:
+        return _leftovers(cells, points, weight, len(points.of_p) - 1, (cell, share))
+    return _leftovers(cells, points, weight, point, (first, first_share))
+
+
+def _leftovers(
+    cells: _Cells, points: _Points, weight: list[float], point: int, start: tuple[int, float]
+) -> list[float]:
+    """Gives ``point`` as many of the highest cells as reach it together, and the point below it the others."""
+    low, share = start
+    surplus = margin = mass = 0.0
+    top = len(cells.p)
+    while top > low + 1:
+        more, slip = _cell_surplus(cells, top - 1, points, point)
+        if surplus + more < margin + slip:
+            break
+        surplus, margin, mass, top = surplus + more, margin + slip, mass + cells.own[top - 1], top - 1
+    weight[point] += max(0.0, mass - surplus - margin)
+    below = max(point - 1, 0)
+    for cell in range(low, top):
+        more, slip = _cell_surplus(cells, cell, points, below)
+        if more >= slip:
+            weight[below] += share * max(0.0, cells.own[cell] - more - slip)
+        share = 1.0
+    return weight
+
+
+def _cell_surplus(cells: _Cells, cell: int, points: _Points, point: int) -> tuple[float, float]:
+    slip = points.most_p[point] * cells.p_slip[cell] + points.most_q[point] * cells.q_slip[cell]
+    return points.of_p[point] * cells.p[cell] - points.of_q[point] * cells.q[cell], slip

@@ -1,0 +1,303 @@
+"""Pairs of laws (P, Q), seen through their privacy loss: a base law, and the link by which sampling bends it.
+
+ The base law answers one question: which masses do P and Q give to the outcomes whose
+log-likelihood ratio u = ln dP/dQ falls between given edges? The link says how sampling turns u into the loss g of the
+sampled pair. All that an accountant needs of a cell, its surplus P - e^g Q at a lattice point g, is A(g) p - B(g) q in
+the *base* masses p and q: sampling then never subtracts numbers that agree to q digits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+Array = npt.NDArray[np.float64]
+
+UNIT = 2.0**-53
+LARGEST_LOSS = 600.0  # beyond it e^loss nears overflow: such outcomes count as giving everything away
+
+
+class Masses(NamedTuple):
+    """Masses between n ascending edges, shape (n + 1,), outer cells included, and how far each may be off."""
+
+    p: Array
+    q: Array
+    p_slip: Array
+    q_slip: Array
+
+
+class BaseLaw(Protocol):
+    """Two laws by their log-likelihood ratio u; symmetric: swapping them leaves the law of the ratio as it was.
+
+    Attributes:
+        only_p: mass under P of outcomes that Q cannot produce.
+        hair: a distance in u that no rounding reaches, if the law has atoms; else 0.
+    """
+
+    @property
+    def only_p(self) -> float: ...  # noqa: D102
+
+    @property
+    def hair(self) -> float: ...  # noqa: D102
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns the masses of the outcomes with u in (-inf, e_0], (e_0, e_1], ..., (e_last, inf]."""
+        ...
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns (low, high): under P and under Q at most ``tail`` of finite u lies beyond either."""
+        ...
+
+    def ends(self) -> tuple[float, float]:
+        """Returns the lowest and the highest finite ratio."""
+        ...
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns ascending u at which to cut the law for planning, a few hundred at most."""
+        ...
+
+
+@dataclass(frozen=True)
+class Normal:
+    """N(mu, 1) against N(0, 1): u = mu x - mu^2 / 2."""
+
+    mu: float
+
+    only_p: ClassVar[float] = 0.0
+    hair: ClassVar[float] = 0.0
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns differences of normal tails, each taken on its smaller side."""
+        x = edges / self.mu + self.mu / 2
+        q, q_slip = _normal_cells(x)
+        p, p_slip = _normal_cells(x - self.mu)
+        slip = 4 * UNIT * (np.abs(x) + self.mu) ** 2  # rounding of x moves a cell's edge, hence its mass
+        slip = np.concatenate((slip[:1], np.fmax(slip[1:], slip[:-1]), slip[-1:]))
+        slip = np.minimum(slip, 1e-9)
+        return Masses(p, q, p_slip + slip * p, q_slip + slip * q)
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns the tails of both laws."""
+        far = self.mu * -float(ndtri(tail)) + self.mu**2 / 2
+        return -far, far
+
+    def ends(self) -> tuple[float, float]:
+        """Returns infinities: every ratio can occur."""
+        return -math.inf, math.inf
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns even steps in x."""
+        low, high = self.reach(tail)
+        return np.linspace(low, high, 257)
+
+
+def _normal_cells(x: Array) -> tuple[Array, Array]:
+    below, above = ndtr(x), ndtr(-x)
+    rising = np.diff(below, prepend=0.0, append=1.0)
+    falling = -np.diff(above, prepend=1.0, append=0.0)
+    left = np.append(below, 1.0) < 0.5
+    ends = np.where(left, np.append(below, 1.0), np.insert(above, 0, 1.0))
+    return np.maximum(np.where(left, rising, falling), 0.0), 16 * UNIT * ends
+
+
+@dataclass(frozen=True)
+class Tent:
+    """P has density weight * e^(u/2) for abs(u) < epsilon, and atoms at both ends; Q = e^-u P.
+
+    Laplace: weight e^(-epsilon/2) / 4, top 1/2. Bounded range (the exponential mechanism): weight
+    e^(epsilon/2) / (2 (e^epsilon - 1)), top 0. The bottom atom of P is e^-epsilon times the top one.
+    """
+
+    epsilon: float
+    weight: float
+    top: float
+
+    only_p: ClassVar[float] = 0.0
+
+    @property
+    def hair(self) -> float:
+        """Returns 0 without atoms."""
+        return (256 + 64 * self.epsilon) * UNIT if self.top > 0 else 0.0
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns closed forms; nothing cancels."""
+        v = np.clip(edges, -self.epsilon, self.epsilon)
+        a, b = np.insert(v, 0, -self.epsilon), np.append(v, self.epsilon)
+        span = 2 * self.weight * np.expm1((b - a) / 2)
+        p, q = span * np.exp(a / 2), span * np.exp(-b / 2)
+        high = int(np.searchsorted(edges, self.epsilon, side="left"))
+        low = int(np.searchsorted(edges, -self.epsilon, side="left"))
+        bottom = self.top * math.exp(-self.epsilon)
+        p[high] += self.top
+        q[high] += bottom
+        p[low] += bottom
+        q[low] += self.top
+        slip = (16 + 4 * self.epsilon) * UNIT
+        return Masses(p, q, slip * p, slip * q)
+
+    def reach(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
+        """Returns the ends of the support, with room for rounding."""
+        far = self.epsilon * (1 + 4 * UNIT)
+        return -far, far
+
+    def ends(self) -> tuple[float, float]:
+        """Returns the lowest and the highest ratio."""
+        return -self.epsilon, self.epsilon
+
+    def landmarks(self, tail: float) -> Array:  # noqa: ARG002
+        """Returns even steps, with the atoms apart."""
+        return np.append(np.linspace(-self.epsilon, self.epsilon, 129)[:-1], self.epsilon * (1 - np.array([1e-9, 0])))
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Finitely many outcomes: ascending ratios ``u`` with P-masses ``p``, and what one law alone can produce.
+
+    Attributes:
+        u: finite log-likelihood ratios, ascending, shape (k,).
+        p: their masses under P, shape (k,); under Q they have p e^-u.
+        only_p: mass under P of outcomes that Q cannot produce (and of Q's that P cannot: the law is symmetric).
+        step: if positive, all u lie on ``u[0] + step * integers``.
+        slip: relative accuracy of the masses.
+    """
+
+    u: Array
+    p: Array
+    only_p: float = 0.0
+    step: float = 0.0
+    slip: float = 64 * UNIT
+
+    @property
+    def hair(self) -> float:
+        """Returns a few times what rounding can move an atom by."""
+        return 8 * self.slip + (64 + 64 * float(np.abs(self.u).max(initial=0.0))) * UNIT
+
+    def masses(self, edges: Array) -> Masses:
+        """Sums atoms by cell; what P alone produces lies above every finite edge, what Q alone produces below."""
+        cell = np.searchsorted(edges, self.u, side="left")
+        size = len(edges) + 1
+        p: Array = np.bincount(cell, weights=self.p, minlength=size).astype(np.float64)
+        q: Array = np.bincount(cell, weights=self.p * np.exp(-self.u), minlength=size).astype(np.float64)
+        p[int(np.searchsorted(edges, np.inf, side="left"))] += self.only_p
+        q[int(np.searchsorted(edges, -np.inf, side="right"))] += self.only_p
+        slip = self.slip + 4 * float(np.abs(self.u).max(initial=0.0)) * UNIT
+        return Masses(p, q, slip * p, slip * q)
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns where the upper tail of P starts, with room for rounding; by symmetry Q's lower one."""
+        if len(self.u) == 0:
+            return 0.0, 0.0
+        above = np.cumsum(self.p[::-1])[::-1]
+        far = float(np.abs(self.u[max(int(np.searchsorted(-above, -tail)) - 1, 0)]))
+        far = max(far, float(self.u[-1]) if len(self.u) <= 8 else far) * (1 + 4 * UNIT) + 1e-300
+        return -far, far
+
+    def ends(self) -> tuple[float, float]:
+        """Returns the lowest and the highest ratio."""
+        return (float(self.u[0]), float(self.u[-1])) if len(self.u) else (0.0, 0.0)
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns the atoms themselves, or even steps when there are many."""
+        if len(self.u) <= 257:
+            return np.unique(self.u) if len(self.u) else np.zeros(1)
+        return np.linspace(*self.reach(tail), 257)
+
+
+class Link(Enum):
+    """How the loss of a pair follows from the ratio u of its base law."""
+
+    PLAIN = "plain"  # (P, Q)
+    REMOVE = "remove"  # ((1 - q) Q + q P, Q)
+    ADD = "add"  # (P, (1 - q) P + q Q)
+    BOTH = "both"  # the profile of REMOVE for losses above 0 and of ADD below: symmetric; upper bounds only
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A dominating pair: a base law, the chance q that the unit is in the sample, and the link."""
+
+    law: BaseLaw
+    sampling_probability: float = 1.0
+    link: Link = Link.PLAIN
+
+    def to_base(self, g: Array) -> Array:
+        """Returns the base ratio u at each loss g; infinite where no outcome has such a loss."""
+        if self.link is Link.PLAIN:
+            return g
+        sign = 1.0 if self.link is Link.REMOVE else -1.0
+        with np.errstate(divide="ignore"):
+            return np.asarray(sign * np.log1p(np.maximum(np.expm1(sign * g) / self.sampling_probability, -1.0)))
+
+    def from_base(self, u: Array) -> Array:
+        """Returns the loss at each base ratio."""
+        if self.link is Link.PLAIN:
+            return u
+        sign, q = (-1.0 if self.link is Link.ADD else 1.0), self.sampling_probability
+        v = sign * u
+        high = np.maximum(v, 0.0) + np.log(q + (1 - q) * np.exp(-np.maximum(v, 0.0)))
+        return np.asarray(sign * np.where(v < 1, np.log1p(q * np.expm1(np.minimum(v, 1.0))), high))
+
+    def coefficients(self, g: Array) -> tuple[Array, Array]:
+        """Returns A and B: a cell with base masses (p, q) has surplus P - e^g Q = A(g) p - B(g) q.
+
+        One of them is negative where no outcome has a loss so low, or so high.
+        """
+        share = self.sampling_probability
+        match self.link:
+            case Link.REMOVE:
+                return np.full_like(g, share), np.expm1(g) + share
+            case Link.ADD:
+                return np.exp(g) * (np.expm1(-g) + share), share * np.exp(g)
+            case _:
+                return np.ones_like(g), np.exp(g)
+
+    def magnitudes(self, g: Array) -> tuple[Array, Array]:
+        """Returns A and B with every term taken positive: what their rounding errors are relative to."""
+        share = self.sampling_probability
+        match self.link:
+            case Link.REMOVE:
+                return np.full_like(g, share), np.abs(np.expm1(g)) + share
+            case Link.ADD:
+                return np.exp(g) * (np.abs(np.expm1(-g)) + share), share * np.exp(g)
+            case _:
+                return np.ones_like(g), np.exp(g)
+
+    def own(self, p: Array, q: Array) -> tuple[Array, Array]:
+        """Returns the masses under the pair's own two laws, from base masses (or from their slips)."""
+        share = self.sampling_probability
+        match self.link:
+            case Link.REMOVE:
+                return (1 - share) * q + share * p, q
+            case Link.ADD:
+                return p, (1 - share) * p + share * q
+            case _:
+                return p, q
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns the losses beyond which P has at most ``tail`` (or which e^loss cannot follow)."""
+        low, high = self.law.reach(tail)
+        if self.law.only_p > 0:  # what one law alone produces has a finite loss if sampling can hide it
+            low, high = (-math.inf if self.link is Link.REMOVE else low), (math.inf if self.link is Link.ADD else high)
+        low, high = self.from_base(np.array([low, high]))
+        return max(float(low), -LARGEST_LOSS), min(float(high), LARGEST_LOSS)
+
+    def anchor(self) -> float:
+        """Returns a loss worth a lattice point of its own: where most of P sits."""
+        match self.law:
+            case Normal(mu=mu) if self.link is not Link.PLAIN:
+                bulk = float(ndtr(1 - mu) / ndtr(1.0)) - 1
+                offset = math.log1p(self.sampling_probability * bulk)
+                return offset if self.link is Link.REMOVE else -offset
+            case Tent(epsilon=eps, top=top) if top > 0:
+                return float(self.from_base(np.array([-eps if self.link is Link.REMOVE else eps]))[0])
+            case Atoms(u=u, p=p) if len(u):
+                mass = self.own(p, p * np.exp(-u))[0]
+                return float(self.from_base(u[[int(np.argmax(mass))]])[0])
+            case _:
+                return 0.0

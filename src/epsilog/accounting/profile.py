@@ -1,0 +1,200 @@
+"""The whole privacy curve of a release and its readings: what an attacker can do, what a group loses, rho and mu.
+
+Every reading is an interval like any other number. TPR and FPR are those of the best test that tells two neighbours
+apart; privacy is good when the true positive rate stays near the false positive rate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from epsilog.accounting import choose
+from epsilog.accounting.flatten import flatten, gaussian_mu_of
+from epsilog.accounting.gaussian import gaussian_delta
+from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
+from epsilog.terms import (
+    DiscreteGaussian,
+    ExponentialMechanism,
+    FixedSizeSampled,
+    Interval,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    Release,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+    check,
+)
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_SPLITS = 20  # refinements of the grid over epsilon, where the bounds are furthest apart
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The privacy curve of one release under one relation; made by ``profile``.
+
+    Attributes:
+        release: what is released.
+        relation: which data sets are neighbours.
+        gap: the relative width to aim for in each number.
+    """
+
+    release: Release
+    relation: NeighboringRelation = _ADD_OR_REMOVE
+    gap: float = 0.002
+
+    def epsilon(self, delta: float) -> Interval:
+        """Bounds epsilon at ``delta``."""
+        return choose.epsilon(self.release, delta=delta, relation=self.relation, gap=self.gap)
+
+    def delta(self, epsilon: float) -> Interval:
+        """Bounds delta at ``epsilon``."""
+        return choose.delta(self.release, epsilon=epsilon, relation=self.relation, gap=self.gap)
+
+    def advantage(self) -> Interval:
+        """Bounds TPR - FPR of the best test: the total variation distance, which is delta at epsilon 0."""
+        found = self.delta(0.0)
+        return Interval(
+            found.lower, found.upper, found.method, self.relation, assumptions=found.assumptions, quantity="advantage"
+        )
+
+    def tpr(self, fpr: float) -> Interval:
+        """Bounds the true positive rate of the best test whose false positive rate is ``fpr``.
+
+        Source: Dong, Roth & Su 2019, Proposition 6 (arXiv:1905.02383): each (epsilon, delta) bounds the trade-off
+        curve by a line and its mirror image. The upper bound takes the best of some epsilons; the lower one covers all
+        of them by a grid, so it is the coarser.
+        """
+        check.within(0, 1, fpr=fpr)
+        top = min(-math.log(max(fpr, 1e-300)), 40.0)
+        grid = {at: self.delta(at) for at in (0.0, *(float(at) for at in np.geomspace(1e-2, 1, 9) * top))}
+
+        def misses(at: float, following: float) -> float:  # the most that a miss rate can be by the lines in between
+            least = grid[following].lower if following < math.inf else 0.0
+            return max(1 - least - math.exp(at) * fpr, math.exp(-at) * (1 - least - fpr), 0.0)
+
+        for _ in range(_SPLITS):
+            points = [*sorted(grid), math.inf]
+            at, following = max(pairwise(points), key=lambda cell: misses(*cell))
+            middle = (at + following) / 2 if following < math.inf else 1.3 * at + 1e-2
+            grid[middle] = self.delta(middle)
+        lines = [found.upper + math.exp(at) * fpr for at, found in grid.items()]
+        mirrored = [1 - math.exp(-at) * (1 - found.upper - fpr) for at, found in grid.items()]
+        upper = min(*lines, *mirrored, 1.0)
+        lower = 1 - max(misses(*cell) for cell in pairwise([*sorted(grid), math.inf]))
+        if any(isinstance(part, PoissonSampled | FixedSizeSampled) for part in flatten(self.release)):
+            lower = _by_advantage(grid[0.0].lower, fpr)
+        lower, found = min(max(fpr, lower), upper), grid[0.0]
+        given = (("fpr", float(fpr)),)
+        return Interval(
+            lower, max(upper, fpr), found.method, self.relation,
+            assumptions=found.assumptions, quantity="tpr", given=given,
+        )  # fmt: skip
+
+    def tradeoff(self, fpr: float) -> Interval:
+        """Bounds the false negative rate of the best test whose false positive rate is ``fpr``: 1 - TPR."""
+        rate = self.tpr(fpr)
+        return Interval(
+            1 - rate.upper, 1 - rate.lower, rate.method, self.relation,
+            assumptions=rate.assumptions, quantity="fnr", given=rate.given,
+        )  # fmt: skip
+
+    def group_delta(self, *, units: int, epsilon: float) -> Interval:
+        """Bounds delta at ``epsilon`` for neighbours that differ in ``units`` units: group privacy.
+
+        Source: for a Gaussian exact (mu grows ``units``-fold); else Dwork & Roth 2014, Theorem 2.2, for delta:
+        delta_k(epsilon) <= delta(epsilon / k) (e^epsilon - 1) / (e^(epsilon / k) - 1).
+        """
+        check.integer(1, units=units)
+        check.at_least(0, epsilon=epsilon)
+        one = mu(self.release, self.relation)
+        if one is not None:
+            lower, upper = gaussian_delta(units * one, epsilon)
+        else:
+            share = epsilon / units
+            factor = math.expm1(epsilon) / math.expm1(share) if 0 < epsilon < 700 and share > 0 else float(units)
+            if epsilon >= 700:  # units e^((units - 1) share) is no less, and overflows later
+                growth = (units - 1) * share
+                factor = units * math.exp(growth) if growth < 700 else math.inf
+            lower = self.delta(epsilon).lower
+            one_unit = self.delta(share).upper
+            upper = min(1.0, one_unit * factor * (1 + 1e-12)) if one_unit > 0 else 0.0
+        given = (("epsilon", float(epsilon)), ("units", float(units)))
+        return Interval(
+            min(lower, upper), upper, "group privacy (Dwork & Roth 2014)", self.relation,
+            assumptions=self.delta(epsilon).assumptions, quantity="delta", given=given,
+        )  # fmt: skip
+
+    def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
+        """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""
+        return rdp(self.release, orders, relation=self.relation)
+
+
+def _by_advantage(advantage: float, fpr: float) -> float:
+    """The least TPR that a concave curve with this advantage somewhere can have at ``fpr``.
+
+    Sampled releases have a curve for each order of the neighbours; delta, the larger of two, describes neither of them,
+    but both have this advantage.
+    """
+    return min(fpr / max(1 - advantage, 1e-300), fpr + advantage * (1 - fpr)) * (1 - 1e-14)
+
+
+def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002) -> Profile:
+    """Returns the privacy curve of ``release``, to be read in many ways.
+
+    >>> from epsilog.terms import Gaussian
+    >>> round(profile(Gaussian(noise_multiplier=1.0)).advantage().upper, 4)
+    0.3829
+    """
+    check.instance(Release, release=release)
+    check.instance(NeighboringRelation, relation=relation)
+    check.between(0, 1, gap=gap)
+    return Profile(release, relation, gap)
+
+
+def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float | None:
+    """The mu of mu-GDP if every part is a Gaussian or states mu; None if no finite mu is known exactly.
+
+    >>> from epsilog.terms import Gaussian, Repeated
+    >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
+    2.0
+    """
+    parts = [(gaussian_mu_of(part, relation), count) for part, count in flatten(release).items()]
+    if any(one is None for one, _ in parts):
+        return None
+    return math.sqrt(math.fsum(count * one * one for one, count in parts if one is not None))
+
+
+def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
+    """Bounds rho of rho-zCDP from above; parts add up.
+
+    Source: Bun & Steinke 2016, Propositions 1.4 and 1.6 (arXiv:1605.02065); Canonne et al. 2020, Theorem 4; for the
+    exponential mechanism Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223).
+
+    >>> from epsilog.terms import Gaussian
+    >>> round(rho(Gaussian(noise_multiplier=1.0)), 12)
+    0.5
+    """
+    total = 0.0
+    for part, count in flatten(release).items():
+        one = gaussian_mu_of(part, relation)
+        far = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
+        match part:
+            case _ if one is not None:
+                total += count * one * one / 2
+            case DiscreteGaussian(noise_stddev=stddev, sensitivity=sensitivity):
+                total += count * (far * sensitivity / stddev) ** 2 / 2 if stddev > 0 else math.inf
+            case ZeroConcentratedDP(rho=stated):
+                total += count * stated
+            case ExponentialMechanism(epsilon=eps, monotone=monotone):
+                total += count * (eps / 2 if monotone else eps) ** 2 / 8
+            case PureDP(epsilon=eps):
+                total += count * eps * eps / 2
+            case _:
+                raise UnsupportedMechanismError(part, method="zCDP")
+    return total * (1 + 1e-14)

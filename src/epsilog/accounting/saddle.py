@@ -1,0 +1,128 @@
+"""Where to look and how finely: the tilt, the lattice step and the lattice points. Plans only; no bound rests on them.
+
+A planning law is the pair cut into a few hundred cells. Its cumulant function K gives the saddle point theta, which
+minimises K(theta) - theta epsilon + theta log theta - (theta + 1) log(theta + 1) (the best exponential bound on delta).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from epsilog.accounting.dominating import Parts
+from epsilog.accounting.lattice import Integers, TooFineError
+from epsilog.accounting.laws import Array, Link, Pair
+
+_MOST_POINTS = 2**16  # of one law; a merged one is walked in plain Python
+
+
+class Sketch(NamedTuple):
+    """A pair cut into cells for planning: edges (k + 1,), losses (k,) and P-masses (k,)."""
+
+    edges: Array
+    loss: Array
+    mass: Array
+
+
+def sketch(pair: Pair, tail: float) -> Sketch:
+    """Cuts ``pair`` at its landmarks; cells that one law alone can produce are left out."""
+    plain = pair if pair.link is not Link.BOTH else Pair(pair.law, pair.sampling_probability, Link.REMOVE)
+    u = pair.law.landmarks(tail)
+    masses = pair.law.masses(u)
+    p, q = plain.own(masses.p, masses.q)
+    ends = np.array([-np.inf, np.inf]) if pair.law.only_p > 0 else np.array([u[0] - 1e-9, u[-1] + 1e-9])
+    edges = plain.from_base(np.concatenate((ends[:1], u, ends[1:])))
+    edges = np.clip(edges, edges[1] - 1e-6, edges[-2] + 1e-6) if plain.link is Link.PLAIN else edges
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = np.log(p) - np.log(q)
+    seen = (p > 0) & (q > 0)
+    least = float(loss[seen].min()) if seen.any() else 0.0
+    return Sketch(edges, np.where(seen, loss, least), np.where(seen, p, 0.0))
+
+
+def log_moment(sketches: Sequence[tuple[Sketch, int]], theta: Array) -> Array:
+    """K(theta) = sum of counts times log E_P e^(theta loss); shape (k,) to (k,)."""
+    total = np.zeros(len(theta))
+    for part, count in sketches:
+        exponent = theta[:, None] * part.loss
+        top = exponent.max(axis=1, keepdims=True)
+        total += count * (top[:, 0] + np.log(np.maximum(np.exp(exponent - top) @ part.mass, 1e-300)))
+    return total
+
+
+def tilt_for_delta(sketches: Sequence[tuple[Sketch, int]], delta: float) -> tuple[float, float]:
+    """Returns the tilt that bounds epsilon at ``delta`` best, and that epsilon."""
+
+    def bound(theta: Array) -> Array:
+        return (log_moment(sketches, theta) - math.log(delta) + _entropy(theta)) / theta
+
+    theta = _least(bound)
+    return theta, max(float(bound(np.array([theta]))[0]), 0.0)
+
+
+def tilt_for_epsilon(sketches: Sequence[tuple[Sketch, int]], epsilon: float) -> tuple[float, float]:
+    """Returns the tilt that bounds delta at ``epsilon`` best, and the logarithm of that delta."""
+
+    def bound(theta: Array) -> Array:
+        return log_moment(sketches, theta) - theta * epsilon + _entropy(theta)
+
+    theta = _least(bound)
+    return theta, float(bound(np.array([theta]))[0])
+
+
+def _entropy(theta: Array) -> Array:
+    return np.asarray(-theta * np.log1p(1 / theta) - np.log1p(theta))
+
+
+def _least(bound: object) -> float:
+    assert callable(bound)
+    grid = np.geomspace(1e-3, 1e6, 37)
+    for _ in range(3):
+        values = bound(grid)
+        k = int(np.nanargmin(values))
+        grid = np.geomspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 9)
+    return float(grid[int(np.nanargmin(bound(grid)))])
+
+
+def lattice_points(
+    pair: Pair, part: Sketch, *, theta: float, step: float, spacing: float, offset: float, tail: float
+) -> Integers:
+    """Chooses lattice points: spacing about the cube root of the tilted density, ``spacing`` in the mean square."""
+    low, high = pair.reach(tail)
+    if pair.link is Link.BOTH:
+        low = -high
+    edges = np.clip(part.edges, low, high)
+    width = np.diff(edges)
+    weight = part.mass * np.exp(theta * (part.loss - part.loss.max()))
+    weight = weight / max(float(weight.sum()), 1e-300)
+    density = weight / np.maximum(width, 1e-300)
+    # wide gaps are for losses below the bulk: above it, connecting the dots would lift mass to where the tilt is large
+    below = (weight < 1e-12) & (np.arange(len(weight)) < int(np.argmax(weight)))
+    widest = np.where(below, math.inf, max(1 / (theta + 1), step))
+    gaps = _spacings(density, weight, step, spacing, widest)
+    position = np.concatenate(([0.0], np.cumsum(width / gaps)))
+    if not position[-1] <= _MOST_POINTS:  # written so that NaN is refused, too
+        raise TooFineError(f"{position[-1]:g} points")
+    losses = np.interp(np.arange(0, math.ceil(position[-1]) + 1), position, edges)
+    index = np.rint((losses - offset) / step).astype(np.int64)
+    first, last = math.floor((low - offset) / step) - 1, math.ceil((high - offset) / step) + 1
+    index = np.unique(np.concatenate((index, [first, last, -1, 0, 1])))
+    return index[(index >= min(first, -1)) & (index <= max(last, 1))]
+
+
+def _spacings(density: Array, weight: Array, step: float, spacing: float, widest: Array) -> Array:
+    cube = np.cbrt(1 / np.maximum(density, 1e-280))
+    low, high = -60.0, 60.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        gaps = np.clip(math.exp(middle) * cube, step, widest)
+        low, high = (middle, high) if float(np.sum(weight * gaps * gaps)) <= spacing**2 else (low, middle)
+    return np.clip(math.exp(low) * cube, step, widest)
+
+
+def total_count(parts: Parts) -> int:
+    """How many single releases a composition holds."""
+    return sum(count for _, count in parts)

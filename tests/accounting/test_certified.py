@@ -1,0 +1,308 @@
+"""Certified intervals: the yardstick's figures, properties of any accountant, extremes, and bad input."""
+
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests import generators
+
+from epsilog.accounting import calibrate, delta, epsilon, epsilon_curve, fl_formula, profile, rounds_that_fit
+from epsilog.terms import (
+    ApproximateDP,
+    BallsInBins,
+    CalibrationError,
+    Composed,
+    FixedSizeSampled,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Repeated,
+    Shuffled,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+    codec,
+)
+
+ADD, REPLACE, ZERO = NeighboringRelation
+quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+def sgd(noise, share, rounds):
+    return Repeated(PoissonSampled(Gaussian(noise), share), rounds)
+
+
+# Poisson-sampled Gaussians; exact values by Laplace inversion, checked against 34-digit runs
+KNOWN = [
+    (sgd(1.0, 0.01, 1_000), 1e-5, 1.828236667),
+    (sgd(1.1, 256 / 60_000, 14_062), 1e-5, 2.381596921),
+    (sgd(0.8, 1e-3, 10**5), 1e-5, 2.574959309),
+    (sgd(5.0, 0.1, 2_000), 1e-5, 3.919900209),
+    (sgd(1.0, 0.01, 1_000), 1e-12, 3.914298),
+    (sgd(1.0, 0.01, 1_000), 1e-30, 9.341896),
+    (sgd(0.8, 1e-3, 10**5), 1e-12, 4.6466),
+    (sgd(100.0, 1e-3, 100), 1e-8, 3.36924e-4),
+    (sgd(0.3, 0.02, 2_000), 1e-5, 184.67949),
+]
+
+
+@pytest.mark.parametrize(("release", "at", "exact"), KNOWN)
+def test_the_interval_holds_the_exact_value_and_is_narrow(release, at, exact):
+    found = epsilon(release, delta=at)
+    assert found.lower <= exact * (1 + 1e-5)
+    assert found.upper >= exact * (1 - 1e-5)
+    assert found.gap <= 0.002
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("release", "at", "exact"), [(sgd(0.6, 1e-4, 10**6), 1e-5, 1.610847999), (sgd(1, 1e-4, 10**7), 1e-6, 1.8382)]
+)
+def test_millions_of_rounds(release, at, exact):
+    found = epsilon(release, delta=at)
+    assert found.lower <= exact * (1 + 1e-6)
+    assert found.upper >= exact * (1 - 1e-6)
+    assert found.gap <= 0.002
+
+
+def test_a_tighter_gap_is_reached_and_lies_inside_the_wider_one():
+    wide, tight = (epsilon(sgd(1.0, 0.01, 1_000), delta=1e-5, gap=gap) for gap in (0.01, 0.0002))
+    assert tight.gap <= 0.0002
+    assert wide.lower <= tight.upper
+    assert tight.lower <= wide.upper
+
+
+def test_delta_far_below_what_doubles_add_up_to():
+    assert epsilon(sgd(1.0, 0.01, 1_000), delta=1e-80).gap < 0.002
+    found = delta(sgd(1.0, 0.01, 1_000), epsilon=2.0)
+    assert found.lower <= 2.66557192476179e-6 <= found.upper  # 34-digit value
+    assert found.gap < 0.002
+
+
+def test_repetitions_of_randomized_response_are_counted():
+    found = epsilon(Repeated(RandomizedResponse(0.5, 2), 100), delta=1e-6, relation=REPLACE)
+    assert found.lower == pytest.approx(94.28987, abs=1e-4)  # another library reports 1.0987 here
+    assert found.upper == pytest.approx(94.28987, abs=1e-4)
+
+
+@pytest.mark.parametrize(("queries", "scale"), [(10, 9.990), (100, 41.49), (1000, 133.25)])
+def test_optimal_composition_of_laplace_queries(queries, scale):
+    found = epsilon(Repeated(Laplace(scale), queries), delta=1e-6)
+    assert found.lower == pytest.approx(1.0, abs=5e-3)
+    assert found.upper == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_popular_formula_is_no_bound():
+    estimate = fl_formula(sampling_probability=0.01, noise_multiplier=1.0, rounds=1000, delta=1e-5).total
+    assert estimate < epsilon(sgd(1.0, 0.01, 1000), delta=1e-5).lower
+
+
+@quick
+@given(release=generators.releases(), at=st.sampled_from([1e-9, 1e-6, 1e-3]))
+def test_lower_stays_below_upper_and_epsilon_falls_with_delta(release, at):
+    found, looser = epsilon(release, delta=at, gap=0.02), epsilon(release, delta=10 * at, gap=0.02)
+    assert 0 <= found.lower <= found.upper
+    assert looser.lower <= found.upper
+
+
+@quick
+@given(release=generators.singles(), count=st.integers(2, 40))
+def test_repeating_costs_what_listing_costs(release, count):
+    repeated, listed = Repeated(release, count), Composed([release] * count)
+    assert epsilon(repeated, delta=1e-6, gap=0.02).upper == epsilon(listed, delta=1e-6, gap=0.02).upper
+
+
+@quick
+@given(release=generators.releases(REPLACE))
+def test_order_and_empty_parts_do_not_matter(release):
+    turned = Composed([*reversed(release.releases), Composed([])])
+    one, other = (epsilon(r, delta=1e-6, relation=REPLACE, gap=0.02) for r in (release, turned))
+    assert one.lower <= other.upper
+    assert other.lower <= one.upper
+
+
+@quick
+@given(release=generators.releases(), extra=generators.singles())
+def test_one_more_release_never_costs_less(release, extra):
+    assert (
+        epsilon(release, delta=1e-6, gap=0.02).lower <= epsilon(Composed([release, extra]), delta=1e-6, gap=0.02).upper
+    )
+
+
+@quick
+@given(noise=generators.noises(), share=generators.shares(), rounds=st.integers(1, 500))
+def test_more_noise_less_sampling_fewer_rounds_never_cost_more(noise, share, rounds):
+    upper = epsilon(sgd(noise, share, rounds), delta=1e-6, gap=0.02).upper
+    for cheaper in (
+        sgd(1.3 * noise, share, rounds),
+        sgd(noise, 0.7 * share, rounds),
+        sgd(noise, share, max(1, rounds // 2)),
+    ):
+        assert epsilon(cheaper, delta=1e-6, gap=0.02).lower <= upper
+
+
+@pytest.mark.slow
+@quick
+@given(release=generators.releases(), at=st.floats(0.05, 3.0))
+def test_delta_and_epsilon_are_the_same_curve(release, at):
+    there = delta(release, epsilon=at, gap=0.02)
+    if there.lower > 1e-100 and there.upper < 0.5:
+        assert epsilon(release, delta=min(there.upper * 1.0001, 0.9), gap=0.02).lower <= at * (1 + 1e-9)
+
+
+@quick
+@given(release=generators.releases())
+def test_a_term_read_back_costs_the_same(release):
+    again = codec.from_json(codec.to_json(release))
+    assert epsilon(again, delta=1e-6, gap=0.05) == epsilon(release, delta=1e-6, gap=0.05)
+
+
+@pytest.mark.parametrize("noise", [0.7, 1.0, 3.0])
+def test_numerical_and_exact_gaussians_agree(noise):
+    """A Gaussian beside a release that tells next to nothing goes through the lattice, and must stay where it was."""
+    exact = epsilon(Repeated(Gaussian(noise), 20), delta=1e-6)
+    mixed = epsilon(Composed([Repeated(Gaussian(noise), 20), PureDP(1e-9)]), delta=1e-6)
+    assert mixed.lower <= exact.upper * (1 + 1e-6)
+    assert mixed.upper >= exact.lower
+    assert mixed.gap <= 0.002
+
+
+def test_a_fine_discrete_gaussian_is_almost_a_gaussian():
+    from epsilog.terms import DiscreteGaussian
+
+    discrete = epsilon(Repeated(DiscreteGaussian(100.0, 7), 100), delta=1e-6)
+    continuous = epsilon(Repeated(Gaussian(100 / 7), 100), delta=1e-6)
+    assert discrete.upper == pytest.approx(continuous.upper, rel=1e-6)
+
+
+def test_zero_out_costs_what_adding_or_removing_costs():
+    release = Composed([sgd(1.0, 0.02, 50), Laplace(3.0)])
+    assert epsilon(release, delta=1e-6, relation=ZERO).upper == epsilon(release, delta=1e-6, relation=ADD).upper
+
+
+def test_replacing_moves_a_sum_twice_as_far():
+    assert epsilon(Gaussian(2.0), delta=1e-6, relation=REPLACE).upper == epsilon(Gaussian(1.0), delta=1e-6).upper
+    assert epsilon(Laplace(2.0), delta=0, relation=REPLACE).upper == pytest.approx(1.0)
+
+
+def test_fixed_size_sampling_lies_between_one_order_and_no_sampling():
+    sampled = FixedSizeSampled(Gaussian(2.0), 10, 1000)
+    found = epsilon(Repeated(sampled, 100), delta=1e-6, relation=REPLACE)
+    assert found.lower >= epsilon(sgd(1.0, 0.01, 100), delta=1e-6).lower * 0.998  # two units apart, one order
+    assert found.upper <= epsilon(Repeated(Gaussian(2.0), 100), delta=1e-6, relation=REPLACE).upper
+
+
+def test_statements_are_priced_by_their_worst_mechanism():
+    assert epsilon(GaussianDP(1.0), delta=1e-5).upper == epsilon(Gaussian(1.0), delta=1e-5).upper
+    assert epsilon(PureDP(0.7), delta=0).upper == pytest.approx(0.7)
+    assert epsilon(ApproximateDP(0.7, 1e-7), delta=1e-7 * (1 + 1e-9)).upper == pytest.approx(0.7, rel=1e-6)
+    assert epsilon(ApproximateDP(0.7, 1e-5), delta=1e-6).upper == math.inf
+    concentrated = epsilon(ZeroConcentratedDP(0.5), delta=1e-5)
+    assert concentrated.lower == pytest.approx(epsilon(Gaussian(1.0), delta=1e-5).lower)
+    assert concentrated.lower < concentrated.upper < 1.2 * concentrated.lower
+
+
+def test_no_release_costs_nothing_and_no_noise_promises_nothing():
+    assert epsilon(Composed([]), delta=0).upper == 0
+    assert epsilon(PoissonSampled(Gaussian(1.0), 0.0), delta=1e-6).upper == 0
+    assert epsilon(Gaussian(0.0), delta=1e-6).lower == math.inf
+    assert epsilon(PoissonSampled(Gaussian(0.0), 0.01), delta=1e-6).upper == math.inf
+    assert epsilon(PoissonSampled(Laplace(0.0), 0.01), delta=0.02).upper == 0
+    assert epsilon(Gaussian(1.0), delta=0).upper == math.inf
+    assert epsilon(Repeated(Laplace(1.0), 3), delta=0).upper == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("release", "relation"),
+    [
+        (PoissonSampled(Gaussian(1.0), 0.1), REPLACE),
+        (FixedSizeSampled(Gaussian(1.0), 1, 10), ADD),
+        (RandomizedResponse(0.5), ADD),
+        (Shuffled(RandomizedResponse(0.5), 100), REPLACE),
+        (BallsInBins(Gaussian(1.0), 10), ADD),
+        (PoissonSampled(ZeroConcentratedDP(0.1), 0.1), ADD),
+    ],
+)
+def test_what_has_no_proof_is_refused(release, relation):
+    with pytest.raises(UnsupportedMechanismError, match="no proven bound"):
+        epsilon(release, delta=1e-6, relation=relation)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.0, 1.5, math.nan])
+def test_delta_out_of_range(bad):
+    with pytest.raises(ValueError, match=r"delta must be in \[0, 1\)"):
+        epsilon(Laplace(1.0), delta=bad)
+
+
+def test_bad_questions():
+    with pytest.raises(ValueError, match="gap must be in"):
+        epsilon(Laplace(1.0), delta=1e-6, gap=0)
+    with pytest.raises(ValueError, match="epsilon must be finite"):
+        delta(Laplace(1.0), epsilon=-1.0)
+    with pytest.raises(ValueError, match="release must be a Release"):
+        epsilon("gaussian", delta=1e-6)
+    with pytest.raises(ValueError, match="goal must be"):
+        calibrate(Gaussian, epsilon=1.0)
+
+
+@pytest.mark.parametrize(("goal", "exact"), [(1.0, 3.0956225834), (2.0, 1.7477003633), (8.0, 0.7881816261)])
+def test_calibration_lands_on_the_safe_side(goal, exact):
+    noise = calibrate(lambda z: sgd(z, 0.01, 5_000), epsilon=goal, delta=1e-6)
+    assert exact <= noise <= 1.001 * exact
+    assert epsilon(sgd(noise, 0.01, 5_000), delta=1e-6).lower <= goal
+
+
+def test_calibrating_other_goals_and_parameters():
+    share = calibrate(lambda q: sgd(1.0, q, 1_000), epsilon=1.0, delta=1e-6, low=1e-5, high=0.5)
+    assert epsilon(sgd(1.0, share, 1_000), delta=1e-6).upper <= 1.002
+    assert epsilon(sgd(1.0, 1.01 * share, 1_000), delta=1e-6).lower > 0.995
+    noise = calibrate(Gaussian, advantage=0.3)
+    assert profile(Gaussian(noise)).advantage().upper <= 0.3
+    noise = calibrate(Gaussian, tpr=0.1, fpr=0.01)
+    assert profile(Gaussian(noise)).tpr(0.01).upper <= 0.1 * (1 + 1e-9)
+
+
+def test_a_goal_that_nothing_meets_says_where_it_looked():
+    with pytest.raises(CalibrationError, match="no value tried meets the goal") as caught:
+        calibrate(lambda z: Composed([Gaussian(z), PureDP(1.0)]), epsilon=0.1, delta=1e-6)
+    assert caught.value.bracket is not None
+    with pytest.raises(CalibrationError, match="every value tried meets the goal"):
+        calibrate(lambda z: Gaussian(10 + z), epsilon=50.0, delta=1e-6, low=1, high=2)
+
+
+def test_rounds_that_fit_is_the_last_count_that_does():
+    step = PoissonSampled(Gaussian(1.0), 0.01)
+    count = rounds_that_fit(step, epsilon=2.0, delta=1e-6)
+    assert epsilon(Repeated(step, count), delta=1e-6).lower <= 2.0
+    assert epsilon(Repeated(step, count + 20), delta=1e-6).upper > 2.0
+    assert rounds_that_fit(step, epsilon=2.0, delta=1e-6, spent=Repeated(step, 500)) == pytest.approx(
+        count - 500, abs=2
+    )
+    assert rounds_that_fit(Laplace(0.1), epsilon=1.0, delta=1e-6) == 0
+
+
+def test_a_curve_rises_and_ends_at_the_whole():
+    step = PoissonSampled(Gaussian(1.0), 0.01)
+    curve = epsilon_curve(step, [10, 100, 1000], delta=1e-5)
+    assert [at.upper for at in curve] == sorted(at.upper for at in curve)
+    assert curve[-1] == epsilon(Repeated(step, 1000), delta=1e-5)
+
+
+def test_gaussian_attacks_are_those_of_the_normal_distribution():
+    """For mu-GDP the trade-off curve is known: TPR = Phi(Phi^-1(FPR) + mu); 0.0924 for FPR 0.01 and mu 1."""
+    found = profile(Gaussian(1.0)).tpr(0.01)
+    assert found.lower <= 0.092361 <= found.upper <= 0.0926 * 1.02
+    assert found.lower > 0.08
+    misses = profile(Gaussian(1.0)).tradeoff(0.01)
+    assert misses.lower == pytest.approx(1 - found.upper)
+
+
+def test_groups_of_gaussian_units_are_exact():
+    grouped = profile(Gaussian(4.0)).group_delta(units=4, epsilon=1.0)
+    assert grouped.upper == pytest.approx(delta(Gaussian(1.0), epsilon=1.0).upper)
+    sampled = profile(sgd(1.0, 0.01, 100)).group_delta(units=2, epsilon=4.0)
+    assert sampled.lower <= sampled.upper < 1

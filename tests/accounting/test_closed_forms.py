@@ -1,0 +1,47 @@
+"""Worked examples of MATHS 1; the formulas are shown, never charged."""
+
+import math
+
+import pytest
+
+from epsilog.accounting import classic_gaussian_stddev, even_split, fl_formula, laplace_scale
+
+
+def test_worked_example_with_delta_one_over_n():
+    worked = fl_formula(sampling_probability=500 / 50_000, noise_multiplier=1.2, rounds=200, delta=1 / 50_000)
+    assert round(worked.total, 4) == 0.5621
+    assert (round(worked.root_term, 4), round(worked.linear_term, 4)) == (0.5482, 0.0139)
+    assert worked.dominates == "root"
+
+
+def test_worked_example_whose_second_term_is_misprinted_in_the_wild():
+    worked = fl_formula(sampling_probability=200 / 10_000, noise_multiplier=1.0, rounds=100, delta=1e-6)
+    assert round(worked.total, 4) == 1.0913
+    assert (round(worked.root_term, 4), round(worked.linear_term, 4)) == (1.0513, 0.0400)
+
+
+def test_no_noise_has_no_bound_and_the_linear_term_can_dominate():
+    assert fl_formula(sampling_probability=0.1, noise_multiplier=0, rounds=1, delta=1e-5).total == math.inf
+    assert fl_formula(sampling_probability=1, noise_multiplier=0.1, rounds=100, delta=1e-5).dominates == "linear"
+
+
+def test_queries_split_evenly():
+    assert laplace_scale(epsilon=even_split(epsilon=1.0, queries=100), sensitivity=1.0) == 100
+    assert 40 * even_split(epsilon=1.0, queries=100) == pytest.approx(0.4)
+    assert round(classic_gaussian_stddev(epsilon=0.01, delta=1e-6), 1) == 529.9
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"noise_multiplier": -1.0}, "noise_multiplier must be finite and at least 0, got -1.0"),
+        ({"noise_multiplier": math.nan}, "noise_multiplier must be finite"),
+        ({"sampling_probability": 1.1}, r"sampling_probability must be in \[0, 1\], got 1.1"),
+        ({"rounds": 0}, "rounds must be at least 1, got 0"),
+        ({"delta": 0.0}, r"delta must be in \(0, 1\), got 0.0"),
+    ],
+)
+def test_bad_input_is_named(changed, message):
+    good = {"sampling_probability": 0.01, "noise_multiplier": 1.0, "rounds": 10, "delta": 1e-5}
+    with pytest.raises(ValueError, match=message):
+        fl_formula(**(good | changed))
