@@ -1,0 +1,66 @@
+"""Certificates by simulation, for releases that no closed form prices.
+
+Balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sampling. ``sweep`` goes from a mechanism and a goal
+to a noise level, a claim and evidence; ``certify`` bounds the delta of one mechanism; ``check_document`` redraws it.
+``balls_in_bins_delta`` is exact where the noise is independent. The four functions of the reference
+(``overall_delta``, ``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the
+``*_delta`` bounds beside them promise more for the same draws. Only ``run`` touches files, processes and entropy.
+"""
+
+from epsilog.accounting.montecarlo.bounds import (
+    binomial_delta,
+    fewest_samples,
+    fewest_samples_integrated,
+    integrated_delta,
+    largest_hits,
+    pass_probability,
+    samples_for_power,
+    single_candidate_delta,
+    supremum_delta,
+)
+from epsilog.accounting.montecarlo.certificates import Certificate, certify, narrowing
+from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
+from epsilog.accounting.montecarlo.oracle import OracleDelta, balls_in_bins_delta
+from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
+from epsilog.accounting.montecarlo.recompute import check_document
+from epsilog.accounting.montecarlo.sweeps import (
+    SweepPlan,
+    SweepResult,
+    envelope_delta,
+    estimate_noise,
+    plan_sweep,
+    sweep,
+)
+from epsilog.accounting.montecarlo.two_point import base_delta, delta_from_samples, minimum_samples, overall_delta
+
+__all__ = [
+    "BesideProfile",
+    "Certificate",
+    "HockeyStick",
+    "OracleDelta",
+    "SweepPlan",
+    "SweepResult",
+    "anytime",
+    "balls_in_bins_delta",
+    "base_delta",
+    "binomial_delta",
+    "certify",
+    "check_document",
+    "clopper_pearson",
+    "delta_from_samples",
+    "envelope_delta",
+    "estimate_noise",
+    "fewest_samples",
+    "fewest_samples_integrated",
+    "integrated_delta",
+    "largest_hits",
+    "minimum_samples",
+    "narrowing",
+    "overall_delta",
+    "pass_probability",
+    "plan_sweep",
+    "samples_for_power",
+    "single_candidate_delta",
+    "supremum_delta",
+    "sweep",
+]

@@ -1,0 +1,308 @@
+"""What a verified release promises once the simulation's own randomness is counted in.
+
+Candidates are verified in a list's order by independent draws; the last one before the first failure is released, or
+the fallback if the first one fails. The index released is independent of private data, so the released mechanism is a
+mixture and its delta at the one epsilon of interest is at most E[delta_I] = Int Pr[delta_I > y] dy; and delta_I > y
+only if the first candidate with delta > y passed. Each bound below is that integral for one kind of test. Proofs and
+hypotheses: ``docs/montecarlo/bounds.md``. ``sweeps`` enforces the hypotheses; these functions only compute.
+
+Throughout, ``samples`` is N, ``hits`` is the largest number of hits that passes (k), ``bound`` is the hard bound M of
+the estimator (a hit has probability delta / M), and ``fallback_delta`` is the fallback's delta (0: it reveals nothing).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincc
+
+from epsilog.accounting.montecarlo.two_point import divergence, require_delta, require_samples
+from epsilog.terms import CalibrationError, check
+
+Array = NDArray[np.float64]
+_SLACK = 1e-10  # relative: covers the incomplete beta function and the quadratures, each checked to 1e-12
+
+
+def _check_test(samples: int, hits: int, fallback_delta: float, bound: float) -> None:
+    check.integer(1, samples=samples)
+    check.integer(0, samples, hits=hits)
+    check.positive(bound=bound)
+    check.within(0, min(1.0, bound), fallback_delta=fallback_delta)
+
+
+def pass_probability(*, delta: float, samples: int, hits: int, bound: float = 1.0) -> float:
+    """Computes the chance that a candidate with this true delta passes: Pr[Bin(samples, delta / bound) <= hits].
+
+    >>> round(pass_probability(delta=0.0, samples=10, hits=0), 3)
+    1.0
+    """
+    _check_test(samples, hits, 0.0, bound)
+    check.within(0, bound, delta=delta)
+    return float(passes(np.array([delta / bound]), samples, hits)[0])
+
+
+def passes(probability: Array, samples: int, hits: int) -> Array:
+    """The chance of at most ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
+    if hits >= samples:
+        return np.ones_like(probability)
+    return np.asarray(betaincc(hits + 1.0, float(samples - hits), probability))
+
+
+def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float | None = None) -> float:
+    """Bounds the released delta for any estimator with values in [0, 1] that passes if its mean is <= ``base_delta``.
+
+    Args:
+        samples: independent draws per candidate.
+        base_delta: the threshold, in (0, 1].
+        fallback_delta: delta of the fallback; by default ``base_delta``, as in the reference.
+
+    Returns:
+        d + Int_d^1 exp(-N KL(base_delta || y)) dy, d the larger of the two deltas; rounded up.
+
+    >>> integrated_delta(samples=566_000, base_delta=5e-6) <= 1e-5
+    True
+    """
+    count = float(require_samples(samples))
+    require_delta(base_delta=base_delta)
+    fallback = base_delta if fallback_delta is None else fallback_delta
+    check.within(0, 1, fallback_delta=fallback)
+    start = max(base_delta, fallback)
+    if start >= 1:
+        return 1.0
+    if start < 1e-300:
+        raise ValueError(f"base_delta must be at least 1e-300, got {base_delta!r}")
+
+    def decay(s: float) -> float:  # at y = start + (1 - start) u, u the logistic of s
+        u = 1 / (1 + math.exp(-s))
+        share = ((start - base_delta) + (1 - start) * u) / (1 - base_delta)
+        return divergence(count, base_delta, min(share, 1.0)) if share < 1 else math.inf
+
+    floor = decay(-700.0)
+    low, high = -700.0, 36.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if decay(middle) > floor + 1 else (middle, high)
+    step = 1 / 16
+    grid = np.arange(max(high - 45, -700.0), min(high + 45, 700.0), step)
+    # the trapezoidal rule over s in (-inf, inf): the integrand is analytic and decays at both ends
+    u = 1 / (1 + np.exp(-grid))
+    falls = np.array([decay(s) if s < 36 else math.inf for s in grid])
+    area = (1 - start) * float((np.exp(-falls) * u * (1 - u)).sum()) * step
+    return min(1.0, (start + area) * (1 + _SLACK))
+
+
+def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, bound: float = 1.0) -> float:
+    """Bounds the released delta when candidates pass with at most ``hits`` hits among ``samples`` Bernoulli draws.
+
+    Returns:
+        d_f + M E[(k + 1 - Y)^+] / (N + 1), Y ~ Bin(N + 1, d_f / M), rounded up; with a fallback that reveals nothing
+        this is M (k + 1) / (N + 1).
+
+    >>> round(binomial_delta(samples=999_999, hits=8), 12)
+    9e-06
+    """
+    _check_test(samples, hits, fallback_delta, bound)
+    plain = bound * (hits + 1) / (samples + 1)
+    if fallback_delta == 0:
+        return min(1.0, math.nextafter(plain, math.inf))
+    p = fallback_delta / bound
+    if hits == samples:
+        excess = (samples + 1) * (1 - p)
+    else:
+        at_most = np.asarray(
+            betaincc([hits + 1.0, float(max(hits, 1))], [samples + 1.0 - hits, samples + 1.0 - hits], p)
+        )
+        excess = (hits + 1) * float(at_most[0]) - (samples + 1) * p * (float(at_most[1]) if hits else 0.0)
+    area = bound * max(excess, 0.0) / (samples + 1)
+    return min(1.0, (fallback_delta + area) * (1 + _SLACK) + plain * 1e-12)
+
+
+def supremum_delta(
+    *, samples: int, hits: int, fallback_delta: float = 0.0, bound: float = 1.0, cells: int = 2000
+) -> float:
+    """Bounds the released delta over every *fixed* list whose candidates get independent draws; at most the above.
+
+    Solves W(y) = max(y, sup_{y' > y} y + F(y') (W(y') - y)) from the top, F the chance of passing, W the best expected
+    delta with y in hand. Within a cell a step is free and every pass is as likely as at the cell's lower end: an upper
+    bound for any number of cells.
+
+    >>> supremum_delta(samples=2000, hits=10) < binomial_delta(samples=2000, hits=10)
+    True
+    """
+    _check_test(samples, hits, fallback_delta, bound)
+    check.integer(10, 20_000, cells=cells)
+    top = min(1.0, bound)
+    mean = (hits + 1) / (samples + 1)
+    spread = math.sqrt(mean / samples) + 1 / samples
+    edge = min(top, bound * min(1.0, mean + 9 * spread + 40 / samples))
+    grid = np.linspace(fallback_delta, max(edge, fallback_delta), cells + 1)
+    if grid[-1] < top:
+        grid = np.append(grid, top)
+    chance = passes(np.minimum(grid / bound, 1.0), samples, hits) * (1 + _SLACK) + 1e-300
+    chance = np.minimum(chance, 1.0)
+    worth = grid.copy()
+    for i in range(len(grid) - 2, -1, -1):
+        gains = chance[i:-1] * (worth[i + 1 :] - grid[i])
+        worth[i] = grid[i] + max(0.0, float(gains.max()))
+    return min(
+        1.0,
+        float(worth[0]) * (1 + 1e-12),
+        binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound),
+    )
+
+
+def single_candidate_delta(*, samples: int, hits: int, bound: float = 1.0) -> float:
+    """Bounds the released delta when there is one candidate and nothing is released if it fails.
+
+    Returns:
+        max over y of y Pr[Bin(N, y / M) <= k], rounded up; the product is log-concave in y.
+
+    >>> single_candidate_delta(samples=2000, hits=10) < supremum_delta(samples=2000, hits=10)
+    True
+    """
+    _check_test(samples, hits, 0.0, bound)
+    low, high = 0.0, 1.0
+    for _ in range(12):  # nested grids around the best point; the product is unimodal
+        grid = np.linspace(low, high, 65)
+        best = int(np.argmax(grid * passes(grid, samples, hits)))
+        low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
+    # within the last bracket the product is at most (its upper end) * (chance at its lower end)
+    value = bound * high * float(passes(np.array([low]), samples, hits)[0])
+    return min(1.0, value * (1 + _SLACK))
+
+
+# ---- planning --------------------------------------------------------------------------------------------------------
+
+Scheme = Callable[[int, int], float]
+
+
+def largest_hits(*, samples: int, target_delta: float, fallback_delta: float = 0.0, bound: float = 1.0) -> int:
+    """Finds the most hits that may pass while ``binomial_delta`` stays at most ``target_delta``.
+
+    Raises:
+        CalibrationError: even no hits at all would promise more than the target.
+
+    >>> largest_hits(samples=1_000_000, target_delta=1e-5)
+    9
+    """
+    return _largest_hits(
+        lambda n, k: binomial_delta(samples=n, hits=k, fallback_delta=fallback_delta, bound=bound),
+        samples,
+        target_delta,
+    )
+
+
+def _largest_hits(scheme: Scheme, samples: int, target_delta: float) -> int:
+    if scheme(samples, 0) > target_delta:
+        raise CalibrationError(f"{samples} samples are too few for delta {target_delta:g}: even 0 hits promise more")
+    low, high = 0, samples + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle <= samples and scheme(samples, middle) <= target_delta else (low, middle)
+    return low
+
+
+def fewest_samples(*, target_delta: float, base_share: float, fallback_share: float = 0.0, bound: float = 1.0) -> int:
+    """Finds the least N that promises ``target_delta`` when floor(base_share target N / M) hits pass.
+
+    ``fallback_share`` is the fallback's delta over the target. The answer is a sawtooth in N; the smallest N after
+    which the promise holds at the *start* of each tooth is returned, and one tooth earlier fails.
+
+    >>> fewest_samples(target_delta=1e-5, base_share=0.9)
+    1000000
+    """
+    require_delta(target_delta=target_delta)
+    check.between(0, 1, base_share=base_share)
+    check.half_open(0, 1, fallback_share=fallback_share)
+    unit = base_share * target_delta / bound  # expected hits per draw at the threshold
+
+    def holds(hits: int) -> bool:
+        samples = math.ceil(hits / unit)
+        promise = binomial_delta(
+            samples=samples, hits=min(hits, samples), fallback_delta=fallback_share * target_delta, bound=bound
+        )
+        return promise <= target_delta * (1 + 1e-12)
+
+    low, high = 0, 1
+    while not holds(high):
+        low, high = high, 2 * high
+        if high / unit > 2**52:
+            raise CalibrationError(f"more than 2^52 samples needed for delta {target_delta:g}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return math.ceil(high / unit)
+
+
+def fewest_samples_integrated(*, target_delta: float, base_delta: float) -> int:
+    """Finds the least N for which ``integrated_delta`` at ``base_delta`` is at most ``target_delta``.
+
+    >>> round(fewest_samples_integrated(target_delta=1e-5, base_delta=9e-6), -5)
+    15500000
+    """
+    require_delta(target_delta=target_delta, base_delta=base_delta)
+    if not base_delta < target_delta:
+        raise ValueError(f"base_delta must be below target_delta = {target_delta!r}, got {base_delta!r}")
+    low, high = 0, 1
+    while integrated_delta(samples=high, base_delta=base_delta) > target_delta:
+        low, high = high, 2 * high
+        if high > 2**80:
+            raise CalibrationError(f"more than 2^80 samples needed for delta {target_delta:g}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        meets = integrated_delta(samples=middle, base_delta=base_delta) <= target_delta
+        low, high = (low, middle) if meets else (middle, high)
+    return high
+
+
+def samples_for_power(
+    *,
+    target_delta: float,
+    candidate_delta: float,
+    power: float,
+    scheme: Callable[[int, int], float] | None = None,
+    bound: float = 1.0,
+) -> tuple[int, int]:
+    """Finds the least (N, k) that promises the target and passes a candidate of the given delta often enough.
+
+    Args:
+        target_delta: what the release should promise.
+        candidate_delta: true delta of the candidate that should pass, below the target.
+        power: the least chance with which it passes, in (0, 1).
+        scheme: maps (N, k) to the promise; by default ``binomial_delta`` with a fallback that reveals nothing.
+        bound: the hard bound M of the estimator.
+
+    >>> samples, hits = samples_for_power(target_delta=1e-5, candidate_delta=9e-6, power=0.9)
+    >>> pass_probability(delta=9e-6, samples=samples, hits=hits) >= 0.9 and (hits + 1) / (samples + 1) <= 1e-5
+    True
+    """
+    require_delta(target_delta=target_delta, candidate_delta=candidate_delta)
+    check.between(0, 1, power=power)
+    if not candidate_delta < target_delta:
+        raise ValueError(f"candidate_delta must be below target_delta = {target_delta!r}, got {candidate_delta!r}")
+    promise = scheme or (lambda n, k: binomial_delta(samples=n, hits=k, bound=bound))
+
+    def fewest(hits: int) -> int:
+        low, high = max(hits, 1) - 1, max(2 * hits, 2)
+        while promise(high, hits) > target_delta:
+            low, high = high, 2 * high
+            if high > 2**52:
+                raise CalibrationError(f"more than 2^52 samples needed for delta {target_delta:g}")
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if promise(middle, hits) <= target_delta else (middle, high)
+        return high
+
+    def strong(hits: int) -> bool:
+        return pass_probability(delta=candidate_delta, samples=fewest(hits), hits=hits, bound=bound) >= power
+
+    low, high = -1, 1
+    while not strong(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if strong(middle) else (middle, high)
+    return fewest(high), high

@@ -1,0 +1,153 @@
+"""Strategy columns for training with correlated noise: how much noise reaches the model, at what sensitivity.
+
+A Toeplitz strategy C has the generating function c(x). The model after t rounds carries the noise of row t of A C^-1 Z,
+A summing rounds, so its squared error per coordinate is the sum of the first t squared coefficients of
+1 / ((1 - x) c(x)), times the variance of Z.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import ToeplitzStrategy, UnsupportedMechanismError, check
+
+Array = NDArray[np.float64]
+
+
+def normalised(column: Sequence[float] | Array) -> ToeplitzStrategy:
+    """The strategy with this first column, scaled to norm 1."""
+    values = np.asarray(column, dtype=float)
+    return ToeplitzStrategy(tuple(float(v) for v in values / np.linalg.norm(values)))
+
+
+def square_root(bands: int) -> ToeplitzStrategy:
+    """The first coefficients of (1 - x)^(-1/2), scaled to norm 1: near optimal for a single pass, with no tuning.
+
+    Source:
+        Fichtenberger, Henzinger & Upadhyay 2023 (arXiv:2202.11205).
+
+    >>> [round(value, 4) for value in square_root(3).coefficients]
+    [0.848, 0.424, 0.318]
+    """
+    check.integer(1, bands=bands)
+    ratios = (2 * np.arange(1, bands) - 1) / (2 * np.arange(1, bands))
+    return normalised(np.concatenate([[1.0], np.cumprod(ratios)]))
+
+
+def buffered(rounds: int, *, weights: Sequence[float], decays: Sequence[float]) -> ToeplitzStrategy:
+    """The column 1, sum w_i, sum w_i d_i, sum w_i d_i^2, ... of a buffered linear Toeplitz strategy, scaled to norm 1.
+
+    Source:
+        Dvijotham et al. 2024 (arXiv:2404.16706).
+
+    >>> buffered(3, weights=[0.5], decays=[0.5]) == normalised([1.0, 0.5, 0.25])
+    True
+    """
+    check.integer(1, rounds=rounds)
+    if len(weights) != len(decays):
+        raise ValueError(f"decays must match weights, got {len(decays)} and {len(weights)}")
+    for weight, decay in zip(weights, decays, strict=True):
+        check.at_least(0, weights=weight)
+        check.half_open(0, 1, decays=decay)
+    powers = np.arange(rounds - 1)[:, None]
+    tail = (np.asarray(weights, dtype=float) * np.asarray(decays, dtype=float) ** powers).sum(axis=1)
+    return normalised(np.concatenate([[1.0], tail]))
+
+
+def inverse(column: Array, rounds: int) -> Array:
+    """Coefficients of 1 / c(x) up to x^(rounds - 1), by Newton's iteration; shape (rounds,)."""
+    result = np.array([1 / column[0]])
+    while len(result) < rounds:
+        size = min(2 * len(result), rounds)
+        residue = -_product(column[:size], result, size)
+        residue[0] += 2
+        result = _product(result, residue, size)
+    return result
+
+
+def prefix_error(strategy: ToeplitzStrategy, rounds: int) -> float:
+    """Root mean square, over rounds, of the noise in the model, per unit of ``noise_stddev`` and clip norm.
+
+    >>> prefix_error(ToeplitzStrategy((1.0,)), 3)  # independent noise: variances 1, 2, 3
+    1.4142135623730951
+    """
+    check.integer(1, rounds=rounds)
+    column = np.array(strategy.coefficients[:rounds])
+    return math.sqrt(_error(column, rounds)[0] / rounds)
+
+
+def sensitivity(strategy: ToeplitzStrategy, *, rounds: int, separation: int, participations: int) -> float:
+    """The norm of C u for the worst unit with at most ``participations`` rounds, at least ``separation`` apart.
+
+    Exact for at most ``separation`` bands (the columns are then orthogonal) and for a falling column.
+
+    Raises:
+        UnsupportedMechanismError: neither holds.
+
+    Source:
+        Kalinin & Lampert 2024, Thm. 2 (arXiv:2405.13763).
+
+    >>> sensitivity(ToeplitzStrategy((1.0,)), rounds=10, separation=5, participations=4)
+    1.4142135623730951
+    """
+    check.integer(1, rounds=rounds, separation=separation, participations=participations)
+    column = np.array(strategy.coefficients[:rounds])
+    if len(column) > separation and (np.diff(column) > 0).any():
+        raise UnsupportedMechanismError(strategy, method="sensitivity", reason="long and not falling")
+    image = np.zeros(rounds)
+    for start in range(0, rounds, separation)[:participations]:
+        length = min(len(column), rounds - start)
+        image[start : start + length] += column[:length]
+    return float(np.linalg.norm(image))
+
+
+def optimal(bands: int, rounds: int) -> ToeplitzStrategy:
+    """Finds the column of at most ``bands`` entries with the least ``prefix_error`` at norm 1.
+
+    Optimal for one participation, and for several if they are at least ``bands`` apart; without amplification.
+
+    >>> prefix_error(optimal(8, 100), 100) < prefix_error(square_root(8), 100)
+    True
+    """
+    check.integer(1, bands=bands, rounds=rounds)
+    from scipy.optimize import minimize
+
+    size = min(bands, rounds)
+
+    def objective(tail: Array) -> tuple[float, Array]:
+        column = np.concatenate([[1.0], tail])
+        error, slope = _error(column, rounds)
+        norm = float(column @ column)
+        value = math.log(error) + math.log(norm)
+        return value, (slope / error + 2 * column / norm)[1:]
+
+    start = np.array(square_root(size).coefficients)
+    start = start[1:] / start[0]
+    if not start.size:
+        return ToeplitzStrategy((1.0,))
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(start))
+    best = found.x if found.fun <= objective(start)[0] else start
+    return normalised(np.concatenate([[1.0], np.maximum(best, 0.0)]))
+
+
+def _error(column: Array, rounds: int) -> tuple[float, Array]:
+    """Sum over rounds of the squared error, and its gradient in the column."""
+    inverted = inverse(column, rounds)
+    summed = np.cumsum(inverted)  # coefficients of 1 / ((1 - x) c(x))
+    weight = np.arange(rounds, 0, -1)
+    twice = _product(summed, inverted, rounds)  # of 1 / ((1 - x) c(x)^2)
+    weighted = weight * summed
+    slope = [-2 * float(weighted[j:] @ twice[: rounds - j]) for j in range(len(column))]
+    return float(weighted @ summed), np.array(slope)
+
+
+def _product(first: Array, second: Array, size: int) -> Array:
+    """The first ``size`` coefficients of a product of series."""
+    result = np.zeros(size)
+    product = np.convolve(first[:size], second[:size])[:size]
+    result[: len(product)] = product
+    return result

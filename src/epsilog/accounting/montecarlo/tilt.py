@@ -1,0 +1,161 @@
+"""Importance sampling with a hard bound: estimators V in [0, M] of delta whose cost hardly depends on delta.
+
+Remove: draw lambda + 1 modes, each after the first with probability proportional to its likelihood ratio with those
+before (independent noise: all at once, see ``partitions``), and centre the noise at their sum. With S_j the mean
+likelihood ratio at step j, V = payoff(L) e^(-lambda L) prod_j S_j is unbiased for E_P[payoff(L)]; Hoelder bounds it.
+Add: shift the noise against the mean mode; the weight is bounded by Jensen. Proofs: ``docs/montecarlo/importance.md``.
+A coin of chance V / M makes every draw a Bernoulli trial of chance delta / M: all that follows is exact binomial.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.accounting.montecarlo.oracle import ADD, DIRECTIONS, REMOVE
+from epsilog.accounting.montecarlo.pairs import METHOD, Mixture, Pair, log_mean_exp
+from epsilog.accounting.montecarlo.partitions import LARGEST_ORDER, draw_counts, log_moment
+from epsilog.accounting.montecarlo.payoff import Payoff
+from epsilog.terms import UnsupportedMechanismError, check
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tilt:
+    """How one direction is sampled.
+
+    Attributes:
+        direction: "remove" or "add".
+        strength: 0 for plain draws; the Renyi order lambda (a whole number) for remove; the shift c for add.
+    """
+
+    direction: str
+    strength: float = 0.0
+
+    def __post_init__(self) -> None:
+        check.one_of(DIRECTIONS, direction=self.direction)
+        check.at_least(0, strength=self.strength)
+        if self.direction == REMOVE and self.strength != int(self.strength):
+            raise ValueError(f"strength must be a whole number for remove, got {self.strength!r}")
+
+
+def draw(pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor: float) -> tuple[Array, Array]:
+    """Draws losses and the logs of their weights; losses at most ``floor`` may be ``-inf``; shapes (count,)."""
+    if tilt.direction == ADD:
+        return pair.draw(rng, count, ADD, floor=floor, shift=tilt.strength)
+    if tilt.strength == 0:
+        return pair.draw(rng, count, REMOVE, floor=floor, shift=0.0)
+    if not isinstance(pair, Mixture):
+        raise UnsupportedMechanismError(
+            pair, method=f"{METHOD} with a Renyi tilt", reason="its weights have no useful bound"
+        )
+    sampler = _renyi_exact if pair.uniform else _renyi
+    return sampler(pair, int(tilt.strength), rng, count)
+
+
+def _renyi(pair: Mixture, order: int, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
+    index = rng.integers(pair.bins, size=count)
+    tops = pair.gram.max(axis=1)
+    growth = np.exp(pair.gram - tops[:, None])  # each row of likelihood ratios, its largest scaled to 1
+    centre = pair.gram[index]
+    share = growth[index]  # proportional to the chance of each mode, given those drawn so far
+    scale = tops[index]
+    log_weight = np.full(count, -order * math.log(pair.bins))
+    for step in range(order):
+        sums = np.cumsum(share, axis=1)
+        log_weight += scale + np.log(sums[:, -1])
+        aim = rng.random(count) * sums[:, -1]
+        chosen = (sums > np.minimum(aim, np.nextafter(sums[:, -1], 0))[:, None]).argmax(axis=1)
+        centre += pair.gram[chosen]
+        if step + 1 < order:
+            share *= growth[chosen]
+            peak = share.max(axis=1)
+            share /= peak[:, None]
+            scale += tops[chosen] + np.log(peak)
+    fields = pair.noise(rng, count)
+    fields += centre
+    fields -= pair.half
+    loss = log_mean_exp(fields)
+    return loss, log_weight - order * loss
+
+
+def _renyi_exact(pair: Mixture, order: int, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
+    energy = float(pair.gram[0, 0])
+    counts = draw_counts(order, pair.bins, energy, rng.random(count))
+    fields = pair.noise(rng, count)
+    fields -= pair.half
+    fields[:, : counts.shape[1]] += energy * counts
+    loss = log_mean_exp(fields)
+    return loss, log_moment(order, pair.bins, energy) - order * loss
+
+
+def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
+    """Log of M, above every value of the estimator; with plain draws 0.
+
+    Raises:
+        UnsupportedMechanismError: no bound is proven for this pair and tilt.
+    """
+    if tilt.strength == 0:
+        return 0.0
+    largest = payoff.log_largest(tilt.strength)
+    if tilt.direction == ADD:
+        c = tilt.strength
+        result = largest + c * pair.mean_energy / 2 + c**2 * pair.mean_field_energy / 2
+    elif isinstance(pair, Mixture) and pair.uniform:
+        result = largest + log_moment(int(tilt.strength), pair.bins, float(pair.gram[0, 0]))
+    elif isinstance(pair, Mixture):
+        result = largest + sum(float(log_mean_exp(step * pair.gram).max()) for step in range(1, int(tilt.strength) + 1))
+    else:
+        result = math.inf
+    if not math.isfinite(result):
+        raise UnsupportedMechanismError(tilt, method=METHOD, reason="its weights have no finite bound")
+    return result + 1e-9  # round-off in the logs
+
+
+def log_values(pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int) -> Array:
+    """Draws logs of V; shape (count,). Their exponentials average to delta.
+
+    Raises:
+        ArithmeticError: a loss or weight that is not a number, or a value above the proven bound.
+    """
+    loss, log_weight = draw(pair, tilt, rng, count, floor=payoff.floor)
+    value = payoff.log_value(loss) + log_weight
+    if np.isnan(value).any() or np.isnan(loss).any() or (value > log_bound(pair, tilt, payoff)).any():
+        raise ArithmeticError(f"simulation left its bounds: {tilt} produced {value.max()!r}")
+    return value
+
+
+def hits(
+    pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float
+) -> NDArray[np.bool_]:
+    """Draws Bernoulli trials of chance delta / M, M = e^log_m at least the bound of the values; shape (count,)."""
+    coin = rng.standard_exponential(count)
+    return np.asarray(log_values(pair, tilt, payoff, rng, count) - log_m > -coin)
+
+
+def choose_tilt(pair: Pair, payoff: Payoff, direction: str) -> Tilt:
+    """Finds the tilt with the smallest bound M: no draws are needed, and a Bernoulli trial's cost is M / delta.
+
+    The smallest M is itself a proven upper bound on delta (a Renyi bound).
+    """
+    plain = Tilt(direction)
+    if direction == REMOVE:
+        most = 0 if not isinstance(pair, Mixture) else LARGEST_ORDER if pair.uniform else 64
+        candidates = [Tilt(REMOVE, float(order)) for order in range(1, most + 1)]
+    else:
+        candidates = [Tilt(ADD, float(shift)) for shift in np.geomspace(0.1, 200, 60)]
+    best, smallest = plain, 0.0
+    for tilt in candidates:
+        try:
+            log_m = log_bound(pair, tilt, payoff)
+        except UnsupportedMechanismError:
+            break
+        if log_m < smallest:
+            best, smallest = tilt, log_m
+        elif log_m > smallest + 30:
+            break
+    return best

@@ -1,0 +1,308 @@
+"""The reference's release bound and its inverses, computed exactly: the four drop-in functions.
+
+Candidates are tried in order and the last one before the first failure is released; a candidate passes if its
+estimated delta over ``samples`` draws is at most ``base_delta``. The released mechanism is then (epsilon, delta)-DP
+with, for q(y) = exp(-samples KL(base_delta || y)),
+
+    delta = min over y in [base_delta, 1] of  y + q(y) (1 - y).
+
+Doubles find the minimiser, where errors are of second order; ``decimal`` evaluates there, so that the answer is the
+exact one rounded up by at most one unit in the last place. ``bounds`` has tighter promises for the same run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
+from numbers import Integral
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilog.terms import check
+
+SMALLEST_DELTA = 1e-300
+_DIGITS = 50
+
+
+def require_samples(samples: object) -> int:
+    """Requires a whole number of samples, at least 1, of any size."""
+    if isinstance(samples, bool) or not isinstance(samples, Integral) or int(samples) < 1:
+        raise ValueError(f"samples must be a whole number, at least 1, got {samples!r}")
+    return int(samples)
+
+
+def require_delta(**named: object) -> None:
+    """Requires numbers in (0, 1]."""
+    check.within(0, 1, **named)
+    check.positive(**named)
+
+
+def overall_delta(*, samples: int, base_delta: float) -> float:
+    """Bounds the delta of what a sweep releases, by the reference's two-point argument, from above.
+
+    Args:
+        samples: independent draws per candidate.
+        base_delta: a candidate passes if its estimate is at most this; in (0, 1].
+
+    Returns:
+        The least double that is not below the exact bound.
+
+    Raises:
+        ValueError: an argument out of range.
+
+    Source:
+        Dong & Ganesh 2026, App. A (arXiv:2602.09338v2); Chernoff bound in its KL form.
+
+    >>> overall_delta(samples=10_745_967, base_delta=5e-6) <= 1e-5 < overall_delta(samples=10_745_966, base_delta=5e-6)
+    True
+    """
+    count = require_samples(samples)
+    require_delta(base_delta=base_delta)
+    base = max(float(base_delta), SMALLEST_DELTA)
+    if base == 1:
+        return 1.0
+    share = _minimiser(min(float(min(count, 10**306)), 1e306), base)
+    with localcontext(Context(prec=_DIGITS)):
+        b, u = Decimal(base), Decimal(share)
+        chance = (-count * _divergence(b, u)).exp()
+        value = b + (1 - b) * u + (1 - b) * (1 - u) * chance
+        return min(1.0, _rounded_up(value))
+
+
+def base_delta(*, samples: int, target_delta: float) -> float:
+    """Finds the largest threshold whose ``overall_delta`` is at most ``target_delta``.
+
+    Args:
+        samples: independent draws per candidate.
+        target_delta: what the released mechanism should promise; in (0, 1].
+
+    Returns:
+        A threshold that meets the target exactly, within one part in 1e14 of the largest such double.
+
+    Raises:
+        ValueError: an argument out of range, or too few samples for any threshold.
+
+    >>> base_delta(samples=10_745_967, target_delta=1e-5) >= 5e-6
+    True
+    """
+    count = require_samples(samples)
+    require_delta(target_delta=target_delta)
+    if target_delta == 1:
+        return 1.0
+    target = float(target_delta)
+
+    def passes(base: float) -> bool:
+        return overall_delta(samples=count, base_delta=base) <= target
+
+    low, high = SMALLEST_DELTA, target
+    if target <= low or not passes(low):
+        raise ValueError(
+            f"samples must be larger for target_delta {target_delta!r}: no base_delta works, got {samples!r}"
+        )
+    while high > low * (1 + 4e-15):
+        middle = math.sqrt(low) * math.sqrt(high) if high > 2 * low else low + (high - low) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+def minimum_samples(*, base_delta: float, target_delta: float) -> int:
+    """Finds the least number of samples for which ``overall_delta`` is at most ``target_delta``; one fewer fails.
+
+    Args:
+        base_delta: the threshold of a candidate's estimate; in (0, 1), below ``target_delta``.
+        target_delta: what the released mechanism should promise; in (0, 1].
+
+    Raises:
+        ValueError: an argument out of range, or ``base_delta`` not below ``target_delta``.
+
+    >>> minimum_samples(base_delta=5e-6, target_delta=1e-5)
+    10745967
+    """
+    require_delta(base_delta=base_delta, target_delta=target_delta)
+    check.at_least(SMALLEST_DELTA, base_delta=base_delta)
+    if target_delta == 1:
+        return 1
+    if not base_delta < target_delta:
+        raise ValueError(f"base_delta must be below target_delta = {target_delta!r}, got {base_delta!r}")
+    base, target = float(base_delta), float(target_delta)
+    share = _cheapest(base, target)
+    digits = 40
+    while True:
+        with localcontext(Context(prec=digits)):
+            b, t, w = Decimal(base), Decimal(target), Decimal(share)
+            size = _samples_at(b, t, w).adjusted()
+            w, known = _polished(b, t, w, wanted=size // 2 + 8)
+        digits = size + 24
+        with localcontext(Context(prec=max(40, digits))):
+            needed = _samples_at(b, t, w)
+            nearest = needed.to_integral_value()
+            if known >= size // 2 + 8 and abs(needed - nearest) > Decimal(10) ** -8:
+                return max(1, int(needed.to_integral_value(rounding="ROUND_CEILING")))
+            if abs(needed - nearest) <= Decimal(10) ** -8:  # an exact tie, as far as can be told: decide by the bound
+                return _settled(max(1, int(nearest) - 1), base, target)
+
+
+def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """Estimates delta(epsilon) from privacy losses drawn under the first of the two distributions.
+
+    Args:
+        epsilon: in nats, at least 0.
+        losses: privacy losses, one per draw; ``inf`` counts 1; shape (n,).
+        weights: how often each loss was seen, at least 0 and not all 0; shape (n,). Default: once each.
+
+    Returns:
+        The weighted mean of (1 - e^(epsilon - loss))^+: an estimate, not a bound.
+
+    Raises:
+        ValueError: empty or not one-dimensional input, NaN or ``-inf`` losses, bad weights.
+
+    >>> delta_from_samples(epsilon=0.0, losses=[float("inf"), -3.0])
+    0.5
+    """
+    check.at_least(0, epsilon=epsilon)
+    loss = np.asarray(losses, dtype=np.float64)
+    if loss.ndim != 1 or loss.size == 0:
+        raise ValueError(f"losses must be one-dimensional and not empty, got shape {loss.shape}")
+    if np.isnan(loss).any() or (loss == -np.inf).any():
+        raise ValueError("losses must not be nan or -inf, got " + str(loss[np.isnan(loss) | (loss == -np.inf)][0]))
+    excess = -np.expm1(np.minimum(epsilon - loss, 0.0))
+    if weights is None:
+        return float(excess.mean())
+    weight = np.asarray(weights, dtype=np.float64)
+    if weight.shape != loss.shape:
+        raise ValueError(f"weights must have shape {loss.shape}, got {weight.shape}")
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.max() > 0):
+        raise ValueError(f"weights must be finite, at least 0 and not all 0, got {weight!r}")
+    weight = weight / weight.max()
+    return float(min(1.0, (weight * excess).sum() / weight.sum()))
+
+
+# ---- KL(b || y) in doubles: y = b + (1 - b) u ------------------------------------------------------------------------
+
+
+def _excess_log(x: float) -> float:
+    """X - log(1 + x), without cancellation for small x >= 0."""
+    if x > 0.1:
+        return x - math.log1p(x)
+    total, power, k = 0.0, x, 2
+    while True:
+        power *= -x
+        step = -power / k
+        total += step
+        if abs(step) <= 1e-18 * abs(total) or step == 0:
+            return total
+        k += 1
+
+
+def divergence(samples: float, base: float, share: float) -> float:
+    """``samples`` times KL(b || b + (1 - b) u), u = ``share`` in [0, 1); both terms are positive, nothing cancels."""
+    ratio = share * ((1 - base) / base)
+    tail = -math.log1p(-share) - share if share > 0.1 else _small_tail(share)
+    return samples * base * _excess_log(ratio) + samples * (1 - base) * tail
+
+
+def _small_tail(u: float) -> float:
+    """-log(1 - u) - u for small u >= 0."""
+    total, power, k = 0.0, u, 2
+    while True:
+        power *= u
+        step = power / k
+        total += step
+        if step <= 1e-18 * total:
+            return total
+        k += 1
+
+
+def _bisected(rising: Callable[[float], float], low: float, high: float) -> float:
+    """The point where ``rising`` changes from negative to positive, by 70 halvings."""
+    for _ in range(70):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rising(middle) > 0 else (middle, high)
+    return high
+
+
+def _logistic(s: float) -> float:
+    return 1 / (1 + math.exp(-s)) if s > -700 else math.exp(s)
+
+
+def _minimiser(samples: float, base: float) -> float:
+    """The share u that minimises y + q(y) (1 - y): where samples KL = log(1 + samples (y - b) / y), a unique root."""
+
+    def slope(s: float) -> float:
+        share = _logistic(s)
+        ratio = share * ((1 - base) / base)
+        return divergence(samples, base, share) - math.log1p(samples * ratio / (1 + ratio))
+
+    return _logistic(_bisected(slope, -740.0, 36.0))
+
+
+def _cheapest(base: float, target: float) -> float:
+    """The w at which y = b + (t - b) w minimises log((1 - y) / (t - y)) / KL(b || y), a quasi-convex ratio."""
+    room = target - base
+
+    def slope(s: float) -> float:
+        w = _logistic(s)
+        left = room / (1 + math.exp(s)) if s < 700 else 0.0
+        y = base + room * w
+        log_ratio = math.log1p(-y) - math.log(left)
+        kl = divergence(1.0, base, room * w / (1 - base))
+        return kl * (1 / left - 1 / (1 - y)) - log_ratio * room * w / (y * (1 - y))
+
+    return _logistic(_bisected(slope, -80.0, 36.0))
+
+
+# ---- the same in decimals --------------------------------------------------------------------------------------------
+
+
+def _series(x: Decimal) -> Decimal:
+    """X - log(1 + x) for any x > -1, to full precision."""
+    if abs(x) > Decimal("1e-3"):
+        return x - (1 + x).ln()
+    total, power, k = Decimal(0), x, 2
+    while True:
+        power *= -x
+        before = total
+        total -= power / k
+        if total == before:
+            return total
+        k += 1
+
+
+def _divergence(b: Decimal, u: Decimal) -> Decimal:
+    return b * _series(u * (1 - b) / b) + (1 - b) * _series(-u)
+
+
+def _samples_at(b: Decimal, t: Decimal, w: Decimal) -> Decimal:
+    y = b + (t - b) * w
+    return ((1 - y) / ((t - b) * (1 - w))).ln() / _divergence(b, (t - b) * w / (1 - b))
+
+
+def _polished(b: Decimal, t: Decimal, w: Decimal, *, wanted: int) -> tuple[Decimal, int]:
+    """Newton on the optimality condition until ``wanted`` digits of w are right; the value errs twice as little."""
+    known = 12
+    while known < wanted:
+        known = min(2 * known - 2, wanted)
+        with localcontext(Context(prec=2 * known + 12)):
+            y, gap, room = b + (t - b) * w, (t - b) * w, (t - b) * (1 - w)
+            log_ratio = ((1 - y) / room).ln()
+            kl = _divergence(b, gap / (1 - b))
+            spread = y * (1 - y)
+            first, second = 1 / room - 1 / (1 - y), 1 / room**2 - 1 / (1 - y) ** 2
+            pull, bend = gap / spread, (spread - gap * (1 - 2 * y)) / spread**2
+            w -= (first * kl - log_ratio * pull) / (second * kl - log_ratio * bend) / (t - b)
+    return w, max(known, wanted)
+
+
+def _settled(count: int, base: float, target: float) -> int:
+    while overall_delta(samples=count, base_delta=base) > target:
+        count += 1
+    return count
+
+
+def _rounded_up(value: Decimal) -> float:
+    near = float(value)
+    return near if Decimal(near) >= value else math.nextafter(near, math.inf)
