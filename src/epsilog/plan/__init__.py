@@ -1,0 +1,42 @@
+"""Before anything runs: a goal becomes a noise multiplier, a schedule and a price.
+
+``federated`` and ``queries`` are the two calculators; ``register`` prices a whole programme's scheme and gives the
+document whose hash goes into the ledger. Pure functions; no disk, no clock, no randomness.
+"""
+
+from epsilog.plan.federated import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
+from epsilog.plan.mix import Contribution, Mix, ProfileView, mix, profile_view
+from epsilog.plan.queries import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
+from epsilog.plan.registered import RegisteredPlan, price, register
+from epsilog.plan.sensitivity import Sensitivity, sensitivity
+from epsilog.plan.wording import delta_sentence, formula_sentence, limits
+
+__all__ = [
+    "Contribution",
+    "Crossover",
+    "CrossoverRow",
+    "CurvePoint",
+    "FederatedPlan",
+    "Mix",
+    "Noise",
+    "ProfileView",
+    "QueryPlan",
+    "QueryShare",
+    "RegisteredPlan",
+    "Schedule",
+    "Sensitivity",
+    "crossover",
+    "curve",
+    "delta_sentence",
+    "federated",
+    "formula_sentence",
+    "limits",
+    "mix",
+    "noise_for",
+    "price",
+    "profile_view",
+    "queries",
+    "register",
+    "rounds_for",
+    "sensitivity",
+]

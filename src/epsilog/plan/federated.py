@@ -1,0 +1,350 @@
+"""The federated calculator: what a schedule costs, what people think it costs, and the inverse questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from epsilog.accounting import FederatedEstimate, calibrate, fl_formula, rounds_that_fit
+from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.plan.wording import formula_sentence
+from epsilog.terms import (
+    BallsInBins,
+    CalibrationError,
+    DeltaDecision,
+    DeltaPolicy,
+    FixedSizeSampled,
+    Gaussian,
+    Interval,
+    NeighboringRelation,
+    PoissonSampled,
+    Release,
+    Repeated,
+    UnsupportedMechanismError,
+    check,
+    codec,
+)
+
+SAMPLERS = ("poisson", "fixed-size", "balls-in-bins")
+LEAST_NOISE = 0.2  # below it sampling is not priced: epsilon is in the hundreds anyway, and working it out takes long
+GAP = 0.002  # relative width of an interval to aim for
+_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The public facts of a federated run, before its price.
+
+    Attributes:
+        population: privacy units in all (N).
+        cohort_size: units expected in a round (m), at most N.
+        rounds: training rounds (T).
+        noise_multiplier: noise standard deviation on the sum, over the clip norm (sigma).
+        sampling: "poisson", "fixed-size" or "balls-in-bins"; what the code really does.
+        clip_norm: the most one unit can move the sum, in L2 norm (C); it scales the noise and costs nothing.
+    """
+
+    population: int
+    cohort_size: int
+    rounds: int
+    noise_multiplier: float
+    sampling: str = "poisson"
+    clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        check.integer(1, population=self.population, rounds=self.rounds)
+        check.integer(1, self.population, cohort_size=self.cohort_size)
+        check.at_least(0, noise_multiplier=self.noise_multiplier)
+        check.one_of(SAMPLERS, sampling=self.sampling)
+        check.positive(clip_norm=self.clip_norm)
+
+    @property
+    def noise_stddev(self) -> float:
+        """Standard deviation of the noise on the sum, in its own unit (sigma C)."""
+        return self.noise_multiplier * self.clip_norm
+
+    @property
+    def sampling_probability(self) -> float:
+        """The share of units expected in a round (q = m / N)."""
+        return self.cohort_size / self.population
+
+    @property
+    def bins(self) -> int:
+        """Rounds in an epoch, for balls-in-bins: N / m, rounded down (fewer bins never cost less)."""
+        return max(1, self.population // self.cohort_size)
+
+    def step(self) -> Release:
+        """One round, where rounds are independent of each other."""
+        noise = Gaussian(self.noise_multiplier)
+        if self.sampling == "balls-in-bins":
+            raise UnsupportedMechanismError(self, method="composition", reason="the rounds of an epoch hang together")
+        if self.sampling == "fixed-size":
+            return FixedSizeSampled(noise, self.cohort_size, self.population)
+        return PoissonSampled(noise, self.sampling_probability)
+
+    def unamplified(self) -> Release:
+        """The whole schedule for whoever knows who took part."""
+        return Repeated(Gaussian(self.noise_multiplier), self.rounds)
+
+    def release(self) -> Release:
+        """The whole schedule as one release."""
+        if self.sampling == "balls-in-bins":
+            return BallsInBins(Gaussian(self.noise_multiplier), bins=self.bins, epochs=-(-self.rounds // self.bins))
+        return Repeated(self.step(), self.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedPlan:
+    """A schedule with its price.
+
+    Attributes:
+        schedule: the public facts.
+        delta: the failure probability used, why, and what is wrong with it.
+        relation: which data sets are neighbours.
+        privacy_unit: what one neighbour differs in.
+        formula: the popular closed form, term by term: an estimate, never charged.
+        epsilon: the certified interval for one run.
+        unamplified: the same against whoever knows who took part.
+        releases_per_period: models trained and released in a reporting period on the same population.
+        cumulative: the certified interval for all releases of a period together.
+    """
+
+    schedule: Schedule
+    delta: DeltaDecision
+    relation: NeighboringRelation
+    privacy_unit: str
+    formula: FederatedEstimate
+    epsilon: Interval
+    unamplified: Interval
+    releases_per_period: int
+    cumulative: Interval
+
+    @property
+    def verdict(self) -> str:
+        """Whether the closed form under-reports, in one sentence."""
+        return formula_sentence(self.formula.total, self.epsilon)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; infinite numbers are the text "inf"."""
+        schedule = self.schedule
+        return {
+            "population": schedule.population,
+            "cohort_size": schedule.cohort_size,
+            "rounds": schedule.rounds,
+            "noise_multiplier": schedule.noise_multiplier,
+            "sampling": schedule.sampling,
+            "sampling_probability": schedule.sampling_probability,
+            "clip_norm": schedule.clip_norm,
+            "noise_stddev": schedule.noise_stddev,
+            "delta": {
+                "value": self.delta.delta,
+                "rationale": self.delta.rationale,
+                "warnings": list(self.delta.warnings),
+            },
+            "relation": self.relation.value,
+            "privacy_unit": self.privacy_unit,
+            "formula": {
+                "root_term": codec.encode(self.formula.root_term),
+                "linear_term": codec.encode(self.formula.linear_term),
+                "total": codec.encode(self.formula.total),
+                "dominates": self.formula.dominates,
+                "side": "estimate",
+            },
+            "epsilon": codec.encode(self.epsilon),
+            "unamplified": codec.encode(self.unamplified),
+            "releases_per_period": self.releases_per_period,
+            "cumulative": codec.encode(self.cumulative),
+            "verdict": self.verdict,
+        }
+
+
+def federated(
+    *,
+    population: int,
+    cohort_size: int,
+    rounds: int,
+    noise_multiplier: float,
+    delta: float | None = None,
+    sampling: str = "poisson",
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    privacy_unit: str = "client",
+    releases_per_period: int = 1,
+    clip_norm: float = 1.0,
+    policy: DeltaPolicy | None = None,
+    gap: float = GAP,
+) -> FederatedPlan:
+    """Prices a federated schedule of the central model.
+
+    Args:
+        population: privacy units in all (N).
+        cohort_size: units expected in a round (m).
+        rounds: training rounds (T).
+        noise_multiplier: noise on the sum over the clip norm (sigma); 0 gives no privacy.
+        delta: failure probability; blank means min(1/N, the policy's cap), and the plan says so.
+        sampling: "poisson", "fixed-size" or "balls-in-bins".
+        relation: which data sets are neighbours.
+        privacy_unit: what one neighbour differs in.
+        releases_per_period: runs released in one period on the same population.
+        clip_norm: the most one unit can move the sum (C); scales the noise, costs nothing.
+        policy: the delta policy; its default caps delta at 1e-6.
+        gap: relative width of the interval to aim for.
+
+    Returns:
+        The plan; only ``epsilon.upper`` may be claimed.
+
+    Raises:
+        UnsupportedMechanismError: the sampling scheme has no proven price under this relation.
+
+    >>> plan = federated(population=50_000, cohort_size=500, rounds=200, noise_multiplier=1.2, policy=DeltaPolicy(None))
+    >>> round(plan.formula.total, 4)
+    0.5621
+    """
+    schedule = Schedule(population, cohort_size, rounds, noise_multiplier, sampling, clip_norm)
+    check.text(privacy_unit=privacy_unit)
+    check.integer(1, releases_per_period=releases_per_period)
+    decision = (policy or DeltaPolicy()).decide(delta, population=population)
+
+    def priced(count: int) -> Interval:
+        return _price(schedule, decision.delta, relation, count=count, gap=gap)
+
+    first = priced(1)
+    formula = fl_formula(
+        sampling_probability=schedule.sampling_probability,
+        noise_multiplier=noise_multiplier,
+        rounds=rounds,
+        delta=decision.delta,
+    )
+    return FederatedPlan(
+        schedule=schedule,
+        delta=decision,
+        relation=relation,
+        privacy_unit=privacy_unit,
+        formula=formula,
+        epsilon=first,
+        unamplified=bound_epsilon(schedule.unamplified(), delta=decision.delta, relation=relation, gap=gap),
+        releases_per_period=releases_per_period,
+        cumulative=first if releases_per_period == 1 else priced(releases_per_period),
+    )
+
+
+def _price(schedule: Schedule, delta: float, relation: NeighboringRelation, *, count: int, gap: float) -> Interval:
+    """Bounds ``count`` runs of a schedule.
+
+    With very little noise Poisson sampling is left out of account. That is safe: by convexity a sampled Gaussian is
+    dominated by the Gaussian itself, in both directions, and domination survives composition (Zhu, Dong & Wang 2022,
+    Theorem 10, arXiv:2106.08567).
+    """
+    noise, given = schedule.noise_multiplier, (("delta", delta),)
+    if noise == 0:  # whoever is sampled is seen; nothing needs to be worked out
+        return Interval(0.0, inf, "no noise, no bound", relation, given=given)
+    if noise < LEAST_NOISE and schedule.sampling == "poisson" and relation is not NeighboringRelation.REPLACE_ONE:
+        plain = bound_epsilon(Repeated(schedule.unamplified(), count), delta=delta, relation=relation, gap=gap)
+        return Interval(0.0, plain.upper, f"{plain.method}, without amplification by sampling", relation, given=given)
+    return bound_epsilon(Repeated(schedule.release(), count), delta=delta, relation=relation, gap=gap)
+
+
+def noise_for(
+    *,
+    epsilon: float,
+    population: int,
+    cohort_size: int,
+    rounds: int,
+    delta: float | None = None,
+    sampling: str = "poisson",
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    policy: DeltaPolicy | None = None,
+) -> float:
+    """The least noise multiplier that keeps a schedule within ``epsilon``, on the certified side.
+
+    Raises:
+        CalibrationError: no noise meets the goal.
+
+    >>> 0.83 < noise_for(epsilon=2.0, population=50_000, cohort_size=500, rounds=200) < 0.85
+    True
+    """
+    decision = (policy or DeltaPolicy()).decide(delta, population=population)
+    schedule = Schedule(population, cohort_size, rounds, 1.0, sampling)
+
+    def release(noise: float) -> Release:
+        return replace(schedule, noise_multiplier=noise).release()
+
+    noise = calibrate(release, epsilon=epsilon, delta=decision.delta, relation=relation)
+    for _ in range(_STEPS):  # the search may look closer than ``federated`` does: what it answers must fit there too
+        if bound_epsilon(release(noise), delta=decision.delta, relation=relation, gap=GAP).upper <= epsilon:
+            return noise
+        noise *= 1 + GAP / 2
+    raise CalibrationError(f"no noise near {noise:g} meets epsilon {epsilon:g}")
+
+
+def rounds_for(
+    *,
+    epsilon: float,
+    population: int,
+    cohort_size: int,
+    noise_multiplier: float,
+    delta: float | None = None,
+    sampling: str = "poisson",
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    policy: DeltaPolicy | None = None,
+) -> int:
+    """The most rounds that stay within ``epsilon``, on the certified side; 0 if not even one fits.
+
+    Raises:
+        CalibrationError: any number of rounds fits.
+        UnsupportedMechanismError: a round by itself has no proven price.
+
+    >>> rounds_for(epsilon=2.0, population=50_000, cohort_size=500, noise_multiplier=1.2) > 200
+    True
+    """
+    decision = (policy or DeltaPolicy()).decide(delta, population=population)
+    schedule = Schedule(population, cohort_size, 1, noise_multiplier, sampling)
+    step, delta = schedule.step(), decision.delta
+    most = rounds_that_fit(step, epsilon=epsilon, delta=delta, relation=relation)
+    while most > 0 and bound_epsilon(Repeated(step, most), delta=delta, relation=relation, gap=GAP).upper > epsilon:
+        most = min(most - 1, int(most * (1 - GAP / 2)))  # what is answered must fit where ``federated`` prices it, too
+    return most
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """What the first ``rounds`` rounds cost: the certified interval, and what the closed form says."""
+
+    rounds: int
+    epsilon: Interval
+    formula: float
+
+
+def curve(plan: FederatedPlan, *, points: int = 12, gap: float = 0.02) -> tuple[CurvePoint, ...]:
+    """Epsilon over rounds, at evenly spaced rounds up to the plan's own.
+
+    Args:
+        plan: a priced schedule.
+        points: how many rounds to price, at most.
+        gap: relative width of each interval to aim for.
+
+    >>> plan = federated(population=1000, cohort_size=10, rounds=4, noise_multiplier=2.0)
+    >>> [point.rounds for point in curve(plan)]
+    [1, 2, 3, 4]
+    """
+    check.integer(2, points=points)
+    schedule, delta = plan.schedule, plan.delta.delta
+    rounds = _spaced(schedule.rounds, points)
+    bounds = (_price(replace(schedule, rounds=count), delta, plan.relation, count=1, gap=gap) for count in rounds)
+    estimates = (
+        fl_formula(
+            sampling_probability=schedule.sampling_probability,
+            noise_multiplier=schedule.noise_multiplier,
+            rounds=count,
+            delta=delta,
+        ).total
+        for count in rounds
+    )
+    return tuple(map(CurvePoint, rounds, bounds, estimates))
+
+
+def _spaced(last: int, points: int) -> Sequence[int]:
+    if last <= points:
+        return range(1, last + 1)
+    return sorted({1, *(-(-last * i // (points - 1)) for i in range(1, points))})

@@ -1,0 +1,115 @@
+"""A mix of releases from every side: its price, what each part adds, its profile, what an attacker can tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from epsilog.accounting import delta as bound_delta
+from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.terms import Composed, Interval, NeighboringRelation, Release, check
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """One part of a mix.
+
+    Attributes:
+        alone: the interval of the part by itself.
+        without: the interval of the mix when this part is left out.
+    """
+
+    alone: Interval
+    without: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """A mix of releases, priced.
+
+    Attributes:
+        epsilon: the interval of all parts together.
+        parts: one contribution for each part; they do not add up, as composition is not a sum.
+    """
+
+    epsilon: Interval
+    parts: tuple[Contribution, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileView:
+    """The whole privacy profile of a release at a grid of epsilons, and its readings.
+
+    Attributes:
+        epsilons: the grid, in nats, from 0 upwards.
+        deltas: certified intervals of delta, one for each epsilon.
+        advantage: delta at epsilon 0: the most by which an attacker beats a coin, as TPR - FPR.
+    """
+
+    epsilons: tuple[float, ...]
+    deltas: tuple[Interval, ...]
+    advantage: Interval
+
+    def true_positive_rate(self, fpr: float) -> float:
+        """Bounds from above how often an attacker who may be wrong ``fpr`` of the time is right.
+
+        Every point of the profile is a proof; the least of their bounds holds. Source: Kairouz, Oh & Viswanath 2015,
+        Theorem 2.1 (arXiv:1311.0776).
+        """
+        check.within(0, 1, fpr=fpr)
+        best = 1.0
+        for eps, delta in zip(self.epsilons, self.deltas, strict=True):
+            down = math.exp(-eps)
+            best = min(best, fpr / down + delta.upper if down > 0 else 1.0, 1 - down * (1 - delta.upper - fpr))
+        return min(1.0, max(best, fpr) * (1 + 1e-12))
+
+
+def mix(releases: Sequence[Release], *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE) -> Mix:
+    """Prices several releases together, each alone, and the rest without each.
+
+    Args:
+        releases: the parts; their parameters are fixed in advance.
+        delta: failure probability, in [0, 1).
+        relation: which data sets are neighbours.
+
+    Raises:
+        UnsupportedMechanismError: no proof covers a part under this relation.
+
+    >>> from epsilog.terms import Gaussian
+    >>> both = mix([Gaussian(4.0), Gaussian(8.0)], delta=1e-6)
+    >>> both.epsilon.upper > both.parts[0].alone.upper > both.parts[1].alone.upper
+    True
+    """
+
+    def price(parts: Sequence[Release]) -> Interval:
+        return bound_epsilon(Composed(parts), delta=delta, relation=relation)
+
+    return Mix(
+        epsilon=price(releases),
+        parts=tuple(
+            Contribution(alone=price([part]), without=price([*releases[:i], *releases[i + 1 :]]))
+            for i, part in enumerate(releases)
+        ),
+    )
+
+
+def profile_view(
+    release: Release, *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE, points: int = 25
+) -> ProfileView:
+    """Bounds delta over a grid of epsilons that reaches down to about ``delta``.
+
+    >>> from epsilog.terms import Gaussian
+    >>> view = profile_view(Gaussian(1.0), delta=1e-6)
+    >>> round(view.advantage.upper, 4), 0.05 < view.true_positive_rate(0.01) < 0.13
+    (0.3829, True)
+    """
+    check.between(0, 1, delta=delta)
+    check.integer(2, points=points)
+    reach = bound_epsilon(release, delta=delta, relation=relation).upper
+    last = reach * 1.1 if math.isfinite(reach) and reach > 0 else 1.0
+    epsilons = tuple(last * i / (points - 1) for i in range(points))
+    deltas = tuple(bound_delta(release, epsilon=eps, relation=relation) for eps in epsilons)
+    return ProfileView(epsilons, deltas, deltas[0])

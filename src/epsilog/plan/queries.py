@@ -1,0 +1,401 @@
+"""The query calculator: one budget over several noisy answers, the classic way and the best way side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epsilog.accounting import calibrate, classic_gaussian_stddev, gaussian_mu
+from epsilog.accounting import delta as bound_delta
+from epsilog.terms import Composed, DeltaDecision, DeltaPolicy, Gaussian, Laplace, Release, Repeated, check, codec
+
+MECHANISMS = ("laplace", "gaussian")
+_NORMAL_95 = 1.959963984540054  # half-width of the central 95% of a unit Gaussian
+_LAPLACE_95 = math.log(20)  # half-width of the central 95% of a unit Laplace: P(|x| > t) = exp(-t)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise of one query, in the query's own unit.
+
+    Attributes:
+        scale: Laplace scale b, or Gaussian standard deviation.
+        expected_error: mean of the noise's absolute value.
+        error_95: the noise stays within this with probability 95%.
+    """
+
+    scale: float
+    expected_error: float
+    error_95: float
+
+    @classmethod
+    def of(cls, mechanism: str, scale: float) -> Noise:
+        """The noise of a mechanism at a scale.
+
+        >>> round(Noise.of("gaussian", 10.0).error_95, 3)
+        19.6
+        """
+        if mechanism == "laplace":
+            return cls(scale, scale, scale * _LAPLACE_95)
+        return cls(scale, scale * math.sqrt(2 / math.pi), scale * _NORMAL_95)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "scale": codec.encode(self.scale),
+            "expected_error": codec.encode(self.expected_error),
+            "error_95": codec.encode(self.error_95),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class QueryShare:
+    """The part of the budget that ``count`` equal queries get, each.
+
+    Attributes:
+        count: how many queries are alike.
+        weight: the share of one of them, relative to the others.
+        epsilon: the epsilon of one of them under the classic split, in nats.
+        classic: the noise by the classic formula.
+        exact: the noise by the exact calibration of the same (epsilon, delta); equals ``classic`` for Laplace.
+        optimal: the noise when all queries are composed tightly and only the total counts.
+    """
+
+    count: int
+    weight: float
+    epsilon: float
+    classic: Noise
+    exact: Noise
+    optimal: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """A budget over several queries.
+
+    Attributes:
+        epsilon: the total, in nats.
+        delta: the failure probability, why, and what is wrong with it; None for Laplace without delta.
+        mechanism: "laplace" or "gaussian".
+        sensitivity: the most one privacy unit can move an answer (L1 for Laplace, L2 for Gaussian).
+        shares: groups of equal queries, in the order in which they are asked.
+        queries_used: how many were answered already, in order.
+        consumed: their epsilon under the classic split, in nats.
+        classic_total_delta: what the classic Gaussian formula really spends in delta over all queries (Q delta).
+        findings: what a reader must be told.
+        magnitude: a typical true answer, to compare errors with; None if not said.
+    """
+
+    epsilon: float
+    delta: DeltaDecision | None
+    mechanism: str
+    sensitivity: float
+    shares: tuple[QueryShare, ...]
+    queries_used: int
+    consumed: float
+    classic_total_delta: float
+    findings: tuple[str, ...]
+    magnitude: float | None = None
+
+    @property
+    def queries(self) -> int:
+        """Queries planned."""
+        return sum(share.count for share in self.shares)
+
+    @property
+    def remaining(self) -> float:
+        """Epsilon left under the classic split; negative when more was asked than planned."""
+        return self.epsilon - self.consumed
+
+    @property
+    def compatible(self) -> bool:
+        """Whether what was used fits the plan."""
+        return self.queries_used <= self.queries
+
+    @property
+    def saving(self) -> float:
+        """How many times less noise the first query needs when composed optimally."""
+        classic, optimal = self.shares[0].classic.scale, self.shares[0].optimal.scale
+        return 1.0 if classic == optimal else classic / optimal
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": None
+            if self.delta is None
+            else {"value": self.delta.delta, "rationale": self.delta.rationale, "warnings": list(self.delta.warnings)},
+            "mechanism": self.mechanism,
+            "sensitivity": self.sensitivity,
+            "queries": self.queries,
+            "queries_used": self.queries_used,
+            "consumed": self.consumed,
+            "remaining": self.remaining,
+            "compatible": self.compatible,
+            "classic_total_delta": codec.encode(self.classic_total_delta),
+            "saving": self.saving,
+            "magnitude": self.magnitude,
+            "relative_error_95": None
+            if self.magnitude is None
+            else codec.encode(self.shares[0].optimal.error_95 / abs(self.magnitude)),
+            "shares": [
+                {
+                    "count": share.count,
+                    "weight": share.weight,
+                    "epsilon": share.epsilon,
+                    "classic": share.classic.to_json(),
+                    "exact": share.exact.to_json(),
+                    "optimal": share.optimal.to_json(),
+                }
+                for share in self.shares
+            ],
+            "findings": list(self.findings),
+        }
+
+
+def queries(
+    *,
+    epsilon: float,
+    queries: int,
+    sensitivity: float = 1.0,
+    mechanism: str = "laplace",
+    delta: float | None = None,
+    queries_used: int = 0,
+    weights: Sequence[float] | None = None,
+    population: int | None = None,
+    magnitude: float | None = None,
+    policy: DeltaPolicy | None = None,
+) -> QueryPlan:
+    """Splits a budget over queries.
+
+    Args:
+        epsilon: the total, in nats.
+        queries: how many queries are planned (Q).
+        sensitivity: the most one privacy unit can move an answer, in the answer's unit.
+        mechanism: "laplace" or "gaussian".
+        delta: total failure probability; needed for Gaussian unless ``population`` is given. For Laplace it may be
+            left blank (pure DP) or given, which lets composition save noise.
+        queries_used: how many were answered already.
+        weights: relative shares of epsilon, one for each query, all above 0; blank means even.
+        population: privacy units; turns a blank Gaussian delta into min(1/N, policy cap), and checks a given one.
+        magnitude: a typical true answer, not 0, to compare errors with.
+        policy: the delta policy; its default caps delta at 1e-6.
+
+    Returns:
+        The plan. Asking more than planned is a finding (an incompatible plan), not an error.
+
+    Raises:
+        CalibrationError: no noise meets the goal.
+
+    >>> plan = queries(epsilon=1.0, queries=100, queries_used=40)
+    >>> plan.shares[0].classic.scale, round(plan.consumed, 12), round(plan.remaining, 12)
+    (100.0, 0.4, 0.6)
+    """
+    check.positive(epsilon=epsilon, sensitivity=sensitivity)
+    check.integer(1, queries=queries)
+    check.integer(0, queries_used=queries_used)
+    check.one_of(MECHANISMS, mechanism=mechanism)
+    if magnitude is not None:
+        check.finite(magnitude=magnitude)
+        if magnitude == 0:
+            raise ValueError("magnitude must be other than 0, got 0")
+    groups = _groups(weights, queries)
+    decision = _delta(delta, mechanism=mechanism, population=population, policy=policy)
+    at = decision.delta if decision else 0.0
+    total = math.fsum(count * weight for count, weight in groups)
+    epsilons = [epsilon * (weight / total) for _, weight in groups]
+    optimal = _optimal(mechanism, epsilon, at, [(count, weight / total) for count, weight in groups])
+    exact = {each: _exact(mechanism, each, at) for each in set(epsilons)}
+    shares = tuple(
+        QueryShare(
+            count=count,
+            weight=weight,
+            epsilon=each,
+            classic=Noise.of(mechanism, sensitivity * _classic(mechanism, each, at)),
+            exact=Noise.of(mechanism, sensitivity * exact[each]),
+            optimal=Noise.of(mechanism, sensitivity * scale),
+        )
+        for (count, weight), each, scale in zip(groups, epsilons, optimal, strict=True)
+    )
+    return QueryPlan(
+        epsilon=epsilon,
+        delta=decision,
+        mechanism=mechanism,
+        sensitivity=sensitivity,
+        shares=shares,
+        queries_used=queries_used,
+        consumed=_consumed(shares, queries_used),
+        classic_total_delta=min(1.0, queries * at) if mechanism == "gaussian" else 0.0,
+        findings=(
+            *(decision.warnings if decision else ()),
+            *_overuse(queries, queries_used),
+            *(_classic_faults(max(epsilons), queries, at) if mechanism == "gaussian" else ()),
+        ),
+        magnitude=magnitude,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CrossoverRow:
+    """The 95% error of one of Q equal queries, for unit sensitivity, by mechanism.
+
+    Attributes:
+        queries: how many queries share the budget (Q).
+        laplace_pure: Laplace noise by the plain split, which needs no delta.
+        laplace_optimal: Laplace noise when only the total counts.
+        gaussian_classic: Gaussian noise by the textbook formula.
+        gaussian_optimal: Gaussian noise when only the total counts.
+    """
+
+    queries: int
+    laplace_pure: float
+    laplace_optimal: float
+    gaussian_classic: float
+    gaussian_optimal: float
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Laplace against Gaussian over the number of queries.
+
+    Attributes:
+        rows: errors at the numbers of queries asked for.
+        against_pure: the fewest queries from which Gaussian noise has the smaller 95% error than pure Laplace.
+        against_optimal: the first row from which it stays below optimally composed Laplace too; None if none does.
+    """
+
+    rows: tuple[CrossoverRow, ...]
+    against_pure: int
+    against_optimal: int | None
+
+
+def crossover(
+    *, epsilon: float, delta: float, counts: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+) -> Crossover:
+    """Compares Laplace and Gaussian noise for equal queries under one budget.
+
+    Args:
+        epsilon: the total, in nats.
+        delta: the total failure probability, in (0, 1).
+        counts: the numbers of queries to compare at, rising.
+
+    >>> crossover(epsilon=1.0, delta=1e-6, counts=(1, 10)).against_pure
+    8
+    """
+    check.positive(epsilon=epsilon)
+    check.between(0, 1, delta=delta)
+    stddev = 1 / gaussian_mu(epsilon=epsilon, delta=delta)
+    rows = []
+    for count in counts:
+        check.integer(1, counts=count)
+        laplace = _optimal("laplace", epsilon, delta, [(count, 1 / count)])[0]
+        rows.append(
+            CrossoverRow(
+                queries=count,
+                laplace_pure=_LAPLACE_95 * count / epsilon,
+                laplace_optimal=_LAPLACE_95 * laplace,
+                gaussian_classic=_NORMAL_95 * classic_gaussian_stddev(epsilon=epsilon / count, delta=delta / count),
+                gaussian_optimal=_NORMAL_95 * stddev * math.sqrt(count),
+            )
+        )
+    above = [row.gaussian_optimal >= row.laplace_optimal for row in rows]
+    first = len(above) - next((i for i, worse in enumerate(reversed(above)) if worse), len(above))
+    ratio = _NORMAL_95 * stddev * epsilon / _LAPLACE_95  # Gaussian below pure Laplace once sqrt(Q) exceeds this
+    return Crossover(
+        rows=tuple(rows),
+        against_pure=max(1, math.floor(ratio * ratio) + 1),
+        against_optimal=rows[first].queries if first < len(rows) else None,
+    )
+
+
+def _groups(weights: Sequence[float] | None, queries: int) -> list[tuple[int, float]]:
+    """Equal queries as (count, weight of one), in order."""
+    if weights is None:
+        return [(queries, 1.0)]
+    if len(weights) != queries:
+        raise ValueError(f"weights must be one for each of {queries} queries, got {len(weights)}")
+    for weight in weights:
+        check.positive(weights=weight)
+    return [(1, float(weight)) for weight in weights]
+
+
+def _consumed(shares: Sequence[QueryShare], used: int) -> float:
+    """Epsilon of the first ``used`` queries; those beyond the plan cost as much as its last one."""
+    parts, left = [], used
+    for share in shares:
+        taken = min(left, share.count)
+        parts.append(taken * share.epsilon)
+        left -= taken
+    return math.fsum([*parts, left * shares[-1].epsilon])
+
+
+def _delta(
+    delta: float | None, *, mechanism: str, population: int | None, policy: DeltaPolicy | None
+) -> DeltaDecision | None:
+    if population is not None and (delta is not None or mechanism == "gaussian"):
+        return (policy or DeltaPolicy()).decide(delta, population=population)
+    if delta is not None:
+        check.between(0, 1, delta=delta)
+        return DeltaDecision(delta, "as given; no population was named to compare it with 1/N")
+    if mechanism == "gaussian":
+        raise ValueError("delta must be in (0, 1) for the Gaussian mechanism, or population given, got None")
+    return None
+
+
+def _classic(mechanism: str, epsilon: float, delta: float) -> float:
+    return 1 / epsilon if mechanism == "laplace" else classic_gaussian_stddev(epsilon=epsilon, delta=delta)
+
+
+def _exact(mechanism: str, epsilon: float, delta: float) -> float:
+    if mechanism == "laplace":
+        return 1 / epsilon
+    return _gaussian_stddev(epsilon, delta)
+
+
+def _gaussian_stddev(epsilon: float, delta: float) -> float:
+    """Exact, on the safe side (Balle & Wang 2018)."""
+    mu = gaussian_mu(epsilon=epsilon, delta=delta)
+    return (1 + 1e-12) / mu if mu > 0 else math.inf  # the margin covers the few roundings that follow
+
+
+def _optimal(mechanism: str, epsilon: float, delta: float, groups: Sequence[tuple[int, float]]) -> list[float]:
+    """Noise for unit sensitivity when only the total counts: one common scale over each query's share, calibrated.
+
+    ``groups`` are (count, share of the total of one query). For pure DP the sum of 1/b is all there is, so the classic
+    split is optimal.
+    """
+    split = [1 / (epsilon * share) for _, share in groups]
+    if mechanism == "gaussian":  # sum of mu_i^2 = mu^2 with mu_i = common * share
+        norm = math.sqrt(math.fsum(count * share * share for count, share in groups))
+        stddev = _gaussian_stddev(epsilon, delta)
+        return [stddev * norm / share for _, share in groups]
+    if delta == 0:
+        return split
+
+    def release(scale: float) -> Release:
+        return Composed([Repeated(Laplace(scale / share), count) for count, share in groups])
+
+    scale = calibrate(release, epsilon=epsilon, delta=delta)
+    return [min(scale / share, plain) for (_, share), plain in zip(groups, split, strict=True)]  # both are proofs
+
+
+def _overuse(queries: int, used: int) -> tuple[str, ...]:
+    if used <= queries:
+        return ()
+    return (f"incompatible plan: queries_used must be at most queries = {queries}, got {used}",)
+
+
+def _classic_faults(worst: float, queries: int, delta: float) -> tuple[str, ...]:
+    """Where the classic Gaussian formula spends more than it says; ``worst`` is the largest epsilon of one query."""
+    found = []
+    if queries > 1:
+        found.append(f"the classic formula gives every query the whole delta: its total is {queries * delta:g}")
+    real = bound_delta(Gaussian(_classic("gaussian", worst, delta)), epsilon=worst)
+    if real.lower > delta:
+        found.append(
+            f"the classic formula breaks its promise at epsilon {worst:g}: "
+            f"its delta is {real.lower:.3g}, {real.lower / delta:.3g} times what was asked"
+        )
+    return tuple(found)

@@ -1,0 +1,210 @@
+"""A federated plan as it is registered: everything fixed before the run, its price, and its hash for the ledger.
+
+The hash covers the whole document. A run is later checked against this document, never against what training believed.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Protocol, Self
+
+from epsilog.accounting import FederatedEstimate, calibrate, epsilon, fl_formula
+from epsilog.terms import CalibrationError, Guarantee, Interval, NeighboringRelation, Scheme, check, codec
+
+VERSION = 0
+DIGITS = 6  # significant digits of a calibrated noise multiplier, rounded up
+NUDGE, NUDGES = 2e-4, 50  # more noise, relatively, and how often it is tried
+
+
+class SchemeFor(Protocol):
+    """Gives the scheme for a noise multiplier; everything else in it is fixed."""
+
+    def __call__(self, noise_multiplier: float, /) -> Scheme:
+        """The scheme."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredPlan:
+    """One federated run, priced.
+
+    Attributes:
+        name: the programme's name.
+        guarantee: what is claimed; its epsilon is the certified upper bound of the whole schedule.
+        scheme: the arrangement of noise, clipping and sampling.
+        epsilon: the certified interval behind the claim.
+        unamplified: the same against whoever knows who took part.
+        formula: the popular closed form with its two terms: an estimate, shown and never charged.
+        budget: scope, caps and the reason for delta, as stated (decimal strings).
+        simulation: whether this is a seeded simulation, which no real budget accepts.
+        details: everything else that was fixed: identity, training, data facts, boundary, reporting, references.
+    """
+
+    name: str
+    guarantee: Guarantee
+    scheme: Scheme
+    epsilon: Interval
+    unamplified: Interval
+    formula: FederatedEstimate
+    budget: dict[str, str]
+    simulation: bool
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that is stored and hashed."""
+        return {
+            "v": VERSION,
+            "kind": "plan",
+            "name": self.name,
+            "guarantee": codec.encode(self.guarantee),
+            "scheme": codec.encode(self.scheme),
+            "release": codec.encode(self.scheme.release()),
+            "epsilon": codec.encode(self.epsilon),
+            "unamplified": codec.encode(self.unamplified),
+            "formula": {"root_term": self.formula.root_term, "linear_term": self.formula.linear_term},
+            "budget": dict(self.budget),
+            "simulation": self.simulation,
+            "details": deepcopy(self.details),
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """Reads a stored plan; the release must be the scheme's own, so that a hash covers one meaning."""
+        if not isinstance(document, dict) or document.get("kind") != "plan" or document.get("v") != VERSION:
+            raise ValueError(f"plan must be a version {VERSION} plan document")
+        missing = {
+            "name",
+            "guarantee",
+            "scheme",
+            "release",
+            "epsilon",
+            "unamplified",
+            "formula",
+            "budget",
+            "simulation",
+        }
+        missing -= set(document)
+        if missing:
+            raise ValueError(f"plan lacks {sorted(missing)}")
+        scheme = codec.decode(document["scheme"])
+        if codec.decode(document["release"]) != scheme.release():
+            raise ValueError("release must be what the scheme releases")
+        return cls(
+            name=document["name"],
+            guarantee=codec.decode(document["guarantee"]),
+            scheme=scheme,
+            epsilon=codec.decode(document["epsilon"]),
+            unamplified=codec.decode(document["unamplified"]),
+            formula=FederatedEstimate(**document["formula"]),
+            budget=document["budget"],
+            simulation=document["simulation"],
+            details=document.get("details", {}),
+        )
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical document; the ledger holds it from before the run."""
+        return codec.fingerprint(self.to_json())
+
+    def epsilon_after(self, rounds: int) -> Interval:
+        """The certified interval after the first ``rounds`` rounds."""
+        return price(self.scheme, self.guarantee.delta, self.guarantee.relation, rounds=rounds)
+
+
+def price(scheme: Scheme, delta: float, relation: NeighboringRelation, *, rounds: int | None = None) -> Interval:
+    """Certified epsilon of a scheme, whole or after its first ``rounds`` rounds."""
+    release = scheme.release() if rounds is None else scheme.after(rounds)
+    return epsilon(release, delta=delta, relation=relation)
+
+
+def register(
+    scheme_for: SchemeFor,
+    *,
+    name: str,
+    noise_multiplier: float | None,
+    budget_epsilon: Decimal,
+    delta: Decimal,
+    relation: NeighboringRelation,
+    privacy_unit: str,
+    population: int,
+    budget: dict[str, str],
+    simulation: bool,
+    details: dict[str, Any],
+) -> RegisteredPlan:
+    """Prices a scheme, calibrating its noise if none is given.
+
+    Args:
+        scheme_for: the scheme as a function of its noise multiplier.
+        name: the programme's name.
+        noise_multiplier: noise over clip norm; None calibrates the least (to six digits, rounded up) that fits.
+        budget_epsilon: the cap on epsilon, in nats.
+        delta: the delta of the claim, in (0, 1).
+        relation: which data sets are neighbours.
+        privacy_unit: what one neighbour differs in.
+        population: how many such units there are.
+        budget: scope, caps and the reason for delta, as stated.
+        simulation: whether this is a seeded simulation.
+        details: everything else that was fixed before the run.
+
+    Returns:
+        A plan whose certified upper bound is at most ``budget_epsilon``.
+
+    Raises:
+        CalibrationError: no noise meets the budget, or the noise that was given costs more than it.
+    """
+    cap, at = float(budget_epsilon), float(delta)
+    check.positive(budget_epsilon=cap)
+    check.between(0, 1, delta=at)
+    if noise_multiplier is None:
+        noise_multiplier = _least_noise(scheme_for, cap, at, relation)
+    scheme = scheme_for(noise_multiplier)
+    interval = price(scheme, at, relation)
+    if not interval.upper <= cap:
+        raise CalibrationError(
+            f"noise_multiplier {noise_multiplier:g} costs epsilon {interval.upper:.6g} at delta {at:g}, "
+            f"above the budget of {budget_epsilon}; use more noise, fewer rounds or a smaller sample"
+        )
+    step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
+    formula = fl_formula(
+        sampling_probability=step.sampling_probability, noise_multiplier=noise_multiplier, rounds=sums, delta=at
+    )
+    return RegisteredPlan(
+        name=name,
+        guarantee=Guarantee(interval.upper, at, relation, privacy_unit, population),
+        scheme=scheme,
+        epsilon=interval,
+        unamplified=epsilon(scheme.unamplified(), delta=at, relation=relation),
+        formula=formula,
+        budget=budget,
+        simulation=simulation,
+        details=details,
+    )
+
+
+def _least_noise(scheme_for: SchemeFor, cap: float, delta: float, relation: NeighboringRelation) -> float:
+    """The least noise, to six digits, whose own certified bound meets the cap.
+
+    A bound is computed on a grid that depends on the noise, so rounding the noise up may lift the bound by a hair: then
+    a little more noise is tried. The bound that is claimed is always the one of the noise that is used.
+    """
+    noise = float(calibrate(lambda z: scheme_for(z).release(), epsilon=cap, delta=delta, relation=relation))
+    for _ in range(NUDGES):
+        noise = round_up(noise, DIGITS)
+        if price(scheme_for(noise), delta, relation).upper <= cap:
+            return noise
+        noise *= 1 + NUDGE
+    raise CalibrationError(f"no noise_multiplier near {noise:g} meets epsilon {cap:g} at delta {delta:g}")
+
+
+def round_up(value: float, digits: int) -> float:
+    """The least number of ``digits`` significant decimal digits that is not below ``value``.
+
+    >>> round_up(1.23456789, 6)
+    1.23457
+    """
+    check.positive(value=value)
+    unit = Decimal(10) ** (math.floor(math.log10(value)) - digits + 1)
+    rounded = float((Decimal(value) / unit).to_integral_value("ROUND_CEILING") * unit)
+    return rounded if rounded >= value else math.nextafter(value, math.inf)

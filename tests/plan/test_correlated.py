@@ -1,0 +1,55 @@
+import pytest
+
+from epsilog import accounting
+from epsilog.accounting import montecarlo
+from epsilog.accounting.montecarlo import strategies
+from epsilog.plan.correlated import correlated
+from epsilog.terms import MatrixMechanism, Repeated
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return correlated(rounds=400, cycle_length=40, epsilon=2.0, delta=1e-5, seed=1, bands=[4, 16])
+
+
+def test_rows_rise_and_the_sentence_names_the_winner(comparison):
+    errors = [row.error for row in comparison.rows]
+    assert errors == sorted(errors)
+    assert comparison.winner.name in comparison.sentence
+    assert len(comparison.rows) == 4
+
+
+def test_every_row_meets_the_goal(comparison):
+    """The certified rows by their exact accountants, the estimates by a certificate at failure 1e-6 with 10% room."""
+    for row in comparison.rows:
+        if isinstance(row.release, Repeated):
+            assert accounting.delta(row.release, epsilon=2.0).upper <= 1e-5
+        elif row.certified:
+            exact = montecarlo.balls_in_bins_delta(bins=40, noise_stddev=row.noise_stddev, epsilon=2.0, epochs=10)
+            assert exact.upper <= 1e-5
+        else:
+            found = montecarlo.certify(row.release, epsilon=2.0, gap=0.05, seed=2).interval
+            assert 0.85e-5 <= found.estimate <= 1.15e-5
+
+
+def test_the_error_is_noise_times_the_strategys(comparison):
+    for row in comparison.rows:
+        if isinstance(row.release, MatrixMechanism):
+            carried = strategies.prefix_error(row.release.strategy, 400)
+            assert row.error == pytest.approx(row.noise_stddev * carried)
+
+
+def test_a_little_less_noise_would_miss_the_goal():
+    found = correlated(rounds=16, cycle_length=16, epsilon=2.0, delta=1e-5, seed=1, bands=[])
+    noise = next(row.noise_stddev for row in found.rows if "balls-in-bins" in row.name)
+    delta = [montecarlo.balls_in_bins_delta(bins=16, noise_stddev=z, epsilon=2.0) for z in (noise, 0.999 * noise)]
+    assert delta[0].upper <= 1e-5 < delta[1].lower
+
+
+@pytest.mark.parametrize("bad", [{"rounds": 0}, {"cycle_length": 0}, {"epsilon": 0.0}, {"delta": 1.0}])
+def test_bad_arguments_are_named(bad):
+    good = {"rounds": 8, "cycle_length": 4, "epsilon": 1.0, "delta": 1e-5, "seed": 1}
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        correlated(**(good | bad))

@@ -1,0 +1,133 @@
+"""Federated plans: worked examples, the inverse questions re-checked forwards, words that match the numbers."""
+
+import math
+
+import pytest
+
+from epsilog import plan
+from epsilog.terms import CalibrationError, DeltaPolicy, NeighboringRelation, UnsupportedMechanismError
+
+RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
+
+
+def test_the_worked_examples():
+    first = plan.federated(**RUN, policy=DeltaPolicy(None))
+    assert first.delta.delta == 2e-5
+    assert first.formula.total == pytest.approx(0.5621, abs=5e-5)
+    second = plan.federated(population=10_000, cohort_size=200, rounds=100, noise_multiplier=1.0, delta=1e-6)
+    assert (second.formula.root_term, second.formula.linear_term) == pytest.approx((1.0513, 0.0400), abs=5e-5)
+    assert second.formula.dominates == "root"
+
+
+def test_the_closed_form_is_caught_under_reporting():
+    found = plan.federated(
+        population=1000, cohort_size=10, rounds=1000, noise_multiplier=1.0, delta=1e-5, policy=DeltaPolicy(None)
+    )
+    assert found.formula.total == pytest.approx(1.617, abs=5e-4)
+    assert found.epsilon.upper > found.formula.total
+    assert "may not be claimed" in found.verdict or "under-reports" in found.verdict
+
+
+def test_blank_delta_says_why():
+    found = plan.federated(**RUN)
+    assert found.delta.delta == 1e-6
+    assert "policy cap" in found.delta.rationale
+
+
+def test_no_noise_is_no_privacy():
+    found = plan.federated(**RUN | {"noise_multiplier": 0.0})
+    assert found.epsilon.upper == math.inf
+    assert found.to_json()["epsilon"]["upper"] == "inf"
+    assert found.verdict.startswith("Without noise")
+
+
+def test_hardly_any_noise_is_bounded_without_amplification_and_at_once():
+    found = plan.federated(**RUN | {"noise_multiplier": 0.01})
+    assert found.epsilon.upper == pytest.approx(found.unamplified.upper)
+    assert "without amplification" in found.epsilon.method
+    enough = plan.federated(**RUN | {"noise_multiplier": 0.2})
+    assert enough.epsilon.upper < enough.unamplified.upper  # from there on sampling is priced
+    assert found.epsilon.upper > enough.epsilon.upper
+
+
+def test_more_releases_cost_more():
+    found = plan.federated(**RUN, releases_per_period=4)
+    assert found.cumulative.upper > found.epsilon.upper
+    assert found.epsilon.upper < found.unamplified.upper
+
+
+def test_least_noise_keeps_to_the_goal():
+    noise = plan.noise_for(epsilon=2.0, population=50_000, cohort_size=500, rounds=200)
+    given = RUN | {"noise_multiplier": noise}
+    assert plan.federated(**given).epsilon.upper <= 2.0
+    assert plan.federated(**given | {"noise_multiplier": noise * 0.98}).epsilon.upper > 2.0
+
+
+def test_rounds_that_fit_are_the_most_that_fit():
+    given = {"population": 2000, "cohort_size": 2000, "noise_multiplier": 20.0, "delta": 1e-6}
+    most = plan.rounds_for(epsilon=1.0, **given)
+    assert plan.federated(**given, rounds=most).epsilon.upper <= 1.0
+    assert plan.federated(**given, rounds=most + 1).epsilon.upper > 1.0
+
+
+def test_no_round_may_fit_and_all_may():
+    assert plan.rounds_for(epsilon=0.01, population=100, cohort_size=100, noise_multiplier=0.5) == 0
+    with pytest.raises(CalibrationError, match="any number"):
+        plan.rounds_for(epsilon=100.0, population=100, cohort_size=100, noise_multiplier=1e6)
+
+
+def test_a_fixed_size_is_priced_for_replace_one_only():
+    replaced = plan.federated(**RUN, sampling="fixed-size", relation=NeighboringRelation.REPLACE_ONE)
+    assert replaced.epsilon.upper > plan.federated(**RUN).epsilon.upper  # a sum moves twice as far
+    with pytest.raises(UnsupportedMechanismError, match="replace-one"):
+        plan.federated(**RUN, sampling="fixed-size")
+
+
+def test_the_curve_rises_to_the_plan_and_brackets():
+    found = plan.federated(**RUN)
+    points = plan.curve(found, points=6)
+    assert [point.rounds for point in points] == [1, 40, 80, 120, 160, 200]
+    uppers = [point.epsilon.upper for point in points]
+    assert uppers == sorted(uppers)
+    assert points[-1].epsilon.lower <= found.epsilon.upper
+    assert found.epsilon.lower <= points[-1].epsilon.upper
+
+
+def test_a_scheme_without_a_proof_is_refused():
+    with pytest.raises(UnsupportedMechanismError):
+        plan.federated(**RUN, sampling="poisson", relation=NeighboringRelation.REPLACE_ONE)
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"population": 0}, "population"),
+        ({"cohort_size": 50_001}, "cohort_size"),
+        ({"rounds": 1.5}, "rounds"),
+        ({"noise_multiplier": math.nan}, "noise_multiplier"),
+        ({"clip_norm": 0.0}, "clip_norm"),
+        ({"delta": 0.0}, "delta"),
+        ({"sampling": "bernoulli"}, "sampling"),
+        ({"privacy_unit": " "}, "privacy_unit"),
+        ({"releases_per_period": 0}, "releases_per_period"),
+    ],
+)
+def test_bad_input_is_refused_by_name(changed, name):
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        plan.federated(**RUN | changed)
+
+
+@pytest.mark.parametrize(
+    ("delta", "grade"), [(1e-3, "void"), (1e-2, "void"), (5e-4, "weak"), (1e-4, "good"), (1e-9, "good")]
+)
+def test_delta_is_graded_against_the_population(delta, grade):
+    assert plan.delta_sentence(delta, 1000)[0] == grade
+
+
+def test_limits_say_what_is_not_covered():
+    said = plan.limits(
+        sampling="poisson", without_replacement=False, rounds_per_release=5, adaptive_clip=True, privacy_unit="school"
+    )
+    assert sum("NOT" in line for line in said) == 2
+    assert any("every 5 rounds" in line for line in said)
+    assert "school" in said[0]

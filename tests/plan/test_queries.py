@@ -1,0 +1,133 @@
+"""Query plans: the worked example, exact and optimal noise against independent computations, refusals by name."""
+
+import math
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epsilog import plan
+from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting import gaussian_delta
+from epsilog.terms import Composed, DeltaPolicy, Laplace
+
+
+def test_the_worked_example():
+    found = plan.queries(epsilon=1.0, queries=100, queries_used=40)
+    share = found.shares[0]
+    assert (share.count, share.epsilon, share.classic.scale) == (100, 0.01, 100.0)
+    assert found.consumed == pytest.approx(0.4)
+    assert found.remaining == pytest.approx(0.6)
+    assert found.saving == 1.0  # pure DP: the plain split is optimal
+
+
+@pytest.mark.parametrize(
+    ("queries", "classic", "optimal"), [(10, 53.0, 13.36), (100, 529.9, 42.25), (1000, 5298.8, 133.6)]
+)
+def test_gaussian_noise_even_and_optimal(queries, classic, optimal):
+    share = plan.queries(epsilon=1.0, queries=queries, mechanism="gaussian", delta=1e-6).shares[0]
+    assert share.classic.scale == pytest.approx(classic, rel=1e-3)
+    assert share.optimal.scale == pytest.approx(optimal, rel=1e-3)
+    assert share.optimal.scale < share.exact.scale < share.classic.scale
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    epsilon=st.floats(0.05, 10),
+    delta=st.floats(1e-9, 1e-2),
+    weights=st.lists(st.floats(0.1, 10), min_size=1, max_size=6),
+)
+def test_weighted_gaussian_noise_keeps_the_promise(epsilon, delta, weights):
+    found = plan.queries(
+        epsilon=epsilon, queries=len(weights), mechanism="gaussian", delta=delta, weights=weights, sensitivity=3.0
+    )
+    mu = math.sqrt(math.fsum((3.0 / share.optimal.scale) ** 2 for share in found.shares))
+    assert gaussian_delta(mu, epsilon)[1] <= delta
+    assert gaussian_delta(mu * 1.001, epsilon)[0] > delta  # and hardly any noise is wasted
+    ratio = found.shares[0].optimal.scale * weights[0]
+    assert all(share.optimal.scale * share.weight == pytest.approx(ratio) for share in found.shares)
+
+
+def test_exact_gaussian_meets_its_delta_in_high_precision():
+    share = plan.queries(epsilon=2.0, queries=1, mechanism="gaussian", delta=1e-8).shares[0]
+    with mpmath.workdps(50):
+        mu, eps = 1 / mpmath.mpf(share.exact.scale), mpmath.mpf(2)
+        truth = mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
+    assert truth <= 1e-8
+    assert truth >= 1e-8 * (1 - 1e-9)
+
+
+@pytest.mark.slow
+def test_optimal_laplace_keeps_the_promise_and_saves():
+    found = plan.queries(epsilon=1.0, queries=100, delta=1e-6)
+    assert found.shares[0].optimal.scale < 50
+    total = bound_epsilon(Composed([Laplace(found.shares[0].optimal.scale)] * 100), delta=1e-6, gap=1e-4)
+    assert total.upper <= 1.0
+
+
+def test_a_million_queries_are_one_share():
+    found = plan.queries(epsilon=1.0, queries=10**6, mechanism="gaussian", delta=1e-6, queries_used=10**5)
+    assert len(found.shares) == 1
+    assert found.queries == 10**6
+    assert found.consumed == pytest.approx(0.1)
+
+
+def test_asking_more_than_planned_is_a_finding():
+    found = plan.queries(epsilon=1.0, queries=4, queries_used=6)
+    assert not found.compatible
+    assert found.remaining == pytest.approx(-0.5)
+    assert found.findings == ("incompatible plan: queries_used must be at most queries = 4, got 6",)
+
+
+def test_weighted_use_is_counted_in_order():
+    found = plan.queries(epsilon=1.0, queries=3, weights=[2.0, 1.0, 1.0], queries_used=2)
+    assert found.consumed == pytest.approx(0.75)
+
+
+def test_the_classic_formula_is_caught():
+    found = plan.queries(epsilon=20.0, queries=1, mechanism="gaussian", delta=1e-5)
+    assert any("breaks its promise" in finding for finding in found.findings)
+    assert found.shares[0].exact.scale > found.shares[0].classic.scale
+
+
+def test_errors_against_a_typical_answer():
+    found = plan.queries(epsilon=1.0, queries=1, magnitude=-300.0).to_json()
+    assert found["relative_error_95"] == pytest.approx(math.log(20) / 300)
+
+
+def test_population_fills_and_checks_delta():
+    assert plan.queries(epsilon=1.0, queries=1, mechanism="gaussian", population=500).delta.delta == 1e-6
+    loose = plan.queries(
+        epsilon=1.0, queries=1, mechanism="gaussian", population=500, delta=0.01, policy=DeltaPolicy(None)
+    )
+    assert loose.findings[0].startswith("delta 0.01 is not below 1/N")
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"queries": 0}, "queries"),
+        ({"sensitivity": -1.0}, "sensitivity"),
+        ({"mechanism": "uniform"}, "mechanism"),
+        ({"mechanism": "gaussian"}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"queries_used": -1}, "queries_used"),
+        ({"weights": [1.0]}, "weights"),
+        ({"weights": [1.0, 0.0]}, "weights"),
+        ({"magnitude": 0.0}, "magnitude"),
+    ],
+)
+def test_bad_input_is_refused_by_name(changed, name):
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        plan.queries(**{"epsilon": 1.0, "queries": 2} | changed)
+
+
+def test_crossover_agrees_with_its_rows():
+    found = plan.crossover(epsilon=1.0, delta=1e-6, counts=range(1, 16))
+    first = next(row.queries for row in found.rows if row.gaussian_optimal < row.laplace_pure)
+    assert found.against_pure == first
+    assert found.against_optimal is not None
+    assert found.against_optimal >= first

@@ -1,0 +1,101 @@
+"""A registered plan stays within its budget, survives storage, and its hash notices every change."""
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epsilog.plan import RegisteredPlan, register
+from epsilog.plan.registered import round_up
+from epsilog.terms import CalibrationError, ClientLevelCentral, ExampleLevelClientSide, NeighboringRelation, codec
+
+
+def plan(noise_multiplier=None, epsilon="2", rounds=30):
+    return register(
+        lambda z: ClientLevelCentral(2000, 0.05, rounds, 0.5, z),
+        name="p",
+        noise_multiplier=noise_multiplier,
+        budget_epsilon=Decimal(epsilon),
+        delta=Decimal("1e-5"),
+        relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        privacy_unit="school",
+        population=2000,
+        budget={"scope": "a/b", "epsilon": epsilon, "delta": "1e-5", "delta_rationale": "policy"},
+        simulation=False,
+        details={"settings": "0" * 64},
+    )
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "2", "8"])
+def test_calibrated_noise_meets_the_budget_and_little_less_would_not(epsilon):
+    made = plan(epsilon=epsilon)
+    assert made.guarantee.epsilon == made.epsilon.upper <= float(epsilon)
+    with pytest.raises(CalibrationError, match="above the budget of"):
+        plan(noise_multiplier=made.scheme.noise_multiplier * 0.995, epsilon=epsilon)
+
+
+def test_storage_keeps_the_hash():
+    made = plan()
+    again = RegisteredPlan.from_json(json.loads(codec.canonical(made.to_json())))
+    assert again == made
+    assert again.hash == made.hash
+
+
+def test_any_change_changes_the_hash_or_is_refused():
+    made = plan()
+    for path in (
+        ("scheme", "rounds"),
+        ("guarantee", "epsilon"),
+        ("scheme", "clip_norm"),
+        ("budget", "scope"),
+        ("name",),
+    ):
+        document = made.to_json()
+        place = document
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = place[path[-1]] + (1 if not isinstance(place[path[-1]], str) else "x")
+        try:
+            assert RegisteredPlan.from_json(document).hash != made.hash
+        except ValueError as error:
+            assert "release must be what the scheme releases" in str(error)  # noqa: PT017
+
+
+def test_epsilon_grows_with_rounds_up_to_the_claim():
+    made = plan()
+    curve = [made.epsilon_after(r).upper for r in (1, 5, 15, 30)]
+    assert curve == sorted(curve)
+    assert curve[-1] == made.guarantee.epsilon
+
+
+def test_a_client_side_curve_stops_growing_at_the_cap():
+    scheme = ExampleLevelClientSide(100, 20, 30, 4, 0.25, 1, 1.0, 1.5)
+    assert scheme.after(4) == scheme.after(30) == scheme.release()
+    assert scheme.after(3) != scheme.release()
+
+
+def test_the_closed_form_of_source_1_stands_beside_it():
+    made = register(
+        lambda z: ClientLevelCentral(10_000, 0.02, 100, 1.0, z),
+        name="worked",
+        noise_multiplier=1.0,
+        budget_epsilon=Decimal(4),
+        delta=Decimal("1e-6"),
+        relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        privacy_unit="client",
+        population=10_000,
+        budget={},
+        simulation=False,
+        details={},
+    )
+    assert made.formula.root_term == pytest.approx(1.0513, abs=5e-5)
+    assert made.formula.linear_term == pytest.approx(0.04, abs=1e-12)
+    assert made.formula.total == pytest.approx(1.0913, abs=5e-5)
+
+
+@given(st.floats(1e-9, 1e12), st.integers(2, 12))
+def test_rounding_up_is_up_and_near(value, digits):
+    rounded = round_up(value, digits)
+    assert value <= rounded <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-15)
