@@ -1,0 +1,36 @@
+"""Spending: a durable ledger of privacy budgets that refuses before a limit is passed.
+
+Money is whole numbers of small units, entries are appended and chained by hashes, and every balance is a fold over
+them. A charge is reserved, then started (from there on it is spent for ever), then committed; or cancelled before it
+starts. Which sums may be compared with a cap is a theorem, and every budget cites its own.
+"""
+
+from epsilog.spend.amounts import Amounts
+from epsilog.spend.chain import Verified, is_ledger, verify_file
+from epsilog.spend.charge import Charge
+from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.filters import FILTERS, Filter
+from epsilog.spend.folds import Balance
+from epsilog.spend.ledger import Ledger, open_ledger, read_ledger
+from epsilog.spend.pricing import Price, Request, price
+from epsilog.spend.room import Room
+
+__all__ = [
+    "FILTERS",
+    "Amounts",
+    "Balance",
+    "Charge",
+    "Entry",
+    "Filter",
+    "Ledger",
+    "Price",
+    "Request",
+    "Room",
+    "Verb",
+    "Verified",
+    "is_ledger",
+    "open_ledger",
+    "price",
+    "read_ledger",
+    "verify_file",
+]

@@ -1,0 +1,156 @@
+"""Integer money: amounts are whole numbers of a small unit, so that sums are exact and nothing is lost below the cap.
+
+One unit is 1e-9 of epsilon, 1e-15 of rho or mu squared, 1e-18 of delta. A charge rounds up to the next unit, a cap
+rounds down, and stored amounts are plain decimal strings that hold a whole number of units.
+
+>>> charged = Amounts.charged({"epsilon": "0.1", "delta": "1e-6"})
+>>> charged
+Amounts(epsilon=0.1, delta=0.000001)
+>>> (charged + charged)["epsilon"]
+'0.2'
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+Number = str | float | Fraction  # a decimal string, or a number
+DECIMALS = {"epsilon": 9, "delta": 18, "rho": 15, "mu_squared": 15}
+_NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)
+_STORED = re.compile(r"(0|[1-9]\d*)(?:\.(\d*[1-9]))?", re.ASCII)
+_LONGEST = 100  # characters of a decimal string
+_LARGEST = 10**9  # of any quantity: no guarantee is left long before
+
+
+def _exact(quantity: str, value: object) -> Fraction:
+    """The value as a fraction; a float stands for the binary number that it is."""
+    if isinstance(value, str):
+        if len(value) > _LONGEST or not _NUMBER.fullmatch(value):
+            raise ValueError(f"{quantity} must be a decimal number such as '0.5' or '1e-6', got {value[:_LONGEST]!r}")
+        exact = Fraction(value)
+    elif isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        raise ValueError(f"{quantity} must be a decimal string or a number, got {value!r}")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{quantity} must be finite, got {value!r}")
+    else:
+        exact = Fraction(value)
+    if not 0 <= exact <= _LARGEST:
+        raise ValueError(f"{quantity} must be in [0, {_LARGEST}], got {value!r}")
+    return exact
+
+
+_SCALES: dict[str, int] = {quantity: 10**decimals for quantity, decimals in DECIMALS.items()}
+
+
+def _scale(quantity: str) -> int:
+    if quantity not in _SCALES:
+        raise ValueError(f"quantity must be one of {', '.join(_SCALES)}, got {quantity!r}")
+    return _SCALES[quantity]
+
+
+def charge_units(quantity: str, value: Number) -> int:
+    """Rounds a charge up to whole units.
+
+    >>> charge_units("epsilon", "1e-12")
+    1
+    """
+    return math.ceil(_exact(quantity, value) * _scale(quantity))
+
+
+def cap_units(quantity: str, value: Number) -> int:
+    """Rounds a cap down to whole units; one that is not zero but below a unit is refused.
+
+    >>> cap_units("delta", "1e-19")
+    Traceback (most recent call last):
+    ValueError: delta must be 0 or at least one unit (1e-18), got '1e-19'
+    """
+    exact = _exact(quantity, value)
+    if quantity == "delta" and exact >= 1:
+        raise ValueError(f"delta must be in [0, 1), got {value!r}")
+    units = math.floor(exact * _scale(quantity))
+    if exact > 0 and units == 0:
+        raise ValueError(f"{quantity} must be 0 or at least one unit (1e-{DECIMALS[quantity]}), got {value!r}")
+    return units
+
+
+def units_of(quantity: str, text: str) -> int:
+    """Reads back what ``as_text`` wrote, to the unit; any other spelling is an error."""
+    scale, parts = _scale(quantity), _STORED.fullmatch(text) if isinstance(text, str) else None
+    if parts is None or len(parts[2] or "") > DECIMALS[quantity] or len(text) > _LONGEST:
+        raise ValueError(f"{quantity} must be a plain decimal of whole units, got {text!r}")
+    return int(parts[1]) * scale + int((parts[2] or "").ljust(DECIMALS[quantity], "0"))
+
+
+def as_text(quantity: str, units: int) -> str:
+    """The one decimal spelling of an amount: no exponent, no trailing zeros.
+
+    >>> as_text("delta", 10**13)
+    '0.00001'
+    """
+    whole, rest = divmod(units, _scale(quantity))
+    return f"{whole}.{rest:0{DECIMALS[quantity]}d}".rstrip("0").rstrip(".")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Amounts(Mapping[str, str]):
+    """A vector of amounts by quantity: reads as decimal strings, adds and compares in whole units.
+
+    Attributes:
+        units: whole units by quantity, each at least 0.
+    """
+
+    units: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        for quantity, units in self.units.items():
+            _scale(quantity)
+            if units < 0:
+                raise ValueError(f"{quantity} must be at least 0 units, got {units}")
+
+    @classmethod
+    def charged(cls, values: Mapping[str, Number]) -> Self:
+        """Amounts to charge: rounded up."""
+        return cls({quantity: charge_units(quantity, value) for quantity, value in values.items()})
+
+    @classmethod
+    def capped(cls, values: Mapping[str, Number]) -> Self:
+        """Amounts that cap: rounded down."""
+        return cls({quantity: cap_units(quantity, value) for quantity, value in values.items()})
+
+    @classmethod
+    def stored(cls, texts: Mapping[str, str]) -> Self:
+        """Amounts as they were written; refuses any spelling but the canonical one."""
+        return cls({quantity: units_of(quantity, text) for quantity, text in texts.items()})
+
+    @classmethod
+    def zero(cls, quantities: Iterable[str]) -> Self:
+        """Nothing of each quantity."""
+        return cls(dict.fromkeys(quantities, 0))
+
+    def __getitem__(self, quantity: str) -> str:
+        return as_text(quantity, self.units[quantity])
+
+    def __iter__(self) -> Iterator[str]:
+        return (quantity for quantity in DECIMALS if quantity in self.units)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __repr__(self) -> str:
+        return f"Amounts({', '.join(f'{quantity}={amount}' for quantity, amount in self.items())})"
+
+    def _paired(self, other: Amounts, combine: Callable[[int, int], int]) -> Amounts:
+        if self.units.keys() != other.units.keys():
+            raise ValueError(f"amounts must be of the same quantities, got {list(self)} and {list(other)}")
+        return Amounts({quantity: combine(units, other.units[quantity]) for quantity, units in self.units.items()})
+
+    def __add__(self, other: Amounts) -> Amounts:
+        return self._paired(other, int.__add__)
+
+    def __sub__(self, other: Amounts) -> Amounts:
+        return self._paired(other, int.__sub__)

@@ -1,0 +1,132 @@
+"""The whole proof of a ledger: every hash, every rule and every balance, worked out again from the first entry.
+
+It shows edits, deletions, insertions and swaps, and balances that are not the sum of their entries. It cannot show that
+the owner of the file cut its end off or rewrote all of it: compare the head with one that somebody else kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epsilog.spend import folds
+from epsilog.spend.entries import APPLICATION_ID, GENESIS, Entry, Verb, digest
+from epsilog.terms import EpsilogError, LedgerIntegrityError
+
+if TYPE_CHECKING:
+    from epsilog.spend.rows import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a sound ledger amounts to.
+
+    Attributes:
+        count: entries.
+        head: hash of the last entry; keep it elsewhere, and a later cut or rewrite shows.
+        balances: every budget, by scope.
+        charges: every charge, by key.
+    """
+
+    count: int
+    head: str
+    balances: dict[str, folds.Balance]
+    charges: dict[str, folds.ChargeRecord]
+
+
+@dataclass(slots=True)
+class Books:
+    """Everything the entries amount to: the whole fold, from nothing."""
+
+    balances: dict[str, folds.Balance] = field(default_factory=dict)
+    charges: dict[str, folds.ChargeRecord] = field(default_factory=dict)
+    rounds: dict[tuple[str, int], folds.RoundState] = field(default_factory=dict)
+    populated: set[str] = field(default_factory=set)
+
+    def fold(self, entry: Entry) -> None:
+        """Takes in the next entry; whatever the rules refuse is an error here too."""
+        path = folds.ancestors(entry.scope)
+        if entry.verb is Verb.BUDGET_CREATED:
+            folds.refuse_late_budget(
+                entry.scope, exists=entry.scope in self.balances, populated=entry.scope in self.populated
+            )
+            self.balances[entry.scope] = folds.opened_balance(entry)
+            return
+        budgets = [scope for scope in path if scope in self.balances]
+        folds.require_budget(entry.scope, budgets)
+        moved = {scope: folds.apply(self.balances[scope], entry) for scope in budgets}
+        key = str(entry.key)
+        charge = folds.advance(self.charges.get(key), entry)
+        if entry.verb in folds.ROUND_VERBS:
+            place = (key, entry.body["round"])
+            self.rounds[place] = folds.advance_round(charge, self.rounds.get(place), entry)
+        self.balances |= moved
+        self.charges[key] = charge
+        self.populated.update(path)
+
+
+def verify(session: Session) -> Verified:
+    """Checks a whole ledger, in one consistent view of it.
+
+    Raises:
+        LedgerIntegrityError: with the index of the first entry that does not hold.
+    """
+    from epsilog.spend.rows import UNREADABLE, parsed
+
+    pages = session.integrity()
+    if pages != "ok":
+        raise LedgerIntegrityError(f"SQLite finds the file damaged: {pages}")
+    books, previous, count = Books(), GENESIS, 0
+    for row in session.rows():
+        count += 1
+        if row.position != count:
+            raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=count)
+        entry = parsed(row)
+        if entry.previous != previous:
+            raise LedgerIntegrityError("does not follow from the entry before it", index=count)
+        try:
+            books.fold(entry)
+        except (EpsilogError, *UNREADABLE) as error:
+            raise LedgerIntegrityError(f"breaks a rule of the ledger: {error}", index=count) from error
+        previous = digest(row.document)
+    if session.stored_head() != (count, previous):
+        raise LedgerIntegrityError(
+            f"the head names {session.stored_head()[0]} entries, and {count} are there", index=count
+        )
+    _compare(session, books, count)
+    return Verified(count, previous, books.balances, books.charges)
+
+
+def _compare(session: Session, books: Books, count: int) -> None:
+    """Stored balances, charges and rounds are those of the entries, row by row."""
+    balances, charges, rounds = session.derived()
+    expected: tuple[tuple[str, Mapping[Any, object], Mapping[Any, object]], ...] = (
+        ("balance", {scope: balance.document() for scope, balance in books.balances.items()}, balances),
+        ("charge", {key: (charge.scope, charge.document()) for key, charge in books.charges.items()}, charges),
+        ("round", books.rounds, rounds),
+    )
+    for what, folded, stored in expected:
+        for name in folded.keys() | stored.keys():
+            if folded.get(name) != stored.get(name):
+                raise LedgerIntegrityError(f"stored {what} {name!r} is not what the entries amount to", index=count)
+
+
+def is_ledger(path: Path) -> bool:
+    """Tells a ledger by its content: an SQLite file that carries our application id."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    return header.startswith(b"SQLite format 3\0") and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
+
+
+def verify_file(path: Path) -> Verified:
+    """Checks a ledger file without writing to it; see ``verify``."""
+    from epsilog.spend.store import Store
+
+    store = Store(path, read_only=True)
+    try:
+        with store.reading() as session:
+            return verify(session)
+    finally:
+        store.close()

@@ -1,0 +1,85 @@
+"""A charge as its owner holds it: reserved, then started, its rounds noted, then committed; or cancelled before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from epsilog.spend.amounts import Amounts
+from epsilog.spend.entries import Entry, Verb, sha256
+from epsilog.spend.pricing import Request
+from epsilog.terms import check
+
+if TYPE_CHECKING:
+    from epsilog.spend.ledger import Ledger
+
+
+class Charge:
+    """A charge in a ledger: a handle that always tells the stored state.
+
+    Attributes:
+        key: its idempotency key.
+        request: what was asked.
+        amounts: what it costs, by kind of budget.
+        replayed: whether the key was known already, so that nothing new was charged: what it released must be looked
+            up, not released again.
+    """
+
+    def __init__(self, ledger: Ledger, entry: Entry, *, replayed: bool) -> None:
+        self._ledger, self._opened, self.replayed = ledger, entry, replayed
+        self.key = str(entry.key)
+        self.scope = entry.scope
+        self.request = Request.from_json(entry.body["request"])
+        self.amounts: Mapping[str, Amounts] = entry.amounts
+
+    def __repr__(self) -> str:
+        return f"Charge(key={self.key!r}, scope={self.scope!r}, amounts={dict(self.amounts)})"
+
+    @property
+    def state(self) -> str:
+        """One of reserved, started, committed, cancelled."""
+        return self._ledger.charge_record(self.key).state
+
+    @property
+    def rounds_started(self) -> dict[int, int]:
+        """Rounds that began, and how often."""
+        return {state.number: state.attempts for state in self._ledger.charge_rounds(self.key)}
+
+    @property
+    def rounds_released(self) -> dict[int, str]:
+        """Rounds that released something, and its SHA-256."""
+        return {
+            state.number: state.output_hash
+            for state in self._ledger.charge_rounds(self.key)
+            if state.output_hash is not None
+        }
+
+    def start(self) -> None:
+        """Spends the amount, for ever; called before data is first touched.
+
+        Raises:
+            ConflictError: it has started before. Whoever resumes a run asks for ``state`` and does not start again.
+        """
+        self._ledger.advance(self.key, Verb.STARTED, {})
+
+    def round_started(self, number: int) -> None:
+        """Notes that a round begins; it may begin again as long as nothing of it was released."""
+        check.integer(1, round=number)
+        self._ledger.advance(self.key, Verb.ROUND_STARTED, {"round": number})
+
+    def round_released(self, number: int, *, output_hash: str) -> None:
+        """Notes what a round is about to release; called before it leaves the process. Twice the same is once."""
+        check.integer(1, round=number)
+        sha256(output_hash=output_hash)
+        self._ledger.advance(self.key, Verb.ROUND_RELEASED, {"round": number, "output_hash": output_hash})
+
+    def commit(self, evidence: Mapping[str, str] | None = None) -> None:
+        """Closes a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
+        evidence = dict(evidence or {})
+        sha256(**evidence)
+        self._ledger.advance(self.key, Verb.COMMITTED, {"evidence": evidence})
+
+    def cancel(self, reason: str) -> None:
+        """Gives back a reservation that never started. Twice the same is once."""
+        check.text(reason=reason)
+        self._ledger.advance(self.key, Verb.CANCELLED, {"reason": reason})

@@ -1,0 +1,359 @@
+"""The ledger's verbs: create a budget, reserve, start, commit, or cancel before the start; and what is left.
+
+Each verb is one transaction: read the head and the balances on the path, fold one entry onto them with the pure rules
+of ``folds``, which may refuse, and only then write. From ``start`` on the money is gone for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from epsilog.spend import chain, folds, room
+from epsilog.spend.amounts import Amounts, Number
+from epsilog.spend.charge import Charge
+from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.filters import filter_of
+from epsilog.spend.folds import Balance
+from epsilog.spend.pricing import Price, Request, price
+from epsilog.spend.room import Room
+from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, Release, check
+
+if TYPE_CHECKING:
+    from epsilog.spend.rows import Session
+    from epsilog.spend.store import Store
+
+
+def utc_now() -> datetime:
+    """The time that entries note."""
+    return datetime.now(UTC)
+
+
+def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> Ledger:
+    """Opens a ledger for charging; makes it if there is none.
+
+    Args:
+        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or a path.
+        clock: tells the time that entries note; order never depends on it.
+
+    Raises:
+        LedgerIntegrityError: the file is no ledger, or its last entry is not the one that its head names.
+
+    >>> import tempfile
+    >>> from epsilog.terms import PureDP
+    >>> with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "budget.db") as ledger:
+    ...     _ = ledger.create_budget("acme/claims", kind="pure", epsilon="1")
+    ...     _ = ledger.charge("acme/claims/anna", PureDP(0.25), key="question-1")
+    ...     ledger.balance("acme/claims").available["epsilon"]
+    '0.75'
+    """
+    from epsilog.spend.store import Store
+
+    return Ledger(Store(_path(url)), clock=clock)
+
+
+def read_ledger(url: str | Path) -> Ledger:
+    """Opens a ledger that exists, to look and verify; every verb that writes is refused."""
+    from epsilog.spend.store import Store
+
+    return Ledger(Store(_path(url), read_only=True), clock=utc_now)
+
+
+def _path(url: str | Path) -> Path:
+    if isinstance(url, Path):
+        return url
+    prefix = "sqlite:///"
+    if not url.startswith(prefix) or url[len(prefix) :] in ("", ":memory:") or "?" in url:
+        raise ValueError(f"url must be 'sqlite:///' and a file (PostgreSQL is not built yet), got {url!r}")
+    return Path(url[len(prefix) :])
+
+
+class Ledger:
+    """An append-only, hash-chained ledger of privacy budgets. Use it as a context manager, or ``close`` it."""
+
+    def __init__(self, store: Store, *, clock: Callable[[], datetime]) -> None:
+        self._store, self._clock = store, clock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._store.close()
+
+    def create_budget(
+        self,
+        scope: str,
+        *,
+        kind: str,
+        relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+        privacy_unit: str | None = None,
+        simulation: bool = False,
+        **caps: Number,
+    ) -> Balance:
+        """Sets the cap of a scope, once and before any charge at or under it; the same again changes nothing.
+
+        Args:
+            scope: names joined by ``/``.
+            kind: ``pure`` (epsilon), ``approximate`` (epsilon, delta), ``zcdp`` (rho) or ``gdp`` (mu_squared).
+            relation: the neighboring relation of everything charged to it.
+            privacy_unit: what one neighbour differs in; None leaves it unsaid.
+            simulation: takes charges of simulations, and those only.
+            **caps: one for each quantity of the kind, rounded down to whole units.
+
+        Raises:
+            ConflictError: the scope has another budget, or charges already.
+        """
+        quantities = filter_of(kind).quantities
+        if set(caps) != set(quantities):
+            raise ValueError(
+                f"caps of a {kind} budget must be {', '.join(quantities)}, got {', '.join(caps) or 'none'}"
+            )
+        check.instance(NeighboringRelation, relation=relation)
+        check.instance(bool, simulation=simulation)
+        if privacy_unit is not None:
+            check.text(privacy_unit=privacy_unit)
+        folds.ancestors(scope)
+        body = {
+            "kind": kind,
+            "caps": dict(Amounts.capped({quantity: caps[quantity] for quantity in quantities})),
+            "relation": relation.value,
+            "privacy_unit": privacy_unit,
+            "simulation": simulation,
+        }
+        with self._store.writing() as session:
+            entry = self._entry(session, Verb.BUDGET_CREATED, scope, None, body=body)
+            created = folds.opened_balance(entry)
+            existing = session.balances([scope])
+            if existing and existing[0].terms == created.terms:
+                return existing[0]
+            folds.refuse_late_budget(scope, exists=bool(existing), populated=session.has_charges(scope))
+            session.append(entry)
+            session.put_balances([created])
+        return created
+
+    def reserve(
+        self,
+        scope: str,
+        release: Release,
+        *,
+        key: str,
+        delta: Number | None = None,
+        amount: Mapping[str, Number] | None = None,
+        relation: NeighboringRelation | None = None,
+        privacy_unit: str | None = None,
+        plan_hash: str | None = None,
+        rounds: int | None = None,
+        simulation: bool = False,
+    ) -> Charge:
+        """Promises the price of a release; nothing is spent before ``start``.
+
+        Args:
+            scope: where it is charged; every budget at or above it must bear it.
+            release: the whole schedule, stored for ever.
+            key: idempotency key: the same key and request give the same charge.
+            delta: the failure probability that approximate budgets are charged, rounded up to whole units.
+            amount: a price worked out elsewhere, by quantity, instead of the accountant's upper bound.
+            relation: neighboring relation; None takes that of the nearest budget. All budgets on the path must have it.
+            privacy_unit: what one neighbour differs in; likewise.
+            plan_hash: SHA-256 of the plan.
+            rounds: the most rounds it may run.
+            simulation: whether it is no release of real data; only such budgets take it.
+
+        Raises:
+            BudgetExceededError: some budget cannot bear it; nothing was written.
+            ConflictError: the key came with another request, or relation, unit or simulation is not the budget's.
+            UnsupportedMechanismError: no proven price.
+        """
+        request = Request(release, relation, privacy_unit, delta, amount, plan_hash, rounds, simulation)
+        return self._reserve(scope, key, request, settle=False)
+
+    def charge(
+        self,
+        scope: str,
+        release: Release,
+        *,
+        key: str,
+        delta: Number | None = None,
+        amount: Mapping[str, Number] | None = None,
+        relation: NeighboringRelation | None = None,
+        privacy_unit: str | None = None,
+        simulation: bool = False,
+    ) -> Charge:
+        """Reserves, starts and commits at once, before a release that is made in one step; see ``reserve``."""
+        request = Request(release, relation, privacy_unit, delta, amount, simulation=simulation)
+        return self._reserve(scope, key, request, settle=True)
+
+    def _reserve(self, scope: str, key: str, request: Request, *, settle: bool) -> Charge:
+        folds.check_key(key)
+        prices: dict[str, Price] = {}
+        while True:
+            try:
+                with self._store.writing() as session:
+                    path = session.balances(folds.ancestors(scope))
+                    folds.require_budget(scope, path)
+                    request = request.under(path[-1])
+                    known = session.charge(key)
+                    if known is not None:
+                        return self._again(session, known, scope, request, settle=settle)
+                    unpriced = {budget.kind for budget in path} - prices.keys()
+                    if not unpriced:
+                        room.refuse_unbearable(prices, path)
+                        opened = self._write_reservation(session, key, request, scope=scope, path=path, prices=prices)
+                        if settle:
+                            self._settle(session, key)
+                        return Charge(self, opened, replayed=False)
+            except BudgetExceededError as refusal:
+                raise room.explained(refusal, request, path) from None
+            prices |= {kind: price(request, kind) for kind in unpriced}  # slow, so nobody waits for it
+
+    def _again(
+        self, session: Session, known: folds.ChargeRecord, scope: str, request: Request, *, settle: bool
+    ) -> Charge:
+        """The charge that a repeated key stands for; a reservation that is to be settled is settled now."""
+        opened = session.entry(known.opened)
+        if known.scope != scope or opened.body["request"] != request.to_json():
+            raise ConflictError(f"key {known.key!r} is taken by another request (entry {known.opened})")
+        if settle and known.state == "cancelled":
+            raise ConflictError(f"charge {known.key!r} is cancelled: charge again under another key")
+        if settle and known.state == "reserved":
+            self._settle(session, known.key)
+            return Charge(self, opened, replayed=False)
+        return Charge(self, opened, replayed=True)
+
+    def _settle(self, session: Session, key: str) -> None:
+        self._write_step(session, key, Verb.STARTED, {})
+        self._write_step(session, key, Verb.COMMITTED, {"evidence": {}})
+
+    def _write_reservation(
+        self,
+        session: Session,
+        key: str,
+        request: Request,
+        *,
+        prices: Mapping[str, Price],
+        path: list[Balance],
+        scope: str,
+    ) -> Entry:
+        kinds = sorted({budget.kind for budget in path})
+        amounts = {kind: prices[kind].amounts for kind in kinds}
+        body = {"request": request.to_json(), "methods": {kind: prices[kind].method for kind in kinds}}
+        entry = self._entry(session, Verb.RESERVED, scope, key, amounts=amounts, body=body)
+        session.put_balances([folds.apply(budget, entry) for budget in path])
+        session.put_charge(folds.advance(None, entry))
+        session.append(entry)
+        return entry
+
+    def advance(self, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
+        """Writes one entry of a charge that exists; ``Charge`` has the verbs by name."""
+        with self._store.writing() as session:
+            self._write_step(session, key, verb, body)
+
+    def _write_step(self, session: Session, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
+        charge = _known(session.charge(key), key)
+        if charge.closed is not None:
+            closing = session.entry(charge.closed)
+            if (closing.verb, closing.body) == (verb, body):
+                return  # the same again
+        moves = verb in folds.MOVES
+        entry = self._entry(session, verb, charge.scope, key, amounts=charge.amounts if moves else {}, body=body)
+        moved = folds.advance(charge, entry)
+        if verb in folds.ROUND_VERBS:
+            state = session.round(key, body["round"])
+            if verb is Verb.ROUND_RELEASED and state is not None and state.output_hash == body["output_hash"]:
+                return  # the same again
+            session.put_round(key, folds.advance_round(charge, state, entry))
+        else:
+            session.put_balances([folds.apply(b, entry) for b in session.balances(folds.ancestors(charge.scope))])
+            session.put_charge(moved)
+        session.append(entry)
+
+    def _entry(
+        self,
+        session: Session,
+        verb: Verb,
+        scope: str,
+        key: str | None,
+        *,
+        body: Mapping[str, Any],
+        amounts: Mapping[str, Amounts] | None = None,
+    ) -> Entry:
+        """The next entry, not written yet."""
+        count, head = session.head()
+        time = self._clock().astimezone(UTC).isoformat(timespec="microseconds")
+        return Entry(count + 1, head, time, verb, scope, key, amounts or {}, body)
+
+    def find(self, key: str) -> Charge | None:
+        """The charge with a key, if there is one."""
+        with self._store.reading() as session:
+            known = session.charge(key)
+            return None if known is None else Charge(self, session.entry(known.opened), replayed=True)
+
+    def charge_record(self, key: str) -> folds.ChargeRecord:
+        """Where a charge stands; ``Charge`` tells it by name."""
+        with self._store.reading() as session:
+            return _known(session.charge(key), key)
+
+    def charge_rounds(self, key: str) -> list[folds.RoundState]:
+        """The rounds of a charge, in order."""
+        with self._store.reading() as session:
+            return session.rounds(key)
+
+    def balance(self, scope: str) -> Balance:
+        """The budget of exactly this scope; a scope without one is a ``ValueError``."""
+        folds.ancestors(scope)
+        with self._store.reading() as session:
+            found = session.balances([scope])
+        if not found:
+            raise ValueError(f"scope must have a budget, got {scope!r}")
+        return found[0]
+
+    def budgets(self) -> list[Balance]:
+        """Every budget, by scope."""
+        with self._store.reading() as session:
+            return session.balances(None)
+
+    def history(self, prefix: str | None = None) -> list[Entry]:
+        """Entries at and under a scope, oldest first; all of them for None."""
+        if prefix is not None:
+            folds.ancestors(prefix)
+        with self._store.reading() as session:
+            return session.history(prefix)
+
+    def verify(self) -> chain.Verified:
+        """Works the whole ledger out again; see ``chain.verify``."""
+        with self._store.reading() as session:
+            return chain.verify(session)
+
+    def what_fits(
+        self,
+        scope: str,
+        release: Release | None = None,
+        *,
+        delta: Number | None = None,
+        relation: NeighboringRelation | None = None,
+    ) -> Room:
+        """What a scope can still bear, of a release if one is given.
+
+        Raises:
+            UnsupportedMechanismError: no proven price for the release.
+        """
+        with self._store.reading() as session:
+            budgets = session.balances(folds.ancestors(scope))
+        folds.require_budget(scope, budgets)
+        if release is None:
+            return Room(room.least(budgets))
+        request = Request(release, relation, delta=delta).under(budgets[-1])
+        return room.room_for(request, budgets)
+
+
+def _known(charge: folds.ChargeRecord | None, key: str) -> folds.ChargeRecord:
+    if charge is None:
+        raise ConflictError(f"key must be that of a charge, got {key!r}")
+    return charge

@@ -1,0 +1,194 @@
+"""What a release costs under each kind of budget: a certified upper bound, or the amount that the caller states.
+
+Prices come from ``accounting``; the bound of the whole schedule is one charge. A release that is known only by its
+statement (pure, approximate, zCDP, GDP) is charged what it states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Self
+
+from epsilog.spend.amounts import Amounts, Number, charge_units
+from epsilog.spend.entries import sha256
+from epsilog.spend.filters import filter_of
+from epsilog.spend.folds import Balance
+from epsilog.terms import (
+    ApproximateDP,
+    GaussianDP,
+    NeighboringRelation,
+    PureDP,
+    Release,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+    check,
+)
+from epsilog.terms.codec import from_json, to_json
+
+_LARGEST = 1e9  # dearer than any cap can be
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of the ledger; the same key may only ever come with the same request.
+
+    Attributes:
+        release: the whole schedule, as one release.
+        relation: the neighboring relation it is accounted under; None for that of the budget.
+        privacy_unit: what one neighbour differs in; None for that of the budget.
+        delta: the failure probability at which an approximate budget is charged, rounded up to whole units; None where
+            the release states its own or needs none.
+        amount: a price worked out elsewhere, by quantity, rounded up; None to have it worked out here.
+        plan_hash: SHA-256 of the plan; None if there is none.
+        rounds: the most rounds the charge may run; None for no limit.
+        simulation: whether it is no release of real data.
+    """
+
+    release: Release
+    relation: NeighboringRelation | None = None
+    privacy_unit: str | None = None
+    delta: Number | None = None
+    amount: Mapping[str, Number] | None = None
+    plan_hash: str | None = None
+    rounds: int | None = None
+    simulation: bool = False
+
+    def __post_init__(self) -> None:
+        check.instance(Release, release=self.release)
+        check.instance((NeighboringRelation, type(None)), relation=self.relation)
+        check.instance(bool, simulation=self.simulation)
+        if self.privacy_unit is not None:
+            check.text(privacy_unit=self.privacy_unit)
+        if self.delta is not None:
+            rounded = Amounts.charged({"delta": self.delta})["delta"]
+            check.between(0, 1, delta=float(rounded))
+            object.__setattr__(self, "delta", rounded)
+        if self.plan_hash is not None:
+            sha256(plan_hash=self.plan_hash)
+        if self.rounds is not None:
+            check.integer(1, rounds=self.rounds)
+        if self.amount is not None:
+            object.__setattr__(self, "amount", dict(Amounts.charged(self.amount)))
+            if self.delta is not None:
+                raise ValueError(f"delta must be left out where amount is given, got {self.delta!r}")
+
+    def under(self, budget: Balance) -> Request:
+        """The request with the budget's relation and privacy unit where it states none."""
+        return replace(
+            self,
+            relation=budget.relation if self.relation is None else self.relation,
+            privacy_unit=budget.privacy_unit if self.privacy_unit is None else self.privacy_unit,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, as the ledger stores them."""
+        return {
+            "release": to_json(self.release),
+            "relation": None if self.relation is None else self.relation.value,
+            "privacy_unit": self.privacy_unit,
+            "delta": self.delta,
+            "amount": None if self.amount is None else dict(self.amount),
+            "plan_hash": self.plan_hash,
+            "rounds": self.rounds,
+            "simulation": self.simulation,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Reads what ``to_json`` wrote."""
+        return cls(
+            **dict(data) | {"release": from_json(data["release"]), "relation": NeighboringRelation(data["relation"])}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a request costs under one kind of budget.
+
+    Attributes:
+        values: the cost by quantity, before rounding up; ``inf`` where nothing is promised.
+        method: how it was found, in words.
+    """
+
+    values: Mapping[str, Number]
+    method: str
+
+    @property
+    def bearable(self) -> bool:
+        """Whether any budget at all could bear it."""
+        return all(float(value) <= _LARGEST for value in self.values.values())
+
+    @property
+    def amounts(self) -> Amounts:
+        """What is charged: rounded up."""
+        return Amounts.charged(self.values)
+
+
+def price(request: Request, kind: str) -> Price:
+    """Prices a request under a kind of budget.
+
+    Raises:
+        UnsupportedMechanismError: no proven price for this release under this kind.
+        ValueError: ``delta`` or a part of ``amount`` is missing.
+    """
+    if request.amount is not None:
+        return _stated_amount(request.amount, kind)
+    match kind, request.release:
+        case (("pure" | "approximate"), _):
+            return _epsilon_price(request, kind)
+        case "zcdp", ZeroConcentratedDP(rho):
+            return Price({"rho": repr(rho)}, "as stated")
+        case "gdp", GaussianDP(mu):
+            return Price({"mu_squared": Fraction(repr(mu)) ** 2}, "as stated")
+    raise UnsupportedMechanismError(request.release, method=f"{kind} pricing", reason="state its price with amount=")
+
+
+def _stated_amount(amount: Mapping[str, Number], kind: str) -> Price:
+    """The caller's own figures: a pure budget bears no delta, and delta left out is 0."""
+    quantities = filter_of(kind).quantities
+    given = {"delta": "0"} | dict(amount)
+    missing = [quantity for quantity in quantities if quantity not in given]
+    if missing:
+        raise ValueError(f"amount must name {', '.join(missing)} for a {kind} budget, got {dict(amount)!r}")
+    if kind == "pure" and charge_units("delta", given["delta"]):
+        raise ValueError(f"amount must have delta 0 under a pure budget, got {given['delta']!r}")
+    return Price({quantity: given[quantity] for quantity in quantities}, "stated by the caller")
+
+
+def _epsilon_price(request: Request, kind: str) -> Price:
+    if kind == "approximate" and request.delta is not None:
+        return _accounted(request, str(request.delta))
+    zero: dict[str, Number] = {"delta": "0"} if kind == "approximate" else {}
+    match request.release:
+        case PureDP(epsilon):
+            return Price({"epsilon": repr(epsilon)} | zero, "as stated")
+        case ApproximateDP(epsilon, delta) if kind == "approximate":
+            return Price({"epsilon": repr(epsilon), "delta": repr(delta)}, "as stated")
+    priced = _accounted(request, "0")
+    if kind == "approximate":
+        if not priced.bearable:
+            raise ValueError("delta must be given: under an approximate budget this release has no epsilon at delta 0")
+        return priced
+    return Price({"epsilon": priced.values["epsilon"]}, priced.method)
+
+
+def _accounted(request: Request, delta: str) -> Price:
+    """The accountant's certified upper bound, at a double that is at most the delta charged."""
+    from epsilog.accounting import epsilon
+
+    assert request.relation is not None, "a request is priced under its budget's relation"
+    interval = epsilon(request.release, delta=_float_below(delta), relation=request.relation)
+    return Price({"epsilon": interval.upper, "delta": delta}, interval.method)
+
+
+def _float_below(text: str) -> float:
+    """The largest double that is not above a decimal.
+
+    >>> Fraction(_float_below("0.1")) < Fraction("0.1") < Fraction(float("0.1"))
+    True
+    """
+    nearest = float(text)
+    return nearest if Fraction(nearest) <= Fraction(text) else math.nextafter(nearest, 0.0)

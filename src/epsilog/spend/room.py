@@ -1,0 +1,103 @@
+"""What still fits: the room left on a path of budgets, and a refusal that says what would pass instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from epsilog.spend.amounts import Amounts
+from epsilog.spend.folds import Balance
+from epsilog.spend.pricing import Price, Request, price
+from epsilog.terms import BudgetExceededError, EpsilogError, Repeated
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a scope can still bear.
+
+    Attributes:
+        available: the least that any budget on the path still has, by quantity.
+        charges: how many more charges like the one asked about fit, each an entry of its own; None if nothing was asked
+            or if it costs nothing.
+        repetitions: of a repeated release, how many repetitions fit as one plan; None if it is not a repeated one.
+    """
+
+    available: Amounts
+    charges: int | None = None
+    repetitions: int | None = None
+
+
+def least(path: Sequence[Balance]) -> Amounts:
+    """The room on a path of budgets: for each quantity the least that any of them still has."""
+    room: dict[str, int] = {}
+    for balance in path:
+        for quantity, units in balance.available.units.items():
+            room[quantity] = min(units, room.get(quantity, units))
+    return Amounts(room)
+
+
+def room_for(request: Request, path: Sequence[Balance]) -> Room:
+    """The room on a path, counted in charges like ``request`` and in repetitions of what it repeats.
+
+    A price grows with the count, so the largest count that fits is found by halving; every count returned was priced.
+    """
+    count = None
+    if isinstance(request.release, Repeated) and request.amount is None:
+        count = _most_repetitions(request, request.release, path)
+    return Room(least(path), _charges(request, path), count)
+
+
+def _charges(request: Request, path: Sequence[Balance]) -> int | None:
+    """How many times the request's price goes into what is left."""
+    counts = []
+    for balance in path:
+        cost = price(request, balance.kind)
+        if not cost.bearable:
+            return 0
+        left = balance.available.units
+        counts += [left[quantity] // units for quantity, units in cost.amounts.units.items() if units]
+    return min(counts, default=None)
+
+
+def _fit(request: Request, path: Sequence[Balance]) -> bool:
+    charges = _charges(request, path)
+    return charges is None or charges >= 1
+
+
+def _most_repetitions(request: Request, repeated: Repeated, path: Sequence[Balance]) -> int:
+    def fit(count: int) -> bool:
+        return _fit(replace(request, release=replace(repeated, count=count)), path)
+
+    good, bad = 0, repeated.count  # what fits, and what may not
+    while bad <= _MOST and fit(bad):
+        good, bad = bad, 2 * bad
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fit(middle) else (good, middle)
+    return good
+
+
+_MOST = 2**40  # repetitions; nobody asks for more
+
+
+def refuse_unbearable(prices: Mapping[str, Price], path: Sequence[Balance]) -> None:
+    """Refuses a price above everything that a budget can hold, infinity among them."""
+    for balance in path:
+        cost = prices[balance.kind]
+        if not cost.bearable:
+            requested = {quantity: str(value) for quantity, value in cost.values.items()}
+            raise BudgetExceededError(scope=balance.scope, requested=requested, available=dict(balance.available))
+
+
+def explained(refusal: BudgetExceededError, request: Request, path: Sequence[Balance]) -> BudgetExceededError:
+    """The same refusal, with what would fit instead."""
+    room = least(path)
+    hint = "at most " + ", ".join(f"{quantity} {amount}" for quantity, amount in room.items()) + " fits"
+    if isinstance(request.release, Repeated) and request.amount is None:
+        try:
+            count = _most_repetitions(request, request.release, path)
+        except (EpsilogError, ValueError):  # no price for fewer: then there is no more to say
+            count = 0
+        if count:
+            hint += f", or {count} of the {request.release.count} repetitions as one plan"
+    return BudgetExceededError(scope=refusal.scope, requested=refusal.requested, available=refusal.available, hint=hint)

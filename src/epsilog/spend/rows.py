@@ -1,0 +1,232 @@
+"""The ledger's tables, and one transaction on them that reads and writes rows as the ledger's own words.
+
+``entries`` is the truth; ``balances``, ``charges`` and ``rounds`` are what its fold amounts to so far, kept so that a
+charge costs the same however long the history is; ``head`` names the last entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from epsilog.spend.entries import APPLICATION_ID, GENESIS, Entry, digest
+from epsilog.spend.folds import Balance, ChargeRecord, RoundState
+from epsilog.terms import LedgerIntegrityError
+
+FORMAT = 0
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # what reading foreign JSON may raise
+T = TypeVar("T")
+
+metadata = sa.MetaData()
+heads = sa.Table(
+    "head",
+    metadata,
+    sa.Column("one", sa.Integer, sa.CheckConstraint("one = 1"), primary_key=True),
+    sa.Column("format", sa.Integer, nullable=False),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+entries = sa.Table(
+    "entries",
+    metadata,
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("scope", sa.Text, nullable=False, index=True),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+balances = sa.Table(
+    "balances",
+    metadata,
+    sa.Column("scope", sa.Text, primary_key=True),
+    sa.Column("document", sa.Text, nullable=False),
+)
+charges = sa.Table(
+    "charges",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("scope", sa.Text, nullable=False, index=True),
+    sa.Column("document", sa.Text, nullable=False),
+)
+rounds = sa.Table(
+    "rounds",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("output_hash", sa.Text),
+)
+
+
+def _subtree(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """At ``scope`` or under it: between ``scope/`` and ``scope0``, since "0" follows "/"."""
+    below = sa.and_(column > sa.bindparam("scope") + "/", column < sa.bindparam("scope") + "0")
+    return sa.or_(column == sa.bindparam("scope"), below)
+
+
+def _upsert(table: sa.Table) -> sa.Insert:
+    statement = upsert(table)
+    changed = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
+    return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)
+
+
+# built once: building a statement costs more than running it
+_HEAD = sa.select(heads.c.format, heads.c.count, heads.c.hash)
+_LAST = sa.select(entries).order_by(entries.c.position.desc()).limit(1)
+_ALL = sa.select(entries).order_by(entries.c.position)
+_ENTRY = sa.select(entries).where(entries.c.position == sa.bindparam("position"))
+_HISTORY = _ALL.where(_subtree(entries.c.scope))
+_BALANCES = sa.select(balances).order_by(balances.c.scope)
+_SOME_BALANCES = _BALANCES.where(balances.c.scope.in_(sa.bindparam("scopes", expanding=True)))
+_CHARGE = sa.select(charges.c.document).where(charges.c.key == sa.bindparam("key"))
+_HAS_CHARGES = sa.select(charges.c.key).where(_subtree(charges.c.scope)).limit(1)
+_ROUNDS = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number)
+_ROUND = _ROUNDS.where(rounds.c.number == sa.bindparam("number"))
+_APPEND = entries.insert()
+_MOVE_HEAD = heads.update().values(count=sa.bindparam("position"), hash=sa.bindparam("digest"))
+_PUT_BALANCE, _PUT_CHARGE, _PUT_ROUND = _upsert(balances), _upsert(charges), _upsert(rounds)
+
+
+class Session:
+    """One transaction: reads and writes rows, as terms of the ledger."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._head: tuple[int, str] | None = None
+
+    def _rows(self, query: sa.Executable, **parameters: object) -> Sequence[Any]:
+        return self._connection.execute(query, parameters).all()
+
+    def check_format(self) -> None:
+        """Refuses a file that is not a ledger, or that a later release wrote."""
+        number = self._connection.exec_driver_sql("PRAGMA application_id").scalar()
+        if number != APPLICATION_ID or not sa.inspect(self._connection).has_table("head"):
+            raise LedgerIntegrityError("the file is not an epsilog ledger")
+        self.stored_head()
+
+    def create(self) -> None:
+        """Makes the tables in a file that has none."""
+        self._connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+        metadata.create_all(self._connection, checkfirst=False)
+        self._connection.execute(heads.insert(), {"one": 1, "format": FORMAT, "count": 0, "hash": GENESIS})
+
+    def is_blank(self) -> bool:
+        """Whether the file holds nothing at all yet."""
+        number = self._connection.exec_driver_sql("PRAGMA application_id").scalar()
+        return number == 0 and not sa.inspect(self._connection).get_table_names()
+
+    def stored_head(self) -> tuple[int, str]:
+        """Count of entries and hash of the last, as the head row has them."""
+        rows = self._rows(_HEAD)
+        if [row[0] for row in rows] != [FORMAT]:
+            raise LedgerIntegrityError(
+                f"the head must be one row of format {FORMAT}, got {[tuple(row) for row in rows]}"
+            )
+        return rows[0][1], rows[0][2]
+
+    def head(self) -> tuple[int, str]:
+        """Count of entries and hash of the last, once the last entry bears them out."""
+        if self._head is None:
+            count, head = self.stored_head()
+            last = self._rows(_LAST)
+            position, hashed = (last[0].position, digest(last[0].document)) if last else (0, GENESIS)
+            if (position, hashed) != (count, head):
+                raise LedgerIntegrityError("the last entry is not the one that the head names", index=position)
+            self._head = (count, head)
+        return self._head
+
+    def entry(self, position: int) -> Entry:
+        """The entry at an index that exists."""
+        rows = self._rows(_ENTRY, position=position)
+        if not rows:
+            raise LedgerIntegrityError("is missing", index=position)
+        return parsed(rows[0])
+
+    def rows(self) -> Iterator[Any]:
+        """All rows of entries, in order, as they lie there."""
+        yield from self._connection.execute(_ALL)
+
+    def history(self, scope: str | None) -> list[Entry]:
+        """The entries at and under a scope, in order; all for None."""
+        rows = self._rows(_ALL) if scope is None else self._rows(_HISTORY, scope=scope)
+        return [parsed(row) for row in rows]
+
+    def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
+        """The budgets among some scopes, ancestors first; all for None."""
+        rows = self._rows(_BALANCES) if scopes is None else self._rows(_SOME_BALANCES, scopes=list(scopes))
+        return [_stored(Balance.parse, row.document) for row in rows]
+
+    def charge(self, key: str) -> ChargeRecord | None:
+        """The charge with a key, if there is one."""
+        rows = self._rows(_CHARGE, key=key)
+        return _stored(ChargeRecord.parse, rows[0].document) if rows else None
+
+    def has_charges(self, scope: str) -> bool:
+        """Whether any charge was ever made at a scope or under it."""
+        return bool(self._rows(_HAS_CHARGES, scope=scope))
+
+    def rounds(self, key: str) -> list[RoundState]:
+        """The rounds of a charge, in order."""
+        return [RoundState(row.number, row.attempts, row.output_hash) for row in self._rows(_ROUNDS, key=key)]
+
+    def round(self, key: str, number: int) -> RoundState | None:
+        """One round of a charge, if it began."""
+        rows = self._rows(_ROUND, key=key, number=number)
+        return RoundState(rows[0].number, rows[0].attempts, rows[0].output_hash) if rows else None
+
+    def derived(self) -> tuple[dict[str, str], dict[str, tuple[str, str]], dict[tuple[str, int], RoundState]]:
+        """All balances, charges and rounds, as they lie there."""
+        return (
+            {row.scope: row.document for row in self._rows(sa.select(balances))},
+            {row.key: (row.scope, row.document) for row in self._rows(sa.select(charges))},
+            {(row.key, row.number): RoundState(*row[1:]) for row in self._rows(sa.select(rounds))},
+        )
+
+    def integrity(self) -> str:
+        """SQLite's own check of its pages and indexes; "ok" when they hold."""
+        return str(self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar())
+
+    def append(self, entry: Entry) -> None:
+        """Adds an entry after the head and moves the head to it."""
+        document = entry.document()
+        hashed = digest(document)
+        row = {"position": entry.index, "scope": entry.scope, "document": document, "hash": hashed}
+        self._connection.execute(_APPEND, row)
+        self._connection.execute(_MOVE_HEAD, {"position": entry.index, "digest": hashed})
+        self._head = (entry.index, hashed)
+
+    def put_balances(self, changed: Iterable[Balance]) -> None:
+        """Stores balances, at least one."""
+        rows = [{"scope": balance.scope, "document": balance.document()} for balance in changed]
+        self._connection.execute(_PUT_BALANCE, rows)
+
+    def put_charge(self, charge: ChargeRecord) -> None:
+        """Stores a charge."""
+        row = {"key": charge.key, "scope": charge.scope, "document": charge.document()}
+        self._connection.execute(_PUT_CHARGE, row)
+
+    def put_round(self, key: str, state: RoundState) -> None:
+        """Stores a round of a charge."""
+        row = {"number": state.number, "attempts": state.attempts, "output_hash": state.output_hash}
+        self._connection.execute(_PUT_ROUND, {"key": key} | row)
+
+
+def _stored(parse: Callable[[str], T], document: str) -> T:
+    """A balance or charge as it was stored; what cannot be read was not stored by a ledger."""
+    try:
+        return parse(document)
+    except UNREADABLE as error:
+        raise LedgerIntegrityError(f"a stored balance or charge cannot be read: {error!r}") from error
+
+
+def parsed(row: Any) -> Entry:
+    """The entry of a row, if the row is what its hash says."""
+    try:
+        entry = Entry.parse(row.document)
+    except UNREADABLE as error:
+        raise LedgerIntegrityError(f"cannot be read: {error}", index=row.position) from error
+    if (entry.index, entry.scope, digest(row.document)) != (row.position, row.scope, row.hash):
+        raise LedgerIntegrityError("is not what its hash, index and scope say", index=row.position)
+    return entry

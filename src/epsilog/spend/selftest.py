@@ -1,0 +1,205 @@
+"""Campaigns that try to break a ledger where it will live: writers killed at random moments, and a race for a cap.
+
+Each runs real processes against a new ledger in a folder of yours and reports counts; ``passed`` says whether the
+promises held. A kill ends a process and leaves the page cache: it does not stand for a power cut.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import random
+import signal
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from epsilog.spend.ledger import open_ledger, read_ledger
+from epsilog.terms import BudgetExceededError, PureDP
+
+_SCOPE = "selftest/campaign"
+_STEPS = ("reserved", "started", "round-released", "committed")  # in the order in which a writer acknowledges them
+
+
+@dataclass(frozen=True, slots=True)
+class KillReport:
+    """What a kill campaign found.
+
+    Attributes:
+        kills: processes killed.
+        acknowledged: steps that a writer saw confirmed before it died.
+        lost: acknowledged steps that the ledger does not have.
+        unacknowledged: steps that the ledger has and no writer saw confirmed.
+        doubled: charges that a retry with the same key made again.
+        entries: entries of the ledger, all verified.
+    """
+
+    kills: int
+    acknowledged: int
+    lost: int
+    unacknowledged: int
+    doubled: int
+    entries: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing confirmed was lost and nothing was charged twice; and whether it tried anything at all."""
+        return self.lost == 0 and self.doubled == 0 and self.acknowledged > 0
+
+
+@dataclass(frozen=True, slots=True)
+class RaceReport:
+    """What a race found.
+
+    Attributes:
+        attempts: charges attempted by all processes.
+        cap: charges that the budget bears.
+        accepted: charges that were accepted.
+        refused: charges that the budget refused.
+        entries: entries of the ledger, all verified.
+    """
+
+    attempts: int
+    cap: int
+    accepted: int
+    refused: int
+    entries: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether exactly the cap was accepted, and everything else refused."""
+        return self.accepted == min(self.cap, self.attempts) and self.accepted + self.refused == self.attempts
+
+
+def kill_campaign(folder: Path, *, seed: int, kills: int = 40, writers: int = 2) -> KillReport:
+    """Lets writers charge side by side, kills them at random moments, and checks the ledger against what they saw.
+
+    Args:
+        folder: an empty folder, on the disk to be tried.
+        seed: picks the moments; they are not exactly repeatable, since the machine has a say.
+        kills: how many processes to kill, at least.
+        writers: how many run at the same time.
+    """
+    path, moments, lives = folder / "killed.db", random.Random(seed), -(-kills // writers)  # noqa: S311 no secrets here
+    with open_ledger(path) as ledger:
+        ledger.create_budget("selftest", kind="pure", epsilon="1000000")
+    for life in range(lives):
+        names = [f"writer-{writer}-life-{life}" for writer in range(writers)]
+        notes = [folder / f"{name}.acks" for name in names]
+        running = [_process(_write_until_killed, path, note, name) for note, name in zip(notes, names, strict=True)]
+        for process, note in zip(running, notes, strict=True):
+            if moments.random() < 0.75:  # the rest may die while they open the file
+                _wait_for(note, process)
+            time.sleep(moments.uniform(0.0, 0.05))
+            process.kill()
+            _ended(process, -signal.SIGKILL)
+    return _judge(path, folder, lives * writers)
+
+
+def _wait_for(note: Path, process: multiprocessing.context.ForkServerProcess) -> None:
+    """Waits until a writer has something to say."""
+    while process.is_alive() and not (note.exists() and note.stat().st_size):
+        time.sleep(0.001)
+
+
+def _write_until_killed(path: Path, acks: Path, name: str) -> None:
+    """Charges for ever, and writes down each step after the ledger has confirmed it."""
+    descriptor = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    with open_ledger(path) as ledger:
+        for number in itertools.count():
+            key = f"{name}-{number}"
+
+            def confirm(step: str, key: str = key) -> None:
+                os.write(descriptor, f"{key} {step}\n".encode())
+
+            if number % 2:
+                ledger.charge(_SCOPE, PureDP(0.001), key=key)
+                confirm("committed")
+                continue
+            charge = ledger.reserve(_SCOPE, PureDP(0.001), key=key, rounds=1)
+            confirm("reserved")
+            charge.start()
+            confirm("started")
+            charge.round_started(1)
+            charge.round_released(1, output_hash=sha256(key.encode()).hexdigest())
+            confirm("round-released")
+            charge.commit({"model": sha256(key.encode()).hexdigest()})
+            confirm("committed")
+
+
+def _judge(path: Path, folder: Path, kills: int) -> KillReport:
+    """Compares the ledger with the notes of the dead, and retries what they left."""
+    seen: dict[str, int] = {}
+    acknowledged = 0
+    for notes in folder.glob("*.acks"):
+        for line in notes.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                key, step = line.split()
+                seen[key] = max(seen.get(key, -1), _STEPS.index(step))
+                acknowledged += 1
+    with open_ledger(path) as ledger:
+        verified = ledger.verify()
+        reached = dict.fromkeys(verified.charges, -1)
+        for entry in ledger.history(_SCOPE):
+            if entry.key is not None and entry.verb in _STEPS:
+                reached[entry.key] = max(reached[entry.key], _STEPS.index(entry.verb))
+        lost = sum(reached.get(key, -1) < step for key, step in seen.items())
+        unacknowledged = sum(seen.get(key, -1) < step for key, step in reached.items())
+        for key in verified.charges:
+            rounds = verified.charges[key].rounds
+            ledger.reserve(_SCOPE, PureDP(0.001), key=key, rounds=rounds)
+        doubled = len(ledger.verify().charges) - len(verified.charges)
+    return KillReport(kills, acknowledged, lost, unacknowledged, doubled, verified.count)
+
+
+def race_campaign(folder: Path, *, processes: int = 8, attempts: int = 50, cap: int = 200) -> RaceReport:
+    """Lets processes charge at the same time against a budget that cannot bear them all.
+
+    Args:
+        folder: an empty folder, on the disk to be tried.
+        processes: how many take part.
+        attempts: charges that each attempts.
+        cap: charges that the budget bears.
+    """
+    path = folder / "raced.db"
+    with open_ledger(path) as ledger:
+        ledger.create_budget("selftest", kind="pure", epsilon=f"{cap}e-3")
+    names = [f"runner-{number}" for number in range(processes)]
+    running = [_process(_charge_until_done, path, folder / f"{name}.acks", name, attempts) for name in names]
+    for process in running:
+        _ended(process, 0)
+    outcomes = [line for name in names for line in (folder / f"{name}.acks").read_text().split()]
+    with read_ledger(path) as ledger:
+        verified = ledger.verify()
+    if len(verified.charges) != outcomes.count("accepted"):
+        raise RuntimeError(f"{len(verified.charges)} charges for {outcomes.count('accepted')} that were accepted")
+    return RaceReport(processes * attempts, cap, outcomes.count("accepted"), outcomes.count("refused"), verified.count)
+
+
+def _charge_until_done(path: Path, acks: Path, name: str, attempts: int) -> None:
+    outcomes = []
+    with open_ledger(path) as ledger:
+        for number in range(attempts):
+            try:
+                ledger.charge(_SCOPE, PureDP(0.001), key=f"{name}-{number}")
+                outcomes.append("accepted")
+            except BudgetExceededError:
+                outcomes.append("refused")
+    acks.write_text("\n".join(outcomes))
+
+
+def _ended(process: multiprocessing.context.ForkServerProcess, expected: int) -> None:
+    """Waits for a process; one that ended otherwise than it should have tried nothing."""
+    process.join()
+    if process.exitcode != expected:
+        raise RuntimeError(f"a process of the campaign ended with {process.exitcode}, not {expected}")
+
+
+def _process(target: object, *args: object) -> multiprocessing.context.ForkServerProcess:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["epsilog.spend.selftest", "epsilog.spend.store"])
+    process = context.Process(target=target, args=args, daemon=True)  # type: ignore[arg-type]
+    process.start()
+    return process

@@ -1,0 +1,94 @@
+import pytest
+
+from epsilog.accounting import epsilon
+from epsilog.spend import Room
+from epsilog.terms import (
+    ApproximateDP,
+    BudgetExceededError,
+    Composed,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    PureDP,
+    Repeated,
+    UnsupportedMechanismError,
+)
+
+STEP = PoissonSampled(Gaussian(noise_multiplier=1.0), sampling_probability=0.01)
+
+
+@pytest.fixture
+def budget(ledger):
+    ledger.create_budget("acme", kind="approximate", epsilon="4", delta="1e-5")
+    return ledger
+
+
+def test_the_charge_is_the_certified_upper_bound_rounded_up(budget):
+    upper = epsilon(Repeated(STEP, 1000), delta=1e-5).upper
+    charge = budget.reserve("acme/claims", Repeated(STEP, 1000), key="run", delta="1e-5")
+    charged = float(charge.amounts["approximate"]["epsilon"])
+    assert upper <= charged <= upper + 1e-9
+    assert charge.amounts["approximate"]["delta"] == "0.00001"
+    assert budget.history("acme/claims")[0].body["methods"]["approximate"]
+
+
+def test_a_refused_plan_learns_how_many_repetitions_fit(budget):
+    step = Gaussian(noise_multiplier=8.0)
+    with pytest.raises(BudgetExceededError, match="of the 90 repetitions as one plan") as refusal:
+        budget.reserve("acme", Repeated(step, 90), key="long", delta="1e-5")
+    room = budget.what_fits("acme", Repeated(step, 90), delta="1e-5")
+    assert f"or {room.repetitions} of the 90" in refusal.value.hint
+    assert room.charges == 0
+    assert budget.what_fits("acme", Repeated(step, 3), delta="1e-5") == Room(room.available, 1, room.repetitions)
+    with pytest.raises(BudgetExceededError):
+        budget.reserve("acme", Repeated(step, room.repetitions + 1), key="too long", delta="1e-5")
+    budget.reserve("acme", Repeated(step, room.repetitions), key="fits", delta="1e-5")
+
+
+def test_room_is_the_least_on_the_path_and_counts_charges(budget):
+    budget.create_budget("acme/claims", kind="pure", epsilon="1")
+    budget.create_budget("acme/claims/anna", kind="pure", epsilon="2")
+    budget.charge("acme/claims", PureDP(0.25), key="1")
+    assert budget.what_fits("acme/claims/anna") == Room({"epsilon": "0.75", "delta": "0.00001"})
+    assert budget.what_fits("acme/claims/anna", PureDP(0.2)).charges == 3
+    assert budget.what_fits("acme", PureDP(0.25)).charges == 15
+    assert budget.what_fits("acme", ApproximateDP(0.25, 4e-6)).charges == 2
+    assert budget.what_fits("acme", PureDP(0)).charges is None
+    assert budget.what_fits("acme/claims", ApproximateDP(0.1, 1e-6)).charges == 0
+
+
+def test_nothing_fits_a_spent_budget(budget):
+    budget.charge("acme", ApproximateDP(4.0, 1e-5), key="all")
+    assert budget.what_fits("acme", Repeated(STEP, 10), delta="1e-9") == Room({"epsilon": "0", "delta": "0"}, 0, 0)
+    with pytest.raises(BudgetExceededError) as refusal:
+        budget.reserve("acme", Repeated(STEP, 10), key="more", delta="1e-9")
+    assert "repetitions" not in refusal.value.hint
+
+
+def test_delta_is_asked_for_where_it_is_needed(budget):
+    with pytest.raises(ValueError, match="delta must be given"):
+        budget.reserve("acme", STEP, key="run")
+    with pytest.raises(ValueError, match="scope must lie at or under a budget"):
+        budget.what_fits("other")
+
+
+def test_kinds_without_a_proven_price_say_so(ledger):
+    ledger.create_budget("z", kind="zcdp", rho="1")
+    ledger.create_budget("g", kind="gdp", mu_squared="1")
+    for scope in "zg":
+        with pytest.raises(UnsupportedMechanismError, match="amount="):
+            ledger.reserve(scope, STEP, key="run")
+    charge = ledger.reserve("z", STEP, key="run", amount={"rho": "0.1"})
+    assert charge.amounts == {"zcdp": {"rho": "0.1"}}
+
+
+@pytest.mark.parametrize("release", [Laplace(2.0), Repeated(Laplace(10.0), 5), Composed([Laplace(4.0), PureDP(0.25)])])
+def test_releases_that_are_pure_are_charged_without_a_delta(ledger, release):
+    ledger.create_budget("pure", kind="pure", epsilon="1")
+    ledger.create_budget("approximate", kind="approximate", epsilon="1", delta="1e-5")
+    pure = ledger.charge("pure", release, key="1").amounts["pure"]
+    approximate = ledger.charge("approximate", release, key="2").amounts["approximate"]
+    assert 0.5 <= float(pure["epsilon"]) <= 0.500000002
+    assert dict(approximate) == {"epsilon": pure["epsilon"], "delta": "0"}
+    with pytest.raises(BudgetExceededError, match="asked epsilon inf"):
+        ledger.charge("pure", Composed([release, Gaussian(100.0)]), key="3")

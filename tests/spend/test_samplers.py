@@ -1,0 +1,91 @@
+"""Chi-square against the exact laws; each test has a false-alarm rate of 1e-6 and a control that must fail."""
+
+import math
+import random
+import secrets
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from scipy.special import chdtrc
+
+from epsilog.spend.samplers import _exp_coin, discrete_gaussian, discrete_laplace, noisy_count
+from epsilog.terms import DiscreteGaussian, DiscreteLaplace, Gaussian
+
+FALSE_ALARM = 1e-6
+LAWS = {
+    "laplace": (discrete_laplace, lambda k, scale: math.exp(-abs(k) / scale)),
+    "gaussian": (discrete_gaussian, lambda k, scale: math.exp(-(k**2) / (2 * scale**2))),
+}
+
+
+def p_value(draws, weight):
+    """Chi-square of integer draws against a law given up to a factor; cells expecting under 10 are pooled."""
+    support = range(-400, 401)
+    total = math.fsum(weight(k) for k in support)
+    counts = Counter(draws)
+    statistic, cells, pooled_expected, pooled_seen = 0.0, 0, 0.0, len(draws)
+    for k in support:
+        expected = len(draws) * weight(k) / total
+        if expected >= 10:
+            statistic += (counts[k] - expected) ** 2 / expected
+            cells += 1
+            pooled_expected -= expected
+            pooled_seen -= counts[k]
+    pooled_expected += len(draws)
+    if pooled_expected > 5:
+        statistic += (pooled_seen - pooled_expected) ** 2 / pooled_expected
+        cells += 1
+    return chdtrc(cells - 1, statistic)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("scale", [0.3, Fraction(2, 3), 1, 2.5, 17])
+def test_draws_follow_their_law_and_not_one_30_percent_off(law, scale):
+    draw, weight = LAWS[law]
+    below = random.Random(20).randrange  # noqa: S311
+    draws = [draw(scale, below=below) for _ in range(4000)]
+    assert p_value(draws, lambda k: weight(k, scale)) > FALSE_ALARM
+    assert p_value(draws, lambda k: weight(k, 1.3 * scale)) < FALSE_ALARM
+    assert p_value([k + 1 for k in draws], lambda k: weight(k, scale)) < FALSE_ALARM or scale > 10
+
+
+def test_the_default_randomness_is_the_operating_system_s():
+    assert discrete_laplace.__kwdefaults__ == discrete_gaussian.__kwdefaults__ == {"below": secrets.randbelow}
+    draws = [discrete_gaussian(2.0) for _ in range(2000)]
+    assert p_value(draws, lambda k: math.exp(-(k**2) / 8)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("exponent", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(5, 2)])
+def test_the_coin_shows_heads_with_probability_exp_minus_x(exponent):
+    below = random.Random(5).randrange  # noqa: S311
+    tosses = 6000
+    heads = sum(_exp_coin(*exponent.as_integer_ratio(), below) for _ in range(tosses))
+    p = math.exp(-exponent)
+    assert abs(heads - tosses * p) <= 5 * math.sqrt(tosses * p * (1 - p))  # 5 standard errors: 6e-7
+    assert abs(heads - tosses * p / 1.3) > 5 * math.sqrt(tosses * p / 1.3 * (1 - p / 1.3))
+
+
+def test_a_count_gets_the_noise_that_its_release_describes():
+    below = random.Random(6).randrange  # noqa: S311
+    for release, weight in (
+        (DiscreteLaplace(noise_scale=1.5), lambda k: math.exp(-abs(k - 7) / 1.5)),
+        (DiscreteGaussian(noise_stddev=1.5), lambda k: math.exp(-((k - 7) ** 2) / 4.5)),
+    ):
+        draws = [noisy_count(7, release, below=below) for _ in range(4000)]
+        assert p_value(draws, weight) > FALSE_ALARM
+    assert noisy_count(7, DiscreteLaplace(noise_scale=0)) == noisy_count(7, DiscreteGaussian(noise_stddev=0)) == 7
+
+
+@pytest.mark.parametrize("scale", [0, -1, float("nan"), float("inf"), "1", True])
+@pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian])
+def test_bad_scales_are_refused(draw, scale):
+    with pytest.raises(ValueError, match="noise_"):
+        draw(scale)
+
+
+def test_bad_counts_and_releases_are_refused():
+    with pytest.raises(ValueError, match="count must be a int"):
+        noisy_count(7.5, DiscreteLaplace(1.0))
+    with pytest.raises(ValueError, match="release must be a DiscreteGaussian or DiscreteLaplace"):
+        noisy_count(7, Gaussian(1.0))

@@ -1,0 +1,189 @@
+"""The file under the ledger: journal modes, old libraries, threads, forks, two ledgers on one file."""
+
+import multiprocessing
+import os
+import sqlite3
+import threading
+
+import pytest
+
+from epsilog.spend import open_ledger, read_ledger, store, verify_file
+from epsilog.spend.selftest import kill_campaign, race_campaign
+from epsilog.spend.store import Store, library, wal_is_safe
+from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP
+
+
+@pytest.fixture
+def old_library(monkeypatch):
+    """The standard library's SQLite, as if it could lose commits with write-ahead logging."""
+    monkeypatch.setattr(store, "sqlite", sqlite3)
+    monkeypatch.setattr(store, "wal_is_safe", lambda _: False)
+
+
+def pragma(path, name):
+    opened = Store(path)
+    with opened.engine.connect() as connection:
+        value = connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+    opened.close()
+    return value
+
+
+@pytest.mark.parametrize("version", [(3, 7, 0), (3, 40, 1), (3, 44, 5), (3, 45, 0), (3, 50, 6), (3, 51, 0), (3, 51, 2)])
+def test_versions_that_can_lose_commits_get_no_write_ahead_log(version):
+    assert not wal_is_safe(version)
+
+
+@pytest.mark.parametrize("version", [(3, 44, 6), (3, 50, 7), (3, 51, 3), (3, 53, 4), (4, 0, 0)])
+def test_fixed_versions_get_it(version):
+    assert wal_is_safe(version)
+
+
+def test_every_connection_syncs_fully(path, ledger):
+    assert pragma(path, "synchronous") == 2
+    assert pragma(path, "journal_mode").upper() == library()[1]
+
+
+def test_an_old_library_gets_the_truncate_journal(old_library, path):
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        ledger.charge("acme", PureDP(0.5), key="q-1")
+    assert library() == (sqlite3.sqlite_version, "TRUNCATE")
+    assert pragma(path, "journal_mode") == "truncate"
+    assert pragma(path, "synchronous") == 2
+    assert verify_file(path).count == 4
+
+
+def test_libraries_may_take_turns_on_one_file(path, monkeypatch):
+    for number, safe in enumerate([True, False, True, False]):
+        monkeypatch.setattr(store, "wal_is_safe", lambda _, safe=safe: safe)
+        with open_ledger(path) as ledger:
+            ledger.create_budget("acme", kind="pure", epsilon="1")
+            ledger.charge("acme", PureDP(0.1), key=f"q-{number}")
+        assert pragma(path, "journal_mode") == ("wal" if safe else "truncate")
+    assert verify_file(path).balances["acme"].committed == {"epsilon": "0.4"}
+
+
+def test_an_old_library_does_not_write_once_another_has_switched_the_mode(old_library, path, monkeypatch):
+    with open_ledger(path) as old:
+        old.create_budget("acme", kind="pure", epsilon="1")
+        monkeypatch.setattr(store, "wal_is_safe", lambda _: True)
+        open_ledger(path).close()
+        with pytest.raises(OSError, match="write-ahead logging"):
+            old.charge("acme", PureDP(0.5), key="q-1")
+        assert old.find("q-1") is None
+
+
+@pytest.mark.slow
+def test_campaigns_hold_with_the_truncate_journal_too(tmp_path, monkeypatch):
+    """Forked writers, since only those see the patched library."""
+    monkeypatch.setattr(store, "wal_is_safe", lambda _: False)
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: _Forking())
+    kills = kill_campaign(tmp_path, seed=2, kills=20)
+    race = race_campaign(tmp_path, processes=4, attempts=20, cap=30)
+    assert kills.passed, kills
+    assert race.passed, race
+    assert pragma(tmp_path / "raced.db", "journal_mode") == "truncate"
+
+
+class _Forking:
+    """The fork context, under the face of the fork server's."""
+
+    Process = staticmethod(multiprocessing.context.ForkProcess)
+
+    def set_forkserver_preload(self, modules):
+        """Nothing to load ahead: a fork has it all."""
+
+
+def test_a_relative_path_stays_the_same_file_when_the_process_moves(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_ledger("sqlite:///budget.db") as ledger:
+        ledger._store.engine.dispose()  # so that the next verb opens the file anew
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert verify_file(tmp_path / "budget.db").count == 1
+
+
+def test_threads_share_a_ledger_and_are_granted_exactly_the_cap(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="0.02")
+    outcomes = []
+
+    def spend(name):
+        for number in range(6):
+            try:
+                ledger.charge("acme", PureDP(0.001), key=f"{name}-{number}")
+                outcomes.append("accepted")
+            except BudgetExceededError:
+                outcomes.append("refused")
+
+    threads = [threading.Thread(target=spend, args=(name,)) for name in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (outcomes.count("accepted"), outcomes.count("refused")) == (20, 10)
+    assert len(ledger.verify().charges) == 20
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_uses_connections_of_its_own(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    parent = ledger._store.engine
+    child = os.fork()
+    if child == 0:
+        code = 2
+        try:
+            ledger.charge("acme", PureDP(0.25), key="child")
+            code = 0 if ledger._store.engine is not parent else 1
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ledger.charge("acme", PureDP(0.25), key="parent")
+    assert ledger._store.engine is parent
+    assert set(ledger.verify().charges) == {"child", "parent"}
+
+
+def test_a_reader_sees_what_an_open_writer_has_committed(path, ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    with read_ledger(path) as reader:
+        assert reader.verify().count == 1
+        ledger.charge("acme", PureDP(0.25), key="q-1")
+        assert reader.balance("acme").committed == {"epsilon": "0.25"}
+
+
+def test_a_file_that_cannot_be_written_is_read_as_it_is(path, ledger, monkeypatch):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    ledger.close()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert verify_file(path).count == 1
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_locked_ledger_is_a_timeout_and_writes_nothing(path, ledger, monkeypatch):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    monkeypatch.setattr(store, "PATIENCE", 0.05)
+    with open_ledger(path) as other:
+        with ledger._store.writing(), pytest.raises(TimeoutError, match="stayed locked"):
+            other.charge("acme", PureDP(0.25), key="q-1")
+        assert other.find("q-1") is None
+        other.charge("acme", PureDP(0.25), key="q-1")
+    assert len(ledger.verify().charges) == 1
+
+
+def test_a_later_format_is_refused(path, ledger):
+    with ledger._store.writing() as session:
+        session._connection.exec_driver_sql("UPDATE head SET format = 1")
+    ledger.close()
+    for opened in (open_ledger, read_ledger):
+        with pytest.raises(LedgerIntegrityError, match="format 0"):
+            opened(path)
+
+
+@pytest.mark.parametrize("damage", [b"", b"SQLite format 3\0" + b"\0" * 84], ids=["empty", "header only"])
+def test_a_cut_file_is_never_read_as_a_ledger(path, ledger, damage):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    ledger.close()
+    path.write_bytes(damage)
+    with pytest.raises(LedgerIntegrityError):
+        verify_file(path)
