@@ -1,0 +1,140 @@
+"""Runs a scheme's rounds under a started charge; a kill at any point loses nothing and releases nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms.errors import RecordsError
+from epsilog.terms.rounds import RoundRecord
+from epsilog.terms.schemes import Scheme
+from epsilog.train.checkpoints import RunFolder, read_records
+from epsilog.train.noise import Randomness
+from epsilog.train.rounds import begin, next_round, require_fit
+from epsilog.train.task import Task
+
+
+class Charge(Protocol):
+    """The ledger's side of a run: a charge that was started before this call."""
+
+    @property
+    def rounds_released(self) -> Mapping[int, str]:
+        """Output hash of every released round, by round number."""
+
+    def round_started(self, round_number: int, /) -> None:
+        """Notes that a round begins; called again for a round that was started and never released."""
+
+    def round_released(self, round_number: int, /, *, output_hash: str) -> None:
+        """Notes durably that a round's output, which is already on disk, is released."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A finished run.
+
+    Attributes:
+        model: the last released model; shape (d,).
+        records: the public record of every round.
+        resumed_after: rounds that were already released when the call began.
+    """
+
+    model: NDArray[np.float64]
+    records: tuple[RoundRecord, ...]
+    resumed_after: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """What a dry run shows.
+
+    Attributes:
+        losses: on the public test set, after each round; shape (rounds,).
+        scores: likewise.
+        model: after the last round; shape (d,).
+    """
+
+    losses: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    model: NDArray[np.float64]
+
+
+def run_rounds(
+    scheme: Scheme,
+    task: Task,
+    *,
+    randomness: Randomness,
+    charge: Charge,
+    folder: Path,
+    progress: Callable[[RoundRecord], None] | None = None,
+) -> Trained:
+    """Trains, or goes on training where a killed run stopped; calling it on a finished run only reads.
+
+    A round that was started and not released is computed again under the same charge with fresh draws: nothing of it
+    left the process.
+
+    Args:
+        scheme: how people are protected; the one that was priced.
+        task: the data, model and local training.
+        randomness: ``Randomness.from_os()`` for people, ``Randomness.simulated(seed)`` for studies.
+        charge: a started charge.
+        folder: the run's own folder; made if need be.
+        progress: called with the public record of every round that this call released.
+
+    Raises:
+        ValueError: a scheme that does not fit the task.
+        RecordsError: files that the charge contradicts.
+        ConflictError: another process is training in the folder.
+        FloatingPointError: training diverged.
+    """
+    from epsilog.train.engine import Engine
+
+    scheme = require_fit(scheme, task)
+    files = RunFolder(folder)
+    with files.locked():
+        released = dict(charge.rounds_released)
+        if len(released) > scheme.rounds:
+            raise RecordsError(f"the ledger has released {len(released)} rounds of a schedule of {scheme.rounds}")
+        state = files.resume(released) or begin(task)
+        engine = Engine(task)
+        for one in range(state.round + 1, scheme.rounds + 1):
+            charge.round_started(one)
+            outcome = next_round(scheme, engine, state, randomness)
+            files.prepare(outcome)
+            charge.round_released(one, output_hash=outcome.record.output_hash)
+            files.settle(outcome)
+            state = outcome.state
+            if progress is not None:
+                progress(outcome.record)
+        return Trained(state.model, tuple(read_records(files.rounds, RoundRecord)), len(released))
+
+
+def dry_run(scheme: Scheme, task: Task, *, randomness: Randomness, private: bool = True) -> Curve:
+    """Trains without records and without a charge, for sweeps and baselines under simulation.
+
+    Args:
+        scheme: as in ``run_rounds``.
+        task: as in ``run_rounds``.
+        randomness: must be simulated: nothing here is accounted for.
+        private: False leaves out clip and noise.
+
+    Raises:
+        ValueError: randomness that is not simulated, or a scheme that does not fit the task.
+        FloatingPointError: training diverged.
+    """
+    from epsilog.train.engine import Engine
+
+    if not randomness.is_simulated:
+        raise ValueError("randomness must be simulated in a dry run, got the operating system's")
+    scheme = require_fit(scheme, task)
+    engine, state, curve = Engine(task), begin(task), []
+    for _ in range(scheme.rounds):
+        outcome = next_round(scheme, engine, state, randomness, private=private)
+        state = outcome.state
+        curve.append((outcome.record.test_loss, outcome.record.test_score))
+    losses, scores = np.array(curve).T
+    return Curve(losses, scores, state.model)

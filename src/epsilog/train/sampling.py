@@ -1,0 +1,34 @@
+"""Who takes part: the sampling in this file is the sampling that is accounted.
+
+Poisson means Poisson: no redraw to reach a minimum, no skipped empty round, no top-up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.train.noise import Stream
+
+Ids = NDArray[np.int64]
+
+
+def poisson(stream: Stream, *, population: int, probability: float) -> Ids:
+    """Draws a cohort that each of ``population`` clients joins on its own with ``probability``; sorted ids.
+
+    >>> from epsilog.train.noise import Randomness
+    >>> poisson(Randomness.simulated(1).stream("cohort", 1), population=5, probability=1.0).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    return np.flatnonzero(stream.uniforms((population,)) < probability)
+
+
+def without_replacement(stream: Stream, *, eligible: Ids, size: int) -> Ids:
+    """Draws ``size`` of the eligible clients, every subset alike; all of them if there are fewer; sorted ids."""
+    order = np.argsort(stream.uniforms((eligible.size,)), kind="stable")
+    return np.sort(eligible[order[:size]])
+
+
+def batches(stream: Stream, *, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
+    """Draws Poisson batches: True where an example joins; ``shape`` ends in the padded number of examples."""
+    return stream.uniforms(shape) < probability

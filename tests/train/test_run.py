@@ -1,0 +1,274 @@
+"""Killed anywhere and started again, a run ends with the same bytes; files that contradict the ledger stop it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epsilog.terms import (
+    ClientLevelCentral,
+    ConflictError,
+    CustodyRecord,
+    ExampleLevelClientSide,
+    RecordsError,
+    RoundRecord,
+)
+from epsilog.train import Randomness, checkpoints, dry_run, run_rounds
+
+CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
+CLIENT_SIDE = ExampleLevelClientSide(12, 5, 3, 2, 0.5, 1, 0.2, 1.0)
+SCHEMES = [CENTRAL, CLIENT_SIDE]
+
+
+class MemoryCharge:
+    def __init__(self):
+        self.started, self.rounds_released = [], {}
+
+    def round_started(self, round_number):
+        assert round_number == len(self.rounds_released) + 1
+        self.started.append(round_number)
+
+    def round_released(self, round_number, *, output_hash):
+        assert round_number == self.started[-1]
+        assert round_number not in self.rounds_released, "released twice"
+        self.rounds_released[round_number] = output_hash
+
+
+def train(task, scheme, folder, charge=None, *, seed=4, **settings):
+    return run_rounds(
+        scheme, task, randomness=Randomness.simulated(seed), charge=charge or MemoryCharge(), folder=folder, **settings
+    )
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in (folder / "rounds.jsonl", folder / "custody.jsonl")}
+
+
+@pytest.fixture(params=SCHEMES, ids=lambda scheme: scheme.kind, name="scheme")
+def _scheme(request):
+    return request.param
+
+
+@pytest.fixture(name="task")
+def _task(scheme, small_task):
+    return small_task(unit_is_client=scheme is CENTRAL)
+
+
+class KilledError(BaseException):
+    """Stands for a kill in the fast tests: nothing in the code under test catches it."""
+
+
+def kill_at(monkeypatch, countdown, charge):
+    """Arms a kill at the n-th of all moments where something durable is about to happen or has just happened."""
+    left = [countdown]
+
+    def around(target, name):
+        original = getattr(target, name)
+
+        def wrapped(*arguments, **keywords):
+            for action in (None, lambda: original(*arguments, **keywords)):
+                result = action() if action else None
+                left[0] -= 1
+                if left[0] == 0:
+                    raise KilledError
+            return result
+
+        monkeypatch.setattr(target, name, wrapped)
+
+    around(os, "fsync")
+    for name in ("replace", "unlink"):
+        around(Path, name)
+    for name in ("round_started", "round_released"):
+        around(charge, name)
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_any_durable_moment_ends_with_the_same_bytes(task, scheme, tmp_path, monkeypatch):
+    whole = train(task, scheme, tmp_path / "whole")
+    moments = 0
+    for countdown in range(1, 500):
+        charge, folder = MemoryCharge(), tmp_path / f"killed-{countdown}"
+        with monkeypatch.context() as patch:
+            kill_at(patch, countdown, charge)
+            try:
+                train(task, scheme, folder, charge)
+            except KilledError:
+                moments += 1
+            else:
+                break
+        resumed = train(task, scheme, folder, charge)
+        assert np.array_equal(resumed.model, whole.model)
+        assert files(folder) == files(tmp_path / "whole")
+        assert len(charge.started) <= scheme.rounds + 1
+        assert [path.name for path in (folder / "checkpoints").glob("round*")] == ["round-0003.npz"]
+        shutil.rmtree(folder)
+    assert moments > 40
+
+
+@pytest.mark.parametrize("name", ["rounds.jsonl", "custody.jsonl"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
+def test_a_torn_or_missing_last_line_is_repaired(task, scheme, tmp_path, name, share):
+    charge = MemoryCharge()
+    train(task, scheme, tmp_path, charge)
+    before, path = files(tmp_path), tmp_path / name
+    *lines, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines) + last[: int(share * len(last))])
+    train(task, scheme, tmp_path, charge)
+    assert files(tmp_path) == before
+
+
+def test_a_finished_run_is_only_read(task, scheme, tmp_path):
+    charge = MemoryCharge()
+    first = train(task, scheme, tmp_path, charge)
+    again = train(task, scheme, tmp_path, charge, seed=99)
+    assert np.array_equal(first.model, again.model)
+    assert first.records == again.records
+    assert (first.resumed_after, again.resumed_after) == (0, 3)
+    assert charge.started == [1, 2, 3]
+
+
+def test_records_and_ledger_tell_the_same_story(task, scheme, tmp_path):
+    charge, seen = MemoryCharge(), []
+    result = train(task, scheme, tmp_path, charge, progress=seen.append)
+    public = checkpoints.read_records(tmp_path / "rounds.jsonl", RoundRecord)
+    private = checkpoints.read_records(tmp_path / "custody.jsonl", CustodyRecord)
+    assert tuple(public) == tuple(seen) == result.records
+    assert {record.round: record.output_hash for record in public} == charge.rounds_released
+    assert [record.round for record in private] == [1, 2, 3]
+    assert all(record.largest_norm <= scheme.clip_norm for record in private)
+    assert (tmp_path / "custody.jsonl").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "checkpoints").stat().st_mode & 0o077 == 0
+
+
+def test_a_dry_run_is_the_same_training_without_traces(task, scheme, tmp_path):
+    result = train(task, scheme, tmp_path)
+    curve = dry_run(scheme, task, randomness=Randomness.simulated(4))
+    assert np.array_equal(curve.model, result.model)
+    assert curve.scores.tolist() == [record.test_score for record in result.records]
+    with pytest.raises(ValueError, match="randomness must be simulated in a dry run"):
+        dry_run(scheme, task, randomness=Randomness.from_os())
+
+
+def test_a_real_run_draws_fresh_noise_every_time(task, scheme, tmp_path):
+    models = [
+        run_rounds(
+            scheme, task, randomness=Randomness.from_os(), charge=MemoryCharge(), folder=tmp_path / str(one)
+        ).model
+        for one in range(2)
+    ]
+    assert not np.array_equal(*models)
+
+
+def spoil_ledger(folder, charge):
+    charge.rounds_released[3] = "0" * 64
+
+
+def spoil_ledger_history(folder, charge):
+    charge.rounds_released[1] = "0" * 64
+
+
+def forget_last_round(folder, charge):
+    del charge.rounds_released[3]
+
+
+def forget_everything(folder, charge):
+    charge.rounds_released.clear()
+
+
+def forget_first_round(folder, charge):
+    del charge.rounds_released[1]
+
+
+def lose_checkpoint(folder, charge):
+    (folder / "checkpoints" / "round-0003.npz").unlink()
+
+
+def break_checkpoint(folder, charge):
+    (folder / "checkpoints" / "round-0003.npz").write_bytes(b"PK")
+
+
+def edit_line(folder, charge):
+    path = folder / "rounds.jsonl"
+    first, *rest = path.read_text().splitlines(keepends=True)
+    document = json.loads(first)
+    document["term"]["output_hash"] = "1" * 64
+    path.write_text(json.dumps(document) + "\n" + "".join(rest))
+
+
+def drop_first_line(folder, charge):
+    path = folder / "custody.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+
+
+def lose_records(folder, charge):
+    (folder / "rounds.jsonl").unlink()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        spoil_ledger, spoil_ledger_history, forget_last_round, forget_everything, forget_first_round,
+        lose_checkpoint, break_checkpoint, edit_line, drop_first_line, lose_records,
+    ],
+)  # fmt: skip
+def test_files_that_contradict_the_ledger_stop_the_run(small_task, tmp_path, spoil):
+    charge = MemoryCharge()
+    train(small_task(), CENTRAL, tmp_path, charge)
+    spoil(tmp_path, charge)
+    with pytest.raises(RecordsError):
+        train(small_task(), CENTRAL, tmp_path, charge)
+
+
+def test_more_rounds_than_the_schedule_are_refused(small_task, tmp_path):
+    charge = MemoryCharge()
+    train(small_task(), CENTRAL, tmp_path, charge)
+    with pytest.raises(RecordsError, match="released 3 rounds of a schedule of 2"):
+        train(small_task(), ClientLevelCentral(12, 0.5, 2, 0.2, 1.0), tmp_path, charge)
+
+
+def test_two_processes_cannot_train_in_one_folder(small_task, tmp_path):
+    with (
+        checkpoints.RunFolder(tmp_path).locked(),
+        pytest.raises(ConflictError, match="another process is training in"),
+    ):
+        train(small_task(), CENTRAL, tmp_path)
+
+
+def test_importing_the_part_does_not_import_jax():
+    code = "import sys, epsilog.train; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["central", "client-side"])
+def test_killed_by_signal_at_random_moments_it_ends_with_the_same_bytes(kind, tmp_path):
+    def start(folder):
+        folder.mkdir(exist_ok=True)
+        script = [sys.executable, str(Path(__file__).parent / "kill_me.py"), kind, str(folder)]
+        return subprocess.Popen(script)
+
+    def rounds_done(folder):
+        ledger = folder / "ledger.jsonl"
+        return ledger.read_text().count("hash") if ledger.exists() else 0
+
+    assert start(tmp_path / "whole").wait() == 0
+    moments, kills = np.random.default_rng(8), 0
+    for _ in range(6):
+        child, goal = start(tmp_path / "killed"), rounds_done(tmp_path / "killed") + int(moments.integers(1, 5))
+        while child.poll() is None and rounds_done(tmp_path / "killed") < goal:
+            time.sleep(0.001)
+        time.sleep(moments.random() * 0.01)
+        child.send_signal(signal.SIGKILL)
+        kills += child.wait() == -signal.SIGKILL
+    assert kills >= 3
+    assert start(tmp_path / "killed").wait() == 0
+    assert files(tmp_path / "killed" / "run") == files(tmp_path / "whole" / "run")
+    ends = [np.load(tmp_path / one / "run" / "checkpoints" / "round-0030.npz")["model"] for one in ("whole", "killed")]
+    assert np.array_equal(*ends)
