@@ -1,0 +1,40 @@
+"""Was every contribution clipped to the norm that the noise was scaled to?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epsilog.terms import CustodyRecord, RoundRecord
+from epsilog.verify.findings import Finding, Verdict
+
+ROUNDING = 1e-5  # float32 norms: a few thousand terms at 6e-8 each
+
+
+def check_clipping(
+    records: Sequence[RoundRecord], custody: Sequence[CustodyRecord], *, clip_norm: float, noise_stddev: float
+) -> Finding:
+    """Compares recorded norms and declared noise with the plan; needs the curator's file for the norms."""
+    planned = (clip_norm, noise_stddev)
+    differing = [record.round for record in records if (record.clip_norm, record.noise_stddev) != planned]
+    if differing:
+        says = f"Rounds {_some(differing)} declare another clip norm or noise than the planned {planned}."
+        return Finding("clipping", Verdict.FAILED, says)
+    if not custody:
+        return Finding(
+            "clipping", Verdict.NOT_CHECKED, "The curator's records are not here, so norms were not checked."
+        )
+    over = [record.round for record in custody if not record.largest_norm <= clip_norm * (1 + ROUNDING)]
+    largest = max(record.largest_norm for record in custody)
+    shortened = sum(record.clipped_fraction for record in custody) / len(custody)
+    numbers = (("clip_norm", clip_norm), ("largest_norm", largest), ("clipped_fraction", shortened))
+    if over:
+        return Finding("clipping", Verdict.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers)
+    says = (
+        f"No norm exceeds {clip_norm:g} (largest {largest:.6g}); clipping shortened {shortened:.0%} of contributions."
+    )
+    return Finding("clipping", Verdict.PASSED, says, numbers)
+
+
+def _some(rounds: Sequence[int]) -> str:
+    shown = ", ".join(map(str, rounds[:5]))
+    return shown + (f" and {len(rounds) - 5} more" if len(rounds) > 5 else "")

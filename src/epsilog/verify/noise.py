@@ -1,0 +1,89 @@
+"""Was the noise as strong as planned? A chi-square test on padding coordinates, whose true sum is 0.
+
+With n values of known mean 0 and planned standard deviation s, sum(x^2) / s^2 is chi-square with n degrees of freedom.
+The same statistic gives a confidence interval for the standard deviation that was really used; the claim is also priced
+at the interval's weak end, as a what-if.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from scipy.special import chdtr, chdtrc, chdtri
+
+from epsilog.terms import RoundRecord, check
+from epsilog.verify.findings import Finding, Verdict
+
+FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
+
+
+def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> tuple[float, float]:
+    """Two-sided interval for the standard deviation of mean-zero Gaussian values.
+
+    Args:
+        padding: the values; at least one.
+        failure_probability: chance that the interval misses, in (0, 1).
+
+    Returns:
+        Lower and upper end, in the values' own unit.
+
+    >>> low, high = stddev_interval([1.0, -1.0] * 500, failure_probability=0.05)
+    >>> round(low, 3), round(high, 3)
+    (0.958, 1.046)
+    """
+    check.between(0, 1, failure_probability=failure_probability)
+    count, squares = len(padding), math.fsum(x * x for x in padding)
+    check.integer(1, padding=count)
+    low = math.sqrt(squares / float(chdtri(count, failure_probability / 2)))
+    high = math.sqrt(squares / float(chdtri(count, 1 - failure_probability / 2)))
+    return low, high
+
+
+def power(values: int, *, share: float, false_alarm: float = FALSE_ALARM) -> float:
+    """The chance that ``check_noise`` rejects noise at ``share`` of the planned standard deviation.
+
+    >>> power(960, share=0.7) > 0.999999, power(48, share=0.7) < 0.2
+    (True, True)
+    """
+    check.integer(1, values=values)
+    check.between(0, 1, share=share, false_alarm=false_alarm)
+    return float(chdtr(values, chdtri(values, 1 - false_alarm / 2) / share**2))
+
+
+def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_alarm: float = FALSE_ALARM) -> Finding:
+    """Compares the padding of all rounds with the planned noise.
+
+    Args:
+        records: the public round records.
+        noise_stddev: the planned standard deviation, in the sum's own unit.
+        false_alarm: chance of rejecting a sound run, in (0, 1).
+    """
+    padding = [value for record in records for value in record.padding]
+    if not padding:
+        return Finding("noise", Verdict.NOT_CHECKED, "The records hold no padding coordinates.")
+    if noise_stddev == 0:
+        quiet = not any(padding)
+        says = "No noise was planned" + (" and none was drawn." if quiet else ", yet padding holds noise.")
+        return Finding("noise", Verdict.PASSED if quiet else Verdict.FAILED, says)
+    count, ratio = len(padding), math.fsum(x * x for x in padding) / noise_stddev**2
+    weak, strong = float(chdtr(count, ratio)), float(chdtrc(count, ratio))
+    low, high = stddev_interval(padding, failure_probability=0.05)
+    numbers = (
+        ("values", count),
+        ("planned_stddev", noise_stddev),
+        ("observed_stddev", noise_stddev * math.sqrt(ratio / count)),
+        ("stddev_low", low),
+        ("stddev_high", high),
+        ("p_too_weak", weak),
+        ("p_too_strong", strong),
+    )
+    share = math.sqrt(ratio / count)
+    if weak < false_alarm / 2:
+        says = f"The noise is too weak: {share:.1%} of the planned standard deviation on {count} padding values."
+        return Finding("noise", Verdict.FAILED, says, numbers)
+    if strong < false_alarm / 2:
+        says = f"The noise is stronger than planned ({share:.1%} of its stddev): the claim holds, utility suffers."
+        return Finding("noise", Verdict.WARNED, says, numbers)
+    says = f"The noise agrees with the plan: {share:.1%} of its standard deviation on {count} padding values."
+    return Finding("noise", Verdict.PASSED, says, numbers)

@@ -1,0 +1,94 @@
+"""Did clients take part as the plan's sampler says? Tests inside the trust boundary, on the curator's records.
+
+The claim is charged at the *scheduled* sampling; observed counts are a diagnostic. A rejected sampler loses the
+amplified claim: only the unamplified number remains.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import bdtr, bdtrc, chdtr, chdtrc
+
+from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientSide, Scheme
+from epsilog.verify.findings import Finding, Verdict
+
+FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
+
+
+def check_participation(custody: Sequence[CustodyRecord], scheme: Scheme) -> Finding:
+    """Tests who took part against the scheme; without the curator's file nothing is checked."""
+    if not custody:
+        return Finding("participation", Verdict.NOT_CHECKED, "The curator's records are not here.")
+    for record in custody:
+        ids = record.participants
+        if len(set(ids)) != len(ids) or any(not 0 <= i < scheme.population for i in ids):
+            says = f"Round {record.round} lists a client twice, or one outside 0..{scheme.population - 1}."
+            return Finding("participation", Verdict.FAILED, says)
+    if isinstance(scheme, ClientLevelCentral):
+        return _poisson(custody, scheme)
+    if isinstance(scheme, ExampleLevelClientSide):
+        return _capped_cohorts(custody, scheme)
+    return Finding("participation", Verdict.NOT_CHECKED, f"No test is known for {type(scheme).__name__}.")
+
+
+def _two_sided(count: int, trials: int, probability: float) -> float:
+    """Twice the smaller tail of Binomial(trials, probability) at ``count``, at most 1."""
+    below = float(bdtr(count, trials, probability))
+    above = float(bdtrc(count - 1, trials, probability)) if count > 0 else 1.0
+    return min(1.0, 2 * min(below, above))
+
+
+def _poisson(custody: Sequence[CustodyRecord], scheme: ClientLevelCentral) -> Finding:
+    """Counts per round are Binomial(N, q), per client Binomial(T, q); spread is neither too small nor too large."""
+    clients, rounds, q = scheme.population, len(custody), scheme.sampling_probability
+    sizes = np.array([len(record.participants) for record in custody])
+    per_client = np.bincount([i for record in custody for i in record.participants], minlength=clients)
+    numbers: list[tuple[str, float]] = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
+    if q in (0.0, 1.0):
+        holds = bool((sizes == q * clients).all())
+        says = f"Every cohort {'is' if holds else 'should be'} {'everyone' if q else 'empty'}."
+        return Finding("participation", Verdict.PASSED if holds else Verdict.FAILED, says, tuple(numbers))
+    dispersion = float(((sizes - clients * q) ** 2).sum() / (clients * q * (1 - q)))  # about chi-square, rounds degrees
+    p_values = {
+        "p_total": _two_sided(int(sizes.sum()), clients * rounds, q),
+        "p_worst_round": min(1.0, rounds * min(_two_sided(int(size), clients, q) for size in sizes)),
+        "p_busiest_client": min(1.0, clients * float(bdtrc(int(per_client.max()) - 1, rounds, q))),
+        "p_spread": min(1.0, 2 * float(min(chdtr(rounds, dispersion), chdtrc(rounds, dispersion)))),
+    }
+    numbers += [("cohort_min", float(sizes.min())), ("cohort_max", float(sizes.max())), *p_values.items()]
+    failed = [name for name, p in p_values.items() if p < FALSE_ALARM / len(p_values)]
+    if failed:
+        says = f"The sampler is not Poisson({q:g}): {', '.join(failed)} below {FALSE_ALARM / len(p_values):.2g}. "
+        return Finding("participation", Verdict.FAILED, says + "Only the unamplified claim remains.", tuple(numbers))
+    says = (
+        f"Cohorts of {sizes.min()} to {sizes.max()} in {rounds} rounds agree with Poisson({q:g}) of {clients} clients."
+    )
+    return Finding("participation", Verdict.PASSED, says, tuple(numbers))
+
+
+def _capped_cohorts(custody: Sequence[CustodyRecord], scheme: ExampleLevelClientSide) -> Finding:
+    """Cohorts have the stated size while enough clients are below their cap, and nobody passes it."""
+    times: Counter[int] = Counter()
+    for record in custody:
+        free = scheme.population - sum(1 for taken in times.values() if taken >= scheme.max_participations)
+        due = min(scheme.cohort_size, free)
+        if len(record.participants) != due:
+            says = f"Round {record.round} has {len(record.participants)} clients where {due} were due."
+            return Finding("participation", Verdict.FAILED, says)
+        times.update(record.participants)
+    busiest = max(times.values(), default=0)
+    numbers = (
+        ("max_participations", scheme.max_participations),
+        ("busiest_client", busiest),
+        ("clients_seen", len(times)),
+    )
+    if busiest > scheme.max_participations:
+        says = f"A client took part {busiest} times; the noise was calibrated to {scheme.max_participations}."
+        return Finding("participation", Verdict.FAILED, says, numbers)
+    says = (
+        f"Nobody took part more than {busiest} times (cap {scheme.max_participations}); {len(times)} clients were seen."
+    )
+    return Finding("participation", Verdict.PASSED, says, numbers)

@@ -1,0 +1,38 @@
+"""`verify` tells what it was given by content, and names what it cannot read."""
+
+import pytest
+
+from epsilog.terms import RecordsError
+from epsilog.verify import Finding, Verdict, identify, overall
+
+
+def test_identify_by_content(tmp_path):
+    with pytest.raises(RecordsError, match="cannot be read: No such file"):
+        identify(tmp_path / "nothing")
+    with pytest.raises(RecordsError, match=r"folder without plan.json"):
+        identify(tmp_path)
+    (tmp_path / "x").write_bytes(b'{"kind": "plan"}')
+    with pytest.raises(RecordsError, match="neither a run folder, nor a report, nor a ledger"):
+        identify(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b'{"kind": "report"}')
+    assert identify(tmp_path / "x") == "report"
+    (tmp_path / "plan.json").write_text("{}")
+    assert identify(tmp_path) == "run"
+    from epsilog.spend import open_ledger
+
+    open_ledger(tmp_path / "odd-name.txt").close()
+    assert identify(tmp_path / "odd-name.txt") == "ledger"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "worst"),
+    [
+        ((), "not checked"),
+        (("passed", "not checked"), "passed"),
+        (("passed", "warned"), "warned"),
+        (("warned", "failed", "passed"), "failed"),
+        (("not checked",), "not checked"),
+    ],
+)
+def test_the_worst_finding_decides(verdicts, worst):
+    assert overall([Finding("x", Verdict(v), "said") for v in verdicts]) == worst
