@@ -1,0 +1,94 @@
+"""The sentences of a report: what is promised, whom it protects, and what it does not cover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import replace
+
+from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide, Guarantee, Scheme, UnsupportedMechanismError
+from epsilog.terms.digits import upper_text
+
+_NO_GUARANTEE = "no guarantee: it sees what the noise hides from others"
+
+LIMITS = (
+    "Differential privacy bounds what released values reveal about one privacy unit; it does not make data anonymous.",
+    "Neither local nor central noise stops inference about the population as a whole, which is what training is for.",
+    "Robustness against poisoned updates follows the attacker's share of the clipped sum, not epsilon.",
+    "Noise is added in floating point; attacks on its low bits are a theoretical hazard (Mironov 2012).",
+    "Timing, memory and network side channels, and access to the raw data, are outside the claim.",
+    "A hash chain shows edits and gaps; truncation by the ledger's owner shows only against a head kept elsewhere.",
+    "Choosing hyperparameters by earlier runs on the same data is a release of its own, charged only if it was booked.",
+)
+
+
+def supported_statement(guarantee: Guarantee, *, unamplified: float, failed: Collection[str]) -> str:
+    """The claim that the records leave standing: all of it, the unamplified one, or none.
+
+    Args:
+        guarantee: what was planned to be claimed.
+        unamplified: the certified upper bound against whoever knows who took part.
+        failed: names of the checks that failed.
+    """
+    if not failed:
+        return statement(guarantee)
+    if set(failed) == {"participation"}:
+        reason = "The sampler does not agree with the plan, so only the claim without amplification remains. "
+        return reason + statement(replace(guarantee, epsilon=unamplified))
+    return f"Nothing is claimed: the records fail on {', '.join(sorted(failed))}."
+
+
+def statement(guarantee: Guarantee) -> str:
+    """The claim in one sentence, with everything that gives it meaning."""
+    unit, share = guarantee.privacy_unit, f"(N = {guarantee.population:,})"
+    if not math.isfinite(guarantee.epsilon):
+        return f"No differential-privacy guarantee is claimed for one {unit} {share}."
+    epsilon, delta = upper_text(guarantee.epsilon), upper_text(guarantee.delta)
+    relations = {
+        "add-or-remove-one": f"adding or removing one {unit}",
+        "replace-one": f"replacing one {unit} by another",
+        "zero-out": f"zeroing out one {unit}",
+    }
+    return (
+        f"The released models are ({epsilon}, {delta})-differentially private: "
+        f"{relations[guarantee.relation]} {share} changes the probability of any outcome by a factor of at most "
+        f"e^{epsilon} = {_factor(guarantee.epsilon)}, except with probability {delta}."
+    )
+
+
+def _factor(epsilon: float) -> str:
+    return upper_text(math.exp(epsilon), 3) if epsilon < 700 else "more than 1e300"
+
+
+def who_sees_what(scheme: Scheme, *, unit: str, epsilon: float, unamplified: float) -> list[dict[str, str]]:
+    """Each party, what it sees, and which number holds against it.
+
+    Raises:
+        UnsupportedMechanismError: a scheme whose parties nobody has written down.
+
+    Source:
+        MATHS 6: amplification by sampling holds only against those who do not see the sample.
+    """
+    claim = f"epsilon {upper_text(epsilon)}"
+    weak = f"epsilon {upper_text(unamplified)} (no amplification by sampling)"
+    match scheme:
+        case ClientLevelCentral():
+            return [
+                _row("Server", "every client's clipped update, and who took part", _NO_GUARANTEE),
+                _row("Other clients", "every global model they receive", claim + ", while the lists stay hidden"),
+                _row("Public", "the released models and rounds.jsonl", claim + ", while the lists stay hidden"),
+                _row("Reader of custody.jsonl", "all of that, and who took part in which round", weak),
+            ]
+        case ExampleLevelClientSide():
+            inside = f"{claim} for each {unit}; nothing for a client as a whole, or for the fact that it takes part"
+            return [
+                _row("Server", "every noisy local model, and who took part", inside),
+                _row("Other clients", "global models: averages of noisy local models", inside),
+                _row("Public", "the released models and rounds.jsonl", inside),
+                _row("The client itself", "its own raw data and batches", _NO_GUARANTEE),
+            ]
+    raise UnsupportedMechanismError(scheme, method="the table of who sees what")
+
+
+def _row(party: str, sees: str, protected_by: str) -> dict[str, str]:
+    return {"party": party, "sees": sees, "protected_by": protected_by}

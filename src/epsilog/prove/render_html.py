@@ -1,0 +1,95 @@
+"""The report as one HTML file: no scripts, nothing to fetch, readable on paper, rendered from the JSON alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from epsilog.prove.plots import Series, line_plot
+from epsilog.terms import codec
+from epsilog.terms.digits import lower_text, upper_text
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render_html(report: dict[str, Any]) -> str:
+    """Renders a report document; the document itself is embedded, so that the page alone can be verified."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "upper": _upper, "lower": _lower, "sentence": _sentence}
+    page = environment.get_template("report.html.j2")
+    return page.render(
+        report=report,
+        plots=plots(report),
+        document=json.dumps(report, indent=1, sort_keys=True),
+        fingerprint=codec.fingerprint(report),
+    )
+
+
+def plots(report: dict[str, Any]) -> dict[str, str]:
+    """The report's figures, by name; a figure without data is left out."""
+    drawn = {}
+    curve = [(float(p["round"]), float(p["lower"]), float(p["upper"])) for p in report["accounting"]["curve"]]
+    if curve:
+        sides = [Series("certified upper", tuple((r, up) for r, _, up in curve))]
+        if any(low > 0 for _, low, _ in curve):
+            sides.append(Series("lower bound", tuple((r, low) for r, low, _ in curve)))
+        cap = float(report["budget"]["epsilon"])
+        drawn["epsilon"] = line_plot(
+            sides, title="Epsilon by round", x_label="round", y_label="epsilon", mark=("budget", cap)
+        )
+    rounds = report["rounds"]
+    if rounds:
+        lines = [Series("with DP", tuple((float(r["round"]), r["test_score"]) for r in rounds))]
+        bare = (report["utility"] or {}).get("without_dp", [])
+        if bare:
+            lines.append(Series("without DP", tuple((float(r["round"]), r["test_score"]) for r in bare)))
+        drawn["score"] = line_plot(
+            lines, title="Score by round", x_label="round", y_label=report["result"]["score_name"].split(" on ")[0]
+        )
+    study = (report["utility"] or {}).get("study", [])
+    if study:
+        without = report["utility"]["without_dp"]
+        drawn["study"] = line_plot(
+            [Series("with DP", tuple((p["epsilon"], p["test_score"]) for p in study), markers=True)],
+            title="Score by budget",
+            x_label="epsilon of the whole run (each point a run of its own)",
+            y_label=report["result"]["score_name"].split(" on ")[0],
+            log_x=True,
+            mark=("without DP", without[-1]["test_score"]) if without else None,
+        )
+    return drawn
+
+
+def number(value: Any) -> str:
+    """A figure at four significant digits; text and None as they are.
+
+    >>> number(0.000012345), number(31022), number(None), number("inf")
+    ('1.234e-05', '31,022', '-', 'inf')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _upper(value: float | str) -> str:
+    return upper_text(float(value))
+
+
+def _lower(value: float | str) -> str:
+    return lower_text(float(value))
+
+
+def _sentence(value: str) -> str:
+    """A field name as words."""
+    return value.replace("_", " ").replace("-", " ")
