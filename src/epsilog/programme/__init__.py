@@ -1,0 +1,9 @@
+"""The programme file and the whole run: one federated programme from plan to proof.
+
+``load`` reads and checks the TOML file; ``run`` tells the whole story in one short file.
+"""
+
+from epsilog.programme.model import Programme, load
+from epsilog.programme.run import Observer, Outcome, run
+
+__all__ = ["Observer", "Outcome", "Programme", "load", "run"]

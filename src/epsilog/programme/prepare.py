@@ -1,0 +1,131 @@
+"""From a programme file to a registered plan and a task: everything that can be refused is refused here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epsilog.plan import RegisteredPlan, register
+from epsilog.programme.model import CentralScheme, Programme
+from epsilog.terms import ProgrammeError, RecordsError, codec
+
+if TYPE_CHECKING:
+    from epsilog.train import Task
+
+
+def load_programme_task(programme: Programme, source: str) -> Task:
+    """Loads the data and compares it with what the programme declares.
+
+    Raises:
+        ProgrammeError: an unknown data set, model or unit, or declared counts that the data contradicts.
+    """
+    from epsilog.train import load_task
+
+    training = programme.training
+    try:
+        task = load_task(
+            training.data,
+            unit=programme.guarantee.privacy_unit,
+            model=training.model,
+            learning_rate=training.learning_rate,
+            local_steps=training.local_steps or 1,
+            nominal_examples=training.nominal_examples or 1,
+        )
+    except ValueError as error:
+        raise ProgrammeError(source, [str(error)]) from error
+    found = []
+    if task.unit_is_client != isinstance(programme.scheme, CentralScheme):
+        found.append(f"scheme.kind: {programme.scheme.kind} does not protect one {programme.guarantee.privacy_unit}")
+    if programme.guarantee.population != task.units:
+        found.append(f"guarantee.population: must be {task.units} for this data, got {programme.guarantee.population}")
+    clients = getattr(programme.scheme, "clients", task.population)
+    if clients != task.population:
+        found.append(f"scheme.clients: must be {task.population} for this data, got {clients}")
+    if found:
+        raise ProgrammeError(source, found)
+    return task
+
+
+def settings_hash(programme: Programme) -> str:
+    """SHA-256 of the programme as stated; runs, folders and charges are told apart by it."""
+    return codec.fingerprint(programme.model_dump(mode="json"))
+
+
+def make_plan(programme: Programme, task: Task, base: Path) -> RegisteredPlan:
+    """Prices a programme; references are read relative to ``base``.
+
+    Raises:
+        CalibrationError: the budget cannot be met.
+        ProgrammeError: a reference that is not there.
+    """
+    scheme, guarantee, budget = programme.scheme, programme.guarantee, programme.budget
+    given = None if scheme.noise_multiplier == "calibrate" else scheme.noise_multiplier
+    return register(
+        lambda z: scheme.term(guarantee.population, z),
+        name=programme.programme.name,
+        noise_multiplier=given,
+        budget_epsilon=budget.epsilon,
+        delta=programme.delta,
+        relation=guarantee.neighboring_relation,
+        privacy_unit=guarantee.privacy_unit,
+        population=guarantee.population,
+        budget={
+            "scope": budget.scope,
+            "epsilon": str(budget.epsilon),
+            "delta": str(programme.delta),
+            "delta_rationale": budget.delta_rationale,
+        },
+        simulation=programme.run.simulation,
+        details={
+            "settings": settings_hash(programme),
+            "programme": programme.programme.model_dump(mode="json"),
+            "training": programme.training.model_dump(mode="json", exclude_none=True),
+            "data": task.describe(),
+            "boundary": programme.boundary.model_dump(mode="json"),
+            "reporting": programme.reporting.model_dump(mode="json"),
+            "references": _hashed(programme.references, base),
+        },
+    )
+
+
+def _hashed(references: dict[str, str], base: Path) -> dict[str, str]:
+    try:
+        return {name: hashlib.sha256((base / file).read_bytes()).hexdigest() for name, file in references.items()}
+    except OSError as error:
+        raise ProgrammeError(
+            "references", [f"references: {error.filename} cannot be read: {error.strerror}"]
+        ) from error
+
+
+def stored_plan(file: Path) -> RegisteredPlan | None:
+    """The plan that an earlier call registered, if any: a resumed run keeps to it, whatever has been upgraded since."""
+    if not file.exists():
+        return None
+    try:
+        return RegisteredPlan.from_json(json.loads(file.read_bytes()))
+    except (ValueError, TypeError, KeyError) as error:
+        raise RecordsError(f"{file} is not a plan: {error}") from error
+
+
+def write_atomically(file: Path, content: bytes) -> None:
+    """Replaces a file so that a kill or a power cut leaves the old one or the new one, never half of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    waiting = file.with_name(file.name + ".tmp")
+    with waiting.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    waiting.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_json(file: Path, document: Any) -> None:
+    """Writes plain JSON values as canonical JSON, atomically."""
+    write_atomically(file, codec.canonical(document) + b"\n")

@@ -1,0 +1,62 @@
+"""A programme file with a mistake names the field, its bound and the value; all mistakes are named at once."""
+
+import pytest
+
+from epsilog.programme import load
+from epsilog.terms import ProgrammeError
+
+
+def test_the_examples_load(write_programme):
+    programme = load(write_programme(short=False, study=True))
+    assert programme.scheme.rounds == 60
+    assert programme.run.study[0] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            ("population = 2000 ", "population = 0 "),
+            "guarantee.population: should be greater than or equal to 1, got 0",
+        ),
+        (("population = 2000 ", "people = 3\npopulation = 2000 "), "guarantee.people: unknown key, got 3"),
+        (('purpose = "Predict', 'purpose = " "\n# "Predict'), "programme.purpose: must not be blank"),
+        (('epsilon = "4"', 'epsilon = "-4"'), "budget.epsilon: should be greater than 0, got '-4'"),
+        (('epsilon = "4"', 'epsilon = "nan"'), "budget.epsilon"),
+        (('delta = "1e-5"', 'delta = "1.5"'), "budget.delta"),
+        (('delta = "1e-5"\n', ""), "budget.delta: required, but missing"),
+        (('delta_rationale = "policy cap 1e-5, well below 1/N = 5e-4"\n', ""), "budget.delta_rationale: required"),
+        (
+            ("probability = 0.2 }", "probability = 1.2 }"),
+            "scheme.sampling.probability: should be less than or equal to 1, got 1.2",
+        ),
+        (("clip_norm = 0.2", "clip_norm = nan"), "scheme.clip_norm"),
+        (("rounds = 4\nnoise", "rounds = 0\nnoise"), "scheme.rounds: should be greater than or equal to 1, got 0"),
+        (('noise_multiplier = "calibrate"', "noise_multiplier = -1.0"), "scheme.noise_multiplier"),
+        (('kind = "client-level-central"', 'kind = "local"'), "scheme: "),
+        (("adaptive_clip = false", "adaptive_clip = true"), "boundary.adaptive_clip"),
+        (("rounds_per_release = 4", "rounds_per_release = 5"), "rounds_per_release must be scheme.rounds = 4"),
+        (("seed = 20261121\n", ""), "seed must be given when simulation = true"),
+        (("simulation = true ", "simulation = false "), "a real budget refuses fixed seeds"),
+        (("local_steps = 1\n", ""), "training.local_steps must be given"),
+        (("add-or-remove-one", "replace-one"), "neighboring_relation must be"),
+    ],
+)
+def test_a_mistake_is_named(write_programme, change, says):
+    with pytest.raises(ProgrammeError) as caught:
+        load(write_programme(change))
+    assert says in str(caught.value)
+
+
+def test_all_mistakes_are_named_together(write_programme):
+    with pytest.raises(ProgrammeError) as caught:
+        load(write_programme(("clip_norm = 0.2", "clip_norm = -1"), ('epsilon = "4"', 'epsilon = "0"')))
+    assert len(caught.value.findings) == 2
+
+
+def test_no_toml_and_no_file(tmp_path):
+    (tmp_path / "x.toml").write_text("= 3")
+    with pytest.raises(ProgrammeError, match="is not TOML"):
+        load(tmp_path / "x.toml")
+    with pytest.raises(ProgrammeError, match="cannot be read"):
+        load(tmp_path / "y.toml")

@@ -1,0 +1,285 @@
+"""The whole run: once through, again, refused, killed anywhere, and tampered with afterwards."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from epsilog.programme import run
+from epsilog.spend import Verb, read_ledger
+from epsilog.terms import (
+    BudgetExceededError,
+    CalibrationError,
+    ConflictError,
+    LedgerIntegrityError,
+    ProgrammeError,
+    RecordsError,
+)
+from epsilog.verify import read_evidence, recompute_report, reconcile
+
+pytestmark = pytest.mark.slow
+
+
+class Silent:
+    def __init__(self):
+        self.rounds, self.stages = [], []
+
+    def stage(self, says):
+        self.stages.append(says)
+
+    def round(self, record, _):
+        self.rounds.append(record.round)
+
+
+def finished(path, tmp_path, runs="runs"):
+    observer = Silent()
+    outcome = run(path, runs=tmp_path / runs, ledger=tmp_path / runs / "ledger.db", observer=observer)
+    return outcome, observer
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """One finished short run, copied by the tests that damage it."""
+    folder = tmp_path_factory.mktemp("done")
+    source = Path(__file__).parents[2] / "examples" / "central.toml"
+    text = source.read_text().replace("../docs/playbook.md", str(source))
+    text = text.replace("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]", "study = [1]").replace("= 60", "= 12")
+    path = folder / "p.toml"
+    path.write_text(text)
+    outcome, observer = finished(path, folder)
+    return path, outcome, observer
+
+
+@pytest.fixture
+def copied(done, tmp_path):
+    _, outcome, _ = done
+    shutil.copytree(outcome.folder.parent, tmp_path / "runs")
+    return tmp_path / "runs" / outcome.folder.name
+
+
+def test_plan_to_proof(done):
+    _, outcome, observer = done
+    report = outcome.report
+    assert observer.rounds == list(range(1, 13))
+    assert outcome.reconciliation.verdict == "passed"
+    assert 3.9 < report["claim"]["epsilon"]["upper"] <= 4
+    assert report["verification"]["verdict"] == "passed"
+    assert report["utility"]["control"]["verdict"] == "failed"
+    assert report["utility"]["study"][0]["epsilon"] == 1
+    assert report["result"]["test_score"] > 0.2
+    page = (outcome.folder / "report.html").read_text()
+    assert report["evidence"]["plan_hash"] in page
+    assert "<script" not in page
+    assert "://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert json.loads((outcome.folder / "report.json").read_bytes()) == report
+
+
+def test_again_charges_nothing_and_trains_nothing(done):
+    path, outcome, _ = done
+    ledger = outcome.folder.parent / "ledger.db"
+    before, report = ledger.read_bytes(), (outcome.folder / "report.json").read_bytes()
+    observer = Silent()
+    again = run(path, runs=outcome.folder.parent, ledger=ledger, observer=observer)
+    assert observer.rounds == []
+    assert again.folder == outcome.folder
+    assert ledger.read_bytes() == before
+    assert (outcome.folder / "report.json").read_bytes() == report
+
+
+def test_another_plan_on_a_spent_budget_is_refused_and_leaves_nothing(done, tmp_path):
+    path, outcome, _ = done
+    other = tmp_path / "other.toml"
+    other.write_text(path.read_text().replace("learning_rate = 0.1", "learning_rate = 0.2"))
+    before = sorted(p.name for p in outcome.folder.parent.iterdir())
+    with pytest.raises(BudgetExceededError) as refused:
+        run(other, runs=outcome.folder.parent, ledger=outcome.folder.parent / "ledger.db", observer=Silent())
+    assert refused.value.scope == "demo/exams-central/2026"
+    assert "epsilon" in refused.value.available
+    assert sorted(p.name for p in outcome.folder.parent.iterdir()) == before
+
+
+def test_a_simulation_is_refused_by_a_real_budget_and_leaves_nothing(write_programme, tmp_path):
+    from epsilog.spend import open_ledger
+
+    (tmp_path / "runs").mkdir()
+    with open_ledger(tmp_path / "runs" / "ledger.db") as books:
+        books.create_budget(
+            "demo/exams-central/2026", kind="approximate", privacy_unit="school", epsilon="4", delta="1e-5"
+        )
+    with pytest.raises(ConflictError, match="simulation must be that of the budget"):
+        finished(write_programme(), tmp_path)
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["ledger.db"]
+
+
+def test_a_real_run_draws_from_the_operating_system(write_programme, tmp_path):
+    path = write_programme(("simulation = true ", "simulation = false "), ("seed = 20261121\n", ""))
+    one, _ = finished(path, tmp_path, runs="one")
+    two, _ = finished(path, tmp_path, runs="two")
+    assert one.report["utility"] is None
+    assert one.report["simulation"] is False
+    assert one.reconciliation.verdict == "passed"
+    assert one.plan.hash == two.plan.hash
+    assert one.report["result"]["model_hash"] != two.report["result"]["model_hash"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (("population = 2000", "population = 1999"), ProgrammeError, "guarantee.population: must be 2000"),
+        (('privacy_unit = "school"', 'privacy_unit = "teacher"'), ProgrammeError, "privacy_unit"),
+        (('privacy_unit = "school"', 'privacy_unit = "pupil"'), ProgrammeError, "does not protect one pupil"),
+        (('data = "chem97"', 'data = "mnist"'), ProgrammeError, "data must be one of chem97, got .mnist."),
+        (('noise_multiplier = "calibrate"', "noise_multiplier = 0.3"), CalibrationError, "above the budget of 4"),
+        (("playbook =", 'gone = "gone.md"\nplaybook ='), ProgrammeError, "gone.md cannot be read"),
+    ],
+)
+def test_what_cannot_run_leaves_nothing(write_programme, tmp_path, change, error, says):
+    with pytest.raises(error, match=says):
+        finished(write_programme(change), tmp_path)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_missing_and_damaged_records_are_named(copied):
+    ledger = copied.parent / "ledger.db"
+    lines = (copied / "rounds.jsonl").read_text().splitlines()
+    (copied / "rounds.jsonl").write_text("\n".join([*lines[:3], lines[3][:50], *lines[4:]]) + "\n")
+    with pytest.raises(RecordsError, match=r"rounds.jsonl, line 4"):
+        read_evidence(copied, ledger)
+    (copied / "rounds.jsonl").unlink()
+    with pytest.raises(RecordsError, match=r"rounds.jsonl cannot be read: No such file"):
+        read_evidence(copied, ledger)
+
+
+def edit_json_lines(path, change):
+    documents = [json.loads(line) for line in path.read_text().splitlines()]
+    change([document["term"] for document in documents])
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+
+
+def test_each_tampering_is_found(copied):
+    ledger, clean = copied.parent / "ledger.db", {}
+    for name in ("rounds.jsonl", "custody.jsonl", "plan.json"):
+        clean[name] = (copied / name).read_bytes()
+
+    def failed():
+        found = {f.check for f in reconcile(read_evidence(copied, ledger)).findings if f.verdict == "failed"}
+        for name, content in clean.items():
+            (copied / name).write_bytes(content)
+        return found
+
+    assert failed() == set()
+
+    def weaken(terms):
+        for term in terms:
+            term["padding"] = [0.7 * value for value in term["padding"]]
+
+    edit_json_lines(copied / "rounds.jsonl", weaken)
+    assert {"noise", "rounds"} <= failed()
+    edit_json_lines(copied / "rounds.jsonl", lambda terms: terms[3].update(output_hash="0" * 64))
+    assert "rounds" in failed()
+    edit_json_lines(copied / "rounds.jsonl", lambda terms: terms[3].update(test_score=0.99))
+    assert "rounds" in failed()  # nothing but the committed file's hash can show this one
+    edit_json_lines(copied / "custody.jsonl", lambda terms: terms[2].update(largest_norm=0.3))
+    assert {"clipping", "rounds"} <= failed()
+    edit_json_lines(copied / "custody.jsonl", lambda terms: terms[2].update(participants=list(range(1500))))
+    assert {"participation", "rounds"} <= failed()
+    plan = json.loads(clean["plan.json"])
+    plan["guarantee"]["epsilon"] = 1.0
+    (copied / "plan.json").write_text(json.dumps(plan))
+    assert {"claim", "charge"} <= failed()
+
+
+def test_an_edited_ledger_fails(done, copied):
+    import sqlite3
+
+    ledger = copied.parent / "ledger.db"
+    with sqlite3.connect(ledger) as books:
+        (table,) = [n for (n,) in books.execute("select name from sqlite_master where type='table'") if "entr" in n]
+        columns = [row[1] for row in books.execute(f"pragma table_info({table})")]
+        assert "document" in columns
+        books.execute(f"update {table} set document = replace(document, '3.9', '0.9')")  # noqa: S608
+    books.close()
+    with pytest.raises(LedgerIntegrityError):
+        run(done[0], runs=copied.parent, ledger=ledger, observer=Silent())
+    findings = {f.check: f for f in reconcile(read_evidence(copied, ledger)).findings}
+    assert findings["ledger"].verdict == "failed"
+    assert "entry" in findings["ledger"].says
+
+
+def test_a_report_alone_is_recomputed(done):
+    _, outcome, _ = done
+    report = json.loads((outcome.folder / "report.json").read_bytes())
+    assert recompute_report(report, outcome.folder.parent / "ledger.db").verdict == "passed"
+    report["claim"]["guarantee"]["epsilon"] = 0.5
+    assert "claim" in {f.check for f in recompute_report(report, None).findings if f.verdict != "passed"}
+    report["mechanism"]["release"]["count"] = 1
+    assert recompute_report(report, None).verdict == "failed"
+
+
+DRIVER = """
+import os, sys
+from pathlib import Path
+die_at, path, runs = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+count = 0
+def counted(real):
+    def call(*args, **kwargs):
+        global count
+        count += 1
+        if count == die_at:
+            os._exit(137)
+        result = real(*args, **kwargs)
+        count += 1
+        if count == die_at:
+            os._exit(137)
+        return result
+    return call
+os.fsync, os.replace, Path.replace = counted(os.fsync), counted(os.replace), counted(Path.replace)
+from epsilog.spend.ledger import Ledger
+for verb in ("create_budget", "reserve", "advance"):
+    setattr(Ledger, verb, counted(getattr(Ledger, verb)))
+from epsilog.programme import run
+class Silent:
+    def stage(self, says): pass
+    def round(self, record, plan): pass
+outcome = run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent())
+print("points", count)
+print("model", outcome.report["result"]["model_hash"])
+"""
+
+
+def driven(die_at, path, runs):
+    command = [sys.executable, "-c", DRIVER, str(die_at), str(path), str(runs)]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | {"JAX_PLATFORMS": "cpu"}, check=False
+    )
+
+
+def test_killed_at_any_point_it_resumes(write_programme, tmp_path):
+    """Deaths at points all over the run, one after another: one charge, one release a round, the same model."""
+    path = write_programme()
+    whole = driven(0, path, tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    points, model = int(whole.stdout.split()[1]), whole.stdout.split()[3]
+    assert points > 30
+    deaths = 0
+    for fraction in (0.02, 0.1, 0.25, 0.4, 0.3, 0.3, 0.2, 0.5):
+        attempt = driven(max(1, round(points * fraction)), path, tmp_path / "killed")
+        deaths += attempt.returncode == 137
+        if attempt.returncode == 0:
+            break
+        assert attempt.returncode == 137, attempt.stderr
+    last = driven(0, path, tmp_path / "killed")
+    assert last.returncode == 0, last.stderr
+    assert deaths >= 4
+    assert last.stdout.split()[3] == model
+    with read_ledger(tmp_path / "killed" / "ledger.db") as books:
+        books.verify()
+        verbs = [entry.verb for entry in books.history()]
+    assert verbs.count(Verb.RESERVED) == verbs.count(Verb.STARTED) == verbs.count(Verb.COMMITTED) == 1
+    assert verbs.count(Verb.ROUND_RELEASED) == 4
+    (folder,) = [p for p in (tmp_path / "killed").iterdir() if p.is_dir()]
+    assert reconcile(read_evidence(folder, tmp_path / "killed" / "ledger.db")).verdict != "failed"
