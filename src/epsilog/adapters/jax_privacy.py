@@ -1,0 +1,135 @@
+"""JAX Privacy's Monte Carlo accounting under its own names: the same questions, answered exactly.
+
+A drop-in for the statistics of ``jax_privacy.experimental.monte_carlo`` (2.0.0 and after). Same meaning, three
+differences: values are exact and on the safe side where the original's optimiser is not, nothing hangs, and samples
+that are NaN or weights that are negative are errors instead of passes. Tighter promises for the same samples are in
+``epsilog.accounting.montecarlo``. Nothing of JAX is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilog.accounting import montecarlo
+from epsilog.accounting.montecarlo import BesideProfile
+from epsilog.terms import check
+
+
+def get_overall_delta(num_samples: int, base_delta: float) -> float:
+    """Bounds the delta of estimate-verify-release; see ``montecarlo.overall_delta``.
+
+    >>> get_overall_delta(10_745_967, 5e-6) <= 1e-5
+    True
+    """
+    return montecarlo.overall_delta(samples=num_samples, base_delta=base_delta)
+
+
+def get_base_delta(num_samples: int, target_delta: float) -> float:
+    """Finds the largest threshold that meets a target; see ``montecarlo.base_delta``.
+
+    >>> round(get_base_delta(1000, 0.1), 4)
+    0.067
+    """
+    return montecarlo.base_delta(samples=num_samples, target_delta=target_delta)
+
+
+def minimum_samples_to_calibrate(base_delta: float, target_delta: float) -> int:
+    """Finds the least number of samples; see ``montecarlo.minimum_samples``.
+
+    >>> minimum_samples_to_calibrate(5e-6, 1e-5)
+    10745967
+    """
+    return montecarlo.minimum_samples(base_delta=base_delta, target_delta=target_delta)
+
+
+def delta_from_epsilon_and_samples(
+    epsilon: float,
+    samples: ArrayLike,
+    counts: ArrayLike | None = None,
+    other_event: BesideProfile | None = None,
+) -> float:
+    """Estimates delta from privacy losses; see ``montecarlo.delta_from_samples``.
+
+    Args:
+        epsilon: in nats, at least 0.
+        samples: privacy losses, shape (n,).
+        counts: how often each was seen, shape (n,).
+        other_event: the certified profile of what is composed with it, as a ``BesideProfile`` at this epsilon.
+
+    >>> delta_from_epsilon_and_samples(0.0, [float("inf"), -3.0])
+    0.5
+    """
+    plain = montecarlo.delta_from_samples(epsilon=epsilon, losses=samples, weights=counts)  # checks the samples, too
+    if other_event is None:
+        return plain
+    check.instance(BesideProfile, other_event=other_event)
+    if other_event.epsilon != epsilon:
+        raise ValueError(f"other_event must be a profile at epsilon = {epsilon!r}, got {other_event.epsilon!r}")
+    loss = np.asarray(samples, dtype=np.float64)
+    weight = np.ones(loss.shape) if counts is None else np.asarray(counts, dtype=np.float64)
+    weight = weight / weight.max()
+    return float(min(1.0, (weight * np.exp(other_event.log_value(loss))).sum() / weight.sum()))
+
+
+def perform_calibration_from_samples(
+    epsilon: float,
+    delta: float,
+    *,
+    positive_samples: Sequence[ArrayLike],
+    positive_counts: Sequence[ArrayLike] | None = None,
+    negative_samples: Sequence[ArrayLike] | None = None,
+    negative_counts: Sequence[ArrayLike] | None = None,
+    other_event: BesideProfile | None = None,
+) -> tuple[bool, int | float]:
+    """Verifies candidates in order and names the last one before the first failure.
+
+    Args:
+        epsilon: of the promise, in nats.
+        delta: of the promise, in (0, 1].
+        positive_samples: per candidate, from the most private to the least, its losses in the remove direction.
+        positive_counts: per candidate, whole numbers: how often each loss was seen.
+        negative_samples: the same for the add direction; a candidate passes only in both.
+        negative_counts: the same for the add direction.
+        other_event: what is composed with each candidate; see ``delta_from_epsilon_and_samples``.
+
+    Returns:
+        ``(True, index)``, or ``(False, base_delta)`` if the first candidate fails: then release something that is
+        (epsilon, base_delta)-DP for certain. Overall either is (epsilon, delta)-DP.
+
+    >>> perform_calibration_from_samples(1.0, 0.1, positive_samples=[[0.0] * 1000, [9.0] * 1000])
+    (True, 0)
+    """
+    sides = [(positive_samples, positive_counts)]
+    if negative_samples is not None:
+        sides.append((negative_samples, negative_counts))
+    elif negative_counts is not None:
+        raise ValueError("negative_counts must come with negative_samples")
+    rows: list[list[tuple[ArrayLike, ArrayLike | None]]] = []
+    for samples, counts in sides:
+        if len(samples) == 0 or len(samples) != len(positive_samples):
+            raise ValueError(f"samples must list {len(positive_samples)} candidates, at least 1, got {len(samples)}")
+        if counts is not None and len(counts) != len(samples):
+            raise ValueError(f"counts must list {len(samples)} candidates, got {len(counts)}")
+        rows.append([(losses, None if counts is None else counts[i]) for i, losses in enumerate(samples)])
+    estimates = [
+        [delta_from_epsilon_and_samples(epsilon, losses, weight, other_event) for losses, weight in row] for row in rows
+    ]
+    fewest = min(_size(losses, weight) for row in rows for losses, weight in row)
+    threshold = get_base_delta(fewest, delta)
+    passed = [max(candidate) <= threshold for candidate in zip(*estimates, strict=True)]
+    if not passed[0]:
+        return False, threshold
+    return True, (passed.index(False) if False in passed else len(passed)) - 1
+
+
+def _size(losses: ArrayLike, counts: ArrayLike | None) -> int:
+    """How many draws a list stands for."""
+    if counts is None:
+        return int(np.asarray(losses).size)
+    values = np.asarray(counts, dtype=np.float64)
+    if not (values == np.floor(values)).all():
+        raise ValueError(f"counts must be whole numbers, got {counts!r}")
+    return int(values.sum())

@@ -1,0 +1,149 @@
+"""Opacus: its history in our terms and back, and a certified accountant for its ``PrivacyEngine`` (opacus >= 1.6).
+
+    from epsilog.adapters.opacus import register
+    register()
+    engine = PrivacyEngine(accountant="epsilog")
+
+An Opacus history lists (noise multiplier, sample rate, steps); every step is a Poisson-sampled Gaussian on examples,
+under add-or-remove-one. Histories are read and written without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from epsilog import accounting
+from epsilog.accounting.flatten import flatten
+from epsilog.terms import Composed, Gaussian, Interval, PoissonSampled, Release, Repeated, UnsupportedMechanismError
+
+MECHANISM = "epsilog"
+
+History = list[tuple[float, float, int]]
+
+
+def from_history(history: Iterable[tuple[float, float, int]]) -> Release:
+    """Reads a history: triples of noise multiplier, sample rate (a probability) and steps.
+
+    Raises:
+        ValueError: an entry that describes no Poisson-sampled Gaussian, such as a sample rate above 1.
+
+    >>> from_history([(1.0, 0.01, 300)]).releases[0].count
+    300
+    """
+    return Composed(Repeated(PoissonSampled(Gaussian(noise), rate), steps) for noise, rate, steps in history)
+
+
+def to_history(release: Release) -> History:
+    """Writes a release as a history, equal steps together.
+
+    Raises:
+        UnsupportedMechanismError: a part is not a Gaussian, Poisson-sampled or not.
+
+    >>> to_history(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 300))
+    [(1.0, 0.01, 300)]
+    """
+    history = []
+    for part, steps in flatten(release).items():
+        match part:
+            case PoissonSampled(release=Gaussian(noise_multiplier=noise), sampling_probability=rate):
+                history.append((noise, rate, steps))
+            case Gaussian(noise_multiplier=noise):
+                history.append((noise, 1.0, steps))
+            case _:
+                raise UnsupportedMechanismError(part, method="an Opacus history")
+    return history
+
+
+def register() -> None:
+    """Makes ``PrivacyEngine(accountant="epsilog")`` and ``get_noise_multiplier(..., accountant="epsilog")`` work."""
+    from opacus.accountants import register_accountant
+
+    register_accountant(MECHANISM, _accountant(), force=True)
+
+
+class _Certified:
+    """An Opacus accountant whose epsilon is a certified upper bound.
+
+    The claim is about one example, under add-or-remove-one, for batches that were drawn by Poisson sampling: Opacus'
+    ``poisson_sampling=False`` breaks that, and no accountant can see it.
+
+    Attributes:
+        history: what was released so far, as Opacus keeps it; equal neighbours are merged.
+    """
+
+    def __init__(self) -> None:
+        self.history: History = []
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        """Adds one noisy step; a noise multiplier or sample rate out of range is a ``ValueError``, and adds nothing."""
+        _extend(self.history, [(float(noise_multiplier), float(sample_rate), 1)])
+
+    def interval(self, delta: float, *, gap: float = 0.002) -> Interval:
+        """Bounds epsilon at ``delta`` from both sides, with method and assumptions."""
+        return accounting.epsilon(from_history(self.history), delta=delta, gap=gap)
+
+    def get_epsilon(self, delta: float, *args: Any, **kwargs: Any) -> float:  # noqa: ARG002 - Opacus hands on its own
+        """Bounds epsilon at ``delta`` from above, in nats."""
+        return self.interval(delta).upper
+
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
+        """Returns what Opacus calls before each optimizer step; it raises, and the step is not taken, if unpriced."""
+
+        def count_one_step(optimizer: Any) -> None:
+            if optimizer.accumulated_iterations != 1:
+                raise UnsupportedMechanismError(
+                    PoissonSampled(Gaussian(float(optimizer.noise_multiplier)), float(sample_rate)),
+                    method="the Opacus accountant",
+                    reason=f"{optimizer.accumulated_iterations} batches were summed before one noise, which is no "
+                    "Poisson sample; split one large batch with BatchMemoryManager instead",
+                )
+            self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
+
+        return count_one_step
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restores what ``state_dict`` gave; a state that cannot be priced is a ``ValueError``, and changes nothing.
+
+        The history of another Opacus accountant says the same: pass ``state | {"mechanism": "epsilog"}`` to adopt it.
+        """
+        if not state_dict or "history" not in state_dict or state_dict.get("mechanism") != MECHANISM:
+            raise ValueError(f"state_dict must hold a history and the mechanism {MECHANISM!r}, got {state_dict!r:.80}")
+        restored: History = []
+        _extend(restored, state_dict["history"])
+        self.history = restored
+
+    def __len__(self) -> int:
+        """Steps so far."""
+        return sum(steps for _, _, steps in self.history)
+
+    @classmethod
+    def mechanism(cls) -> str:
+        """The name under which ``register`` makes it known."""
+        return MECHANISM
+
+
+def _extend(history: History, entries: Iterable[tuple[float, float, int]]) -> None:
+    """Appends entries once all of them are checked; equal neighbours become one."""
+    entries = list(entries)
+    from_history(entries)
+    for noise, rate, steps in entries:
+        before = history.pop()[2] if history and tuple(history[-1][:2]) == (noise, rate) else 0
+        history.append((float(noise), float(rate), before + int(steps)))
+
+
+@cache
+def _accountant() -> type[Any]:
+    """``_Certified`` as a subclass of Opacus' own base class, which brings ``state_dict``."""
+    from opacus.accountants import IAccountant
+
+    body = {"__doc__": _Certified.__doc__, "__module__": __name__}
+    return type("CertifiedAccountant", (_Certified, IAccountant), body)
+
+
+def __getattr__(name: str) -> Any:
+    """Makes ``CertifiedAccountant`` when it is first asked for, so that histories need no torch."""
+    if name == "CertifiedAccountant":
+        return _accountant()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

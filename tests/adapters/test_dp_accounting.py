@@ -1,0 +1,56 @@
+"""Our terms and dp-accounting's events mean the same thing, in both directions."""
+
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+dp_accounting = pytest.importorskip("dp_accounting")
+
+from epsilog import terms  # noqa: E402
+from epsilog.adapters.dp_accounting import from_event, to_event  # noqa: E402
+
+SAMPLES = [
+    terms.Gaussian(1.5),
+    terms.Laplace(2.0),
+    terms.DiscreteLaplace(2.0, sensitivity=3),
+    terms.RandomizedResponse(0.25, categories=4),
+    terms.ZeroConcentratedDP(0.1),
+    terms.Repeated(terms.PoissonSampled(terms.Gaussian(1.0), 0.01), 1000),
+    terms.Composed([terms.Laplace(2.0), terms.Repeated(terms.Gaussian(3.0), 7)]),
+    terms.FixedSizeSampled(terms.Gaussian(1.0), 30, 2400),
+    terms.Composed([]),
+    terms.Gaussian(0.0),
+]
+
+
+@pytest.mark.parametrize("release", SAMPLES, ids=repr)
+def test_round_trip(release):
+    assert from_event(to_event(release)) == release
+
+
+def test_discrete_laplace_parameter_is_one_over_scale():
+    """A loss of 1 / scale per unit of sensitivity, by dp-accounting's own accountant."""
+    accountant = dp_accounting.pld.PLDAccountant().compose(to_event(terms.DiscreteLaplace(2.0)))
+    assert accountant.get_epsilon(0.0) == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dp_accounting.ZCDpEvent(0.1, xi=0.1),
+        dp_accounting.SelfComposedDpEvent(dp_accounting.UnsupportedDpEvent(), 3),
+        dp_accounting.SingleEpochTreeAggregationDpEvent(1.0, 8),
+    ],
+    ids=repr,
+)
+def test_what_has_no_counterpart_is_refused(event):
+    with pytest.raises(terms.UnsupportedMechanismError, match="conversion of dp-accounting events"):
+        from_event(event)
+
+
+@pytest.mark.parametrize(
+    "release", [terms.PureDP(1.0), terms.GaussianDP(1.0), terms.Repeated(terms.DiscreteGaussian(1.0), 2)]
+)
+def test_what_they_have_no_words_for_is_refused(release):
+    with pytest.raises(terms.UnsupportedMechanismError):
+        to_event(release)

@@ -1,0 +1,116 @@
+"""The reference's names over our functions: its own scenarios, and its fail-open cases closed."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+from epsilog.accounting.montecarlo import BesideProfile, oracle
+from epsilog.adapters import jax_privacy
+
+LOW, HIGH = [0.0] * 1000, [9.0] * 1000  # estimates 0 and nearly 1 at epsilon 1
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative", "answer"),
+    [
+        ([LOW, LOW, HIGH], None, (True, 1)),
+        ([LOW, LOW, LOW], None, (True, 2)),
+        ([HIGH, LOW], None, (False, 0.067)),
+        ([LOW, HIGH, LOW], None, (True, 0)),
+        ([LOW, LOW, LOW], [LOW, HIGH, LOW], (True, 0)),
+        ([LOW, LOW], [HIGH, LOW], (False, 0.067)),
+    ],
+)
+def test_the_last_before_the_first_failure(positive, negative, answer):
+    found = jax_privacy.perform_calibration_from_samples(1.0, 0.1, positive_samples=positive, negative_samples=negative)
+    assert found[0] is answer[0]
+    assert found[1] == pytest.approx(answer[1], abs=2e-4)
+
+
+def test_the_threshold_is_no_worse_than_the_references():
+    """It answers 0.06698749625420028 where the largest threshold that keeps the promise is a little above."""
+    _, threshold = jax_privacy.perform_calibration_from_samples(1.0, 0.1, positive_samples=[HIGH])
+    assert 0.06698749625420028 <= threshold < 0.0670
+    assert jax_privacy.get_overall_delta(1000, threshold) <= 0.1
+
+
+def test_counts_weigh_losses_and_the_smallest_list_decides():
+    by_counts = jax_privacy.perform_calibration_from_samples(
+        1.0, 0.1, positive_samples=[[0.0, 9.0]], positive_counts=[[960, 40]]
+    )
+    assert by_counts == (True, 0)
+    found = jax_privacy.perform_calibration_from_samples(
+        1.0, 0.1, positive_samples=[[0.0, 9.0]], positive_counts=[[960, 40]], negative_samples=[[0.0] * 200]
+    )
+    assert found[0] is False  # 200 draws allow a smaller threshold only
+    assert found[1] < 0.05
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: jax_privacy.perform_calibration_from_samples(1.0, 0.1, positive_samples=[[math.nan] * 1000]),
+        lambda: jax_privacy.perform_calibration_from_samples(
+            1.0, 0.1, positive_samples=[LOW], negative_samples=[[math.nan]]
+        ),
+        lambda: jax_privacy.perform_calibration_from_samples(
+            1.0, 0.1, positive_samples=[[1.0, 9.0]], positive_counts=[[2000, -1000]]
+        ),
+        lambda: jax_privacy.perform_calibration_from_samples(
+            1.0, 0.1, positive_samples=[LOW], positive_counts=[[0.5] * 1000]
+        ),
+        lambda: jax_privacy.perform_calibration_from_samples(1.0, 0.1, positive_samples=[]),
+        lambda: jax_privacy.perform_calibration_from_samples(1.0, 0.1, positive_samples=[LOW], negative_counts=[[1]]),
+        lambda: jax_privacy.perform_calibration_from_samples(
+            1.0, 0.1, positive_samples=[LOW, LOW], negative_samples=[LOW]
+        ),
+        lambda: jax_privacy.delta_from_epsilon_and_samples(1.0, []),
+        lambda: jax_privacy.delta_from_epsilon_and_samples(1.0, [1.0], [0]),
+        lambda: jax_privacy.get_overall_delta(0, 0.1),
+        lambda: jax_privacy.get_base_delta(10, 1e-9),
+        lambda: jax_privacy.minimum_samples_to_calibrate(0.1, 0.1),
+    ],
+)
+def test_bad_input_never_passes(call):
+    with pytest.raises(ValueError, match="must"):
+        call()
+
+
+def test_names_and_signatures_are_the_references():
+    expected = {
+        "get_overall_delta": ["num_samples", "base_delta"],
+        "get_base_delta": ["num_samples", "target_delta"],
+        "minimum_samples_to_calibrate": ["base_delta", "target_delta"],
+        "delta_from_epsilon_and_samples": ["epsilon", "samples", "counts", "other_event"],
+        "perform_calibration_from_samples": [
+            "epsilon",
+            "delta",
+            "positive_samples",
+            "positive_counts",
+            "negative_samples",
+            "negative_counts",
+            "other_event",
+        ],
+    }
+    for name, parameters in expected.items():
+        assert list(inspect.signature(getattr(jax_privacy, name)).parameters) == parameters
+
+
+def test_an_other_event_is_composed():
+    """Losses of a Gaussian beside another Gaussian: one of the root of squares, within 5 standard errors."""
+    mu, other, epsilon = 1.0, 0.5, 1.0
+    losses = mu * np.random.default_rng(1).standard_normal(200_000) + mu**2 / 2
+    grid = np.linspace(-8, 8, 2001)
+
+    def profile(e):
+        if e >= 0:
+            return oracle.gaussian_delta(distance=other, epsilon=e)
+        return min(1.0, 1 - math.exp(e) * (1 - oracle.gaussian_delta(distance=other, epsilon=-e)))
+
+    table = BesideProfile(epsilon, tuple(map(float, grid)), tuple(profile(float(e)) for e in grid))
+    found = jax_privacy.delta_from_epsilon_and_samples(epsilon, losses, other_event=table)
+    truth = oracle.gaussian_delta(distance=math.hypot(mu, other), epsilon=epsilon)
+    assert found == pytest.approx(truth, abs=5 * 0.35 / math.sqrt(200_000))
+    assert jax_privacy.delta_from_epsilon_and_samples(epsilon, losses) < truth - 0.01  # the control: without it

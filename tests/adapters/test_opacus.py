@@ -1,0 +1,57 @@
+"""Opacus histories and our terms mean the same; nothing here needs torch. The accountant itself: ``in_opacus``."""
+
+import math
+
+import pytest
+
+import epsilog as ep
+from epsilog.adapters.opacus import from_history, to_history
+
+HISTORIES = [
+    [],
+    [(1.0, 0.01, 300)],
+    [(1.0, 0.01, 300), (0.8, 0.01, 5), (0.8, 0.02, 1)],
+    [(2.0, 1.0, 7)],
+]
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=str)
+def test_round_trip(history):
+    assert to_history(from_history(history)) == history
+    restored = from_history(to_history(from_history(history)))
+    assert ep.epsilon(restored, delta=1e-5) == ep.epsilon(from_history(history), delta=1e-5)
+
+
+def test_an_empty_history_cost_nothing_and_no_noise_costs_everything():
+    assert ep.epsilon(from_history([]), delta=1e-5).upper == 0
+    assert ep.epsilon(from_history([(1.0, 0.01, 300), (0.0, 0.01, 1)]), delta=1e-5).upper == math.inf
+
+
+def test_every_entry_and_every_step_counts():
+    once, twice = [(1.0, 0.02, 100)], [(1.0, 0.02, 100), (3.0, 0.02, 1), (1.0, 0.02, 100)]
+    assert to_history(from_history(twice)) in ([(1.0, 0.02, 200), (3.0, 0.02, 1)], [(3.0, 0.02, 1), (1.0, 0.02, 200)])
+    assert ep.epsilon(from_history(twice), delta=1e-5).lower > ep.epsilon(from_history(once), delta=1e-5).upper
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [(-1.0, 0.1, 1), (math.nan, 0.1, 1), (1.0, 1.5, 1), (1.0, -0.1, 1), (1.0, 0.1, 0), (1.0, 0.1, 2.5)],
+    ids=str,
+)
+def test_an_entry_out_of_range_is_an_error(entry):
+    with pytest.raises(ValueError, match="must be"):
+        from_history([(1.0, 0.1, 3), entry])
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        ep.Laplace(1.0),
+        ep.Repeated(ep.PoissonSampled(ep.Laplace(1.0), 0.1), 3),
+        ep.FixedSizeSampled(ep.Gaussian(1.0), 3, 9),
+    ],
+    ids=repr,
+)
+def test_what_opacus_has_no_words_for_is_refused(release):
+    with pytest.raises(ep.UnsupportedMechanismError, match="Opacus history"):
+        to_history(release)
