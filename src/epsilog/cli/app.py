@@ -1,0 +1,49 @@
+"""The application and its exit codes, which every command shares.
+
+Exit codes: 0 ok, 2 bad input, 3 refused by the budget, 4 verification failed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+OK, BAD_INPUT, REFUSED, NOT_VERIFIED = 0, 2, 3, 4
+
+app = typer.Typer(
+    name="epsilog",
+    help="Plan, spend, verify and prove differential-privacy budgets.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+plan_app = typer.Typer(help="What a schedule or a set of queries costs, before anything runs.", no_args_is_help=True)
+ledger_app = typer.Typer(help="The append-only ledger of budgets.", no_args_is_help=True)
+account_app = typer.Typer(help="What a release costs: a certified interval.")
+montecarlo_app = typer.Typer(
+    help="Certificates by simulation, where no closed form prices a release.", no_args_is_help=True
+)
+app.add_typer(plan_app, name="plan")
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(account_app, name="account")
+account_app.add_typer(montecarlo_app, name="montecarlo")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def print_json(document: Any) -> None:
+    """Prints plain JSON values, readable."""
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def fail(error: Exception, code: int) -> NoReturn:
+    """Says what went wrong, as JSON when JSON was asked for, and ends with ``code``."""
+    if "--json" in sys.argv:
+        print_json({"error": {"type": type(error).__name__, "message": str(error)}})
+    else:
+        typer.secho(f"epsilog: {error}", err=True, fg=typer.colors.RED)
+    raise SystemExit(code)

@@ -1,0 +1,203 @@
+"""`epsilog run`, `epsilog verify` and `epsilog report`: a programme from plan to proof, and what a third party does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
+from epsilog.cli.ledger import DEFAULT_LEDGER
+from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
+from epsilog.terms import RecordsError, codec
+from epsilog.terms.digits import upper_text
+
+
+@app.command("run")
+def run(
+    programmes: Annotated[list[Path], typer.Argument(help="Programme files (TOML).")],
+    runs: Annotated[Path, typer.Option("--runs", help="Where run folders are kept.")] = Path("runs"),
+    ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger; RUNS/ledger.db if blank.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Take programmes from plan to proof; a run that was killed goes on where it stopped.
+
+    Example: epsilog run examples/central.toml examples/local.toml
+    """
+    from epsilog.programme import run as run_programme
+
+    summaries: list[dict[str, Any]] = []
+    failed = False
+    for path in programmes:
+        with _Watcher(quiet=as_json) as watcher:
+            outcome = run_programme(path, runs=runs, ledger=ledger or runs / "ledger.db", observer=watcher)
+        failed |= outcome.reconciliation.verdict == "failed"
+        summaries.append({"folder": str(outcome.folder), "report": outcome.report})
+        if not as_json:
+            _summary(outcome.report, outcome.folder)
+    if as_json:
+        print_json(summaries)
+    else:
+        if len(summaries) > 1:
+            _side_by_side([summary["report"] for summary in summaries])
+        console.print(f"\nTo look around: epsilog serve --runs {runs} --ledger {ledger or runs / 'ledger.db'}")
+    if failed:
+        raise typer.Exit(NOT_VERIFIED)
+
+
+class _Watcher:
+    """Shows the stages, and the rounds as a progress bar."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[facts]}"),
+            TimeElapsedColumn(),
+        )
+        self._progress = Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True)
+        self._quiet = quiet
+        self._bar: TaskID | None = None
+
+    def __enter__(self) -> _Watcher:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def stage(self, says: str) -> None:
+        if not self._quiet:
+            console.print(f"[dim]{says} ...[/dim]")
+
+    def round(self, record: Any, plan: Any) -> None:
+        if self._progress.disable:
+            return
+        if self._bar is None:
+            self._bar = self._progress.add_task("round", total=plan.scheme.rounds, facts="")
+        facts = f"loss {record.test_loss:.4f}  score {record.test_score:.4f}"
+        if record.round % 5 == 0 or record.round == plan.scheme.rounds:
+            facts += f"  epsilon <= {plan.epsilon_after(record.round).upper:.3f}"
+        self._progress.update(self._bar, completed=record.round, facts=facts, description=f"round {record.round}")
+
+
+def _summary(report: dict[str, Any], folder: Path) -> None:
+    claim, result, budget = report["claim"], report["result"], report["budget"]
+    utility = report["utility"] or {}
+    bare = utility.get("without_dp") or []
+    figures(
+        f"{report['identity']['name']}" + (" (simulation)" if report["simulation"] else ""),
+        [
+            ("claim", claim["statement"]),
+            ("budget", f"epsilon {budget['epsilon']}, delta {budget['delta']} in {budget['scope']}"),
+            ("epsilon, certified", interval_text(codec.decode(claim["epsilon"]))),
+            ("closed form (estimate)", _figure(report["accounting"]["formula"]["total"])),
+            ("participation known", upper_text(float(claim["unamplified"]["upper"]))),
+            (
+                result["score_name"],
+                _figure(result["test_score"]) + (f" (without DP {_figure(bare[-1]['test_score'])})" if bare else ""),
+            ),
+            ("records against plan and ledger", verdict_text(report["verification"]["verdict"])),
+            ("report", str(folder / "report.html")),
+        ],
+    )
+    if utility.get("study"):
+        points = "  ".join(f"{p['epsilon']:g}: {p['test_score']:.3f}" for p in utility["study"])
+        note(f"Score at other budgets (epsilon: score)  {points}")
+    note(report["accounting"]["formula"]["verdict"])
+    for finding in report["verification"]["findings"]:
+        if finding["verdict"] in ("failed", "warned"):
+            note(f"{finding['check']}: {finding['says']}")
+
+
+def _side_by_side(reports: list[dict[str, Any]]) -> None:
+    """Whom each programme protects, against whom, and what that costs."""
+    rows = []
+    for report in reports:
+        guarantee, bare = report["claim"]["guarantee"], (report["utility"] or {}).get("without_dp")
+        server = next(row["protected_by"] for row in report["claim"]["parties"] if row["party"] == "Server")
+        rows.append(
+            [
+                report["identity"]["name"],
+                f"one {guarantee['privacy_unit']} of {guarantee['population']:,}",
+                server,
+                upper_text(guarantee["epsilon"]),
+                _figure(report["result"]["test_score"]),
+                _figure(bare[-1]["test_score"]) if bare else "-",
+            ]
+        )
+    headings = ["programme", "protects", "against the server", "epsilon", "score", "without DP"]
+    table("Side by side (epsilons of different units do not compare)", headings, rows)
+
+
+def _figure(value: float | str | None) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
+
+
+@app.command("verify")
+def verify(
+    path: Annotated[Path, typer.Argument(help="A run folder, a report (JSON) or a ledger: told apart by content.")],
+    ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check records against plan and ledger, recompute a report's claim, or work a whole ledger out again.
+
+    Example: epsilog verify runs/exam-scores-central-1a2b3c4d
+    """
+    outcome = _examined(path, ledger)
+    if as_json:
+        print_json(outcome.to_json())
+    else:
+        rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
+        table(str(path), ["check", "verdict", "what was found"], rows)
+        for what_if in outcome.what_ifs:
+            note(what_if.says)
+        console.print(f"\n{verdict_text(outcome.verdict)}")
+    if outcome.verdict == "failed":
+        raise typer.Exit(NOT_VERIFIED)
+
+
+def _examined(path: Path, ledger: Path | None) -> Any:
+    from epsilog import verify as checks
+
+    kind = checks.identify(path)
+    if kind == "run":
+        beside = path.parent / DEFAULT_LEDGER.name
+        return checks.reconcile(checks.read_evidence(path, ledger or (beside if beside.exists() else None)))
+    if kind == "ledger":
+        return checks.Reconciliation((checks.check_chain(path),))
+    return checks.recompute_report(json.loads(path.read_bytes()), ledger)
+
+
+@app.command("report")
+def report(
+    folder: Annotated[Path, typer.Argument(help="A run folder that `epsilog run` has finished.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write; FOLDER/report.html if blank.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Render a run's report again from its JSON, as one HTML file.
+
+    Example: epsilog report runs/exam-scores-central-1a2b3c4d -o report.html
+    """
+    from epsilog.prove import check_schema, render_html
+
+    source = folder / "report.json"
+    try:
+        document = json.loads(source.read_bytes())
+    except OSError as error:
+        raise RecordsError(f"{source} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise RecordsError(f"{source} is not JSON: {error}") from error
+    check_schema(document)
+    if as_json:
+        return print_json(document)
+    target = output or folder / "report.html"
+    target.write_text(render_html(document), encoding="utf-8")
+    console.print(f"wrote {target}")
+    return None

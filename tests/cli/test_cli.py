@@ -1,0 +1,140 @@
+"""Every command answers, as text and as JSON, with the exit code it promises."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def epsilog(*args, cwd=None):
+    command = [sys.executable, "-m", "epsilog", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+
+
+def test_plan_federated_shows_the_worked_example():
+    done = epsilog("plan", "federated", "-N", 50_000, "-m", 500, "-T", 200, "-z", 1.2, "--delta-cap", 0, "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert plan["formula"]["total"] == pytest.approx(0.5621, abs=5e-5)
+    assert plan["delta"]["value"] == 2e-5
+    assert plan["epsilon"]["upper"] > plan["formula"]["total"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["plan", "queries", "-e", 1, "-Q", 100, "--used", 40], 0, "0.4 of 1"),
+        (["plan", "queries", "-e", 1, "-Q", 10, "--used", 14], 3, "incompatible plan"),
+        (["plan", "queries", "-e", 1, "-Q", 0], 2, "queries must be at least 1, got 0"),
+        (["plan", "queries", "-e", "nan", "-Q", 3], 2, "epsilon must be finite and above 0, got nan"),
+        (["plan", "queries", "-e", 1, "-Q", 3, "--mechanism", "gaussian"], 2, "delta must be in (0, 1)"),
+        (["plan", "queries", "-e", 1, "-Q", 3, "--weights", "1,x"], 2, "weights must be numbers"),
+        (["plan", "federated", "-N", 10, "-m", 11, "-T", 2, "-z", 1], 2, "cohort_size must be in [1, 10], got 11"),
+        (
+            ["plan", "federated", "-N", 10, "-m", 1, "-T", 2, "-z", -1],
+            2,
+            "noise_multiplier must be finite and at least 0",
+        ),
+        (
+            ["plan", "federated", "-N", 100, "-m", 1, "-T", 2, "-z", 1, "--delta", 2],
+            2,
+            "delta must be in (0, 1), got 2",
+        ),
+        (["plan", "federated", "-N", 100, "-m", 1, "-T", 2, "-z", 0], 0, "no privacy"),
+        (["plan", "federated", "-N", 100, "-m", 1, "-T", 2], 2, "noise_multiplier or epsilon must be given"),
+        (["account", "-z", 1, "-q", 0.01, "-T", 1000, "--delta", 1e-5], 0, "closed form under-reports"),
+        (["account", "-z", 1, "--delta", 1e-5, "--epsilon", 1], 2, "delta or epsilon must be given, and not both"),
+        (["account", "--mechanism", "cauchy", "-z", 1, "--delta", 1e-5], 2, "mechanism must be one of gaussian"),
+        (["account", "-z", 1, "-m", 3, "--delta", 1e-5], 2, "sample_size and population must be given together"),
+        (["account", "--file", "x.json", "--delta", 1e-5], 2, "file must be readable"),
+        (["account", "montecarlo", "minimum-samples", 5e-6, 1e-5], 0, "10745967"),
+        (["account", "montecarlo", "base-delta", 0, 1e-5], 2, "samples"),
+        (["doctor"], 0, "sqlite"),
+        (["serve", "--host", "0.0.0.0"], 2, "host must be a loopback address"),  # noqa: S104 - refused
+        (["verify", "nowhere"], 2, "nowhere cannot be read"),
+        (["report", "nowhere"], 2, "cannot be read"),
+        (["run", "nowhere.toml"], 2, "nowhere.toml: cannot be read"),
+        (["ledger", "show", "--ledger", "nowhere.db"], 2, "ledger must be a ledger file that exists"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else None,
+)
+def test_exit_codes_and_messages(args, code, says, tmp_path):
+    done = epsilog(*args, cwd=tmp_path)
+    assert done.returncode == code, done.stderr + done.stdout
+    assert says in " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_are_json_where_json_was_asked_for(tmp_path):
+    done = epsilog("plan", "queries", "-e", 1, "-Q", 0, "--json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["message"] == "queries must be at least 1, got 0"
+
+
+@pytest.mark.slow
+def test_ledger_show_and_verify(tmp_path):
+    import epsilog as ep
+
+    with ep.open_ledger(tmp_path / "budget.db") as books:
+        books.create_budget("acme/claims", kind="pure", epsilon="3")
+        books.charge("acme/claims", ep.PureDP(0.5), key="q-1")
+    shown = epsilog("ledger", "show", "--ledger", "budget.db", "--json", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["budgets"][0]["available"]["epsilon"] == "2.5"
+    assert "acme/claims" in epsilog("ledger", "show", "--ledger", "budget.db", cwd=tmp_path).stdout
+    assert epsilog("verify", "budget.db", cwd=tmp_path).returncode == 0
+    content = bytearray((tmp_path / "budget.db").read_bytes())
+    place = content.find(b'"0.5"')
+    content[place + 3] = ord("4")
+    (tmp_path / "budget.db").write_bytes(content)
+    assert epsilog("verify", "budget.db", cwd=tmp_path).returncode == 4
+    assert epsilog("ledger", "show", "--ledger", "budget.db", cwd=tmp_path).returncode == 4
+
+
+@pytest.mark.slow
+def test_the_import_is_light():
+    code = (
+        "import sys, epsilog\n"
+        "heavy = {'torch', 'jax', 'flwr', 'scipy', 'sqlalchemy', 'pydantic', 'typer'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_an_account_prints_terms_that_it_reads(tmp_path):
+    first = epsilog("account", "-z", 2, "-q", 0.01, "-T", 50, "--delta", 1e-6, "--json", cwd=tmp_path)
+    (tmp_path / "terms.json").write_text(first.stdout)
+    again = epsilog("account", "--file", "terms.json", "--delta", 1e-6, "--json", cwd=tmp_path)
+    assert again.stdout == first.stdout
+    toml = 'type = "repeated"\ncount = 50\n[release]\ntype = "poisson-sampled"\nsampling_probability = 0.01\n'
+    (tmp_path / "terms.toml").write_text(toml + '[release.release]\ntype = "gaussian"\nnoise_multiplier = 2.0\n')
+    assert epsilog("account", "--file", "terms.toml", "--delta", 1e-6, "--json", cwd=tmp_path).stdout == first.stdout
+
+
+@pytest.mark.slow
+def test_a_sweep_writes_evidence_that_checks_out_until_it_is_edited(tmp_path):
+    release = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 20}
+    (tmp_path / "run.json").write_text(json.dumps({"v": 0, "term": release}))
+    goal = ["--epsilon", 2, "--delta", 1e-4, "--seed", 7, "-o", "evidence.json"]
+    done = epsilog("account", "montecarlo", "sweep", "run.json", *goal, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "a simulation" in done.stdout
+    assert epsilog("account", "montecarlo", "check", "evidence.json", cwd=tmp_path).returncode == 0
+    evidence = json.loads((tmp_path / "evidence.json").read_text())
+    evidence["noise"] /= 2
+    (tmp_path / "evidence.json").write_text(json.dumps(evidence))
+    assert epsilog("account", "montecarlo", "check", "evidence.json", cwd=tmp_path).returncode == 4
+
+
+@pytest.mark.slow
+def test_a_short_selftest_passes(tmp_path):
+    done = epsilog("selftest", "--kills", 4, "--attempts", 10, "--folder", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kills"]["lost"] == found["kills"]["doubled"] == 0
+    assert found["kills"]["acknowledged"] > 0
+    assert found["race"]["accepted"] == found["race"]["cap"] == 40
