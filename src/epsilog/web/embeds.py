@@ -1,0 +1,44 @@
+"""A calculator as one HTML file that needs no server: the custom element's script inside, and nothing to fetch."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+
+from epsilog.terms import EpsilogError, check
+
+CALCULATORS = ("federated", "queries")
+_SCRIPT = Path(__file__).parent / "static" / "embed" / "epsilog-embed.js"
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '{hash}'">
+<title>epsilog: {name} calculator</title>
+</head>
+<body>
+<main><epsilog-{name}></epsilog-{name}></main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def embed(name: str) -> str:
+    """One HTML file with a calculator that computes in the browser.
+
+    Args:
+        name: "federated" or "queries".
+
+    Raises:
+        EpsilogError: the front end is not built.
+    """
+    check.one_of(CALCULATORS, name=name)
+    if not _SCRIPT.is_file():
+        raise EpsilogError("the front end is not built: run python hatch_build.py")
+    script = _SCRIPT.read_text(encoding="utf-8").replace("</script", "<\\/script")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return _PAGE.format(hash=f"sha256-{digest}", name=name, script=script)

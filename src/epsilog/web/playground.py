@@ -1,0 +1,89 @@
+"""The accountant over HTTP: a mix of releases in, intervals and curves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from epsilog import plan
+from epsilog.terms import (
+    ApproximateDP,
+    Composed,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Release,
+    Repeated,
+    ZeroConcentratedDP,
+    codec,
+)
+from epsilog.web.asks import MixAsk, Part
+
+router = APIRouter(tags=["playground"])
+
+_RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+@router.post("/account", summary="What a mix of releases costs")
+def account(ask: MixAsk) -> dict[str, Any]:
+    """The certified interval, and what each part costs alone and adds to the rest."""
+    found = plan.mix([release_of(part) for part in ask.parts], delta=ask.delta, relation=_relation(ask))
+    return {
+        "epsilon": codec.encode(found.epsilon),
+        "parts": [{"alone": codec.encode(each.alone), "without": codec.encode(each.without)} for each in found.parts],
+    }
+
+
+@router.post("/account/profile", summary="The privacy profile of a mix, and what an attacker can tell")
+def profile(ask: MixAsk) -> dict[str, Any]:
+    """Delta over epsilon, the bound on the attacker's ROC curve, its value at one rate, and the advantage."""
+    release = Composed([release_of(part) for part in ask.parts])
+    view = plan.profile_view(release, delta=ask.delta, relation=_relation(ask))
+    return {
+        "profile": [
+            {"epsilon": eps, "lower": delta.lower, "upper": delta.upper}
+            for eps, delta in zip(view.epsilons, view.deltas, strict=True)
+        ],
+        "roc": [{"fpr": fpr, "tpr": view.true_positive_rate(fpr)} for fpr in _RATES],
+        "fpr": ask.fpr,
+        "tpr": view.true_positive_rate(ask.fpr),
+        "advantage": view.advantage.upper,
+    }
+
+
+def release_of(part: Part) -> Release:
+    """The release that a line of the form describes; its bounds are checked by the release itself."""
+    inner = _single(part)
+    if part.sampling_probability != 1:
+        inner = PoissonSampled(inner, part.sampling_probability)
+    return Repeated(inner, part.count)
+
+
+def _single(part: Part) -> Release:
+    match part.mechanism:
+        case "gaussian":
+            return Gaussian(part.parameter)
+        case "laplace":
+            return Laplace(part.parameter)
+        case "randomized-response":
+            second = 2.0 if part.second is None else part.second
+            if second != int(second):
+                raise ValueError(f"second must be a whole number of categories, got {second!r}")
+            return RandomizedResponse(part.parameter, int(second))
+        case "pure-dp":
+            return PureDP(part.parameter)
+        case "approximate-dp":
+            return ApproximateDP(part.parameter, part.second or 0.0)
+        case "zero-concentrated-dp":
+            return ZeroConcentratedDP(part.parameter)
+        case "gaussian-dp":
+            return GaussianDP(part.parameter)
+
+
+def _relation(ask: MixAsk) -> NeighboringRelation:
+    return NeighboringRelation(ask.relation)

@@ -1,0 +1,105 @@
+"""Errors as RFC 9457 problem documents that name the field, its bound and the value that was given."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from epsilog.terms import CalibrationError, EpsilogError, UnsupportedMechanismError
+
+_VOICE = re.compile(r"(?P<field>[a-z][a-z0-9_]*) must be (?P<bound>.+), got (?P<value>.+)", re.DOTALL)
+_LONGEST = 200  # characters of a given value that are echoed
+
+JSON = "application/problem+json"
+
+
+def problem(
+    status: int, kind: str, title: str, detail: str, errors: list[dict[str, Any]] | None = None
+) -> JSONResponse:
+    """One problem document as a response."""
+    body: dict[str, Any] = {"type": f"/problems/{kind}", "title": title, "status": status, "detail": detail}
+    if errors:
+        body["errors"] = errors
+    return JSONResponse(body, status_code=status, media_type=JSON)
+
+
+def field_error(message: str) -> dict[str, Any]:
+    """Reads "name must be bound, got value", the voice of ``terms.check``; other messages belong to no field.
+
+    >>> field_error("delta must be in (0, 1), got 1.5")["field"]
+    'delta'
+    """
+    match = _VOICE.fullmatch(message)
+    if match is None:
+        return {"field": None, "message": message}
+    return {"message": f"must be {match['bound']}", **match.groupdict(), "value": match["value"][:_LONGEST]}
+
+
+def _bad_value(_: Request, error: Exception) -> JSONResponse:
+    return problem(422, "invalid-input", "A value is out of its bounds", str(error)[:500], [field_error(str(error))])
+
+
+def _bad_request(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {
+            "field": ".".join(str(part) for part in each["loc"][1:]) or None,
+            "message": _plain(str(each["msg"])),
+            "bound": _plain(str(each["msg"])),
+            "value": repr(each.get("input"))[:_LONGEST],
+        }
+        for each in error.errors()[:50]
+    ]
+    detail = "; ".join(f"{each['field'] or 'body'}: {each['message']}" for each in errors)
+    return problem(422, "invalid-input", "A value has the wrong shape", detail[:500], errors)
+
+
+def _plain(message: str) -> str:
+    return message[0].lower() + message[1:] if message else message
+
+
+def _unsupported(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, UnsupportedMechanismError)
+    reason = f": {error.reason}" if error.reason else ""
+    kind = type(error.term).__name__
+    detail = f"{error.method} has no proven bound for {kind}{reason}. No nearby formula is used instead."
+    return problem(422, "unsupported", "No proof covers this", detail)
+
+
+def _no_answer(_: Request, error: Exception) -> JSONResponse:
+    return problem(422, "no-answer", "No value meets the goal", str(error)[:500])
+
+
+def _out_of_reach(_: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
+    detail = "These values are beyond what double precision can bound; nothing is claimed for them."
+    return problem(422, "out-of-reach", "Too extreme to compute", detail)
+
+
+def _refused(_: Request, error: Exception) -> JSONResponse:
+    return problem(422, "refused", "The library refuses", str(error)[:500])
+
+
+def _http(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return problem(error.status_code, "http", str(error.detail), str(error.detail))
+
+
+def _unexpected(_: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
+    return problem(500, "internal", "An error of ours", "The server failed; its log says how. No number was computed.")
+
+
+def install(app: FastAPI) -> None:
+    """Gives every failure of ``app`` a problem document."""
+    app.add_exception_handler(ValueError, _bad_value)
+    app.add_exception_handler(ArithmeticError, _out_of_reach)
+    app.add_exception_handler(RequestValidationError, _bad_request)
+    app.add_exception_handler(UnsupportedMechanismError, _unsupported)
+    app.add_exception_handler(CalibrationError, _no_answer)
+    app.add_exception_handler(EpsilogError, _refused)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)

@@ -1,0 +1,149 @@
+"""Makes ``twin.json``: what Python says where the web pages' twin must agree. Run it by hand after a change of maths.
+
+    python tests/vectors/twin.py
+
+Both sides read the file: ``tests/web/test_twin_vectors.py`` holds it to the library, ``web/tests/twin.test.ts`` holds
+the twin to it. ``upper`` is a bound that the twin may not undercut (but for round-off of its own), ``lower`` is a
+certified lower bound that nothing sound can pass.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsilog import plan
+from epsilog.accounting import (
+    classic_gaussian_stddev,
+    epsilon,
+    fl_formula,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    rdp,
+    renyi_epsilon,
+)
+from epsilog.terms import Gaussian, NeighboringRelation, PoissonSampled, Repeated
+
+FILE = Path(__file__).with_name("twin.json")
+ORDERS = np.array([*range(2, 65), 72, 80, 96, 112, 128, 160, 192, 256, 384, 512, 768, 1024, 2048, 4096], dtype=float)
+_RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+def answer(case: dict[str, Any]) -> dict[str, Any]:
+    """What the library says to one case."""
+    match case["kind"]:
+        case "gaussian_delta":
+            lower, upper = gaussian_delta(case["mu"], case["epsilon"])
+            return {"lower": lower, "upper": upper}
+        case "gaussian_epsilon":
+            lower, upper = gaussian_epsilon(case["mu"], case["delta"])
+            return {"lower": lower, "upper": upper}
+        case "gaussian_noise":
+            return {"upper": 1 / gaussian_mu(epsilon=case["epsilon"], delta=case["delta"])}
+        case "rdp":
+            release = PoissonSampled(Gaussian(case["sigma"]), case["q"])
+            return {"upper": float(rdp(release, np.array([float(case["order"])]), relation=_RELATION)[0])}
+        case "renyi_epsilon":
+            release = Repeated(PoissonSampled(Gaussian(case["sigma"]), case["q"]), case["rounds"])
+            return {
+                "upper": renyi_epsilon(release, delta=case["delta"], orders=ORDERS),
+                "lower": epsilon(release, delta=case["delta"], gap=0.05).lower,
+            }
+        case "fl_formula":
+            found = fl_formula(
+                sampling_probability=case["q"],
+                noise_multiplier=case["sigma"],
+                rounds=case["rounds"],
+                delta=case["delta"],
+            )
+            return {"root": _json(found.root_term), "linear": _json(found.linear_term)}
+        case "classic":
+            return {"value": classic_gaussian_stddev(epsilon=case["epsilon"], delta=case["delta"])}
+        case "queries":
+            found = plan.queries(**case["ask"]).to_json()
+            kept = ("consumed", "remaining", "compatible", "saving", "classic_total_delta", "relative_error_95")
+            return {name: found[name] for name in kept} | {"shares": found["shares"]}
+    raise ValueError(f"kind must be known, got {case['kind']!r}")
+
+
+def _json(value: float) -> float | str:
+    return "inf" if math.isinf(value) else value
+
+
+def questions() -> list[dict[str, Any]]:
+    """About 1,300 cases, edges first."""
+    rng = random.Random(20261121)  # noqa: S311
+
+    def log(low: float, high: float) -> float:
+        return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.6g}")
+
+    deltas = (0.5, 1e-2, 1e-5, 1e-6, 1e-9, 1e-15, 1e-80)
+    cases: list[dict[str, Any]] = []
+    for mu in (1e-6, 1e-3, 0.1, 1.0, 3.0, 10.0, 40.0):
+        cases += [{"kind": "gaussian_delta", "mu": mu, "epsilon": e} for e in (0.0, 1e-9, 0.01, 1.0, 5.0, 30.0)]
+        cases += [{"kind": "gaussian_epsilon", "mu": mu, "delta": d} for d in deltas]
+    cases += [{"kind": "gaussian_noise", "epsilon": e, "delta": d} for e in (1e-3, 0.1, 1.0, 8.0, 30.0) for d in deltas]
+    cases += [{"kind": "fl_formula", "q": 0.5, "sigma": 0.0, "rounds": 3, "delta": 1e-6}]
+    for _ in range(220):
+        cases.append({"kind": "gaussian_delta", "mu": log(1e-3, 30), "epsilon": log(1e-4, 60)})
+        cases.append({"kind": "gaussian_epsilon", "mu": log(1e-3, 30), "delta": log(1e-30, 0.9)})
+    for _ in range(120):
+        cases.append({"kind": "gaussian_noise", "epsilon": log(1e-3, 40), "delta": log(1e-20, 0.5)})
+        cases.append({"kind": "classic", "epsilon": log(1e-3, 40), "delta": log(1e-20, 0.5)})
+        cases.append(
+            {
+                "kind": "fl_formula",
+                "q": log(1e-5, 1),
+                "sigma": log(0.1, 20),
+                "rounds": round(log(1, 1e6)),
+                "delta": log(1e-12, 0.1),
+            }
+        )
+        cases.append(
+            {"kind": "rdp", "q": log(1e-5, 1), "sigma": log(0.3, 20), "order": rng.choice([2, 3, 5, 17, 64, 256, 1024])}
+        )
+    cases += [
+        {"kind": "rdp", "q": 1.0, "sigma": 2.0, "order": 4},
+        {"kind": "rdp", "q": 1e-9, "sigma": 0.5, "order": 32},
+    ]
+    for _ in range(150):
+        cases.append(
+            {
+                "kind": "renyi_epsilon",
+                "q": log(1e-4, 0.3),
+                "sigma": log(0.5, 8),
+                "rounds": round(log(1, 2e4)),
+                "delta": log(1e-9, 1e-3),
+            }
+        )
+    for _ in range(60):
+        used, many = rng.randint(0, 12), rng.randint(1, 10)
+        ask: dict[str, Any] = {
+            "epsilon": log(0.05, 10),
+            "queries": many,
+            "sensitivity": log(0.1, 100),
+            "mechanism": rng.choice(["laplace", "gaussian"]),
+            "queries_used": used,
+            "weights": rng.choice([None, [float(rng.randint(1, 5)) for _ in range(many)]]),
+            "magnitude": rng.choice([None, -250.0, 1000.0]),
+        }
+        if ask["mechanism"] == "gaussian":
+            ask["delta"] = log(1e-9, 1e-3)
+        cases.append({"kind": "queries", "ask": ask})
+    return cases
+
+
+if __name__ == "__main__":
+    made = [case | {"want": answer(case)} for case in questions()]
+    source = (
+        "tests/vectors/twin.py: Balle & Wang 2018; Mironov et al. 2019; Canonne et al. 2020; Dwork & Roth 2014, Thm A.1"
+    )
+    lines = ",\n".join(json.dumps(case) for case in made)
+    FILE.write_text(f'{{"v": 0, "source": {json.dumps(source)}, "cases": [\n{lines}\n]}}\n')
+    print(len(made))  # noqa: T201

@@ -1,0 +1,360 @@
+"""Every page in a real Chromium, against the real server: numbers, links, keyboard, embeds, failures, accessibility."""
+
+import http.server
+import os
+import shutil
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from epsilog.web import create_app, embed
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+PAGES = (
+    "/",
+    "/federated",
+    "/queries",
+    "/playground",
+    "/montecarlo",
+    "/ledger",
+    "/runs",
+    "/runs/exam-scores-1",
+    "/game",
+    "/embed/federated",
+    "/embed/queries",
+)
+SWITCHES = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --hide-scrollbars --window-size=1280,900"
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None or DRIVER is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("Chromium or its driver is absent; CI must have both")
+        pytest.skip("NO BROWSER TESTS: Chromium or its driver is absent")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        options = webdriver.ChromeOptions()
+        options.binary_location = CHROMIUM
+        for switch in (*SWITCHES.split(), f"--user-data-dir={profile}"):
+            options.add_argument(switch)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+        try:
+            yield driver
+        finally:
+            driver.quit()
+
+
+def until(found, seconds=20.0):
+    """Waits for a true answer; returns it."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            answer = found()
+        except Exception:  # noqa: BLE001 (the page is being drawn anew)
+            answer = None
+        if answer:
+            return answer
+        assert time.monotonic() < end, "the page did not get there"
+        time.sleep(0.05)
+
+
+def one(driver, css):
+    return driver.find_element("css selector", css)
+
+
+def text(driver, css):
+    return one(driver, css).text
+
+
+def claim(driver):
+    """The headline number of a page that has settled."""
+    return until(lambda: not driver.find_elements("css selector", ".results.busy") and text(driver, ".claim b"))
+
+
+def put(driver, name, value):
+    """Types into a field as a person does."""
+    from selenium.webdriver.common.keys import Keys
+
+    field = one(driver, f"[name={name}]")
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(value if value else Keys.DELETE)
+    return field
+
+
+def clean(driver):
+    """What the console says in earnest; a refused request is no fault of the page."""
+    return [
+        line["message"]
+        for line in driver.get_log("browser")
+        if line["level"] == "SEVERE" and "Failed to load" not in line["message"]
+    ]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_opens_cleanly_at_two_widths_and_passes_axe(browser, site, path):
+    browser.get_log("browser")
+    for width in (1280, 390):
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+        )
+        browser.get(site.url + path)
+        until(lambda: "Opening" not in text(browser, "main") and "Reading…" not in text(browser, "main"))
+        if browser.find_elements("css selector", ".results"):
+            claim(browser)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert AXE.is_file(), "axe-core comes with the front end's own packages"
+        browser.execute_script(AXE.read_text())
+        found = browser.execute_async_script("axe.run(document).then(arguments[0])")
+        assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
+        assert len(found["passes"]) > 10
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert clean(browser) == []
+
+
+def test_federated_numbers_links_and_back(browser, site):
+    browser.get(site.url + "/federated")
+    until(lambda: "certified: the true value lies between" in text(browser, ".beside"))
+    first = claim(browser)
+    assert float(first) == pytest.approx(0.7233, abs=0.003)
+    assert "under-reports" in text(browser, ".notice")
+    assert "0.6334" in text(browser, ".formula")
+    put(browser, "noise_multiplier", "2.4\t")
+    second = until(lambda: claim(browser) != first and claim(browser))
+    link = until(lambda: "noise_multiplier=2.4" in browser.current_url and browser.current_url)
+    assert "v=1" in link
+    browser.back()
+    until(lambda: claim(browser) == first)
+    assert one(browser, "[name=noise_multiplier]").get_attribute("value") == "1.2"
+    browser.get(link)
+    until(lambda: "certified" in text(browser, ".beside"))
+    assert claim(browser) == until(lambda: "certified" in text(browser, ".beside") and claim(browser))
+    assert float(claim(browser)) <= float(second) + 1e-9  # the twin's first answer is the looser
+
+
+@pytest.mark.parametrize("written", ["1e-5", "10^-5", "0.00001", "10⁻⁵"])
+def test_all_spellings_of_a_number_are_one(browser, site, written):
+    browser.get(site.url + "/federated?v=1&policy_cap=")
+    put(browser, "delta", written)
+    until(lambda: "δ = 10⁻⁵" in text(browser, ".beside"))
+
+
+def test_wrong_inputs_are_marked_announced_and_give_no_number(browser, site):
+    browser.get(site.url + "/federated")
+    claim(browser)
+    for name, value, says in (
+        ("noise_multiplier", "abc", "is not a number"),
+        ("population", "", "needs a value"),
+        ("delta", "1.5", "below 1"),
+        ("cohort_size", "60000", "at most N"),
+    ):
+        browser.get(site.url + "/federated")
+        claim(browser)
+        field = put(browser, name, value)
+        until(lambda: not browser.find_elements("css selector", ".claim"))
+        assert field.get_attribute("aria-invalid") == "true"
+        messages = [e.text for e in browser.find_elements("css selector", "[role=alert]") if e.text]
+        assert any(says in message for message in messages)
+        described = field.get_attribute("aria-describedby").split()
+        assert any(says in browser.find_element("id", each).text for each in described)
+        assert field.get_attribute("value") == value  # nothing typed is lost
+
+
+def test_what_the_server_refuses_is_said(browser, site):
+    browser.get(site.url + "/federated?v=1&sampling=balls-in-bins")
+    until(lambda: "No nearby formula" in text(browser, ".results"))
+    assert not browser.find_elements("css selector", ".claim")
+
+
+def test_a_link_of_another_version_is_not_read(browser, site):
+    browser.get(site.url + "/federated?v=9&population=7")
+    until(lambda: "version 9" in text(browser, "main"))
+    assert one(browser, "[name=population]").get_attribute("value") == "50000"
+
+
+def test_queries_incompatible_plan_and_scenarios(browser, site):
+    browser.get(site.url + "/queries?v=1&epsilon=1&queries=100&queries_used=40&mechanism=laplace")
+    assert claim(browser) == "100"
+    assert "0.6" in text(browser, ".stats")
+    put(browser, "queries_used", "120")
+    until(lambda: "More was asked than planned" in text(browser, ".results"))
+    assert "−0.2" in text(browser, ".stats")
+    pin = next(b for b in browser.find_elements("css selector", "button") if b.text == "Pin this scenario")
+    pin.click()
+    until(lambda: "Laplace, ε 1, Q 100, Δ 1" in text(browser, ".results"))
+    shared = until(lambda: "pins=" in browser.current_url and browser.current_url)
+    browser.get(shared)
+    until(lambda: "Laplace, ε 1, Q 100, Δ 1" in text(browser, ".results"))
+
+
+def test_playground(browser, site):
+    browser.get(site.url + "/playground?v=1&mix=gaussian:2:::3|pure-dp:0.1:::1&delta=1e-6")
+    before = float(claim(browser))
+    next(b for b in browser.find_elements("css selector", "button") if b.text == "Add a release").click()
+    until(lambda: float(claim(browser)) > before)
+    until(lambda: "Advantage over a coin" in text(browser, ".results"))
+
+
+def test_monte_carlo_narrows_and_can_be_cancelled(browser, site):
+    browser.get(site.url + "/montecarlo?v=1&samples=200000")
+    until(lambda: one(browser, "button.main")).click()
+    until(lambda: "Certified" in text(browser, "main"), 60)
+    assert browser.find_elements("link text", "Download the evidence")
+    browser.get(site.url + "/montecarlo?v=1&samples=50000000")
+    until(lambda: one(browser, "button.main")).click()
+    until(lambda: [b for b in browser.find_elements("css selector", "button") if b.text == "Cancel"])[0].click()
+    until(lambda: "Cancelled" in text(browser, "main"))
+
+
+def test_the_ledger_is_read_and_verified(browser, site):
+    browser.get(site.url + "/ledger")
+    until(lambda: "acme/claims" in text(browser, "main"))
+    assert "epsilon 1.75" in text(browser, "main")
+    until(lambda: one(browser, "button.main")).click()
+    until(lambda: "entries hold" in text(browser, "main"))
+    browser.get(site.url + "/runs")
+    until(lambda: browser.find_elements("link text", "exam-scores"))[0].click()
+    until(lambda: "The noise agrees." in text(browser, "main"))
+    assert browser.current_url.endswith("/runs/exam-scores-1")
+
+
+def test_the_game_by_keyboard(browser, site):
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(site.url + "/game")
+    until(lambda: one(browser, "button.main")).send_keys(Keys.ENTER)
+    until(lambda: browser.find_elements("css selector", "canvas"))
+    until(lambda: browser.switch_to.active_element.get_attribute("class") == "board")
+    keys = ActionChains(browser)
+    for _ in range(60):
+        keys.send_keys(Keys.ARROW_RIGHT)  # to epsilon 2: hardly any noise
+    keys.send_keys(" ").perform()
+    until(lambda: "Breach" in text(browser, ".said"))
+    ActionChains(browser).send_keys("p").perform()
+    until(lambda: text(browser, ".said") == "Paused.")
+    clock = next(s.text for s in browser.find_elements("css selector", ".board .stat") if s.text.startswith("Time"))
+    time.sleep(1.2)
+    assert clock in [s.text for s in browser.find_elements("css selector", ".board .stat")]
+    ActionChains(browser).send_keys("p").send_keys("  ").perform()
+    until(lambda: "Three breaches." in text(browser, ".said"))
+
+
+def test_the_game_in_words(browser, site):
+    browser.get(site.url + "/game")
+    until(lambda: [b for b in browser.find_elements("css selector", "button") if b.text.startswith("Text mode")])[
+        0
+    ].click()
+    one(browser, "button.main").click()
+    until(lambda: browser.find_elements("css selector", "#steer"))
+    assert not browser.find_elements("css selector", "canvas")
+    slider = one(browser, "#steer")
+    for _ in range(400):
+        if "in range" in slider.get_attribute("aria-valuetext"):
+            break
+        slider.send_keys("\ue014" if "too much" in slider.get_attribute("aria-valuetext") else "\ue012")
+    next(b for b in browser.find_elements("css selector", ".board button") if b.text == "Release").click()
+    until(lambda: "In range: 100 points" in text(browser, ".said"))
+
+
+@contextmanager
+def foreign(folder):
+    """Another site, on another port and so another origin."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args):
+            super().__init__(*args, directory=str(folder))
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_embeds_on_a_foreign_page(browser, site, tmp_path):
+    values = 'population="10000" cohort-size="200" rounds="100" noise-multiplier="1" delta="1e-6"'
+    query = "v=1&epsilon=1&queries=10&mechanism=laplace"
+    (tmp_path / "page.html").write_text(
+        f'<!doctype html><meta charset="utf-8"><script src="{site.url}/embed/epsilog-embed.js"></script>'
+        f"<epsilog-federated {values}></epsilog-federated>"
+        f'<iframe id="ok" src="{site.url}/embed/queries?{query}" width="900" height="900"></iframe>'
+        f'<iframe id="no" src="{site.url}/federated" width="900" height="300"></iframe>'
+    )
+    with foreign(tmp_path) as base:
+        browser.get(base + "/page.html")
+        inside = until(lambda: one(browser, "epsilog-federated").shadow_root)
+        until(lambda: inside.find_elements("css selector", ".claim b"))
+        assert "1.091" in inside.find_element("css selector", ".formula").text
+        assert float(inside.find_element("css selector", ".claim b").text) > 1.091  # never without a bound
+        browser.switch_to.frame(one(browser, "#ok"))
+        assert claim(browser) == "10"
+        browser.switch_to.default_content()
+        browser.switch_to.frame(one(browser, "#no"))
+        assert not browser.find_elements("css selector", "#app")
+        browser.switch_to.default_content()
+
+
+@pytest.mark.parametrize("name", ["federated", "queries"])
+def test_a_single_file_works_without_a_server(browser, tmp_path, name):
+    path = tmp_path / "calculator.html"
+    path.write_text(embed(name), encoding="utf-8")
+    browser.get_log("browser")
+    browser.get(path.as_uri())
+    inside = until(lambda: one(browser, f"epsilog-{name}").shadow_root)
+    number = until(
+        lambda: (
+            inside.find_elements("css selector", ".claim b") and inside.find_element("css selector", ".claim b").text
+        )
+    )
+    assert float(number) > 0
+    assert clean(browser) == []
+
+
+def test_a_slow_and_a_dead_server(browser, serve_app):
+    app = create_app()
+
+    @app.middleware("http")
+    async def slow(request, call_next):
+        import asyncio
+
+        if request.url.path.startswith("/api/"):
+            await asyncio.sleep(1.5)
+        return await call_next(request)
+
+    with serve_app(app) as site:
+        browser.get(site.url + "/federated")
+        quick = until(lambda: text(browser, ".claim b"), 1.4)  # the twin does not wait
+        assert "in the browser" in text(browser, ".method")
+        for value in ("3", "4", "5"):  # stale answers are dropped
+            put(browser, "noise_multiplier", value)
+        until(lambda: "certified" in text(browser, ".beside"))
+        assert float(claim(browser)) < float(quick)
+        assert one(browser, "[name=noise_multiplier]").get_attribute("value") == "5"
+        browser.get(site.url + "/queries")
+        claim(browser)
+    put(browser, "epsilon", "0.5")
+    until(lambda: "The server does not answer" in text(browser, ".results"))
+    assert not browser.find_elements("css selector", ".claim")
+    assert one(browser, "[name=epsilon]").get_attribute("value") == "0.5"

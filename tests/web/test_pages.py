@@ -1,0 +1,105 @@
+"""The built front end as files: small, self-contained, and two calculators as one file each."""
+
+import base64
+import gzip
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import epsilog.web
+from epsilog.web import embed
+from epsilog.web.pages import ROOMS
+
+STATIC = Path(epsilog.web.__file__).parent / "static"
+FIRST_LOAD = 60_000  # bytes, gzipped
+
+
+def size(path):
+    return len(gzip.compress(path.read_bytes(), 9))
+
+
+def test_the_front_end_is_built():
+    assert (STATIC / "index.html").is_file(), "run python hatch_build.py"
+
+
+def test_first_load_is_small():
+    page = (STATIC / "index.html").read_text()
+    named = {STATIC / name for name in re.findall(r'(?:src|href)="/(assets/[^"]+)"', page)}
+    imported = {
+        STATIC / "assets" / name
+        for js in named
+        if js.suffix == ".js"
+        for name in re.findall(r'from"\./([^"]+)"', js.read_text())
+    }
+    assert len(named | imported) >= 2
+    assert sum(map(size, named | imported)) < FIRST_LOAD
+    assert sum(size(path) for path in STATIC.rglob("*.*") if path.suffix in {".js", ".css"}) < 3 * FIRST_LOAD
+
+
+def test_nothing_points_outside():
+    for path in STATIC.rglob("*.*"):
+        if path.suffix in {".html", ".css", ".js"}:
+            found = set(re.findall(r"https?://[^\s\"'`)<]+", path.read_text()))
+            assert not {url for url in found if "www.w3.org" not in url}, path
+
+
+def test_pages_have_no_inline_code(site):
+    for path in ("/", *(f"/{room}" for room in ROOMS), "/runs/exam-scores-1", "/embed/federated", "/embed/queries"):
+        found = site.ask("GET", path)
+        assert found.status == 200
+        text = found.body.decode()
+        assert not re.search(r"<script(?![^>]*\bsrc=)", text)
+        assert "<style" not in text
+        assert " style=" not in text
+
+
+def test_assets_are_cached_for_ever_and_pages_are_not(site):
+    page = site.ask("GET", "/")
+    assert page.headers["cache-control"] == "no-cache"
+    name = re.search(r'src="(/assets/[^"]+\.js)"', page.body.decode())[1]
+    asset = site.ask("GET", name, headers={"Accept-Encoding": "gzip"})
+    assert "immutable" in asset.headers["cache-control"]
+    assert asset.headers["content-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("name", ["federated", "queries"])
+def test_an_embed_is_one_file_whose_policy_admits_its_script_only(name):
+    page = embed(name)
+    assert f"<epsilog-{name}>" in page
+    script = re.search(r"<script>(.*)</script>", page, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; script-src 'sha256-{digest}'" in page
+    assert "connect-src" not in page  # default-src 'none': it can fetch nothing
+    assert not re.search(r"<(?:link|img|iframe)|\ssrc=\"", page.replace(script, ""))
+
+
+def test_an_unknown_embed_is_refused():
+    with pytest.raises(ValueError, match="name must be one of"):
+        embed("game")
+
+
+@pytest.mark.slow
+def test_the_front_ends_own_tests_pass():
+    """Types and vitest, the shared vectors among them."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "hatch_build.py", "test"], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Tests\D*\d{4,} passed", re.sub(r"\x1b\[[\d;]*m", "", done.stdout)), done.stdout
+
+
+def test_without_the_extra_the_rest_works_and_serve_says_what_is_missing():
+    code = (
+        "import sys; sys.modules['uvicorn'] = sys.modules['fastapi'] = None\n"
+        "import epsilog.web\n"
+        "assert '<epsilog-queries>' in epsilog.web.embed('queries')\n"
+        "epsilog.web.serve()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'epsilog[server]'" in done.stderr.splitlines()[-1]

@@ -1,0 +1,50 @@
+"""The shared vectors say what the library says today; the twin is held to the same file by vitest."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+_SCRIPT = Path(__file__).parents[1] / "vectors" / "twin.py"
+_spec = importlib.util.spec_from_file_location("twin_vectors", _SCRIPT)
+twin = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(twin)
+
+CASES = json.loads(twin.FILE.read_text())["cases"]
+FAST = [case for case in CASES if case["kind"] != "renyi_epsilon"]
+SLOW = [case for case in CASES if case["kind"] == "renyi_epsilon"]
+
+
+def agrees(stored, now):
+    """Equal but for the last digits."""
+    if isinstance(stored, dict):
+        return stored.keys() == now.keys() and all(agrees(stored[key], now[key]) for key in stored)
+    if isinstance(stored, list):
+        return len(stored) == len(now) and all(map(agrees, stored, now))
+    if isinstance(stored, float | int) and not isinstance(stored, bool):
+        return now == pytest.approx(stored, rel=1e-9, abs=1e-300)
+    return stored == now
+
+
+def test_there_are_enough_cases_and_they_are_the_scripts_own():
+    assert len(CASES) >= 1000
+    assert [{k: v for k, v in case.items() if k != "want"} for case in CASES] == twin.questions()
+
+
+def test_the_library_still_says_so():
+    for case in FAST:
+        assert agrees(case["want"], twin.answer(case)), case
+
+
+def test_a_changed_number_is_noticed():
+    case = next(case for case in FAST if case["kind"] == "gaussian_delta")
+    assert not agrees({"lower": 0.0, "upper": case["want"]["upper"] * (1 + 1e-6)}, twin.answer(case))
+
+
+@pytest.mark.slow
+def test_renyi_bounds_are_the_librarys_and_above_the_certified_truth():
+    for case in SLOW[:50]:
+        now = twin.answer(case)
+        assert now["upper"] == pytest.approx(case["want"]["upper"], rel=1e-9), case
+        assert case["want"]["lower"] <= now["upper"], case

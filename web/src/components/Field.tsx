@@ -1,0 +1,72 @@
+import { useId } from "preact/hooks";
+import type { FieldSpec, Form } from "../lib/form";
+
+/** One input with its label, hint and error; the error is announced and tied to the input. */
+export function Field({ form, name }: { form: Form; name: string }) {
+  const id = useId();
+  const spec = form.specs.find((each) => each.name === name)!;
+  const raw = form.raw[name] ?? "";
+  const error = form.errors[name];
+  const shared = {
+    id,
+    name,
+    "aria-invalid": error ? ("true" as const) : undefined,
+    "aria-describedby": `${id}-hint ${id}-error`,
+    onChange: form.commit,
+  };
+  if (spec.kind === "flag")
+    return (
+      <div class="field flag">
+        <input
+          {...shared}
+          type="checkbox"
+          checked={raw === "yes"}
+          onInput={(e) => form.set(name, e.currentTarget.checked ? "yes" : "no")}
+        />
+        <label for={id}>{spec.label}</label>
+        <Below id={id} spec={spec} error={error} />
+      </div>
+    );
+  return (
+    <div class={error ? "field wrong" : "field"}>
+      <label for={id}>
+        {spec.label} {spec.symbol && <i class="symbol">{spec.symbol}</i>}
+      </label>
+      {spec.kind === "choice" ? (
+        <select {...shared} value={raw} onInput={(e) => form.set(name, e.currentTarget.value)}>
+          {spec.choices!.map(([value, label]) => (
+            <option key={value} value={value} selected={value === raw}>
+              {label}
+            </option>
+          ))}
+        </select>
+      ) : (
+        <input
+          {...shared}
+          type="text"
+          inputMode={spec.kind === "whole" ? "numeric" : "text"}
+          autocomplete="off"
+          spellcheck={false}
+          value={raw}
+          placeholder={spec.optional ? "blank" : undefined}
+          required={!spec.optional}
+          onInput={(e) => form.set(name, e.currentTarget.value)}
+        />
+      )}
+      <Below id={id} spec={spec} error={error} />
+    </div>
+  );
+}
+
+function Below({ id, spec, error }: { id: string; spec: FieldSpec; error: string | undefined }) {
+  return (
+    <>
+      <small id={`${id}-hint`} class="hint">
+        {spec.hint}
+      </small>
+      <span id={`${id}-error`} class="error" role="alert">
+        {error && `${spec.symbol ?? spec.label} ${error}`}
+      </span>
+    </>
+  );
+}

@@ -1,0 +1,190 @@
+// A line chart in SVG: themed by CSS, sharp in print, readable by pointer and by keyboard, with a table as its twin.
+
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { show } from "../lib/numbers";
+import { Table } from "./bits";
+
+export interface Series {
+  name: string;
+  look: "claim" | "lower" | "estimate" | "other" | "step";
+  points: readonly (readonly [x: number, y: number])[];
+}
+
+export interface Axis {
+  title: string;
+  log?: boolean;
+  tight?: boolean; // need not start at 0
+  whole?: boolean; // counts: no ticks between
+}
+
+interface Props {
+  title: string;
+  x: Axis;
+  y: Axis;
+  series: readonly Series[];
+  band?: readonly [number, number] | null; // series indices to shade between
+  height?: number;
+}
+
+const RIGHT = 16;
+const TOP = 12;
+const BOTTOM = 40;
+
+export function Plot({ title, x, y, series, band, height = 280 }: Props) {
+  const id = useId();
+  const svg = useRef<SVGSVGElement>(null);
+  const figure = useRef<HTMLElement>(null);
+  const [width, setWidth] = useState(640); // the drawing is as wide as its place, so that text keeps its size
+  useEffect(() => {
+    if (!figure.current) return;
+    const watch = new ResizeObserver(([entry]) => setWidth(Math.max(260, Math.round(entry!.contentRect.width))));
+    watch.observe(figure.current);
+    return () => watch.disconnect();
+  }, []);
+  const [reading, setReading] = useState<number | null>(null);
+  const finite = useMemo(
+    () => series.map((s) => ({ ...s, points: s.points.filter(([a, b]) => usable(a, x) && usable(b, y)) })),
+    [series, x, y],
+  );
+  const all = finite.flatMap((s) => s.points);
+  const xs = useMemo(() => [...new Set(series.flatMap((s) => s.points.map(([a]) => a)))].sort((a, b) => a - b), [series]);
+  if (all.length === 0) return <p class="empty">There is nothing finite to draw.</p>;
+  const sy = scale(all.map(([, b]) => b), y, height - BOTTOM, TOP);
+  const left = 30 + 7 * Math.max(...sy.ticks.map((tick) => show(tick, 3).length));
+  const sx = scale(all.map(([a]) => a), x, left, width - RIGHT);
+  const path = (points: Series["points"], step: boolean): string =>
+    points
+      .map(([a, b], i) => `${i === 0 ? "M" : step ? `H${sx.at(a).toFixed(1)}V` : "L"}${i > 0 && step ? sy.at(b).toFixed(1) : `${sx.at(a).toFixed(1)} ${sy.at(b).toFixed(1)}`}`)
+      .join("");
+  const shade = band && finite[band[0]] && finite[band[1]] ? [...finite[band[0]]!.points, ...finite[band[1]]!.points.toReversed()] : null;
+  const chosen = reading === null ? null : xs[Math.min(reading, xs.length - 1)]!;
+
+  const point = (event: PointerEvent): void => {
+    const box = svg.current!.getBoundingClientRect();
+    const at = ((event.clientX - box.left) / box.width) * width;
+    const near = xs.reduce((best, value, i) => (Math.abs(sx.at(value) - at) < Math.abs(sx.at(xs[best]!) - at) ? i : best), 0);
+    setReading(near);
+  };
+  const key = (event: KeyboardEvent): void => {
+    const move = { ArrowLeft: -1, ArrowRight: 1, Home: -xs.length, End: xs.length }[event.key];
+    if (move === undefined) return;
+    event.preventDefault();
+    setReading((old) => Math.max(0, Math.min(xs.length - 1, (old ?? (move > 0 ? -1 : xs.length)) + move)));
+  };
+  const read = (a: number): string =>
+    `${x.title} ${show(a)}: ` +
+    series
+      .map((s) => [s.name, s.points.find(([b]) => b === a)?.[1]] as const)
+      .filter(([, b]) => b !== undefined)
+      .map(([name, b]) => `${name} ${show(b)}`)
+      .join(", ");
+
+  return (
+    <figure class="plot" ref={figure}>
+      <figcaption id={`${id}-title`}>{title}</figcaption>
+      <svg
+        ref={svg}
+        viewBox={`0 0 ${width} ${height}`}
+        role="img"
+        tabIndex={0}
+        aria-labelledby={`${id}-title`}
+        aria-describedby={`${id}-read`}
+        onPointerMove={point}
+        onPointerLeave={() => setReading(null)}
+        onKeyDown={key}
+        onBlur={() => setReading(null)}
+      >
+        {sy.ticks.map((tick) => (
+          <g key={tick} class="tick">
+            <line x1={left} x2={width - RIGHT} y1={sy.at(tick)} y2={sy.at(tick)} />
+            <text x={left - 8} y={sy.at(tick) + 4} text-anchor="end">
+              {show(tick, 3)}
+            </text>
+          </g>
+        ))}
+        {sx.ticks.map((tick) => (
+          <text key={tick} class="tick" x={sx.at(tick)} y={height - BOTTOM + 18} text-anchor={sx.at(tick) > width - 40 ? "end" : "middle"}>
+            {show(tick, 3)}
+          </text>
+        ))}
+        <text class="axis" x={(left + width - RIGHT) / 2} y={height - 4} text-anchor="middle">
+          {x.title}
+        </text>
+        <text class="axis" transform={`translate(13 ${(TOP + height - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle">
+          {y.title}
+        </text>
+        {shade && shade.length > 1 && <path class="shade" d={`${path(shade, false)}Z`} />}
+        {finite.map((s) => (
+          <path key={s.name} class={`line ${s.look}`} d={path(s.points, s.look === "step")} />
+        ))}
+        {finite.filter((s) => s.points.length < 32).flatMap((s) =>
+          s.points.map(([a, b]) => <circle key={`${s.name}${a}`} class={`dot ${s.look}`} cx={sx.at(a)} cy={sy.at(b)} r="2.2" />),
+        )}
+        {chosen !== null && (
+          <line class="cursor" x1={sx.at(chosen)} x2={sx.at(chosen)} y1={TOP} y2={height - BOTTOM} />
+        )}
+      </svg>
+      <p class="legend">
+        {series.map((s) => (
+          <span key={s.name}>
+            <svg viewBox="0 0 26 8" aria-hidden="true">
+              <path class={`line ${s.look}`} d="M1 4H25" />
+            </svg>
+            {s.name}
+          </span>
+        ))}
+      </p>
+      <p id={`${id}-read`} class="reading" aria-live="polite">
+        {chosen === null ? "" : read(chosen)}
+      </p>
+      <details>
+        <summary>The same as a table</summary>
+        <Table
+          caption={title}
+          columns={[{ title: x.title, number: true }, ...series.map((s) => ({ title: s.name, number: true }))]}
+          rows={xs.map((a) => [show(a, 6), ...series.map((s) => show(s.points.find(([b]) => b === a)?.[1], 5))])}
+        />
+      </details>
+    </figure>
+  );
+}
+
+const usable = (value: number, axis: Axis): boolean => Number.isFinite(value) && (!axis.log || value > 0);
+
+function scale(values: readonly number[], axis: Axis, from: number, to: number) {
+  const place = axis.log ? Math.log10 : (v: number) => v;
+  const least = values.reduce((a, b) => Math.min(a, b));
+  const most = values.reduce((a, b) => Math.max(a, b));
+  let [low, high] = axis.log ? [place(least), place(most)] : [axis.tight ? least : Math.min(0, least), most];
+  if (high - low < 1e-12) [low, high] = [low - 0.5 * (axis.log ? 1 : 0), high + (axis.log ? 0.5 : Math.abs(high) || 1)];
+  const upright = to < from;
+  if (upright && !axis.log && !axis.tight) high = roundUp(high, low);
+  const found = axis.log ? logTicks(low, high) : linearTicks(low, high, upright ? 4 : 5);
+  const ticks = axis.whole ? found.filter(Number.isInteger) : found;
+  return { ticks, at: (v: number) => from + ((place(v) - low) / (high - low)) * (to - from) };
+}
+
+/** The next tick above, so that no line touches the top. */
+function roundUp(high: number, low: number): number {
+  const ticks = linearTicks(low, high, 4);
+  const step = ticks.length > 1 ? ticks[1]! - ticks[0]! : Math.abs(high);
+  const top = ticks.at(-1)!;
+  return top >= high ? top : top + step;
+}
+
+function linearTicks(low: number, high: number, wanted = 5): number[] {
+  const rough = (high - low) / wanted;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * unit).find((s) => s >= rough)!;
+  const count = Math.floor((high - low) / step + 1e-9);
+  return Array.from({ length: count + 1 }, (_, i) => Number(((Math.ceil(low / step - 1e-9) + i) * step).toPrecision(12)));
+}
+
+function logTicks(low: number, high: number): number[] {
+  const decades = Math.floor(high) - Math.ceil(low);
+  const every = Math.max(1, Math.ceil(decades / 6));
+  const ticks: number[] = [];
+  for (let e = Math.ceil(low); e <= high; e += every) ticks.push(Number(`1e${e}`));
+  if (ticks.length < 2) return linearTicks(10 ** low, 10 ** high).filter((t) => t > 0);
+  return ticks;
+}

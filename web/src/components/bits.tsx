@@ -1,0 +1,152 @@
+// Small pieces that every page uses.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Problem } from "../lib/types";
+
+export function Card({ title, children, wide }: { title?: string; children: ComponentChildren; wide?: boolean }) {
+  return (
+    <section class={wide ? "card wide" : "card"}>
+      {title && <h2>{title}</h2>}
+      {children}
+    </section>
+  );
+}
+
+export function Stat({ label, children, note }: { label: string; children: ComponentChildren; note?: ComponentChildren }) {
+  return (
+    <div class="stat">
+      <dt>{label}</dt>
+      <dd>
+        {children}
+        {note && <small>{note}</small>}
+      </dd>
+    </div>
+  );
+}
+
+const MARKS = { good: "✓", weak: "△", void: "✕", info: "i" } as const;
+
+/** A sentence with a grade that is told by shape and word, not by colour alone. */
+export function Notice({ grade, children }: { grade: keyof typeof MARKS; children: ComponentChildren }) {
+  return (
+    <p class={`notice ${grade}`}>
+      <span class="mark" aria-hidden="true">
+        {MARKS[grade]}
+      </span>
+      <span>{children}</span>
+    </p>
+  );
+}
+
+/** What must be true of the run for the number above to hold. */
+export function Assumes({ lines }: { lines: readonly string[] }) {
+  return lines.length === 0 ? null : <p class="method">It holds if {lines.join("; ")}.</p>;
+}
+
+export function Trouble({ problem, retry }: { problem: Problem; retry?: () => void }) {
+  return (
+    <div class="notice void" role="alert">
+      <span class="mark" aria-hidden="true">
+        ✕
+      </span>
+      <span>
+        <b>{problem.title}.</b> {problem.message}{" "}
+        {retry && problem.status === 0 && (
+          <button type="button" class="quiet" onClick={retry}>
+            Ask again
+          </button>
+        )}
+      </span>
+    </div>
+  );
+}
+
+/** Copies text and says that it did. */
+export function Copy({ label, text }: { label: string; text: () => string }) {
+  const [said, setSaid] = useState("");
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text());
+      setSaid("Copied");
+    } catch {
+      prompt("Copy this text", text());
+    }
+    setTimeout(() => setSaid(""), 2000);
+  };
+  return (
+    <button type="button" onClick={copy}>
+      {said || label}
+      <span class="hidden" role="status">
+        {said}
+      </span>
+    </button>
+  );
+}
+
+export function download(name: string, kind: string, text: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: kind }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+export const toCsv = (rows: readonly (readonly (string | number | null)[])[]): string =>
+  rows.map((row) => row.map((cell) => csvCell(cell)).join(",") + "\r\n").join("");
+
+function csvCell(cell: string | number | null): string {
+  const text = cell === null ? "" : String(cell);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** Tells a screen reader the result once typing has paused. */
+export function Spoken({ text }: { text: string }) {
+  const [said, setSaid] = useState("");
+  const first = useRef(true);
+  useEffect(() => {
+    const timer = setTimeout(() => setSaid(first.current ? "" : text), 700);
+    first.current = false;
+    return () => clearTimeout(timer);
+  }, [text]);
+  return (
+    <output class="hidden" aria-live="polite">
+      {said}
+    </output>
+  );
+}
+
+export interface Column {
+  title: string;
+  number?: boolean;
+}
+
+export function Table(props: { caption: string; columns: readonly Column[]; rows: readonly (readonly ComponentChildren[])[] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={props.caption}>
+      <table>
+        <caption>{props.caption}</caption>
+        <thead>
+          <tr>
+            {props.columns.map((column) => (
+              <th key={column.title} scope="col" class={column.number ? "number" : ""}>
+                {column.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {props.rows.map((row, i) => (
+            <tr key={i}>
+              {row.map((cell, j) => (
+                <td key={j} class={props.columns[j]?.number ? "number" : ""}>
+                  {cell}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

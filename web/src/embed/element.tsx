@@ -1,0 +1,50 @@
+// <epsilog-federated population="50000" ...> and <epsilog-queries ...>: calculators that compute in the reader's browser
+// by the twin. Values come from attributes; nothing is fetched and nothing is stored.
+
+import { render } from "preact";
+import css from "../app.css?inline";
+import type { Raw, Store } from "../lib/form";
+import { twin } from "../lib/twin/engine";
+import { Federated } from "../pages/Federated";
+import { Queries } from "../pages/Queries";
+
+function attributesOf(element: HTMLElement): Store {
+  const read = (): Raw =>
+    Object.fromEntries([...element.attributes].map(({ name, value }) => [name.replaceAll("-", "_"), value]));
+  return {
+    read,
+    write: () => {},
+    watch(changed) {
+      const observer = new MutationObserver(changed);
+      observer.observe(element, { attributes: true });
+      return () => observer.disconnect();
+    },
+  };
+}
+
+function define(name: string, Page: typeof Federated): void {
+  if (customElements.get(name)) return;
+  customElements.define(
+    name,
+    class extends HTMLElement {
+      connectedCallback(): void {
+        const root = this.shadowRoot ?? this.attachShadow({ mode: "open" });
+        const sheet = new CSSStyleSheet();
+        sheet.replaceSync(css);
+        root.adoptedStyleSheets = [sheet];
+        render(
+          <div class="framed">
+            <Page engine={twin} store={attributesOf(this)} compact />
+          </div>,
+          root,
+        );
+      }
+      disconnectedCallback(): void {
+        if (this.shadowRoot) render(null, this.shadowRoot);
+      }
+    },
+  );
+}
+
+define("epsilog-federated", Federated);
+define("epsilog-queries", Queries);

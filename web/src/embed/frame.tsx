@@ -1,0 +1,24 @@
+// The page that other sites may frame: the calculator alone, asking this server.
+
+import { render } from "preact";
+import "../app.css";
+import { addressStore } from "../lib/address";
+import { server } from "../lib/api";
+import { Federated } from "../pages/Federated";
+import { Queries } from "../pages/Queries";
+
+const store = addressStore();
+const [Page, title] = location.pathname.endsWith("/queries") ? [Queries, "Query budget calculator"] : [Federated, "Federated privacy calculator"];
+document.title = `${title} · epsilog`;
+render(
+  <main class="framed">
+    <h1 class="hidden">{title}</h1>
+    <Page engine={server} store={store} compact />
+    <p class="credit">
+      <a href={location.pathname.replace("/embed", "") + location.search} target="_blank" rel="noopener">
+        Open in epsilog
+      </a>
+    </p>
+  </main>,
+  document.getElementById("app")!,
+);

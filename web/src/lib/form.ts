@@ -1,0 +1,123 @@
+// A form as text: what is typed is kept as typed, parsed on every keystroke, and nothing is asked while a part is wrong.
+
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { parseNumber } from "./numbers";
+import type { FieldError } from "./types";
+
+export interface FieldSpec {
+  name: string;
+  label: string;
+  kind: "whole" | "real" | "text" | "choice" | "flag" | "list";
+  initial: string;
+  symbol?: string;
+  hint?: string;
+  unit?: string;
+  optional?: boolean;
+  least?: number; // allowed
+  above?: number; // not allowed itself
+  below?: number; // not allowed itself
+  most?: number; // allowed
+  choices?: readonly (readonly [value: string, label: string])[];
+}
+
+export type Raw = Record<string, string>;
+export type Value = number | string | boolean | number[] | null;
+export type Values = Record<string, Value>;
+
+/** Where a form's text lives between visits: the address, or an element's attributes. */
+export interface Store {
+  read(): Raw;
+  write(raw: Raw, committed: boolean): void;
+  watch(changed: () => void): () => void;
+}
+
+export function parseField(spec: FieldSpec, raw: string): { value: Value } | { error: string } {
+  const text = raw.trim();
+  if (spec.kind === "flag") return { value: text === "yes" };
+  if (spec.kind === "choice") {
+    const known = spec.choices!.some(([value]) => value === text);
+    return known ? { value: text } : { error: `must be one of ${spec.choices!.map(([value]) => value).join(", ")}` };
+  }
+  if (text === "") return spec.optional ? { value: null } : { error: "needs a value" };
+  if (spec.kind === "text") return text.length > (spec.most ?? 80) ? { error: "is too long" } : { value: text };
+  if (spec.kind === "list") {
+    const numbers: number[] = [];
+    for (const part of text.split(/[;,\s]+/).filter(Boolean)) {
+      const one = parseOne(spec, part);
+      if ("error" in one) return one;
+      numbers.push(one.value);
+    }
+    return { value: numbers };
+  }
+  return parseOne(spec, text);
+}
+
+function parseOne(spec: FieldSpec, text: string): { value: number } | { error: string } {
+  const parsed = parseNumber(text, { whole: spec.kind === "whole" });
+  if (!parsed.ok) return { error: parsed.error };
+  const { value } = parsed;
+  if (spec.least !== undefined && value < spec.least) return { error: `must be at least ${spec.least}` };
+  if (spec.above !== undefined && value <= spec.above) return { error: `must be above ${spec.above}` };
+  if (spec.below !== undefined && value >= spec.below) return { error: `must be below ${spec.below}` };
+  if (spec.most !== undefined && value > spec.most) return { error: `must be at most ${spec.most}` };
+  return { value };
+}
+
+export interface Form {
+  specs: readonly FieldSpec[];
+  raw: Raw;
+  errors: Record<string, string>;
+  values: Values | null; // null while anything is wrong
+  set(name: string, text: string): void;
+  commit(): void;
+  refuse(errors: readonly FieldError[]): void;
+}
+
+/** `rule` adds errors that need several fields at once. */
+export function useForm(
+  specs: readonly FieldSpec[],
+  store: Store,
+  rule?: (values: Values) => Record<string, string>,
+): Form {
+  const initial = useCallback(
+    (): Raw => ({ ...Object.fromEntries(specs.map((s) => [s.name, s.initial])), ...pick(store.read(), specs) }),
+    [specs, store],
+  );
+  const [raw, setRaw] = useState<Raw>(initial);
+  const [refused, setRefused] = useState<{ raw: Raw; errors: Record<string, string> } | null>(null);
+  const latest = useRef(raw);
+  latest.current = raw;
+  useEffect(() => store.watch(() => setRaw(initial())), [store, initial]);
+
+  const { values, errors } = useMemo(() => {
+    const errors: Record<string, string> = {};
+    const values: Values = {};
+    for (const spec of specs) {
+      const parsed = parseField(spec, raw[spec.name] ?? "");
+      if ("error" in parsed) errors[spec.name] = parsed.error;
+      else values[spec.name] = parsed.value;
+    }
+    if (Object.keys(errors).length === 0 && rule) Object.assign(errors, rule(values));
+    return { values: Object.keys(errors).length === 0 ? values : null, errors };
+  }, [raw, specs, rule]);
+
+  const set = useCallback(
+    (name: string, text: string) => {
+      const next = { ...latest.current, [name]: text };
+      latest.current = next;
+      setRaw(next);
+      store.write(next, false);
+    },
+    [store],
+  );
+  const commit = useCallback(() => store.write(latest.current, true), [store]);
+  const refuse = useCallback((list: readonly FieldError[]) => {
+    const named = list.filter((error) => error.field !== null).map((error) => [error.field!, error.message] as const);
+    setRefused({ raw: latest.current, errors: Object.fromEntries(named) });
+  }, []);
+  const shown = refused && refused.raw === raw ? { ...refused.errors, ...errors } : errors;
+  return { specs, raw, errors: shown, values, set, commit, refuse };
+}
+
+const pick = (raw: Raw, specs: readonly FieldSpec[]): Raw =>
+  Object.fromEntries(specs.filter((s) => raw[s.name] !== undefined).map((s) => [s.name, raw[s.name]!]));

@@ -1,0 +1,201 @@
+// The calculators without a server: upper bounds by Renyi DP, exact Gaussians, closed forms. It says what it lacks.
+
+import type { Engine } from "../engine";
+import { show } from "../numbers";
+import type { FederatedAnswer, FederatedAsk, Interval, Noise, QueriesAnswer, QueriesAsk } from "../types";
+import { Problem } from "../types";
+import { classicGaussian, flFormula, LAPLACE_95, NORMAL_95 } from "./closed";
+import { gaussianEpsilon, gaussianNoise } from "./gaussian";
+import { perRound, renyiEpsilon } from "./renyi";
+
+const RENYI = "Rényi DP at whole orders, rounded up (in the browser)";
+const MOST_ROUNDS = 2 ** 30;
+
+function decideDelta(given: number | null, population: number, cap: number | null) {
+  const share = 1 / population;
+  const value = Math.min(given ?? share, cap ?? Infinity);
+  if (!(value > 0 && value < 1)) throw new Problem("Out of bounds", "delta must be in (0, 1)", [{ field: "delta", message: "must be in (0, 1)" }]);
+  const limit = value === share ? "1/N" : "the policy cap";
+  const rationale =
+    given === null
+      ? `left blank: min(1/N = ${show(share)}, policy cap ${cap === null ? "none" : show(cap)}) is ${limit}`
+      : value === given
+        ? "as given"
+        : `given as ${show(given)}, lowered to the policy cap ${show(value)}`;
+  const grade = value >= share ? ("void" as const) : value > share / 10 ? ("weak" as const) : ("good" as const);
+  const sentence = {
+    void: `δ is not below 1/N = ${show(share)}: publishing one unit's record outright meets it.`,
+    weak: `δ is below 1/N = ${show(share)}, but by less than a factor of ten.`,
+    good: `δ is well below 1/N = ${show(share)}.`,
+  }[grade];
+  return { value, rationale, grade, sentence };
+}
+
+const bound = (upper: number, method: string, relation: string): Interval => ({
+  lower: null,
+  upper,
+  method,
+  relation,
+  assumptions: [],
+});
+
+function supported(ask: FederatedAsk): void {
+  if (ask.sampling !== "poisson" || ask.relation === "replace-one")
+    throw new Problem("Needs the server", "In the browser only Poisson sampling is priced, for add-or-remove or zero-out.");
+}
+
+function sentence(total: number, upper: number): string {
+  if (!Number.isFinite(upper)) return "Without noise there is no privacy: both are infinite.";
+  return total < upper
+    ? `The closed form says ${show(total)}, below the proven bound of ${show(upper, 4, "up")}: it may not be claimed.`
+    : `The closed form says ${show(total)}, above the proven bound of ${show(upper, 4, "up")}: it over-reports here.`;
+}
+
+function federated(ask: FederatedAsk): FederatedAnswer {
+  supported(ask);
+  const q = ask.cohort_size / ask.population;
+  const delta = decideDelta(ask.delta, ask.population, ask.policy_cap);
+  const round = perRound(ask.noise_multiplier, q);
+  const formula = flFormula(q, ask.noise_multiplier, ask.rounds, delta.value);
+  const price = (rounds: number): Interval => {
+    const exact = q === 1 ? gaussianEpsilon(Math.sqrt(rounds) / ask.noise_multiplier, delta.value) : Infinity;
+    return bound(Math.min(exact, renyiEpsilon(round, rounds, delta.value)), RENYI, ask.relation);
+  };
+  const epsilon = price(ask.rounds);
+  const mu = ask.noise_multiplier === 0 ? Infinity : (Math.sqrt(ask.rounds) / ask.noise_multiplier) * (1 + 1e-15);
+  return {
+    sampling_probability: q,
+    noise_stddev: ask.noise_multiplier * ask.clip_norm,
+    delta: { value: delta.value, rationale: delta.rationale, warnings: [] },
+    delta_grade: delta.grade,
+    delta_sentence: delta.sentence,
+    formula,
+    epsilon,
+    unamplified: bound(gaussianEpsilon(mu, delta.value), "exact Gaussian (Balle & Wang 2018)", ask.relation),
+    releases_per_period: ask.releases_per_period,
+    cumulative: price(ask.rounds * ask.releases_per_period),
+    verdict: sentence(formula.total, epsilon.upper),
+    limits: ["Computed in this browser. Lower bounds, tighter bounds and other sampling schemes need the server."],
+  };
+}
+
+function roundsFor(ask: FederatedAsk, target: number): number {
+  supported(ask);
+  const delta = decideDelta(ask.delta, ask.population, ask.policy_cap).value;
+  const round = perRound(ask.noise_multiplier, ask.cohort_size / ask.population);
+  const fits = (rounds: number): boolean => renyiEpsilon(round, rounds, delta) <= target;
+  if (!fits(1)) return 0;
+  let most = 1;
+  while (fits(2 * most)) {
+    most *= 2;
+    if (most > MOST_ROUNDS) throw new Problem("No value meets the goal", "More than a thousand million rounds fit.");
+  }
+  for (let step = most; step > 1; ) {
+    step = Math.ceil(step / 2);
+    if (fits(most + step)) most += step;
+  }
+  return most;
+}
+
+function noiseFor(ask: FederatedAsk, target: number): number {
+  const price = (sigma: number): number => federated({ ...ask, noise_multiplier: sigma }).epsilon.upper;
+  let [low, high] = [0.05, 1];
+  while (price(high) > target) {
+    high *= 2;
+    if (high > 1e9) throw new Problem("No value meets the goal", "No amount of noise reaches this target.");
+  }
+  while (high / low > 1 + 5e-4) {
+    const middle = Math.sqrt(low * high);
+    if (price(middle) <= target) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+function noise(mechanism: string, scale: number): Noise {
+  return mechanism === "laplace"
+    ? { scale, expected_error: scale, error_95: scale * LAPLACE_95 }
+    : { scale, expected_error: scale * Math.sqrt(2 / Math.PI), error_95: scale * NORMAL_95 };
+}
+
+export function queries(ask: QueriesAsk, policyCap: number | null = 1e-6): QueriesAnswer {
+  const gaussian = ask.mechanism === "gaussian";
+  const groups = ask.weights ? ask.weights.map((weight) => ({ count: 1, weight })) : [{ count: ask.queries, weight: 1 }];
+  if (ask.weights && ask.weights.length !== ask.queries)
+    throw new Problem("Out of bounds", "one weight for each query", [{ field: "weights", message: `must be one for each of ${ask.queries} queries` }]);
+  if (gaussian && ask.delta === null && ask.population === null)
+    throw new Problem("Out of bounds", "delta is needed", [{ field: "delta", message: "is needed for the Gaussian mechanism, or a population" }]);
+  const used = ask.population !== null && (ask.delta !== null || gaussian);
+  const decided = used ? decideDelta(ask.delta, ask.population!, policyCap) : null;
+  const delta = decided?.value ?? ask.delta ?? 0;
+  const total = groups.reduce((sum, { count, weight }) => sum + count * weight, 0);
+  const norm = Math.sqrt(groups.reduce((sum, { count, weight }) => sum + count * (weight / total) ** 2, 0));
+  const optimalGaussian = gaussian ? gaussianNoise(ask.epsilon, delta) : 0;
+  const shares = groups.map(({ count, weight }) => {
+    const share = weight / total;
+    const each = ask.epsilon * share;
+    const of = (scale: number): Noise => noise(ask.mechanism, scale * ask.sensitivity);
+    return {
+      count,
+      weight,
+      epsilon: each,
+      classic: of(gaussian ? classicGaussian(each, delta) : 1 / each),
+      exact: of(gaussian ? gaussianNoise(each, delta) : 1 / each),
+      optimal: of(gaussian ? (optimalGaussian * norm) / share : 1 / each),
+    };
+  });
+  let left = ask.queries_used;
+  let consumed = 0;
+  for (const share of shares) {
+    const taken = Math.min(left, share.count);
+    consumed += taken * share.epsilon;
+    left -= taken;
+  }
+  consumed += left * shares.at(-1)!.epsilon;
+  const findings: string[] = [];
+  if (ask.queries_used > ask.queries)
+    findings.push(`incompatible plan: queries_used must be at most queries = ${ask.queries}, got ${ask.queries_used}`);
+  if (gaussian && ask.queries > 1)
+    findings.push(`the classic formula gives every query the whole δ: its total is ${show(Math.min(1, ask.queries * delta))}`);
+  if (!gaussian && delta > 0) findings.push("composing Laplace noise tightly with a δ needs the server; the plain split is shown");
+  return {
+    epsilon: ask.epsilon,
+    delta: delta > 0 ? { value: delta, rationale: decided?.rationale ?? "as given", warnings: [] } : null,
+    delta_grade: decided?.grade ?? null,
+    delta_sentence: decided?.sentence ?? null,
+    mechanism: ask.mechanism,
+    sensitivity: ask.sensitivity,
+    queries: ask.queries,
+    queries_used: ask.queries_used,
+    consumed,
+    remaining: ask.epsilon - consumed,
+    compatible: ask.queries_used <= ask.queries,
+    classic_total_delta: gaussian ? Math.min(1, ask.queries * delta) : 0,
+    saving: shares[0]!.classic.scale / shares[0]!.optimal.scale,
+    magnitude: ask.magnitude,
+    relative_error_95: ask.magnitude === null ? null : shares[0]!.optimal.error_95 / Math.abs(ask.magnitude),
+    shares,
+    findings,
+  };
+}
+
+export const twin: Engine = {
+  name: "browser",
+  federated: async (ask) => federated(ask),
+  curve: async (ask) => {
+    supported(ask);
+    const q = ask.cohort_size / ask.population;
+    const delta = decideDelta(ask.delta, ask.population, ask.policy_cap).value;
+    const round = perRound(ask.noise_multiplier, q);
+    const marks = new Set([1, ...Array.from({ length: 24 }, (_, i) => Math.ceil((ask.rounds * (i + 1)) / 24))]);
+    return [...marks].map((rounds) => ({
+      rounds,
+      lower: null,
+      upper: renyiEpsilon(round, rounds, delta),
+      formula: flFormula(q, ask.noise_multiplier, rounds, delta).total,
+    }));
+  },
+  noiseFor: async (ask, target) => noiseFor(ask, target),
+  roundsFor: async (ask, target) => roundsFor(ask, target),
+  queries: async (ask) => queries(ask),
+};

@@ -1,0 +1,103 @@
+import type { ComponentType } from "preact";
+import { render } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import "./app.css";
+import { Notice } from "./components/bits";
+import { addressStore, fromQuery } from "./lib/address";
+import { server } from "./lib/api";
+import { Federated } from "./pages/Federated";
+import { Front } from "./pages/Front";
+import { Queries } from "./pages/Queries";
+
+const FederatedPage = () => <Federated engine={server} store={useMemo(addressStore, [])} />;
+const QueriesPage = () => <Queries engine={server} store={useMemo(addressStore, [])} />;
+
+interface Room {
+  path: string;
+  name: string;
+  lead: string;
+  load: () => Promise<ComponentType>;
+}
+
+const ROOMS: readonly Room[] = [
+  { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: async () => FederatedPage },
+  { path: "/queries", name: "Queries", lead: "How much noise do so many answers need?", load: async () => QueriesPage },
+  { path: "/playground", name: "Playground", lead: "What does a mix of releases cost?", load: async () => (await import("./pages/Playground")).Playground },
+  { path: "/montecarlo", name: "Monte Carlo", lead: "Certify by sampling", load: async () => (await import("./pages/MonteCarlo")).MonteCarlo },
+  { path: "/ledger", name: "Ledger", lead: "What was promised, reserved and spent", load: async () => (await import("./pages/Ledger")).Ledger },
+  { path: "/runs", name: "Runs", lead: "Plan against what was observed", load: async () => (await import("./pages/Runs")).Runs },
+  { path: "/game", name: "Game", lead: "Release control", load: async () => (await import("./pages/Game")).Game },
+];
+
+function usePath(): string {
+  const [path, setPath] = useState(location.pathname);
+  useEffect(() => {
+    const moved = (): void => setPath(location.pathname);
+    const click = (event: MouseEvent): void => {
+      const link = (event.target as Element).closest("a");
+      if (!link || link.origin !== location.origin || link.target || link.hasAttribute("download")) return;
+      if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0 || link.pathname.startsWith("/api/")) return;
+      if (link.pathname === location.pathname && link.hash) return;
+      event.preventDefault();
+      history.pushState(null, "", link.href);
+      moved();
+      scrollTo(0, 0);
+      document.querySelector<HTMLElement>("main")?.focus();
+    };
+    addEventListener("popstate", moved);
+    document.addEventListener("click", click);
+    return () => {
+      removeEventListener("popstate", moved);
+      document.removeEventListener("click", click);
+    };
+  }, []);
+  return path;
+}
+
+function App() {
+  const path = usePath();
+  const room = ROOMS.find((each) => path === each.path || path.startsWith(`${each.path}/`));
+  const [loaded, setLoaded] = useState<{ path: string; Page: ComponentType } | null>(null);
+  useEffect(() => {
+    document.title = room ? `${room.name} · epsilog` : "epsilog";
+    void room?.load().then((Page) => setLoaded({ path: room.path, Page }));
+  }, [room]);
+  const foreign = fromQuery(location.search).foreign;
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the page
+      </a>
+      <header class="top">
+        <a class="brand" href="/">
+          epsi<b>log</b>
+        </a>
+        <nav aria-label="Pages">
+          {ROOMS.map((each) => (
+            <a key={each.path} href={each.path} aria-current={each === room ? "page" : undefined}>
+              {each.name}
+            </a>
+          ))}
+        </nav>
+      </header>
+      <main id="main" tabIndex={-1}>
+        {foreign !== null && <Notice grade="weak">This link was made by version {foreign.slice(0, 10)} of these pages; its values are not read.</Notice>}
+        {room ? (
+          <>
+            <h1>{room.lead}</h1>
+            {loaded?.path === room.path ? <loaded.Page key={path} /> : <p class="empty">Opening…</p>}
+          </>
+        ) : path === "/" ? (
+          <Front />
+        ) : (
+          <h1>There is no such page</h1>
+        )}
+      </main>
+      <footer class="foot">
+        Only upper bounds may be claimed. Everything is computed on this machine. <a href="/api/openapi.json">API</a>
+      </footer>
+    </>
+  );
+}
+
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,311 @@
+import { useCallback, useMemo, useState } from "preact/hooks";
+import { Assumes, Card, Copy, download, Notice, Spoken, Stat, toCsv, Trouble } from "../components/bits";
+import { Field } from "../components/Field";
+import { IntervalBar } from "../components/IntervalBar";
+import { Plot } from "../components/Plot";
+import { toQuery } from "../lib/address";
+import { useAnswer } from "../lib/answer";
+import { post } from "../lib/api";
+import type { Engine } from "../lib/engine";
+import type { FieldSpec, Store, Values } from "../lib/form";
+import { useForm } from "../lib/form";
+import { twin } from "../lib/twin/engine";
+import { show, showPercent, showWhole, typeset } from "../lib/numbers";
+import type { CurvePoint, FederatedAnswer, FederatedAsk } from "../lib/types";
+import { Snippets } from "./Snippets";
+
+export const FEDERATED: readonly FieldSpec[] = [
+  { name: "population", label: "Population", symbol: "N", kind: "whole", initial: "50000", least: 1, hint: "privacy units in all" },
+  { name: "cohort_size", label: "Cohort size", symbol: "m", kind: "whole", initial: "500", least: 1, hint: "expected in a round" },
+  { name: "rounds", label: "Rounds", symbol: "T", kind: "whole", initial: "200", least: 1 },
+  { name: "noise_multiplier", label: "Noise multiplier", symbol: "σ", kind: "real", initial: "1.2", least: 0, hint: "noise on the sum, over C" },
+  { name: "clip_norm", label: "Clip norm", symbol: "C", kind: "real", initial: "1", above: 0, hint: "scales the noise, costs nothing" },
+  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "", optional: true, above: 0, below: 1, hint: "blank: min(1/N, cap); 1e-6 and 10^-6 both work" },
+  { name: "policy_cap", label: "Policy cap on δ", kind: "real", initial: "1e-6", optional: true, above: 0, below: 1, hint: "blank: no cap" },
+  { name: "privacy_unit", label: "Privacy unit", kind: "text", initial: "client" },
+  {
+    name: "relation",
+    label: "Neighbouring relation",
+    kind: "choice",
+    initial: "add-or-remove-one",
+    choices: [
+      ["add-or-remove-one", "add or remove one"],
+      ["replace-one", "replace one"],
+      ["zero-out", "zero out one"],
+    ],
+  },
+  {
+    name: "sampling",
+    label: "Sampling scheme",
+    kind: "choice",
+    initial: "poisson",
+    hint: "what the code really does",
+    choices: [
+      ["poisson", "Poisson: a coin for every unit"],
+      ["fixed-size", "fixed size, without replacement"],
+      ["balls-in-bins", "balls in bins: one round an epoch"],
+    ],
+  },
+  { name: "releases_per_period", label: "Releases in a period", kind: "whole", initial: "1", least: 1, hint: "models trained on the same population" },
+  { name: "without_replacement", label: "At most one update per unit and round", kind: "flag", initial: "yes" },
+  { name: "rounds_per_release", label: "Rounds between releases", kind: "whole", initial: "1", least: 1 },
+  { name: "adaptive_clip", label: "The clip norm is learnt from the same data", kind: "flag", initial: "no" },
+  { name: "target_epsilon", label: "Target", symbol: "ε", kind: "real", initial: "2", optional: true, above: 0, hint: "for the inverse questions" },
+];
+
+function rule(values: Values): Record<string, string> {
+  return (values.cohort_size as number) > (values.population as number) ? { cohort_size: "must be at most N" } : {};
+}
+
+export function Federated({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
+  const form = useForm(FEDERATED, store, rule);
+  const [ask, target] = useMemo(() => {
+    if (form.values === null) return [null, null];
+    const { target_epsilon, ...rest } = form.values;
+    return [rest as unknown as FederatedAsk, target_epsilon as number | null];
+  }, [form.values]);
+  const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
+  const main = useAnswer(ask, engine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
+  // the twin answers at once, with a looser bound; the server's interval takes its place when it comes
+  const quick = useAnswer(ask, twin.federated, { delay: 0 });
+  const sharp = main.answer !== null && !main.busy;
+  const answer = sharp || quick.busy ? main.answer : (quick.answer ?? main.answer);
+  const settled = sharp ? ask : null;
+
+  return (
+    <div class={compact ? "calculator compact" : "calculator"}>
+      <form class="inputs" aria-label="Federated schedule" onSubmit={(e) => e.preventDefault()}>
+        <fieldset>
+          <legend>Schedule</legend>
+          <div class="pair">
+            <Field form={form} name="population" />
+            <Field form={form} name="cohort_size" />
+            <Field form={form} name="rounds" />
+            <Field form={form} name="noise_multiplier" />
+          </div>
+        </fieldset>
+        <fieldset>
+          <legend>Claim</legend>
+          <div class="pair">
+            <Field form={form} name="delta" />
+            <Field form={form} name="policy_cap" />
+          </div>
+          {!compact && (
+            <>
+              <Field form={form} name="sampling" />
+              <div class="pair">
+                <Field form={form} name="relation" />
+                <Field form={form} name="privacy_unit" />
+                <Field form={form} name="clip_norm" />
+                <Field form={form} name="releases_per_period" />
+              </div>
+            </>
+          )}
+        </fieldset>
+        {!compact && (
+          <fieldset>
+            <legend>Boundary</legend>
+            <Field form={form} name="without_replacement" />
+            <Field form={form} name="adaptive_clip" />
+            <Field form={form} name="rounds_per_release" />
+          </fieldset>
+        )}
+      </form>
+
+      <div class={main.busy ? "results busy" : "results"} aria-busy={main.busy}>
+        {form.values === null && (
+          <Card>
+            <p class="empty">Put right what is marked, and the numbers come back.</p>
+          </Card>
+        )}
+        {main.problem && <Trouble problem={main.problem} retry={main.retry} />}
+        {answer && ask && <Answer ask={ask} answer={answer} target={target} />}
+        {answer && ask && <Rounds ask={settled} engine={engine} />}
+        {answer && ask && (
+          <Card title="The question turned round">
+            <div class="goal">
+              <Field form={form} name="target_epsilon" />
+              <Inverse ask={settled} target={target} engine={engine} />
+            </div>
+          </Card>
+        )}
+        {answer && (
+          <Card title="What this covers, and what it does not">
+            <ul class="limits">
+              {answer.limits.map((line) => (
+                <li key={line}>{line}</li>
+              ))}
+            </ul>
+          </Card>
+        )}
+        {answer && ask && !compact && <Export ask={ask} raw={form.raw} />}
+        {answer && <Spoken text={spoken(answer)} />}
+      </div>
+    </div>
+  );
+}
+
+function spoken(answer: FederatedAnswer): string {
+  return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${answer.verdict}`;
+}
+
+function Answer({ ask, answer, target }: { ask: FederatedAsk; answer: FederatedAnswer; target: number | null }) {
+  const { epsilon, formula } = answer;
+  const under = formula.total < epsilon.upper;
+  return (
+    <>
+      <Card>
+        <div class="headline">
+          <p class="claim">
+            <span>ε ≤ </span>
+            <b>{show(epsilon.upper, 4, "up")}</b>
+          </p>
+          <p class="beside">
+            {epsilon.lower !== null && epsilon.lower > 0 ? (
+              <>
+                certified: the true value lies between {show(epsilon.lower, 4, "down")} and {show(epsilon.upper, 4, "up")}
+              </>
+            ) : (
+              <>a proven upper bound</>
+            )}{" "}
+            at δ = {show(answer.delta.value)}, per {ask.privacy_unit}, {ask.relation.replaceAll("-", " ")}
+          </p>
+        </div>
+        <IntervalBar lower={epsilon.lower} upper={epsilon.upper} estimate={formula.total} target={target} />
+        <p class="key">
+          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form
+          {target !== null && (
+            <>
+              <span class="swatch target" /> target {show(target)}
+            </>
+          )}
+        </p>
+        <Notice grade={under ? "weak" : "info"}>{answer.verdict}</Notice>
+        <p class="method">{epsilon.method}</p>
+        <Assumes lines={epsilon.assumptions} />
+      </Card>
+      <Card title="The popular closed form">
+        <p class="formula">
+          q√(2T ln(1/δ))/σ + Tq²/σ² = <b>{show(formula.total)}</b> <em>an estimate, no bound</em>
+        </p>
+        <Terms root={formula.root_term} linear={formula.linear_term} dominates={formula.dominates} />
+        <dl class="stats">
+          <Stat label="Sampling probability q" note={showPercent(answer.sampling_probability)}>
+            {show(answer.sampling_probability)}
+          </Stat>
+          <Stat label="Noise on the sum σC" note="standard deviation">
+            {show(answer.noise_stddev)}
+          </Stat>
+          <Stat label="If participation is known" note="no amplification by sampling">
+            ε ≤ {show(answer.unamplified.upper, 4, "up")}
+          </Stat>
+          <Stat label={`${showWhole(answer.releases_per_period)} ${answer.releases_per_period === 1 ? "release" : "releases"} together`} note="a period, on one population">
+            ε ≤ {show(answer.cumulative.upper, 4, "up")}
+          </Stat>
+        </dl>
+        <Notice grade={answer.delta_grade}>
+          {typeset(answer.delta_sentence)} <small>({typeset(answer.delta.rationale)})</small>
+        </Notice>
+      </Card>
+    </>
+  );
+}
+
+function Terms({ root, linear, dominates }: { root: number; linear: number; dominates: string }) {
+  const total = root + linear;
+  const share = Number.isFinite(total) && total > 0 ? root / total : 0.5;
+  return (
+    <>
+      <svg class="terms" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
+        <rect class="root" width={100 * share} height="6" />
+        <rect class="linear" x={100 * share} width={100 * (1 - share)} height="6" />
+      </svg>
+      <p class="key">
+        <span class="swatch root" /> root term {show(root)} <span class="swatch linear" /> linear term {show(linear)}; the{" "}
+        <b>{dominates} term</b> dominates
+      </p>
+    </>
+  );
+}
+
+function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
+  const curve = useAnswer<FederatedAsk, CurvePoint[]>(ask, engine.curve, { delay: 150 });
+  const series = useMemo(() => {
+    if (!curve.answer) return null;
+    const of = (f: (p: CurvePoint) => number | null) =>
+      curve.answer!.flatMap((p) => (f(p) === null ? [] : [[p.rounds, f(p)!] as const]));
+    const lower = of((p) => p.lower);
+    const known = lower.some(([, y]) => y > 0);
+    return [
+      { name: "certified upper bound", look: "claim" as const, points: of((p) => p.upper) },
+      ...(known ? [{ name: "certified lower bound", look: "lower" as const, points: lower }] : []),
+      { name: "closed form (estimate)", look: "estimate" as const, points: of((p) => p.formula) },
+    ];
+  }, [curve.answer]);
+  const [shown, setShown] = useState<typeof series>(null);
+  if (series && series !== shown) setShown(series);
+  const drawn = series ?? shown;
+  return (
+    <Card title="As the rounds go by">
+      {curve.problem && <Trouble problem={curve.problem} retry={curve.retry} />}
+      {drawn ? (
+        <Plot title="Epsilon after each number of rounds" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={drawn} band={drawn.length === 3 ? [0, 1] : null} />
+      ) : (
+        <p class="empty">{curve.busy || !ask ? "Drawing…" : ""}</p>
+      )}
+    </Card>
+  );
+}
+
+function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: number | null; engine: Engine }) {
+  const goal = ask && target !== null ? { ask, target } : null;
+  const noise = useAnswer(goal, (g, signal) => engine.noiseFor(g.ask, g.target, signal), { delay: 200 });
+  const rounds = useAnswer(goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
+  if (target === null) return <p class="empty">Give a target to see which noise and how many rounds meet it.</p>;
+  return (
+    <dl class="stats">
+      <Stat label={`Least noise for ε ≤ ${show(target)}`} note={ask ? `with ${showWhole(ask.rounds)} rounds` : ""}>
+        {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null ? "…" : <>σ = {show(noise.answer, 5, "up")}</>}
+      </Stat>
+      <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}` : ""}>
+        {rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null ? "…" : showWhole(rounds.answer)}
+      </Stat>
+    </dl>
+  );
+}
+
+function Export({ ask, raw }: { ask: FederatedAsk; raw: Record<string, string> }) {
+  const [stamp, setStamp] = useState<string | null>(null);
+  const record = async (): Promise<void> => {
+    const stamped = await post<{ record: unknown; sha256: string }>("federated/record", ask);
+    setStamp(stamped.sha256);
+    download("epsilog-federated.json", "application/json", JSON.stringify(stamped, (_, v) => (v === Infinity ? "inf" : v), 2));
+  };
+  const csv = async (): Promise<void> => {
+    const { points } = await post<{ points: CurvePoint[] }>("federated/curve", Object.fromEntries(Object.entries(ask).filter(([k]) => !["without_replacement", "rounds_per_release", "adaptive_clip"].includes(k))));
+    const rows = points.map((p) => [p.rounds, p.lower, p.upper, p.formula]);
+    download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
+  };
+  return (
+    <Card title="Take it with you">
+      <div class="buttons">
+        <button type="button" onClick={record}>
+          JSON record, stamped
+        </button>
+        <button type="button" onClick={csv}>
+          CSV of the rounds
+        </button>
+        <button type="button" onClick={() => print()}>
+          Print
+        </button>
+        <Copy label="Copy link" text={() => `${location.origin}/federated?${toQuery(raw)}`} />
+      </div>
+      {stamp && (
+        <p class="stamp">
+          SHA-256 of the record: <code>{stamp}</code>
+        </p>
+      )}
+      <Snippets name="federated" raw={raw} />
+    </Card>
+  );
+}

@@ -1,0 +1,126 @@
+import { Card, Notice } from "../components/bits";
+import { IntervalBar } from "../components/IntervalBar";
+import { useAnswer } from "../lib/answer";
+import { server } from "../lib/api";
+import { show } from "../lib/numbers";
+import type { FederatedAsk, QueriesAsk } from "../lib/types";
+
+const RUN: FederatedAsk = {
+  population: 50_000,
+  cohort_size: 500,
+  rounds: 200,
+  noise_multiplier: 0.7,
+  clip_norm: 1,
+  delta: null,
+  policy_cap: null,
+  sampling: "poisson",
+  relation: "add-or-remove-one",
+  privacy_unit: "client",
+  releases_per_period: 1,
+  without_replacement: true,
+  rounds_per_release: 1,
+  adaptive_clip: false,
+};
+const COUNTS: QueriesAsk = {
+  epsilon: 1,
+  queries: 100,
+  sensitivity: 1,
+  mechanism: "gaussian",
+  delta: 1e-6,
+  queries_used: 40,
+  weights: null,
+  population: null,
+  magnitude: null,
+};
+
+function Worked() {
+  const { answer } = useAnswer(RUN, server.federated, { delay: 0 });
+  return (
+    <Card title="One run, two answers">
+      <p class="method">50 000 clients, 500 expected in a round, 200 rounds, noise multiplier 0.7, δ = 1/N</p>
+      {answer ? (
+        <>
+          <div class="headline">
+            <p class="claim">
+              <span>ε ≤ </span>
+              <b>{show(answer.epsilon.upper, 4, "up")}</b>
+            </p>
+            <p class="beside">certified; the formula that people quote says {show(answer.formula.total)}</p>
+          </div>
+          <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} estimate={answer.formula.total} />
+          <p class="key">
+            <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form
+          </p>
+          <Notice grade={answer.formula.total < answer.epsilon.upper ? "weak" : "info"}>{answer.verdict}</Notice>
+        </>
+      ) : (
+        <p class="empty">Working it out…</p>
+      )}
+    </Card>
+  );
+}
+
+export function Front() {
+  const counts = useAnswer(COUNTS, server.queries, { delay: 0 }).answer?.shares[0];
+  return (
+    <div class="front">
+      <section class="hero">
+        <div>
+          <h1>
+          A privacy budget you can plan, spend, <em>verify</em> and prove.
+        </h1>
+        <p>
+          Differential privacy promises that no one person's data shows. The promise has a price, ε, and it adds up. These pages compute that
+          price from both sides: an upper bound that may be claimed, and how far from the truth it can be.
+        </p>
+        <p class="buttons">
+          <a class="button" href="/federated">
+            Federated calculator
+          </a>
+          <a class="button" href="/queries">
+            Query calculator
+          </a>
+        </p>
+        </div>
+        <Worked />
+      </section>
+      <div class="tiles">
+        <Card title="Federated learning">
+          <p>
+            50 000 clients, 500 in a round, 200 rounds. The formula that people quote gives a number; the certified bound stands beside it, and
+            often far above it. Turn the question round: which noise, how many rounds?
+          </p>
+          <a href="/federated?v=1&population=50000&cohort_size=500&rounds=200&noise_multiplier=0.7&policy_cap=">Open this example</a>
+        </Card>
+        <Card title="Queries on a data set">
+          <p>
+            ε = 1 over 100 counts, 40 answered: 0.01 each, 0.6 left.
+            {counts && (
+              <>
+                {" "}
+                At δ = 10⁻⁶ the textbook's Gaussian noise is {show(counts.classic.scale, 3)} on every count; composed well it is {show(counts.optimal.scale, 3, "up")}.
+              </>
+            )}
+          </p>
+          <a href="/queries?v=1&epsilon=1&queries=100&sensitivity=1&mechanism=gaussian&delta=1e-6&queries_used=40&magnitude=1000">Open this example</a>
+        </Card>
+        <Card title="Playground">
+          <p>Mix releases, see the interval, the profile and what an attacker could tell at one false alarm in a hundred.</p>
+          <a href="/playground">Mix releases</a>
+        </Card>
+        <Card title="Monte Carlo">
+          <p>Certify a mechanism that has no closed form by sampling, with the interval narrowing as you watch.</p>
+          <a href="/montecarlo">Run a certificate</a>
+        </Card>
+        <Card title="Ledger and runs">
+          <p>What was promised, reserved and spent; every entry with its hash; every run with plan against observed.</p>
+          <a href="/ledger">Read the ledger</a>
+        </Card>
+        <Card title="Release control">
+          <p>Seventy-five seconds at the desk of a data curator. Too little noise is a breach; too much, and nobody learns anything.</p>
+          <a href="/game">Play</a>
+        </Card>
+      </div>
+    </div>
+  );
+}

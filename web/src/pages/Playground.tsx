@@ -1,0 +1,249 @@
+import { useMemo } from "preact/hooks";
+import { Assumes, Card, Copy, Spoken, Stat, Table, Trouble } from "../components/bits";
+import { Field } from "../components/Field";
+import { IntervalBar } from "../components/IntervalBar";
+import { Plot } from "../components/Plot";
+import { addressStore, toQuery } from "../lib/address";
+import { useAnswer } from "../lib/answer";
+import { post } from "../lib/api";
+import type { FieldSpec } from "../lib/form";
+import { parseField, useForm } from "../lib/form";
+import { show, showPercent } from "../lib/numbers";
+import type { Interval } from "../lib/types";
+
+const MECHANISMS = [
+  ["gaussian", "Gaussian", "noise multiplier σ"],
+  ["laplace", "Laplace", "noise multiplier b/Δ"],
+  ["randomized-response", "randomized response", "flip probability"],
+  ["pure-dp", "stated ε-DP", "ε"],
+  ["approximate-dp", "stated (ε, δ)-DP", "ε"],
+  ["zero-concentrated-dp", "stated ρ-zCDP", "ρ"],
+  ["gaussian-dp", "stated μ-GDP", "μ"],
+] as const;
+
+const SPECS: readonly FieldSpec[] = [
+  // lines of mechanism:parameter:second:sampling probability:count, joined by "|"
+  { name: "mix", label: "Mix", kind: "text", initial: "gaussian:1::0.01:1000|laplace:10:::5", most: 2000 },
+  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", above: 0, below: 1 },
+  {
+    name: "relation",
+    label: "Relation",
+    kind: "choice",
+    initial: "add-or-remove-one",
+    choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
+  },
+  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", least: 0, most: 1, hint: "how often the attacker may be wrong" },
+];
+
+interface Part {
+  mechanism: string;
+  parameter: number;
+  second: number | null;
+  sampling_probability: number;
+  count: number;
+}
+
+const COLUMNS: readonly FieldSpec[] = [
+  { name: "parameter", label: "Parameter", kind: "real", initial: "1", least: 0 },
+  { name: "second", label: "Second", kind: "real", initial: "", optional: true, least: 0 },
+  { name: "sampling_probability", label: "Sampled with probability", kind: "real", initial: "", optional: true, least: 0, most: 1 },
+  { name: "count", label: "Times", kind: "whole", initial: "1", least: 1 },
+];
+
+function parseLine(line: string): { cells: string[]; part: Part | null; errors: string[] } {
+  const cells = line.split(":");
+  while (cells.length < 5) cells.push("");
+  const errors = COLUMNS.map((spec, i) => {
+    const parsed = parseField(spec, cells[i + 1]!);
+    return "error" in parsed ? parsed.error : "";
+  });
+  if (errors.some(Boolean) || !MECHANISMS.some(([name]) => name === cells[0])) return { cells, part: null, errors };
+  const value = (i: number): number | null => (parseField(COLUMNS[i]!, cells[i + 1]!) as { value: number | null }).value;
+  const part = { mechanism: cells[0]!, parameter: value(0)!, second: value(1), sampling_probability: value(2) ?? 1, count: value(3)! };
+  return { cells, part, errors };
+}
+
+interface Account {
+  epsilon: Interval;
+  parts: { alone: Interval; without: Interval }[];
+}
+
+interface Profile {
+  profile: { epsilon: number; lower: number; upper: number }[];
+  roc: { fpr: number; tpr: number }[];
+  fpr: number;
+  tpr: number;
+  advantage: number;
+}
+
+export function Playground() {
+  const store = useMemo(addressStore, []);
+  const form = useForm(SPECS, store);
+  const lines = (form.raw.mix ?? "").split("|").map(parseLine);
+  const parts = lines.map((line) => line.part);
+  const others = Object.keys(form.errors).some((name) => name !== "mix");
+  const ask = useMemo(() => {
+    if (others || parts.some((part) => part === null)) return null;
+    const read = (name: string): unknown => (parseField(SPECS.find((s) => s.name === name)!, form.raw[name]!) as { value: unknown }).value;
+    return { parts, delta: read("delta"), relation: form.raw.relation, fpr: read("fpr") };
+  }, [form.raw, others]);
+  const account = useAnswer(ask, (body, signal) => post<Account>("account", body, signal), { delay: 80 });
+  const curves = useAnswer(account.answer && !account.busy ? ask : null, (body, signal) => post<Profile>("account/profile", body, signal), { delay: 150 });
+
+  const write = (cells: string[][], committed: boolean): void => {
+    form.set("mix", cells.map((row) => row.join(":")).join("|"));
+    if (committed) form.commit();
+  };
+  const cells = lines.map((line) => line.cells);
+  const edit = (row: number, column: number, text: string): void =>
+    write(cells.map((each, i) => (i === row ? each.map((cell, j) => (j === column ? text.replaceAll(/[:|]/g, "") : cell)) : each)), false);
+
+  const answer = account.answer;
+  return (
+    <div class="stack">
+      <Card title="The mix">
+        <form aria-label="Mix of releases" onSubmit={(e) => e.preventDefault()}>
+          {lines.map((line, i) => (
+            <fieldset key={i} class="line">
+              <legend>Release {i + 1}</legend>
+              <div class="field">
+                <label for={`mechanism-${i}`}>Mechanism</label>
+                <select id={`mechanism-${i}`} value={line.cells[0]} onInput={(e) => edit(i, 0, e.currentTarget.value)} onChange={form.commit}>
+                  {MECHANISMS.map(([name, label]) => (
+                    <option key={name} value={name} selected={name === line.cells[0]}>
+                      {label}
+                    </option>
+                  ))}
+                </select>
+              </div>
+              {COLUMNS.map((spec, j) => {
+                const mechanism = line.cells[0];
+                if (spec.name === "second" && mechanism !== "approximate-dp" && mechanism !== "randomized-response") return null;
+                if (spec.name === "sampling_probability" && mechanism !== "gaussian" && mechanism !== "laplace") return null;
+                const label =
+                  spec.name === "parameter"
+                    ? (MECHANISMS.find(([name]) => name === mechanism)?.[2] ?? spec.label)
+                    : spec.name === "second"
+                      ? mechanism === "approximate-dp" ? "δ" : "categories"
+                      : spec.label;
+                const id = `${spec.name}-${i}`;
+                return (
+                  <div key={spec.name} class={line.errors[j] ? "field wrong" : "field"}>
+                    <label for={id}>{label}</label>
+                    <input
+                      id={id}
+                      type="text"
+                      value={line.cells[j + 1]}
+                      placeholder={spec.name === "sampling_probability" ? "all" : spec.optional ? "blank" : undefined}
+                      aria-invalid={line.errors[j] ? "true" : undefined}
+                      aria-describedby={`${id}-error`}
+                      autocomplete="off"
+                      onInput={(e) => edit(i, j + 1, e.currentTarget.value)}
+                      onChange={form.commit}
+                    />
+                    <span id={`${id}-error`} class="error" role="alert">
+                      {line.errors[j] && `${label} ${line.errors[j]}`}
+                    </span>
+                  </div>
+                );
+              })}
+              {lines.length > 1 && (
+                <button type="button" class="quiet" aria-label={`Remove release ${i + 1}`} onClick={() => write(cells.filter((_, k) => k !== i), true)}>
+                  Remove
+                </button>
+              )}
+            </fieldset>
+          ))}
+          <div class="buttons">
+            <button type="button" disabled={lines.length >= 12} onClick={() => write([...cells, ["gaussian", "2", "", "", "1"]], true)}>
+              Add a release
+            </button>
+            <Copy label="Copy link" text={() => `${location.origin}/playground?${toQuery(form.raw)}`} />
+          </div>
+          <div class="pair">
+            <Field form={form} name="delta" />
+            <Field form={form} name="relation" />
+            <Field form={form} name="fpr" />
+          </div>
+        </form>
+      </Card>
+      <div class={account.busy ? "results busy" : "results"} aria-busy={account.busy}>
+        {ask === null && (
+          <Card>
+            <p class="empty">Put right what is marked, and the numbers come back.</p>
+          </Card>
+        )}
+        {account.problem && <Trouble problem={account.problem} retry={account.retry} />}
+        {answer && (
+          <>
+            <Card>
+              <div class="headline">
+                <p class="claim">
+                  <span>ε ≤ </span>
+                  <b>{show(answer.epsilon.upper, 4, "up")}</b>
+                </p>
+                <p class="beside">
+                  {(answer.epsilon.lower ?? 0) > 0 && <>certified: between {show(answer.epsilon.lower, 4, "down")} and {show(answer.epsilon.upper, 4, "up")}; </>}
+                  {answer.epsilon.method}
+                </p>
+              </div>
+              <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} />
+              <Assumes lines={answer.epsilon.assumptions} />
+              <Table
+                caption="What each release contributes; parts do not add up, because composition is not a sum"
+                columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "mix without it, ε ≤", number: true }, { title: "it adds", number: true }]}
+                rows={answer.parts.map((part, i) => [
+                  `${i + 1}: ${MECHANISMS.find(([name]) => name === parts[i]?.mechanism)?.[1] ?? ""}`,
+                  show(part.alone.upper, 4, "up"),
+                  show(part.without.upper, 4, "up"),
+                  show(Math.max(0, answer.epsilon.upper - part.without.upper), 3),
+                ])}
+              />
+              <Spoken text={`Epsilon is at most ${show(answer.epsilon.upper, 4, "up")}`} />
+            </Card>
+            {curves.problem && <Trouble problem={curves.problem} retry={curves.retry} />}
+            {curves.answer && <Curves found={curves.answer} />}
+          </>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Curves({ found }: { found: Profile }) {
+  const lower = found.profile.filter((p) => p.lower > 0).map((p) => [p.epsilon, p.lower] as const);
+  return (
+    <div class="two">
+      <Card title="The privacy profile">
+        <Plot
+          title="δ at every ε: certified from above"
+          x={{ title: "ε" }}
+          y={{ title: "δ", log: true }}
+          series={[
+            { name: "upper bound", look: "claim", points: found.profile.map((p) => [p.epsilon, p.upper] as const) },
+            ...(lower.length > 1 ? [{ name: "lower bound", look: "lower" as const, points: lower }] : []),
+          ]}
+        />
+      </Card>
+      <Card title="What an attacker can tell">
+        <dl class="stats">
+          <Stat label={`Right at most, at ${showPercent(found.fpr)} false alarms`} note="true-positive rate">
+            {showPercent(found.tpr)}
+          </Stat>
+          <Stat label="Advantage over a coin" note="at most; TPR − FPR">
+            {showPercent(found.advantage)}
+          </Stat>
+        </dl>
+        <Plot
+          title="The attacker's best ROC curve lies below this one"
+          x={{ title: "false-positive rate" }}
+          y={{ title: "true-positive rate" }}
+          series={[
+            { name: "at most", look: "claim", points: found.roc.map((p) => [p.fpr, p.tpr] as const) },
+            { name: "a coin", look: "other", points: [[0, 0], [1, 1]] },
+          ]}
+        />
+      </Card>
+    </div>
+  );
+}

@@ -1,0 +1,339 @@
+import { useCallback, useMemo, useState } from "preact/hooks";
+import { Card, Copy, download, Notice, Spoken, Stat, Table, toCsv, Trouble } from "../components/bits";
+import { Field } from "../components/Field";
+import { Plot } from "../components/Plot";
+import { toQuery } from "../lib/address";
+import { useAnswer } from "../lib/answer";
+import { post } from "../lib/api";
+import type { Engine } from "../lib/engine";
+import type { FieldSpec, Raw, Store, Values } from "../lib/form";
+import { parseField, useForm } from "../lib/form";
+import { show, showPercent, showWhole, typeset } from "../lib/numbers";
+import type { Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
+import { Sensitivity } from "./Sensitivity";
+import { Snippets } from "./Snippets";
+
+export const QUERIES: readonly FieldSpec[] = [
+  { name: "epsilon", label: "Total budget", symbol: "ε", kind: "real", initial: "1", above: 0 },
+  { name: "queries", label: "Queries planned", symbol: "Q", kind: "whole", initial: "100", least: 1 },
+  { name: "sensitivity", label: "Sensitivity", symbol: "Δ", kind: "real", initial: "1", above: 0, hint: "the most one unit can move an answer" },
+  {
+    name: "mechanism",
+    label: "Noise",
+    kind: "choice",
+    initial: "laplace",
+    choices: [
+      ["laplace", "Laplace"],
+      ["gaussian", "Gaussian"],
+    ],
+  },
+  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "", optional: true, above: 0, below: 1, hint: "Gaussian needs it; Laplace saves noise with it" },
+  { name: "population", label: "Population", symbol: "N", kind: "whole", initial: "", optional: true, least: 1, hint: "fills or checks δ" },
+  { name: "queries_used", label: "Answered so far", kind: "whole", initial: "40", least: 0 },
+  { name: "magnitude", label: "A typical true answer", kind: "real", initial: "1000", optional: true, hint: "to compare the error with" },
+  { name: "weights", label: "Weights", kind: "list", initial: "", optional: true, above: 0, hint: "one for each query, as 2 1 1; blank: even" },
+  { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, most: 4000 },
+];
+
+function rule(values: Values): Record<string, string> {
+  const errors: Record<string, string> = {};
+  if (values.mechanism === "gaussian" && values.delta === null && values.population === null)
+    errors.delta = "is needed for the Gaussian mechanism, or a population";
+  const weights = values.weights as number[] | null;
+  if (weights && weights.length !== values.queries) errors.weights = `must be one for each of ${values.queries} queries, got ${weights.length}`;
+  if (values.magnitude === 0) errors.magnitude = "must be other than 0";
+  return errors;
+}
+
+const asked = (values: Values): QueriesAsk => {
+  const { pins: _, ...ask } = values;
+  return ask as unknown as QueriesAsk;
+};
+
+export function Queries({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
+  const form = useForm(QUERIES, store, rule);
+  const ask = useMemo(() => (form.values === null ? null : asked(form.values)), [form.values]);
+  const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
+  const main = useAnswer(ask, engine.queries, { onProblem });
+  const { answer } = main;
+  return (
+    <div class={compact ? "calculator compact" : "calculator"}>
+      <form class="inputs" aria-label="Query budget" onSubmit={(e) => e.preventDefault()}>
+        <fieldset>
+          <legend>Budget</legend>
+          <div class="pair">
+            <Field form={form} name="epsilon" />
+            <Field form={form} name="queries" />
+            <Field form={form} name="queries_used" />
+            <Field form={form} name="sensitivity" />
+          </div>
+          {!compact && <Sensitivity use={(value) => form.set("sensitivity", String(value))} />}
+        </fieldset>
+        <fieldset>
+          <legend>Noise</legend>
+          <Field form={form} name="mechanism" />
+          <div class="pair">
+            <Field form={form} name="delta" />
+            <Field form={form} name="population" />
+            <Field form={form} name="magnitude" />
+            <Field form={form} name="weights" />
+          </div>
+        </fieldset>
+      </form>
+      <div class={main.busy ? "results busy" : "results"} aria-busy={main.busy}>
+        {form.values === null && (
+          <Card>
+            <p class="empty">Put right what is marked, and the numbers come back.</p>
+          </Card>
+        )}
+        {main.problem && <Trouble problem={main.problem} retry={main.retry} />}
+        {answer && <Answer answer={answer} />}
+        {answer && <Shape answer={answer} />}
+        {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
+        {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}
+        {!compact && <Guidance />}
+        {answer && ask && !compact && <Export ask={ask} raw={form.raw} answer={answer} />}
+        {answer && <Spoken text={`Each query gets epsilon ${show(answer.shares[0]!.epsilon)}; noise scale ${show(answer.shares[0]!.optimal.scale)}. Remaining budget ${show(answer.remaining)}.`} />}
+      </div>
+    </div>
+  );
+}
+
+function Answer({ answer }: { answer: QueriesAnswer }) {
+  const first = answer.shares[0]!;
+  const even = answer.shares.length === 1;
+  const letter = answer.mechanism === "laplace" ? "b" : "σ";
+  const part = Math.min(1, answer.consumed / answer.epsilon);
+  return (
+    <>
+      <Card>
+        <div class="headline">
+          <p class="claim">
+            <span>{letter} = </span>
+            <b>{show(first.optimal.scale, 4, "up")}</b>
+          </p>
+          <p class="beside">
+            noise {answer.mechanism === "laplace" ? "scale" : "standard deviation"} on {even ? "each answer" : "the first answer"},{" "}
+            {answer.saving > 1.001 ? (
+              <>
+                <b>{show(answer.saving, 3)} times less</b> than the classic formula's {show(first.classic.scale)}
+              </>
+            ) : (
+              <>the same as the classic formula: for pure ε the plain split is optimal</>
+            )}
+          </p>
+        </div>
+        <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${showPercent(part)} of the budget is consumed`}>
+          <rect class="rail" width="100" height="6" />
+          <rect class={answer.compatible ? "spent" : "spent over"} width={100 * part} height="6" />
+        </svg>
+        <dl class="stats">
+          <Stat label="Each query's ε" note={even ? "even split" : "first of a weighted split"}>
+            {show(first.epsilon)}
+          </Stat>
+          <Stat label="Consumed" note={`${showWhole(answer.queries_used)} of ${showWhole(answer.queries)} queries`}>
+            {show(answer.consumed)}
+          </Stat>
+          <Stat label="Remaining" note={answer.compatible ? "under the plain split" : "incompatible plan"}>
+            {show(answer.remaining)}
+          </Stat>
+          <Stat label="95% error" note={answer.relative_error_95 === null ? "give a typical answer to compare" : `${showPercent(answer.relative_error_95)} of a typical answer`}>
+            ±{show(first.optimal.error_95, 4, "up")}
+          </Stat>
+        </dl>
+        {!answer.compatible && <Notice grade="void">More was asked than planned: {showWhole(answer.queries_used)} of {showWhole(answer.queries)} queries. This plan does not hold what was done; a new plan with a larger budget must cover it.</Notice>}
+        {answer.delta_sentence && <Notice grade={answer.delta_grade as "good"}>{typeset(answer.delta_sentence)}</Notice>}
+        {answer.findings.filter((line) => !line.startsWith("incompatible")).map((line) => (
+          <Notice key={line} grade={line.includes("breaks") ? "void" : "weak"}>
+            {typeset(line)}
+          </Notice>
+        ))}
+      </Card>
+      <Card title="Three ways to set the noise">
+        <Table
+          caption={even ? "Noise on every query" : "Noise on each query"}
+          columns={[{ title: even ? "way" : "query" }, { title: `scale ${letter}`, number: true }, { title: "mean error", number: true }, { title: "95% error", number: true }]}
+          rows={even ? ways(answer).map(([name, noise]) => [name, ...cells(noise)]) : answer.shares.slice(0, 50).map((s, i) => [`${i + 1} (ε ${show(s.epsilon, 3)})`, ...cells(s.optimal)])}
+        />
+      </Card>
+    </>
+  );
+}
+
+const cells = (noise: Noise): string[] => [show(noise.scale, 4, "up"), show(noise.expected_error), show(noise.error_95, 4, "up")];
+
+const ways = (answer: QueriesAnswer): (readonly [string, Noise])[] => {
+  const share = answer.shares[0]!;
+  return [
+    ["classic formula, even split", share.classic],
+    ["exact calibration, even split", share.exact],
+    ["optimal: only the total counts", share.optimal],
+  ];
+};
+
+function Shape({ answer }: { answer: QueriesAnswer }) {
+  const noise = answer.shares[0]!.optimal;
+  const centre = answer.magnitude ?? 0;
+  const density = answer.mechanism === "laplace"
+    ? (x: number) => Math.exp(-Math.abs(x) / noise.scale) / (2 * noise.scale)
+    : (x: number) => Math.exp(-0.5 * (x / noise.scale) ** 2) / (noise.scale * Math.sqrt(2 * Math.PI));
+  const reach = 1.6 * noise.error_95;
+  const points = Array.from({ length: 81 }, (_, i) => ((i - 40) / 40) * reach).map((x) => [centre + x, density(x)] as const);
+  const inside = points.filter(([x]) => Math.abs(x - centre) <= noise.error_95);
+  if (!Number.isFinite(noise.scale)) return null;
+  return (
+    <Card title="What one answer will look like">
+      <Plot
+        title={`Where a noisy answer falls when the truth is ${show(centre)}: 95% of the time within ±${show(noise.error_95, 3, "up")}`}
+        x={{ title: "noisy answer", tight: true }}
+        y={{ title: "density" }}
+        series={[
+          { name: "all answers", look: "lower", points },
+          { name: "the central 95%", look: "claim", points: inside },
+        ]}
+        height={220}
+      />
+    </Card>
+  );
+}
+
+interface CrossoverAnswer {
+  rows: { queries: number; laplace_pure: number; laplace_optimal: number; gaussian_classic: number; gaussian_optimal: number }[];
+  against_pure: number;
+  against_optimal: number | null;
+}
+
+function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) {
+  const delta = answer.delta?.value ?? 1e-6;
+  const found = useAnswer({ epsilon: ask.epsilon, delta }, (body, signal) => post<CrossoverAnswer>("queries/crossover", body, signal), { delay: 250 });
+  return (
+    <Card title="Laplace or Gaussian?">
+      {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
+      {found.answer && (
+        <>
+          <p>
+            At δ = {show(delta)}, from <b>{showWhole(found.answer.against_pure)} queries</b> on Gaussian noise has the smaller 95% error than
+            plain Laplace
+            {found.answer.against_optimal !== null && <>, and by {showWhole(found.answer.against_optimal)} queries than Laplace composed tightly as well</>}.
+          </p>
+          <Plot
+            title="95% error at sensitivity 1, by number of queries under the same budget"
+            x={{ title: "queries", log: true }}
+            y={{ title: "95% error", log: true }}
+            series={[
+              { name: "Laplace, plain split (δ = 0)", look: "estimate", points: found.answer.rows.map((r) => [r.queries, r.laplace_pure] as const) },
+              { name: "Laplace, composed tightly", look: "other", points: found.answer.rows.map((r) => [r.queries, r.laplace_optimal] as const) },
+              { name: "Gaussian, exact", look: "claim", points: found.answer.rows.map((r) => [r.queries, r.gaussian_optimal] as const) },
+            ]}
+          />
+        </>
+      )}
+    </Card>
+  );
+}
+
+/** Scenarios are query strings joined by "|", so that a link carries them. */
+function Scenarios({ raw, engine, set }: { raw: Raw; engine: Engine; set: (text: string) => void }) {
+  const pins = (raw.pins ?? "").split("|").filter(Boolean);
+  const all = useMemo(
+    () =>
+      pins.map((pin) => {
+        const given = Object.fromEntries(new URLSearchParams(pin));
+        const values: Values = {};
+        for (const spec of QUERIES) {
+          const parsed = parseField(spec, given[spec.name] ?? "");
+          if ("error" in parsed) return null;
+          values[spec.name] = parsed.value;
+        }
+        return asked(values);
+      }),
+    [raw.pins],
+  );
+  const good = all.filter((ask) => ask !== null);
+  const answers = useAnswer(good, (asks, signal) => Promise.all(asks.map((ask) => engine.queries(ask, signal))), { delay: 80 });
+  const pin = (): void => {
+    const { pins: _, ...rest } = raw;
+    set([...pins, new URLSearchParams(Object.entries(rest).filter(([, text]) => text !== "")).toString()].join("|"));
+  };
+  return (
+    <Card title="Scenarios side by side">
+      <div class="buttons">
+        <button type="button" onClick={pin} disabled={pins.length >= 6}>
+          Pin this scenario
+        </button>
+        {pins.length > 0 && (
+          <button type="button" class="quiet" onClick={() => set("")}>
+            Clear
+          </button>
+        )}
+      </div>
+      {answers.problem && <Trouble problem={answers.problem} />}
+      {answers.answer && answers.answer.length > 0 && (
+        <Table
+          caption="Pinned scenarios"
+          columns={[{ title: "scenario" }, { title: "each ε", number: true }, { title: "classic", number: true }, { title: "optimal", number: true }, { title: "95% error", number: true }, { title: "remaining", number: true }]}
+          rows={answers.answer.map((a) => [
+            `${a.mechanism === "laplace" ? "Laplace" : "Gaussian"}, ε ${show(a.epsilon)}, Q ${showWhole(a.queries)}, Δ ${show(a.sensitivity)}`,
+            show(a.shares[0]!.epsilon),
+            show(a.shares[0]!.classic.scale),
+            show(a.shares[0]!.optimal.scale, 4, "up"),
+            `±${show(a.shares[0]!.optimal.error_95, 4, "up")}`,
+            show(a.remaining),
+          ])}
+        />
+      )}
+    </Card>
+  );
+}
+
+function Guidance() {
+  return (
+    <Card title="How people choose">
+      <ul class="limits">
+        <li>
+          Published statistics often use a total ε between 0.1 and 10 over a whole release. These are habits, not thresholds: ε = 1 lets an
+          attacker's odds grow by a factor of {show(Math.E, 3)}, ε = 5 by {show(Math.exp(5), 3)}.
+        </li>
+        <li>δ belongs far below 1/N: at 1/N, publishing one person's record outright would meet the promise.</li>
+        <li>Write the list of queries before looking at data; spend most on the few answers that decide something.</li>
+        <li>Bound first (rows for each person, clipped values), then measure sensitivity, then choose noise.</li>
+        <li>Count failed, repeated and exploratory queries too. A dashboard that refreshes asks again.</li>
+      </ul>
+    </Card>
+  );
+}
+
+function Export({ ask, raw, answer }: { ask: QueriesAsk; raw: Raw; answer: QueriesAnswer }) {
+  const [stamp, setStamp] = useState<string | null>(null);
+  const record = async (): Promise<void> => {
+    const stamped = await post<{ record: unknown; sha256: string }>("queries/record", ask);
+    setStamp(stamped.sha256);
+    download("epsilog-queries.json", "application/json", JSON.stringify(stamped, (_, v) => (v === Infinity ? "inf" : v), 2));
+  };
+  const csv = (): void => {
+    const rows = answer.shares.map((s) => [s.count, s.weight, s.epsilon, s.classic.scale, s.exact.scale, s.optimal.scale, s.optimal.error_95]);
+    download("epsilog-queries.csv", "text/csv", toCsv([["count", "weight", "epsilon", "classic", "exact", "optimal", "optimal_error_95"], ...rows]));
+  };
+  return (
+    <Card title="Take it with you">
+      <div class="buttons">
+        <button type="button" onClick={record}>
+          JSON record, stamped
+        </button>
+        <button type="button" onClick={csv}>
+          CSV of the split
+        </button>
+        <button type="button" onClick={() => print()}>
+          Print
+        </button>
+        <Copy label="Copy link" text={() => `${location.origin}/queries?${toQuery(raw)}`} />
+      </div>
+      {stamp && (
+        <p class="stamp">
+          SHA-256 of the record: <code>{stamp}</code>
+        </p>
+      )}
+      <Snippets name="queries" raw={raw} />
+    </Card>
+  );
+}

@@ -1,0 +1,173 @@
+import { Card, Notice, Stat, Table, Trouble } from "../components/bits";
+import { Plot } from "../components/Plot";
+import { useAnswer } from "../lib/answer";
+import { get } from "../lib/api";
+import { show, showWhole, typeset } from "../lib/numbers";
+
+interface Line {
+  name: string;
+  programme: string;
+  period: string;
+  simulation: boolean;
+  epsilon: number;
+  delta: number;
+  verdict: string;
+  rounds: number;
+}
+
+interface Report {
+  identity: { name: string; period?: string; purpose?: string };
+  simulation: boolean;
+  claim: {
+    statement: string;
+    epsilon: { lower: number; upper: number; method: string };
+    parties: { party: string; sees: string; protected_by: string }[];
+  };
+  mechanism: { scheme: Record<string, string | number>; noise_stddev: number };
+  accounting: { formula: { total: number; verdict: string }; curve: { round: number; lower: number; upper: number }[] };
+  budget: { epsilon: string; charged?: { epsilon?: string }; state?: string };
+  rounds: { round: number; test_loss: number | null; test_score: number | null }[];
+  result: { score_name: string; test_score: number | null };
+  utility: { without_dp: { round: number; test_score: number }[] } | null;
+  verification: {
+    verdict: string;
+    findings: { check: string; verdict: string; says: string; numbers: Record<string, number> }[];
+    what_ifs: { name: string; epsilon: number; says: string }[];
+  };
+  limits: string[];
+}
+
+const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
+const grade = (verdict: string) => GRADES[verdict] ?? "weak";
+
+export function Runs() {
+  const name = location.pathname.split("/")[2];
+  return name ? <Run key={name} name={decodeURIComponent(name)} /> : <List />;
+}
+
+function List() {
+  const list = useAnswer("runs", (path, signal) => get<{ present: boolean; runs: Line[] }>(path, signal), { delay: 0 });
+  if (list.problem) return <Trouble problem={list.problem} retry={list.retry} />;
+  if (!list.answer) return <p class="empty">Reading…</p>;
+  if (list.answer.runs.length === 0)
+    return (
+      <Card>
+        <p>
+          {list.answer.present ? "No run has written a report here yet." : "This server was started without a folder of runs."} <code>epsilog run programme.toml</code> makes one;{" "}
+          <code>epsilog serve --runs runs</code> shows it.
+        </p>
+      </Card>
+    );
+  return (
+    <Card>
+      <Table
+        caption="Finished runs"
+        columns={[{ title: "run" }, { title: "period" }, { title: "rounds", number: true }, { title: "ε at most", number: true }, { title: "δ", number: true }, { title: "verdict" }]}
+        rows={list.answer.runs.map((run) => [
+          <a href={`/runs/${run.name}`}>{run.programme}</a>,
+          `${run.period}${run.simulation ? " (simulation)" : ""}`,
+          showWhole(run.rounds),
+          show(run.epsilon, 4, "up"),
+          show(run.delta),
+          <span class={`verdict ${grade(run.verdict)}`}>{run.verdict}</span>,
+        ])}
+      />
+    </Card>
+  );
+}
+
+function Run({ name }: { name: string }) {
+  const found = useAnswer(name, (each, signal) => get<Report>(`runs/${encodeURIComponent(each)}`, signal), { delay: 0 });
+  if (found.problem) return <Trouble problem={found.problem} retry={found.retry} />;
+  if (!found.answer) return <p class="empty">Reading…</p>;
+  const report = found.answer;
+  const { scheme } = report.mechanism;
+  const scores = report.rounds.filter((r) => r.test_score !== null);
+  return (
+    <div class="stack">
+      <p>
+        <a href="/runs">All runs</a> · {report.identity.purpose}
+      </p>
+      <Card title={`${report.identity.name}${report.simulation ? " (simulation)" : ""}`}>
+        <div class="headline">
+          <p class="claim">
+            <span>ε ≤ </span>
+            <b>{show(report.claim.epsilon.upper, 4, "up")}</b>
+          </p>
+          <p class="beside">{typeset(report.claim.statement)}</p>
+        </div>
+        <dl class="stats">
+          <Stat label="Budget" note={report.budget.state}>
+            ε {report.budget.epsilon}
+          </Stat>
+          <Stat label="Charged">{report.budget.charged?.epsilon ?? "–"}</Stat>
+          <Stat label="Closed form" note="an estimate, no bound">
+            {show(report.accounting.formula.total)}
+          </Stat>
+          <Stat label={report.result.score_name}>{show(report.result.test_score)}</Stat>
+        </dl>
+        <Notice grade={grade(report.verification.verdict)}>Reconciliation: {report.verification.verdict}.</Notice>
+        <div class="buttons">
+          <a class="button" href={`/api/v1/runs/${name}/report.html`} download>
+            Report (HTML)
+          </a>
+          <a class="button" href={`/api/v1/runs/${name}/report.json`} download>
+            Report (JSON)
+          </a>
+        </div>
+      </Card>
+      <Card title="Plan against what was observed">
+        <Table
+          caption="What was planned"
+          columns={[{ title: "term" }, { title: "planned", number: true }]}
+          rows={Object.entries(scheme).map(([key, value]) => [key.replaceAll("_", " "), typeof value === "number" ? show(value, 6) : value])}
+        />
+        <Table
+          caption="What the records say"
+          columns={[{ title: "check" }, { title: "verdict" }, { title: "finding" }]}
+          rows={report.verification.findings.map((f) => [f.check, <span class={`verdict ${grade(f.verdict)}`}>{f.verdict}</span>, typeset(f.says)])}
+        />
+        {report.verification.what_ifs.length > 0 && (
+          <Table
+            caption="What deviations would cost: estimates, never claims"
+            columns={[{ title: "if" }, { title: "ε", number: true }, { title: "in words" }]}
+            rows={report.verification.what_ifs.map((w) => [w.name, show(w.epsilon, 4, "up"), typeset(w.says)])}
+          />
+        )}
+      </Card>
+      <Card title="As the rounds went by">
+        <Plot
+          title="Certified epsilon after each round"
+          x={{ title: "round", whole: true }}
+          y={{ title: "ε" }}
+          series={[
+            { name: "upper bound", look: "claim", points: report.accounting.curve.map((p) => [p.round, p.upper] as const) },
+            { name: "lower bound", look: "lower", points: report.accounting.curve.map((p) => [p.round, p.lower] as const) },
+          ]}
+          band={[0, 1]}
+        />
+        {scores.length > 0 && (
+          <Plot
+            title={report.result.score_name}
+            x={{ title: "round", whole: true }}
+            y={{ title: "score" }}
+            series={[
+              { name: "with privacy", look: "claim", points: scores.map((r) => [r.round, r.test_score!] as const) },
+              ...(report.utility?.without_dp.length
+                ? [{ name: "without clip and noise", look: "other" as const, points: report.utility.without_dp.map((r) => [r.round, r.test_score] as const) }]
+                : []),
+            ]}
+          />
+        )}
+      </Card>
+      <Card title="Who sees what">
+        <Table caption="Parties" columns={[{ title: "who" }, { title: "sees" }, { title: "is kept from" }]} rows={report.claim.parties.map((p) => [p.party, p.sees, typeset(p.protected_by)])} />
+        <ul class="limits">
+          {report.limits.map((line) => (
+            <li key={line}>{line}</li>
+          ))}
+        </ul>
+      </Card>
+    </div>
+  );
+}

@@ -1,0 +1,60 @@
+import { useMemo } from "preact/hooks";
+import { Trouble } from "../components/bits";
+import { Field } from "../components/Field";
+import { useAnswer } from "../lib/answer";
+import { post } from "../lib/api";
+import type { FieldSpec, Raw, Store, Values } from "../lib/form";
+import { useForm } from "../lib/form";
+import { show } from "../lib/numbers";
+
+const SPECS: readonly FieldSpec[] = [
+  { name: "query", label: "Kind of answer", kind: "choice", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared number"]] },
+  { name: "contributions", label: "Rows per unit, at most", kind: "whole", initial: "1", least: 1 },
+  { name: "low", label: "Values clipped from", kind: "real", initial: "0" },
+  { name: "high", label: "to", kind: "real", initial: "100" },
+  { name: "size", label: "Declared number of rows", kind: "whole", initial: "", optional: true, least: 1 },
+  { name: "relation", label: "Relation", kind: "choice", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"]] },
+];
+
+const memory = (): Store => {
+  let kept: Raw = {};
+  return { read: () => kept, write: (raw) => void (kept = raw), watch: () => () => {} };
+};
+
+function rule(values: Values): Record<string, string> {
+  const errors: Record<string, string> = {};
+  if (values.query !== "count" && (values.low as number) >= (values.high as number)) errors.high = "must be above the lower end";
+  if (values.query === "mean" && values.size === null) errors.size = "is needed for a mean";
+  return errors;
+}
+
+/** Helps to find the sensitivity of counts, bounded sums and means, and puts it into the form. */
+export function Sensitivity({ use }: { use: (value: number) => void }) {
+  const store = useMemo(memory, []);
+  const form = useForm(SPECS, store, rule);
+  const ask = form.values;
+  const found = useAnswer(ask, (body, signal) => post<{ value: number; reason: string }>("sensitivity", body, signal));
+  const kind = form.raw.query;
+  return (
+    <details>
+      <summary>What is my sensitivity?</summary>
+      <div class="pair">
+        <Field form={form} name="query" />
+        <Field form={form} name="contributions" />
+        {kind !== "count" && <Field form={form} name="low" />}
+        {kind !== "count" && <Field form={form} name="high" />}
+        {kind === "mean" && <Field form={form} name="size" />}
+        <Field form={form} name="relation" />
+      </div>
+      {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
+      {found.answer && (
+        <p>
+          <b>Δ = {show(found.answer.value, 6, "up")}</b>: {found.answer.reason}.{" "}
+          <button type="button" class="quiet" onClick={() => use(found.answer!.value)}>
+            Use it
+          </button>
+        </p>
+      )}
+    </details>
+  );
+}

@@ -1,0 +1,77 @@
+import { describe, expect, test } from "vitest";
+import { fromQuery, toQuery } from "../src/lib/address";
+import { parseField } from "../src/lib/form";
+import { parseNumber, roundTo, show, showWhole, typeset } from "../src/lib/numbers";
+
+describe("numbers as people write them", () => {
+  test.each(["1e-6", "1E-6", "10^-6", "10⁻⁶", "0.000001", " .000001 ", "1×10^-6", "1 × 10⁻⁶", "1*10**-6", "1/1000000"])("%s", (text) => {
+    const parsed = parseNumber(text);
+    expect(parsed.ok && Math.abs(parsed.value / 1e-6 - 1) < 1e-12).toBe(true);
+  });
+  test.each(["", "abc", "1e", "--1", "1,5", "NaN", "Infinity", "1e999", "1/0", "0x10", "10^", "1 2/3 4/5", "1e-6x"])("refuses %s", (text) => {
+    expect(parseNumber(text).ok).toBe(false);
+  });
+  test("whole numbers", () => {
+    expect(parseNumber("50,000", { whole: true })).toEqual({ ok: true, value: 50_000 });
+    expect(parseNumber("50 000", { whole: true })).toEqual({ ok: true, value: 50_000 });
+    expect(parseNumber("5e4", { whole: true })).toEqual({ ok: true, value: 50_000 });
+    expect(parseNumber("5,00", { whole: true }).ok).toBe(false);
+    expect(parseNumber("1.5", { whole: true }).ok).toBe(false);
+    expect(parseNumber("1e20", { whole: true }).ok).toBe(false);
+  });
+});
+
+describe("numbers as they are shown", () => {
+  test.each([
+    [0.5621, "0.5621"],
+    [1e-6, "10⁻⁶"],
+    [2.5e-7, "2.5 × 10⁻⁷"],
+    [12345, "12\u202f350"],
+    [100, "100"],
+    [0, "0"],
+    [Infinity, "∞"],
+    [-0.25, "−0.25"],
+    [NaN, "–"],
+  ])("%s", (value, text) => {
+    expect(show(value)).toBe(text);
+  });
+  test("a shown power survives copying", () => {
+    expect(parseNumber(show(2.5e-7))).toEqual({ ok: true, value: 2.5e-7 });
+  });
+  test("bounds are rounded outward", () => {
+    expect(roundTo(0.72321, 4, "up")).toBe(0.7233);
+    expect(roundTo(0.72329, 4, "down")).toBe(0.7232);
+    expect(roundTo(99.991, 4, "up")).toBe(100);
+    for (let i = 0; i < 500; i++) {
+      const x = Math.exp(40 * Math.random() - 20);
+      expect(roundTo(x, 4, "up")).toBeGreaterThanOrEqual(x);
+      expect(roundTo(x, 4, "down")).toBeLessThanOrEqual(x);
+    }
+  });
+  test("whole numbers keep every digit", () => expect(showWhole(1774123)).toBe("1\u202f774\u202f123"));
+  test("sentences are typeset", () => {
+    expect(typeset("delta 1e-06 is below 1/N = 2.5e-05.")).toBe("delta 10⁻⁶ is below 1/N = 2.5 × 10⁻⁵.");
+    expect(typeset("hash 3e12ab and file1e5x")).toBe("hash 3e12ab and file1e5x");
+  });
+});
+
+describe("fields", () => {
+  const field = { name: "x", label: "X", kind: "real" as const, initial: "", above: 0, below: 1 };
+  test("bounds", () => {
+    expect(parseField(field, "0.5")).toEqual({ value: 0.5 });
+    expect(parseField(field, "0")).toEqual({ error: "must be above 0" });
+    expect(parseField(field, "1")).toEqual({ error: "must be below 1" });
+    expect(parseField(field, "")).toEqual({ error: "needs a value" });
+    expect(parseField({ ...field, optional: true }, "")).toEqual({ value: null });
+  });
+  test("lists", () => {
+    expect(parseField({ ...field, kind: "list", below: undefined }, "2 1; 1")).toEqual({ value: [2, 1, 1] });
+    expect(parseField({ ...field, kind: "list" }, "0.2 0")).toEqual({ error: "must be above 0" });
+  });
+});
+
+test("the address carries every value, and refuses another version", () => {
+  const raw = { a: "1e-6", b: "x&y=z|", c: "" };
+  expect(fromQuery(`?${toQuery(raw)}`)).toEqual({ raw, foreign: null });
+  expect(fromQuery("?v=2&a=1")).toEqual({ raw: {}, foreign: "2" });
+});

@@ -1,0 +1,13 @@
+import { defineConfig } from "vite";
+
+// The custom elements as one classic script: it computes by the twin and fetches nothing.
+export default defineConfig({
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  publicDir: false,
+  build: {
+    outDir: "../src/epsilog/web/static/embed",
+    emptyOutDir: true,
+    target: "es2022",
+    lib: { entry: "src/embed/element.tsx", formats: ["iife"], name: "epsilogEmbed", fileName: () => "epsilog-embed.js" },
+  },
+});
