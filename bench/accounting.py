@@ -1,0 +1,125 @@
+"""Times epsilog's certified intervals beside dp-accounting and prv-accountant on the same tasks; prints Markdown.
+
+Run on a quiet machine: OMP_NUM_THREADS=1 python bench/accounting.py [--quick]. One warm-up, then medians. The number
+of a peer is its upper bound; ours is the whole interval. Tasks as in the accountants dossier, section 3.
+"""
+
+from __future__ import annotations
+
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from importlib import metadata
+
+from epsilog.accounting import calibrate, epsilon, epsilon_curve
+from epsilog.terms import Composed, Gaussian, Laplace, PoissonSampled, Release, Repeated
+
+REPEATS = 3 if "--quick" in sys.argv else 7
+SLOW = 2.0  # seconds: what takes longer is timed once
+
+
+def sgd(noise: float, share: float, rounds: int) -> Release:
+    return Repeated(PoissonSampled(Gaussian(noise), share), rounds)
+
+
+TASKS = {
+    "a1 q .01, sigma 1, T 1e3": (1.0, 0.01, 1_000, 1e-5),
+    "a2 q 256/60000, sigma 1.1, T 14062": (1.1, 256 / 60_000, 14_062, 1e-5),
+    "a3 q 1e-4, sigma .6, T 1e6": (0.6, 1e-4, 10**6, 1e-5),
+    "a4 q 1e-3, sigma .8, T 1e5": (0.8, 1e-3, 10**5, 1e-5),
+    "a5 q .1, sigma 5, T 2e3": (5.0, 0.1, 2_000, 1e-5),
+    "a6 q 1, sigma 20, T 1e3": (20.0, 1.0, 1_000, 1e-5),
+    "T 1e7, q 1e-4, sigma 1, delta 1e-6": (1.0, 1e-4, 10**7, 1e-6),
+    "a1 at delta 1e-30": (1.0, 0.01, 1_000, 1e-30),
+    "tiny: q 1e-3, sigma 100, T 100, delta 1e-8": (100.0, 1e-3, 100, 1e-8),
+    "huge: q .02, sigma .3, T 2000": (0.3, 0.02, 2_000, 1e-5),
+}
+
+
+def median(work: Callable[[], object]) -> tuple[float, object]:
+    """Median seconds and the last answer; one warm-up unless the work is slow."""
+    started = time.perf_counter()
+    answer = work()
+    first = time.perf_counter() - started
+    if first > SLOW:
+        return first, answer
+    times = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        answer = work()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times), answer
+
+
+def dp_accounting_epsilon(noise: float, share: float, rounds: int, delta: float) -> float:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    event = dp_accounting.GaussianDpEvent(noise)
+    event = event if share == 1 else dp_accounting.PoissonSampledDpEvent(share, event)
+    return float(PLDAccountant().compose(event, rounds).get_epsilon(delta))
+
+
+def prv_epsilon(noise: float, share: float, rounds: int, delta: float) -> float:
+    from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+
+    step = PoissonSubsampledGaussianMechanism(sampling_probability=share, noise_multiplier=noise)
+    accountant = PRVAccountant(prvs=[step], max_self_compositions=[rounds], eps_error=0.1, delta_error=delta * 1e-3)
+    return float(accountant.compute_epsilon(delta=delta, num_self_compositions=[rounds])[2])
+
+
+def dp_accounting_calibration(goal: float) -> float:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    def event(noise: float) -> object:
+        step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(noise))
+        return dp_accounting.SelfComposedDpEvent(step, 5_000)
+
+    return float(dp_accounting.calibrate_dp_mechanism(PLDAccountant, event, goal, 1e-6))
+
+
+def shown(work: Callable[[], object]) -> str:
+    """Milliseconds and the answer of a peer, or what it raised."""
+    try:
+        seconds, answer = median(work)
+    except Exception as problem:  # noqa: BLE001 - a peer's failure is a result here
+        return type(problem).__name__
+    return f"{1e3 * seconds:.0f} ms, {answer:.6g}"
+
+
+def main() -> None:
+    versions = ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "dp-accounting", "prv-accountant")
+    )
+    print(f"Python {platform.python_version()}, {versions}; medians of {REPEATS}, one core.\n")
+    print("| task | epsilog: interval, gap | default gap | gap .0002 | dp-accounting PLD | prv-accountant (.1) |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, (noise, share, rounds, delta) in TASKS.items():
+        release = sgd(noise, share, rounds)
+        seconds, found = median(lambda r=release, d=delta: epsilon(r, delta=d))
+        fine, _ = median(lambda r=release, d=delta: epsilon(r, delta=d, gap=2e-4))
+        peer = shown(lambda t=(noise, share, rounds, delta): dp_accounting_epsilon(*t))
+        other = "-" if share == 1 else shown(lambda t=(noise, share, rounds, delta): prv_epsilon(*t))
+        ours = f"[{found.lower:.6g}, {found.upper:.6g}], {found.gap:.1e}"
+        print(f"| {name} | {ours} | {1e3 * seconds:.1f} ms | {1e3 * fine:.1f} ms | {peer} | {other} |", flush=True)
+    for goal in (1.0, 2.0, 8.0):
+        seconds, noise = median(lambda g=goal: calibrate(lambda z: sgd(z, 0.01, 5_000), epsilon=g, delta=1e-6))
+        peer = shown(lambda g=goal: dp_accounting_calibration(g))
+        print(f"| calibrate, epsilon {goal:g} | sigma {noise:.6g} | {1e3 * seconds:.1f} ms | | {peer} | |", flush=True)
+    step, rounds = PoissonSampled(Gaussian(1.0), 0.01), range(20, 1001, 20)
+    seconds, _ = median(lambda: epsilon_curve(step, rounds, delta=1e-5))
+    print(f"| curve, 50 points | T 20 .. 1000, q .01, sigma 1 | {1e3 * seconds:.0f} ms | | | |", flush=True)
+    parts: list[Release] = [Gaussian(100 + 0.1 * i) for i in range(334)]
+    parts += [Laplace(400 + 0.4 * i) for i in range(333)]
+    parts += [PoissonSampled(Gaussian(1 + 0.001 * i), 0.002) for i in range(333)]
+    seconds, found = median(lambda: epsilon(Composed(parts), delta=1e-5))
+    print(f"| 1000 distinct | [{found.lower:.5g}, {found.upper:.5g}], {found.gap:.1e} | {1e3 * seconds:.0f} ms | | | |")
+    print(f"\nPeak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB (peers included).")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Client updates per second of the training engine, on one core, as Markdown.
+
+    python bench/training.py [--repeats 7]
+
+Client level: 100 clients a round, 64 examples each, batches of 16, 4 local steps, clip and central noise.
+Example level: 64 examples, expected batch 16, 4 noisy steps; the draws of noise and batches are timed too.
+Compilation is not timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+import numpy as np
+
+from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
+from epsilog.train import Federation, Randomness, Task, Training
+from epsilog.train.engine import Engine
+from epsilog.train.models import Dense
+from epsilog.train.rounds import begin, next_round
+
+CLIENTS, EXAMPLES, COHORT, STEPS = 200, 64, 100, 4
+MODELS = {
+    "MLP 784-128-10": Dense((784, 128, 10), "cross-entropy"),
+    "MLP 64-64-10": Dense((64, 64, 10), "cross-entropy"),
+    "linear 784-10": Dense((784, 10), "cross-entropy"),
+    "linear 3-1": Dense((3, 1), "half-squared-error"),
+}
+
+
+def synthetic(model: Dense, *, unit_is_client: bool) -> Task:
+    draws = np.random.default_rng(1)
+    shape = (CLIENTS, EXAMPLES)
+    classes = model.loss == "cross-entropy"
+    targets = draws.integers(0, model.widths[-1], shape) if classes else draws.standard_normal(shape)
+    features = draws.standard_normal((*shape, model.widths[0])).astype(np.float32)
+    return Task(
+        name="synthetic",
+        unit="client" if unit_is_client else "example",
+        unit_is_client=unit_is_client,
+        model=model,
+        training=Training(0.05, local_steps=STEPS, batch_size=16, nominal_examples=EXAMPLES),
+        clients=Federation(features, targets if classes else targets.astype(np.float32), np.ones(shape, dtype=bool)),
+        test_features=features[0],
+        test_targets=targets[0],
+        facts={},
+    )
+
+
+def updates_per_second(model: Dense, *, unit_is_client: bool, repeats: int) -> float:
+    if unit_is_client:
+        scheme = ClientLevelCentral(CLIENTS, COHORT / CLIENTS, repeats, 1.0, 1.0)
+    else:
+        scheme = ExampleLevelClientSide(CLIENTS, COHORT, repeats, repeats, 1 / STEPS, 1, 1.0, 1.0)
+    engine = Engine(synthetic(model, unit_is_client=unit_is_client))
+    state = next_round(scheme, engine, begin(engine.task), Randomness.from_os()).state
+    rates = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        outcome = next_round(scheme, engine, state, Randomness.from_os())
+        rates.append(len(outcome.custody.participants) / (time.perf_counter() - began))
+    return statistics.median(rates)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=7)
+    repeats = parser.parse_args().repeats
+    import jax
+
+    print(f"Python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, one core; ", end="")
+    print(f"client updates per second, median of {repeats} rounds\n")
+    print("| model | parameters | client level, central noise | example level, client-side noise |\n|---|---|---|---|")
+    for name, model in MODELS.items():
+        rates = [updates_per_second(model, unit_is_client=unit, repeats=repeats) for unit in (True, False)]
+        print(f"| {name} | {model.size:,} | {rates[0]:,.0f} | {rates[1]:,.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

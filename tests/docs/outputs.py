@@ -1,0 +1,86 @@
+"""What commands in the docs really print. ``python tests/docs/outputs.py`` writes it into the pages afresh.
+
+A block opens with the word console, then ``$ epsilog ...``, then the output. Blocks that only plan or ask for help are
+compared in a test; those that train, or that print hashes with a time in them, are only written by this script.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MAIN = "import sys; sys.argv[0] = 'epsilog'; from epsilog.cli import main; main()"
+BLOCK = re.compile(r"```console\n\$ (epsilog [^\n]*)\n(.*?)```", re.DOTALL)
+CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (certify|sweep|check))|.*--help$")
+
+
+def pages() -> list[Path]:
+    """Every page, the README first."""
+    return [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str]]:
+    """Each command of a page with the output that stands there."""
+    for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        yield match[1], match[2]
+
+
+def is_quick(command: str) -> bool:
+    """Whether a command's output is the same on every machine, and there at once."""
+    return QUICK.match(command) is not None
+
+
+def printed(command: str, folder: Path) -> str:
+    """What a command prints, as plain text without trailing blanks."""
+    words = [sys.executable, "-c", MAIN]
+    for word in shlex.split(command)[1:]:
+        found = sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
+        words += found or [word]
+    plain = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "PY_COLORS")}
+    environment = plain | {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if "Traceback" in done.stderr:
+        raise RuntimeError(f"{command}: {done.stderr}")
+    lines = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def refresh() -> None:
+    """Runs every command once, in order, beside the examples, and writes what it printed into the pages."""
+    answers: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in ("examples", "docs"):
+            shutil.copytree(ROOT / part, folder / part)
+
+        def answered(match: re.Match[str]) -> str:
+            command = match[1]
+            if command is None:  # the tutorial's own code, which later commands look at
+                subprocess.run([sys.executable, "-c", match[3]], cwd=folder, check=True)
+                return match[0]
+            if command not in answers:
+                answers[command] = printed(command, folder)
+            return f"```console\n$ {command}\n{answers[command]}```"
+
+        for page in pages():
+            before = page.read_text(encoding="utf-8")
+            steps = re.compile(
+                f"{BLOCK.pattern}|{CODE.pattern}" if page.stem == "tutorial" else BLOCK.pattern, re.DOTALL
+            )
+            after = steps.sub(answered, before)
+            if after != before:
+                page.write_text(after, encoding="utf-8")
+                sys.stdout.write(f"wrote {page.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    refresh()

@@ -1,0 +1,154 @@
+"""The docs keep their word: code runs, links lead somewhere, commands and names have their place, output is real."""
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zlib
+from pathlib import Path
+
+import pytest
+import typer
+
+sys.path.insert(0, str(Path(__file__).parent))
+import outputs
+
+ROOT = outputs.ROOT
+CLI = ROOT / "docs/reference/cli.md"
+PYTHON = ROOT / "docs/reference/python.md"
+LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\(([^)\s]+)\)")
+PARTS = sorted(
+    f"epsilog.{face.parent.relative_to(ROOT / 'src/epsilog').as_posix().replace('/', '.')}"
+    for face in (ROOT / "src/epsilog").rglob("__init__.py")
+    if face.parent.name not in ("epsilog", "cli") and "__all__" in face.read_text(encoding="utf-8")
+)
+ADAPTERS = [f"epsilog.adapters.{file.stem}" for file in sorted((ROOT / "src/epsilog/adapters").glob("[a-z]*.py"))]
+
+
+def commands():
+    """Every command of the command line, as words."""
+    from epsilog.cli.app import app
+
+    importlib.import_module("epsilog.cli.main")  # fills the application
+
+    def walk(command, name):
+        inner = getattr(command, "commands", {})
+        itself = [name] if not inner or command.invoke_without_command else []
+        return itself + [found for word, one in inner.items() for found in walk(one, f"{name} {word}")]
+
+    return walk(typer.main.get_command(app), "epsilog")
+
+
+def section(page, heading):
+    """The text under a heading of the second level."""
+    parts = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found = [part for part in parts if part.split("\n", 1)[0] == heading]
+    assert len(found) == 1, f"{page.name} must have one section {heading!r}"
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", PYTHON, *sorted((ROOT / "docs/how-to").glob("*.md"))],
+    ids=lambda page: page.stem,
+)
+def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = outputs.CODE.findall(page.read_text(encoding="utf-8"))
+    if page.name in ("README.md", "python.md", "price-a-schedule.md", "plan-queries.md", "book-a-release.md"):
+        assert blocks, f"{page.name} has lost its code"
+    names = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)  # noqa: S102 - the docs are ours
+
+
+def test_the_readme_begins_with_the_two_commands():
+    lines = [line.strip() for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.strip()]
+    assert [line.split("#")[0].strip() for line in lines[1:3]] == ["make run", "make test"]
+    assert (ROOT / "docs/images/report.png").stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("page", [*outputs.pages(), *ROOT.glob("[CS]*.md")], ids=lambda page: page.stem)
+def test_links_lead_to_files(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if re.match(r"https?://|mailto:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        there = page.parent / file if file else page
+        assert there.exists(), f"{page.name} links to {target}"
+        if anchor and there.suffix == ".md":
+            headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs | {heading.lower().replace(".", "-") for heading in headings}, target
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_has_a_section_with_an_example(command):
+    shown = section(CLI, command)
+    assert f"$ {command} --help" in shown
+    lines = [
+        line.removeprefix("    ").removeprefix("$ ") for line in shown.splitlines() if line.startswith(("$ ", "    "))
+    ]
+    examples = [line for line in lines if f"{line} ".startswith(f"{command} ") and not line.endswith("--help")]
+    assert examples, f"{command} needs an example"
+
+
+def test_the_command_reference_knows_no_others():
+    headings = re.findall(r"^## (epsilog .*)$", CLI.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert sorted(headings) == sorted(commands())
+
+
+def quick():
+    found = {}
+    for page in outputs.pages():
+        for command, output in outputs.blocks(page):
+            if outputs.is_quick(command):
+                found.setdefault((command, output), page)
+    return [pytest.param(*key, id=f"{page.stem}: {key[0]}") for key, page in found.items()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "output"), quick())
+def test_output_in_the_docs_is_what_the_command_prints(command, output, tmp_path):
+    message = "the docs show old output: run `python tests/docs/outputs.py`"
+    shutil.copytree(ROOT / "docs/examples", tmp_path / "docs/examples")
+    assert outputs.printed(command, tmp_path) == output, message
+
+
+def test_every_block_of_output_is_filled():
+    for page in outputs.pages():
+        for command, output in outputs.blocks(page):
+            assert output.strip(), f"{page.name}: {command} shows nothing"
+            assert "Traceback" not in output
+            assert "cannot be read" not in output, f"{page.name}: {command} found nothing"
+
+
+@pytest.mark.parametrize("part", PARTS + ADAPTERS)
+def test_every_part_stands_in_the_python_reference(part):
+    assert re.search(rf"^\.\. automodule:: {re.escape(part)}$", PYTHON.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_docs_build_and_hold_every_public_name(tmp_path):
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(ROOT / "docs")]
+    done = subprocess.run([*build, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    inventory = (tmp_path / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    known = {line.split(" ", 1)[0] for line in zlib.decompress(inventory).decode().splitlines()}
+    public = [f"{part}.{name}" for part in PARTS for name in importlib.import_module(part).__all__]
+    missing = [name for name in public if name not in known]
+    assert not missing, f"no page describes {missing}"
+
+
+def test_the_changelog_names_this_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{version}]" in changelog or "## [Unreleased]" in changelog
+
+
+def test_no_page_names_a_machine():
+    for page in outputs.pages():
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"(?<![\w.])/(work|root|tmp|home)/", text), page.name
