@@ -1,14 +1,15 @@
 """The file under the ledger: journal modes, old libraries, threads, forks, two ledgers on one file."""
 
-import multiprocessing
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from epsilog.spend import open_ledger, read_ledger, store, verify_file
-from epsilog.spend.selftest import kill_campaign, race_campaign
 from epsilog.spend.store import Store, library, wal_is_safe
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP
 
@@ -73,25 +74,20 @@ def test_an_old_library_does_not_write_once_another_has_switched_the_mode(old_li
         assert old.find("q-1") is None
 
 
+def in_fresh_interpreter(name, folder):
+    """Runs a function of forked.py where nothing else has started threads."""
+    script = Path(__file__).with_name("forked.py")
+    done = subprocess.run([sys.executable, script, name, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
-def test_campaigns_hold_with_the_truncate_journal_too(tmp_path, monkeypatch):
-    """Forked writers, since only those see the patched library."""
-    monkeypatch.setattr(store, "wal_is_safe", lambda _: False)
-    monkeypatch.setattr(multiprocessing, "get_context", lambda _: _Forking())
-    kills = kill_campaign(tmp_path, seed=2, kills=20)
-    race = race_campaign(tmp_path, processes=4, attempts=20, cap=30)
-    assert kills.passed, kills
-    assert race.passed, race
-    assert pragma(tmp_path / "raced.db", "journal_mode") == "truncate"
+def test_campaigns_hold_with_the_truncate_journal_too(tmp_path):
+    in_fresh_interpreter("truncate_campaigns", tmp_path)
 
 
-class _Forking:
-    """The fork context, under the face of the fork server's."""
-
-    Process = staticmethod(multiprocessing.context.ForkProcess)
-
-    def set_forkserver_preload(self, modules):
-        """Nothing to load ahead: a fork has it all."""
+def test_a_forked_child_uses_connections_of_its_own(tmp_path):
+    in_fresh_interpreter("own_connections", tmp_path)
 
 
 def test_a_relative_path_stays_the_same_file_when_the_process_moves(tmp_path, monkeypatch):
@@ -124,24 +120,6 @@ def test_threads_share_a_ledger_and_are_granted_exactly_the_cap(ledger):
         thread.join()
     assert (outcomes.count("accepted"), outcomes.count("refused")) == (20, 10)
     assert len(ledger.verify().charges) == 20
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_uses_connections_of_its_own(ledger):
-    ledger.create_budget("acme", kind="pure", epsilon="1")
-    parent = ledger._store.engine
-    child = os.fork()
-    if child == 0:
-        code = 2
-        try:
-            ledger.charge("acme", PureDP(0.25), key="child")
-            code = 0 if ledger._store.engine is not parent else 1
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    ledger.charge("acme", PureDP(0.25), key="parent")
-    assert ledger._store.engine is parent
-    assert set(ledger.verify().charges) == {"child", "parent"}
 
 
 def test_a_reader_sees_what_an_open_writer_has_committed(path, ledger):
