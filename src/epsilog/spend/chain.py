@@ -6,7 +6,7 @@ the owner of the file cut its end off or rewrote all of it: compare the head wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,9 @@ from epsilog.terms import EpsilogError, LedgerIntegrityError
 
 if TYPE_CHECKING:
     from epsilog.spend.rows import Session
+
+
+REPORT_EVERY = 500  # entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,12 @@ class Books:
         self.populated.update(path)
 
 
-def verify(session: Session) -> Verified:
+def verify(session: Session, *, progress: Callable[[int], None] | None = None) -> Verified:
     """Checks a whole ledger, in one consistent view of it.
+
+    Args:
+        session: the view.
+        progress: told how many entries held so far, now and then; what it raises ends the check.
 
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold.
@@ -91,6 +98,8 @@ def verify(session: Session) -> Verified:
         except (EpsilogError, *UNREADABLE) as error:
             raise LedgerIntegrityError(f"breaks a rule of the ledger: {error}", index=count) from error
         previous = digest(row.document)
+        if progress is not None and count % REPORT_EVERY == 0:
+            progress(count)
     if session.stored_head() != (count, previous):
         raise LedgerIntegrityError(
             f"the head names {session.stored_head()[0]} entries, and {count} are there", index=count

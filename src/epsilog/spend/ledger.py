@@ -326,10 +326,35 @@ class Ledger:
         with self._store.reading() as session:
             return session.history(prefix)
 
-    def verify(self) -> chain.Verified:
+    def head(self) -> tuple[int, str]:
+        """How many entries there are, and the hash of the last."""
+        with self._store.reading() as session:
+            return session.head()
+
+    def page(
+        self, prefix: str | None = None, *, before: int | None = None, limit: int = 50, verb: Verb | None = None
+    ) -> list[Entry]:
+        """The newest entries, newest first, however long the history is.
+
+        Args:
+            prefix: at and under this scope; None takes all.
+            before: only entries of a lower index: the cursor to page on with.
+            limit: at most so many.
+            verb: only entries that do this; needs a scope.
+        """
+        if prefix is not None:
+            folds.ancestors(prefix)
+        elif verb is not None:
+            raise ValueError("prefix must be a scope where a verb is asked for, got None")
+        check.integer(1, limit=limit)
+        with self._store.reading() as session:
+            until = session.head()[0] + 1 if before is None else before
+            return session.page(before=until, limit=limit, scope=prefix, verb=verb)
+
+    def verify(self, *, progress: Callable[[int], None] | None = None) -> chain.Verified:
         """Works the whole ledger out again; see ``chain.verify``."""
         with self._store.reading() as session:
-            return chain.verify(session)
+            return chain.verify(session, progress=progress)
 
     def what_fits(
         self,

@@ -78,6 +78,14 @@ _LAST = sa.select(entries).order_by(entries.c.position.desc()).limit(1)
 _ALL = sa.select(entries).order_by(entries.c.position)
 _ENTRY = sa.select(entries).where(entries.c.position == sa.bindparam("position"))
 _HISTORY = _ALL.where(_subtree(entries.c.scope))
+_PAGE = (
+    sa.select(entries)
+    .where(entries.c.position < sa.bindparam("before"))
+    .order_by(entries.c.position.desc())
+    .limit(sa.bindparam("limit"))
+)
+_PAGE_UNDER = _PAGE.where(_subtree(entries.c.scope.concat("")))  # without the index: walks back from the newest
+_PAGE_OF_VERB = _PAGE_UNDER.where(sa.func.json_extract(entries.c.document, "$.verb") == sa.bindparam("verb"))
 _BALANCES = sa.select(balances).order_by(balances.c.scope)
 _SOME_BALANCES = _BALANCES.where(balances.c.scope.in_(sa.bindparam("scopes", expanding=True)))
 _CHARGE = sa.select(charges.c.document).where(charges.c.key == sa.bindparam("key"))
@@ -152,6 +160,12 @@ class Session:
         """The entries at and under a scope, in order; all for None."""
         rows = self._rows(_ALL) if scope is None else self._rows(_HISTORY, scope=scope)
         return [parsed(row) for row in rows]
+
+    def page(self, *, before: int, limit: int, scope: str | None, verb: str | None) -> list[Entry]:
+        """The newest entries before an index, newest first; ``verb`` needs a scope."""
+        query = _PAGE if scope is None else _PAGE_UNDER if verb is None else _PAGE_OF_VERB
+        given = {"before": before, "limit": limit, "scope": scope, "verb": verb}
+        return [parsed(row) for row in self._rows(query, **{k: v for k, v in given.items() if v is not None})]
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all for None."""
