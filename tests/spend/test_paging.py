@@ -1,9 +1,12 @@
 """Pages of the chain, newest first, are the history read backwards; and a check that tells how far it is."""
 
+from contextlib import closing
+
 import pytest
 
 from epsilog.spend import Verb, chain
-from epsilog.terms import PureDP
+from epsilog.spend.store import sqlite
+from epsilog.terms import LedgerIntegrityError, PureDP
 
 
 @pytest.fixture
@@ -53,3 +56,32 @@ def test_a_check_tells_how_far_it_is_and_can_be_ended(ledger, scopes, monkeypatc
     with pytest.raises(InterruptedError):
         ledger.verify(progress=enough)
     assert ledger.verify().count == 39
+
+
+def test_spending_adds_up_to_the_balance_to_the_last_unit(ledger, scopes):
+    ledger.create_budget("small", kind="approximate", epsilon="1", delta="1e-6")
+    for i, (epsilon, delta) in enumerate((("0.1", "1e-9"), ("0.2", "0"), ("0.000000001", "1e-18"))):
+        ledger.charge("small/a", PureDP(0.05), key=f"s{i}", amount={"epsilon": epsilon, "delta": delta})
+    ledger.reserve("small/a", PureDP(0.01), key="waits")
+    found = ledger.spending("small")
+    assert [dict(sums) for _, sums in found] == [
+        {"epsilon": "0.1", "delta": "0.000000001"},
+        {"epsilon": "0.3", "delta": "0.000000001"},
+        {"epsilon": "0.300000001", "delta": "0.000000001000000001"},
+    ]
+    assert found[-1][1] == ledger.balance("small").spent
+    assert ledger.spending("small", limit=2) == found[1:]
+    everything = ledger.spending("acme")
+    assert [entry.key for entry, _ in everything] == ["k0", "k1", "k4", "k5", "k8", "k9"]
+    assert everything[0][1] == everything[0][0].amounts["pure"]
+    assert ledger.spending("lab", limit=100)[-1][1]["epsilon"] == "0.75"
+    with pytest.raises(ValueError, match="scope must have a budget"):
+        ledger.spending("lab/x")
+
+
+def test_a_balance_that_does_not_bear_its_charges_is_no_sum(ledger, path, scopes):
+    document = ledger.balance("lab").document()
+    with closing(sqlite.connect(path)) as raw, raw:
+        raw.execute("update balances set document = ? where scope = 'lab'", (document.replace('"0.75"', '"0.25"'),))
+    with pytest.raises(LedgerIntegrityError, match="is not in the balance"):
+        ledger.spending("lab")

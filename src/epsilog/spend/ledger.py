@@ -20,7 +20,14 @@ from epsilog.spend.filters import filter_of
 from epsilog.spend.folds import Balance
 from epsilog.spend.pricing import Price, Request, price
 from epsilog.spend.room import Room
-from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, Release, check
+from epsilog.terms import (
+    BudgetExceededError,
+    ConflictError,
+    LedgerIntegrityError,
+    NeighboringRelation,
+    Release,
+    check,
+)
 
 if TYPE_CHECKING:
     from epsilog.spend.rows import Session
@@ -307,12 +314,8 @@ class Ledger:
 
     def balance(self, scope: str) -> Balance:
         """The budget of exactly this scope; a scope without one is a ``ValueError``."""
-        folds.ancestors(scope)
         with self._store.reading() as session:
-            found = session.balances([scope])
-        if not found:
-            raise ValueError(f"scope must have a budget, got {scope!r}")
-        return found[0]
+            return _budget(session, scope)
 
     def budgets(self) -> list[Balance]:
         """Every budget, by scope."""
@@ -351,6 +354,28 @@ class Ledger:
             until = session.head()[0] + 1 if before is None else before
             return session.page(before=until, limit=limit, scope=prefix, verb=verb)
 
+    def spending(self, scope: str, *, limit: int = 100) -> list[tuple[Entry, Amounts]]:
+        """What the newest charges under a budget cost, from the moment each was started; oldest first.
+
+        Args:
+            scope: one that has a budget.
+            limit: at most so many charges.
+
+        Returns:
+            The entry that started each charge, and all that was spent up to and with it, to the last unit.
+        """
+        check.integer(1, limit=limit)
+        with self._store.reading() as session:
+            budget = _budget(session, scope)
+            newest = session.page(before=session.head()[0] + 1, limit=limit, scope=scope, verb=Verb.STARTED)
+        sums = [budget.spent]  # no charge is older than the budget it falls under
+        for entry in newest:
+            try:
+                sums.append(sums[-1] - entry.amounts[budget.kind])
+            except (KeyError, ValueError) as error:
+                raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
+        return list(zip(newest, sums, strict=False))[::-1]
+
     def verify(self, *, progress: Callable[[int], None] | None = None) -> chain.Verified:
         """Works the whole ledger out again; see ``chain.verify``."""
         with self._store.reading() as session:
@@ -376,6 +401,14 @@ class Ledger:
             return Room(room.least(budgets))
         request = Request(release, relation, delta=delta).under(budgets[-1])
         return room.room_for(request, budgets)
+
+
+def _budget(session: Session, scope: str) -> Balance:
+    folds.ancestors(scope)
+    found = session.balances([scope])
+    if not found:
+        raise ValueError(f"scope must have a budget, got {scope!r}")
+    return found[0]
 
 
 def _known(charge: folds.ChargeRecord | None, key: str) -> folds.ChargeRecord:
