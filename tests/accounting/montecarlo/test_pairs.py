@@ -53,7 +53,9 @@ def estimate(pair, direction, epsilon, *, draws, seed, strength=0.0):
     """Mean and standard error of the estimator."""
     rng = np.random.Generator(np.random.Philox(seed))
     how, payoff = tilt.Tilt(direction, strength), HockeyStick(epsilon)
-    values = np.concatenate([np.exp(tilt.log_values(pair, how, payoff, rng, 4096)) for _ in range(-(-draws // 4096))])
+    log_m = tilt.log_bound(pair, how, payoff)
+    logs = [tilt.log_values(pair, how, payoff, rng, 4096, log_m=log_m) for _ in range(-(-draws // 4096))]
+    values = np.exp(np.concatenate(logs))
     return values.mean(), values.std() / math.sqrt(values.size)
 
 
@@ -371,4 +373,4 @@ def test_leaving_the_bound_is_an_error(monkeypatch):
     for bad in (np.nan, 50.0):
         monkeypatch.setattr(tilt, "draw", lambda *_, bad=bad, **__: (np.full(3, 5.0), np.full(3, bad)))
         with pytest.raises(ArithmeticError, match="left its bounds"):
-            tilt.log_values(pair, tilt.Tilt("remove"), HockeyStick(1.0), rng, 3)
+            tilt.log_values(pair, tilt.Tilt("remove"), HockeyStick(1.0), rng, 3, log_m=0.0)

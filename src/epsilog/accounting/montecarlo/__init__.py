@@ -18,19 +18,14 @@ from epsilog.accounting.montecarlo.bounds import (
     single_candidate_delta,
     supremum_delta,
 )
+from epsilog.accounting.montecarlo.candidates import SweepPlan, envelope_delta
 from epsilog.accounting.montecarlo.certificates import Certificate, certify, narrowing
 from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
 from epsilog.accounting.montecarlo.oracle import OracleDelta, balls_in_bins_delta
 from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
+from epsilog.accounting.montecarlo.planning import estimate_noise, plan_sweep
 from epsilog.accounting.montecarlo.recompute import check_document
-from epsilog.accounting.montecarlo.sweeps import (
-    SweepPlan,
-    SweepResult,
-    envelope_delta,
-    estimate_noise,
-    plan_sweep,
-    sweep,
-)
+from epsilog.accounting.montecarlo.sweeps import SweepResult, run_sweep, sweep
 from epsilog.accounting.montecarlo.two_point import base_delta, delta_from_samples, minimum_samples, overall_delta
 
 __all__ = [
@@ -59,6 +54,7 @@ __all__ = [
     "overall_delta",
     "pass_probability",
     "plan_sweep",
+    "run_sweep",
     "samples_for_power",
     "single_candidate_delta",
     "supremum_delta",

@@ -7,11 +7,9 @@ hits, half of the failure probability per direction. A certificate that leaves i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.evidence import ASSUMPTIONS, Evidence, evidence_json, run_fingerprint
@@ -19,9 +17,14 @@ from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import METHOD, pair_of
 from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.run import Journal, Progress, entropy, run_trials
+from epsilog.accounting.montecarlo.planning import pilot_delta
+from epsilog.accounting.montecarlo.run import Journal, Progress, Source, run_trials, source
 from epsilog.accounting.montecarlo.shards import Trial
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, Release, check, codec
+
+BESIDE = (
+    "the profiles beside it bound the other events from above, each in its direction, independently of this release"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +32,42 @@ class Certificate:
     """Delta of a release at one epsilon, in an interval that holds but for a small failure probability.
 
     Attributes:
-        interval: bounds on delta, the worse direction; the estimate is the plain mean.
+        source: the seed, and whether the caller chose it; such a certificate repeats a run, it does not make a claim.
         failure: chance over the draws that the interval is wrong.
-        seed: of the streams, 128 bits.
-        simulation: whether the caller chose the seed; such a certificate repeats a run, it does not make a claim.
         evidence: per direction.
+        interval: bounds on delta, the worse direction, computed from the evidence; the estimate is the plain mean.
+
+    Raises:
+        ValueError: evidence that is not of one release and epsilon in both directions, or not complete.
+        CalibrationError: the interval misses its proven brackets.
     """
 
-    interval: Interval
+    source: Source
     failure: float
-    seed: int
-    simulation: bool
     evidence: tuple[Evidence, ...]
+    interval: Interval = field(init=False)
+
+    def __post_init__(self) -> None:
+        check.between(0, 1, failure=self.failure)
+        trials = [part.trial for part in self.evidence]
+        if [(trial.candidate, trial.tilt.direction) for trial in trials] != [(0, way) for way in DIRECTIONS]:
+            raise ValueError(f"evidence must be of both directions, got {[trial.tilt for trial in trials]!r}")
+        if len({(trial.release, trial.payoff.epsilon, type(trial.payoff)) for trial in trials}) > 1:
+            raise ValueError("evidence must be of one release at one epsilon, got two")
+        for part in self.evidence:
+            if not part.whole:
+                raise ValueError(f"evidence must be complete, got {part.trial.tilt.direction} that stopped early")
+        object.__setattr__(self, "interval", _interval(self.evidence, self.failure))
+
+    @property
+    def seed(self) -> int:
+        """Of the streams, up to 128 bits."""
+        return self.source.seed
+
+    @property
+    def simulation(self) -> bool:
+        """Whether the caller chose the seed."""
+        return self.source.simulation
 
     def to_json(self) -> dict[str, Any]:
         """A document from which a third party can recompute every shard."""
@@ -49,7 +76,7 @@ class Certificate:
             "kind": "montecarlo-certificate",
             "interval": codec.encode(self.interval),
             "failure": self.failure,
-        } | evidence_json(self.seed, self.simulation, self.evidence)
+        } | evidence_json(self.source, self.evidence)
 
 
 def certify(
@@ -76,7 +103,7 @@ def certify(
         beside: certified profiles of other events composed with this release, remove and add, at this epsilon.
         seed: repeats an earlier run, and marks the result a simulation; by default fresh entropy.
         workers: processes; ``None`` uses joblib's configured backend.
-        journal: file that remembers finished shards (needs ``seed`` to be resumed).
+        journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
         progress: called after each shard.
 
     Raises:
@@ -92,24 +119,14 @@ def certify(
     check.between(0, 1, failure=failure)
     if beside is not None and any(payoff.epsilon != epsilon for payoff in beside):
         raise ValueError(f"beside must hold two payoffs at epsilon = {epsilon!r}, got {beside!r}")
-    used = entropy() if seed is None else seed
+    origin = source(seed, journal)
     payoffs: tuple[Payoff, Payoff] = beside or (HockeyStick(epsilon), HockeyStick(epsilon))
-    trials = _sized(release, payoffs, used, samples=samples, gap=gap, failure=failure / 2)
-    book = Journal(journal, run_fingerprint(used, trials)) if journal else None
-    counts = run_trials(trials, seed=used, workers=workers, journal=book, progress=progress)
-    evidence = tuple(Evidence(trial, hits) for trial, hits in zip(trials, counts, strict=True))
-    interval = _interval(evidence, epsilon, failure)
-    return Certificate(interval, failure, used, seed is not None, evidence)
-
-
-def pilot_delta(release: Release, payoff: Payoff, direction: str, seed: int, *, draws: int = 4096) -> float:
-    """Estimates delta from draws of their own stream, which no certificate uses."""
-    pair = pair_of(release)
-    tilt = tilts.choose_tilt(pair, payoff, direction)
-    key = (len(DIRECTIONS) + DIRECTIONS.index(direction),)
-    rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
-    values = [np.exp(tilts.log_values(pair, tilt, payoff, rng, 1024)) for _ in range(-(-draws // 1024))]
-    return float(np.concatenate(values).mean())
+    trials = _sized(release, payoffs, origin.seed, samples=samples, gap=gap, failure=failure / 2)
+    book = Journal.begin(journal, run_fingerprint(trials), origin) if journal else None
+    counts = run_trials(trials, seed=origin.seed, workers=workers, journal=book, progress=progress)
+    return Certificate(
+        origin, failure, tuple(Evidence(trial, hits) for trial, hits in zip(trials, counts, strict=True))
+    )
 
 
 def _sized(
@@ -139,33 +156,35 @@ def _sized(
     return first, second
 
 
-def _interval(evidence: tuple[Evidence, ...], epsilon: float, failure: float) -> Interval:
+def _interval(evidence: tuple[Evidence, ...], failure: float) -> Interval:
     lower = upper = estimate = 0.0
-    composed = False
+    epsilon, composed = evidence[0].trial.payoff.epsilon, False
     for part in evidence:
         trial = part.trial
         bound = math.exp(trial.log_bound)
         low, high = clopper_pearson(hits=part.total, samples=trial.samples, failure=failure / 2)
         low, high = low * bound * (1 - 1e-12), high * bound * (1 + 1e-12)
-        if isinstance(trial.payoff, HockeyStick):
-            least, most = pair_of(trial.release).brackets(epsilon, trial.tilt.direction)
-            most = min(most, bound, 1.0)
-            if low > most * (1 + 1e-9) or high < least * (1 - 1e-9):
-                raise CalibrationError(
-                    f"simulated delta {low:.4g} .. {high:.4g} misses its brackets", bracket=(least, most)
-                )
-            low, high = max(low, least), min(high, most)
-        else:
-            composed, high = True, min(high, 1.0)
-        lower, upper = max(lower, low), max(upper, high)
+        least, most = pair_of(trial.release).brackets(epsilon, trial.tilt.direction)
+        if isinstance(trial.payoff, BesideProfile):  # other events only add; their profile is an upper bound on theirs
+            composed, low, most = True, 0.0, 1.0
+        most = min(most, bound, 1.0)
+        if low > most * (1 + 1e-9) or high < least * (1 - 1e-9):
+            raise CalibrationError(
+                f"simulated delta {low:.4g} .. {high:.4g} misses its brackets", bracket=(least, most)
+            )
+        lower, upper = max(lower, low, least), max(upper, min(high, most))
         estimate = max(estimate, part.total / trial.samples * bound)
     return Interval(
-        lower=lower,
+        lower=min(lower, upper),
         upper=upper,
         estimate=min(max(estimate, lower), upper),
         method=f"{METHOD}, importance-sampled, Clopper-Pearson" + (", beside other events" if composed else ""),
         relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
-        assumptions=(*ASSUMPTIONS, f"true but for a chance of {failure:g} over the draws"),
+        assumptions=(
+            *ASSUMPTIONS,
+            *((BESIDE,) if composed else ()),
+            f"true but for a chance of {failure:g} over the draws",
+        ),
         quantity="delta",
         given=(("epsilon", epsilon), ("failure", failure)),
     )

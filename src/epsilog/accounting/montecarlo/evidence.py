@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from epsilog.accounting.montecarlo import tilt as tilts
-from epsilog.accounting.montecarlo.pairs import pair_of
 from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.shards import SHARD, STREAM, Trial, count_hits
-from epsilog.terms import codec
+from epsilog.accounting.montecarlo.run import Source
+from epsilog.accounting.montecarlo.shards import SHARD, STREAM, Trial
+from epsilog.terms import check, codec
 
 ASSUMPTIONS = (
     "participation is drawn independently per unit, stays hidden, and no batch is truncated",
@@ -31,6 +32,17 @@ class Evidence:
 
     trial: Trial
     hits: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.hits) <= self.trial.shards:
+            raise ValueError(f"hits must have 1 to {self.trial.shards} entries, got {len(self.hits)}")
+        for shard, found in enumerate(self.hits):
+            check.integer(0, min(SHARD, self.trial.samples - shard * SHARD), hits=found)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all draws were made."""
+        return len(self.hits) == self.trial.shards
 
     @property
     def total(self) -> int:
@@ -86,13 +98,13 @@ def trial_from_json(data: dict[str, Any]) -> Trial:
     )
 
 
-def evidence_json(seed: int, simulation: bool, evidence: tuple[Evidence, ...]) -> dict[str, Any]:
+def evidence_json(source: Source, evidence: tuple[Evidence, ...]) -> dict[str, Any]:
     """The part of a document that says what was drawn, and with what."""
     from importlib import metadata
 
     return {
-        "seed": str(seed),
-        "simulation": simulation,
+        "seed": str(source.seed),
+        "simulation": source.simulation,
         "stream": STREAM,
         "shard": SHARD,
         "code": {"epsilog": metadata.version("epsilog"), "numpy": np.__version__},
@@ -100,36 +112,18 @@ def evidence_json(seed: int, simulation: bool, evidence: tuple[Evidence, ...]) -
     }
 
 
-def run_fingerprint(seed: int, trials: tuple[Trial, ...]) -> str:
-    """A hash of everything that determines the counts of a run."""
-    return codec.fingerprint({"seed": str(seed), "stream": STREAM, "trials": [trial_json(t) for t in trials]})
-
-
-def mismatches(document: dict[str, Any], *, shards: int | None = None) -> tuple[str, ...]:
-    """Recomputes a document's shards and lists those whose hits differ; empty means that they all agree.
-
-    Args:
-        document: a certificate or sweep as JSON.
-        shards: how many shards of each trial to draw again, spread evenly; by default all.
+def evidence_from_json(data: dict[str, Any]) -> tuple[Source, tuple[Evidence, ...]]:
+    """Reads what ``evidence_json`` made.
 
     Raises:
         ValueError: a document of another stream format, or whose counts do not fit its samples.
     """
-    if document.get("stream") != STREAM or document.get("shard") != SHARD:
-        raise ValueError(f"stream must be {STREAM!r}, got {document.get('stream')!r}")
-    found = []
-    for entry in document["evidence"]:
-        trial, hits = trial_from_json(entry), entry["hits"]
-        if not 1 <= len(hits) <= trial.shards:
-            raise ValueError(f"hits must have 1 to {trial.shards} entries, got {len(hits)}")
-        pair = pair_of(trial.release)
-        if trial.log_bound < tilts.log_bound(pair, trial.tilt, trial.payoff) - 1e-8:
-            found.append(f"candidate {trial.candidate} {trial.tilt.direction}: its bound M is not proven")
-            continue
-        chosen = range(len(hits)) if shards is None else sorted(set(np.linspace(0, len(hits) - 1, shards, dtype=int)))
-        for shard in map(int, chosen):
-            again = count_hits(trial, int(document["seed"]), shard)
-            if again != hits[shard]:
-                place = f"candidate {trial.candidate} {trial.tilt.direction} shard {shard}"
-                found.append(f"{place}: {hits[shard]} hits recorded, {again} drawn")
-    return tuple(found)
+    if data["stream"] != STREAM or data["shard"] != SHARD:
+        raise ValueError(f"stream must be {STREAM!r}, got {data['stream']!r}")
+    evidence = tuple(Evidence(trial_from_json(entry), tuple(entry["hits"])) for entry in data["evidence"])
+    return Source(int(data["seed"]), data["simulation"]), evidence
+
+
+def run_fingerprint(trials: Sequence[Trial]) -> str:
+    """A hash of everything but the source that determines the counts of a run."""
+    return codec.fingerprint({"stream": STREAM, "trials": [trial_json(t) for t in trials]})

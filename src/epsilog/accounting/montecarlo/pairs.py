@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.accounting.montecarlo.normals import normals
 from epsilog.accounting.montecarlo.oracle import REMOVE, cube_lower_bound, gaussian_delta
 from epsilog.terms import (
     BallsInBins,
@@ -34,7 +35,7 @@ from epsilog.terms import (
 
 Array = NDArray[np.float64]
 METHOD = "Monte Carlo"
-_CHUNK = 1 << 15  # normals held at once by the mixture's sampler
+_CHUNK = 1 << 17  # normals held at once by the mixture's sampler: 1 MB
 
 
 @runtime_checkable
@@ -61,13 +62,26 @@ class Pair(Protocol):
 
 def log_mean_exp(fields: Array) -> Array:
     """Log of the mean of the exponentials along the last axis; shape (n, b) to (n,)."""
-    return _log_mean_exp(fields, fields.max(axis=1))
+    return _mixed(fields, sign=1, floor=-math.inf)
 
 
-def _log_mean_exp(fields: Array, top: Array) -> Array:
-    shifted = fields - top[:, None]
+def _mixed(noise: Array, *, sign: int, floor: float, scale: float = 1.0, offset: float = 0.0) -> Array:
+    """``sign`` times the log mean exp of the rows of scale * noise - offset; shape (n, b) to (n,).
+
+    ``-inf`` where a row's maximum alone shows the result to be at most ``floor``: a mean lies between the largest
+    term over b and the largest term.
+    """
+    log_bins = math.log(noise.shape[1])
+    peak = noise.max(axis=1)
+    top = scale * peak - offset
+    live = top > floor if sign > 0 else log_bins - top > floor
+    shifted = noise[live] if not live.all() else noise.copy()
+    shifted -= peak[live, None]
+    shifted *= scale
     np.exp(shifted, out=shifted)
-    return np.asarray(top + np.log(shifted @ np.ones(fields.shape[1])) - math.log(fields.shape[1]))
+    loss = np.full(len(noise), -np.inf)
+    loss[live] = sign * (top[live] + np.log(shifted @ np.ones(noise.shape[1])) - log_bins)
+    return loss
 
 
 class Mixture:
@@ -95,11 +109,11 @@ class Mixture:
 
     def noise(self, rng: np.random.Generator, count: int) -> Array:
         """Draws from N(0, H); shape (count, b)."""
-        normals = rng.standard_normal((count, self.bins))
+        drawn = normals(rng, count, self.bins)
         if self.diagonal:
-            normals *= self.root
-            return normals
-        return np.asarray(normals @ self.root)
+            drawn *= self.root
+            return drawn
+        return np.asarray(drawn @ self.root)
 
     def draw(
         self, rng: np.random.Generator, count: int, direction: str, *, floor: float, shift: float
@@ -108,27 +122,42 @@ class Mixture:
         index = rng.integers(self.bins, size=count) if direction == REMOVE else None
         loss, log_weight = np.empty(count), np.zeros(count)
         step = max(1, _CHUNK // self.bins)
+        part_of = self._alike if self.uniform else self._general
         for start in range(0, count, step):
             part = slice(start, min(start + step, count))
-            fields = self.noise(rng, part.stop - start)
-            if index is not None:
-                self._centre(fields, index[part])
-                loss[part] = _screened(fields, floor)
-            else:
-                fields -= self.half + shift * self.mean_row
-                if shift:
-                    mean_field = fields.mean(axis=1) + self.half.mean()  # <mean m, x> / s^2
-                    log_weight[part] = shift * mean_field + shift**2 * self.mean_field_energy / 2
-                loss[part] = _screened_below(fields, floor)
+            modes = None if index is None else index[part]
+            loss[part], log_weight[part] = part_of(rng, part.stop - start, modes, floor, shift)
         return loss, log_weight
 
-    def _centre(self, fields: Array, index: NDArray[np.int64]) -> None:
-        """Moves each row of noise to the mean of u under its mode, in place."""
+    def _alike(
+        self, rng: np.random.Generator, count: int, modes: NDArray[np.int64] | None, floor: float, shift: float
+    ) -> tuple[Array, Array]:
+        """Independent noise and equal bins: u_i = t z_i - t^2 / 2, with z_i moved by t under mode i."""
+        t, half = float(self.root[0]), float(self.half[0])
+        z = normals(rng, count, self.bins)
+        if modes is not None:
+            z[np.arange(count), modes] += t
+            return _mixed(z, sign=1, floor=floor, scale=t, offset=half), np.zeros(count)
+        log_weight = np.zeros(count)
+        if shift:
+            z -= shift * t / self.bins
+            log_weight = shift * t * z.mean(axis=1) + shift**2 * self.mean_field_energy / 2
+        return _mixed(z, sign=-1, floor=floor, scale=t, offset=half), log_weight
+
+    def _general(
+        self, rng: np.random.Generator, count: int, modes: NDArray[np.int64] | None, floor: float, shift: float
+    ) -> tuple[Array, Array]:
+        fields = self.noise(rng, count)
+        if modes is not None:
+            fields += self.gram[modes]
+            fields -= self.half
+            return _mixed(fields, sign=1, floor=floor), np.zeros(count)
+        fields -= shift * self.mean_row
+        log_weight = (
+            shift * fields.mean(axis=1) + shift**2 * self.mean_field_energy / 2
+        )  # mean field: <mean m, x> / s^2
         fields -= self.half
-        if self.diagonal:
-            fields[np.arange(len(index)), index] += 2 * self.half[index]
-        else:
-            fields += self.gram[index]
+        return _mixed(fields, sign=-1, floor=floor), log_weight
 
     def brackets(self, epsilon: float, direction: str) -> tuple[float, float]:
         """The cube bound for independent noise (else 0) and the Gaussian of the largest mode."""
@@ -137,22 +166,6 @@ class Mixture:
         if self.uniform and self.bins > 1:
             low = cube_lower_bound(bins=self.bins, noise_stddev=float(stddevs[0]), epsilon=epsilon, direction=direction)
         return low, gaussian_delta(distance=math.sqrt(2 * float(self.half.max())), epsilon=epsilon)
-
-
-def _screened(fields: Array, floor: float) -> Array:
-    """Log mean exp of each row, but ``-inf`` where the row's maximum shows it to be at most ``floor``."""
-    loss, top = np.full(len(fields), -np.inf), fields.max(axis=1)
-    live = top > floor
-    loss[live] = _log_mean_exp(fields[live], top[live])
-    return loss
-
-
-def _screened_below(fields: Array, floor: float) -> Array:
-    """Minus the log mean exp of each row, but ``-inf`` where the maximum shows that to be at most ``floor``."""
-    loss, top = np.full(len(fields), -np.inf), fields.max(axis=1)
-    live = math.log(fields.shape[1]) - top > floor
-    loss[live] = -_log_mean_exp(fields[live], top[live])
-    return loss
 
 
 def _made_definite(gram: Array) -> Array:
@@ -218,7 +231,7 @@ class _Banded:
         """Draws losses; see ``Pair``."""
         del floor
         taken = self.taken(rng, count) if direction == REMOVE else None
-        x = rng.standard_normal((count, self.rounds)).T.copy()
+        x = normals(rng, count, self.rounds).T.copy()
         if taken is not None:
             for j, value in enumerate(self.column):
                 x[j:] += taken[: self.rounds - j] * (value / self.stddev)

@@ -15,10 +15,28 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.accounting.montecarlo.shards import SHARD, Trial, count_hits
-from epsilog.terms import RecordsError
+from epsilog.terms import RecordsError, check
 
 Progress = Callable[[Trial, int, int], None]  # trial, draws done, hits so far
 Key = tuple[int, str, int]  # candidate, direction, shard
+LARGEST_SEED = 2**128 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the randomness of a run comes from.
+
+    Attributes:
+        seed: of all streams, up to 128 bits.
+        simulation: whether somebody chose it: such a run repeats another, it makes no claim of its own.
+    """
+
+    seed: int
+    simulation: bool
+
+    def __post_init__(self) -> None:
+        check.integer(0, LARGEST_SEED, seed=self.seed)
+        check.instance(bool, simulation=self.simulation)
 
 
 def entropy() -> int:
@@ -26,42 +44,104 @@ def entropy() -> int:
     return secrets.randbits(128)
 
 
+def source(seed: int | None, journal: Path | None) -> Source:
+    """The source that a journal was born with; without a journal the given seed, or else fresh entropy.
+
+    Raises:
+        RecordsError: the journal belongs to another run, or is unreadable.
+    """
+    born = _read(journal)[0] if journal is not None and journal.exists() else None
+    if born is None:
+        return Source(entropy(), simulation=False) if seed is None else Source(seed, simulation=True)
+    if seed is not None and born != Source(seed, simulation=True):
+        raise RecordsError(f"journal {journal} belongs to another run: it was not begun with this seed")
+    return born
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A file that remembers which shards are done, so that a killed run goes on where it was.
+    """A file that remembers a run's entropy and which shards are done, so that a killed run goes on where it was.
+
+    It is born once, whole and on disk before the first draw, and then only grows; a file of another run is refused.
+    Hence a run that has a journal has one outcome, however often it is killed: ``docs/montecarlo/bounds.md``.
 
     Attributes:
-        path: the file; made if missing.
-        run: a fingerprint of everything that determines the counts; a file of another run is refused.
+        path: the file.
+        run: a fingerprint of everything else that determines the counts.
+        source: of the randomness.
     """
 
     path: Path
     run: str
+    source: Source
+
+    @classmethod
+    def begin(cls, path: Path, run: str, source: Source) -> Journal:
+        """Makes the file if it is missing; two processes cannot both do so.
+
+        Raises:
+            RecordsError: the file belongs to another run, or another process made it just now.
+        """
+        book = cls(path, run, source)
+        if not path.exists():
+            head = {"v": 0, "seed": str(source.seed), "simulation": source.simulation, "run": run}
+            whole = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+            _append(whole, json.dumps(head))
+            try:
+                os.link(whole, path)  # fails if the journal is there by now; its name never shows half a head
+            except FileExistsError as error:
+                raise RecordsError(f"journal {path.name} was begun by another process just now") from error
+            finally:
+                whole.unlink()
+            _sync_folder(path.parent)
+        book.read()
+        return book
 
     def read(self) -> dict[Key, int]:
         """The counts written so far; a torn last line is dropped from the file."""
-        if not self.path.exists():
-            self.path.write_text(json.dumps({"run": self.run}) + "\n")
-            return {}
-        text = self.path.read_text()
-        whole = text[: text.rfind("\n") + 1]
-        try:
-            first, *rest = [json.loads(line) for line in whole.splitlines()]
-            counts = {(int(c), str(d), int(s)): int(h) for c, d, s, h in rest}
-        except (ValueError, TypeError) as error:
-            raise RecordsError(f"journal {self.path.name} is unreadable: {error}") from error
-        if first != {"run": self.run}:
+        born, run, counts = _read(self.path)
+        if (born, run) != (self.source, self.run):
             raise RecordsError(f"journal {self.path.name} belongs to another run")
-        if whole != text:
-            os.truncate(self.path, len(whole.encode()))
         return counts
 
     def write(self, key: Key, hits: int) -> None:
         """Appends one count, durably."""
-        with self.path.open("a") as file:
-            file.write(json.dumps([*key, hits]) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        _append(self.path, json.dumps([*key, hits]))
+
+
+def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    counts: dict[Key, int] = {}
+    try:
+        head, *rest = [json.loads(line) for line in whole.splitlines()]
+        if head["v"] != 0:
+            raise ValueError(f"v must be 0, got {head['v']!r}")
+        born, run = Source(int(head["seed"]), head["simulation"]), str(head["run"])
+        for candidate, direction, shard, hits in rest:
+            check.integer(0, SHARD, hits=hits)
+            if counts.setdefault((int(candidate), str(direction), int(shard)), hits) != hits:
+                raise ValueError(f"shard {shard} has two counts")
+    except (ValueError, TypeError, KeyError) as error:
+        raise RecordsError(f"journal {path.name} is unreadable: {error}") from error
+    if whole != data:
+        os.truncate(path, len(whole))
+    return born, run, counts
+
+
+def _append(path: Path, line: str) -> None:
+    with path.open("ab") as file:
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def run_trials(
@@ -87,6 +167,8 @@ def run_trials(
     Returns:
         For each trial, the hits of each shard in order, up to where it failed.
     """
+    if journal is not None and journal.source.seed != seed:
+        raise ValueError(f"seed must be the journal's, {journal.source.seed!r}, got {seed!r}")
     done = journal.read() if journal else {}
     counts: list[list[int]] = [[] for _ in trials]
     wave = 1 if limits else 1 << 40

@@ -24,6 +24,9 @@ from epsilog.terms import UnsupportedMechanismError, check
 Array = NDArray[np.float64]
 
 
+ROUND_OFF = 1e-9  # added to the log of every bound M
+
+
 @dataclass(frozen=True, slots=True)
 class Tilt:
     """How one direction is sampled.
@@ -113,19 +116,19 @@ def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
         result = math.inf
     if not math.isfinite(result):
         raise UnsupportedMechanismError(tilt, method=METHOD, reason="its weights have no finite bound")
-    return result + 1e-9  # round-off in the logs
+    return result + ROUND_OFF
 
 
-def log_values(pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int) -> Array:
+def log_values(pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float) -> Array:
     """Draws logs of V; shape (count,). Their exponentials average to delta.
 
     Raises:
-        ArithmeticError: a loss or weight that is not a number, or a value above the proven bound.
+        ArithmeticError: a loss or weight that is not a number, or a value above M = e^log_m.
     """
     loss, log_weight = draw(pair, tilt, rng, count, floor=payoff.floor)
     value = payoff.log_value(loss) + log_weight
-    if np.isnan(value).any() or np.isnan(loss).any() or (value > log_bound(pair, tilt, payoff)).any():
-        raise ArithmeticError(f"simulation left its bounds: {tilt} produced {value.max()!r}")
+    if np.isnan(value).any() or np.isnan(loss).any() or (value > log_m).any():
+        raise ArithmeticError(f"simulation left its bounds: {tilt} produced {value.max()!r}, M is {log_m!r}")
     return value
 
 
@@ -134,7 +137,7 @@ def hits(
 ) -> NDArray[np.bool_]:
     """Draws Bernoulli trials of chance delta / M, M = e^log_m at least the bound of the values; shape (count,)."""
     coin = rng.standard_exponential(count)
-    return np.asarray(log_values(pair, tilt, payoff, rng, count) - log_m > -coin)
+    return np.asarray(log_values(pair, tilt, payoff, rng, count, log_m=log_m) - log_m > -coin)
 
 
 def choose_tilt(pair: Pair, payoff: Payoff, direction: str) -> Tilt:

@@ -1,0 +1,166 @@
+"""What a sweep settles before its first draw: the candidates, how each is tested, and the claim that follows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from epsilog.accounting.montecarlo import bounds
+from epsilog.accounting.montecarlo.evidence import trial_from_json, trial_json
+from epsilog.accounting.montecarlo.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.pairs import METHOD
+from epsilog.accounting.montecarlo.payoff import HockeyStick
+from epsilog.accounting.montecarlo.shards import Trial
+from epsilog.terms import (
+    BallsInBins,
+    Gaussian,
+    MatrixMechanism,
+    PoissonSampled,
+    Release,
+    Repeated,
+    UnsupportedMechanismError,
+    check,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One candidate's test in one direction: it passes with at most ``hits`` hits.
+
+    Attributes:
+        trial: the experiment.
+        hits: the most hits that pass.
+    """
+
+    trial: Trial
+    hits: int
+
+    def __post_init__(self) -> None:
+        check.integer(0, self.trial.samples, hits=self.hits)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """Everything that is settled before the first verification draw.
+
+    Attributes:
+        epsilon: of the claim, in nats.
+        target_delta: the claim is at most this.
+        noises: noise of each candidate, falling.
+        checks: per candidate, one test per direction, of one release that differs in its noise only.
+        fallback_delta: delta of what is released if the first candidate fails; 0: nothing is released.
+    """
+
+    epsilon: float
+    target_delta: float
+    noises: tuple[float, ...]
+    checks: tuple[tuple[Check, Check], ...]
+    fallback_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        check.at_least(0, epsilon=self.epsilon)
+        check.between(0, 1, target_delta=self.target_delta)
+        check.within(0, 1, fallback_delta=self.fallback_delta)
+        if not self.noises or len(self.noises) != len(self.checks):
+            raise ValueError(f"checks must match noises, got {len(self.checks)} and {len(self.noises)}")
+        if list(self.noises) != sorted(self.noises, reverse=True):
+            raise ValueError(f"noises must fall, got {self.noises!r}")
+        wanted = self.checks[0][0].trial.release
+        for position, (noise, pair) in enumerate(zip(self.noises, self.checks, strict=True)):
+            for test, direction in zip(pair, DIRECTIONS, strict=True):
+                trial = test.trial
+                if (trial.candidate, trial.tilt.direction) != (position, direction):
+                    raise ValueError(f"checks must be numbered and hold both directions, got {test!r}")
+                if trial.payoff != HockeyStick(self.epsilon):
+                    raise ValueError(f"checks must be at epsilon = {self.epsilon!r}, got {trial.payoff!r}")
+                if trial.release != renoised(wanted, noise):
+                    raise ValueError(f"checks must be of one release, at the noises, got {trial.release!r}")
+
+    @property
+    def claim(self) -> float:
+        """Delta of verifying and releasing, an upper bound: the worse of the two directions."""
+        sides = ([pair[side] for pair in self.checks] for side in range(2))
+        return max(envelope_delta(side, fallback_delta=self.fallback_delta) for side in sides)
+
+
+def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> float:
+    """Bounds the released delta when candidates are tested differently: d_f + Int_{d_f}^1 max_i F_i(y) dy.
+
+    F_i falls, so that sums over cells of its value at the lower end are upper bounds.
+    """
+    tests = sorted({(c.trial.samples, c.hits, math.exp(c.trial.log_bound)) for c in checks})
+    if len(tests) == 1 and fallback_delta <= tests[0][2]:
+        samples, hits, bound = tests[0]
+        return bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound)
+    edges = [fallback_delta, 1.0, *(math.nextafter(bound, math.inf) for _, _, bound in tests)]
+    ends = [(bound * _edge(hits, samples, -9), bound * _edge(hits, samples, 12)) for samples, hits, bound in tests]
+    edges += list(np.linspace(min(low for low, _ in ends), max(high for _, high in ends), 4000))
+    grid = np.unique(np.clip(edges, fallback_delta, 1.0))
+    worst = np.zeros(len(grid) - 1)
+    for samples, hits, bound in tests:
+        low = grid[:-1] / bound
+        passes = bounds.passes(np.minimum(low, 1.0), samples, hits) * (1 + 1e-10)
+        worst = np.maximum(worst, np.where(low <= 1, passes, 0.0))
+    area = float((np.minimum(worst, 1.0) * np.diff(grid)).sum())
+    return min(1.0, (fallback_delta + area) * (1 + 1e-12))
+
+
+def _edge(hits: int, samples: int, deviations: float) -> float:
+    """Where the passing chance is next to 1 (deviations below 0) or next to 0 (above)."""
+    return min(1.0, max(0.0, (hits + 1 + deviations * math.sqrt(hits + 1) + max(deviations, 0) * 3) / (samples + 1)))
+
+
+@singledispatch
+def renoised(release: Release, noise: float) -> Release:  # noqa: ARG001 (its cases use it)
+    """The same release with another amount of noise."""
+    raise UnsupportedMechanismError(release, method=METHOD, reason="there is no noise to choose")
+
+
+@renoised.register
+def _(release: MatrixMechanism, noise: float) -> Release:
+    return dataclasses.replace(release, noise_stddev=noise)
+
+
+@renoised.register
+def _(release: Gaussian, noise: float) -> Release:
+    return dataclasses.replace(release, noise_multiplier=noise)
+
+
+@renoised.register(BallsInBins)
+@renoised.register(PoissonSampled)
+@renoised.register(Repeated)
+def _(release: BallsInBins | PoissonSampled | Repeated, noise: float) -> Release:
+    return dataclasses.replace(release, release=renoised(release.release, noise))
+
+
+def plan_json(plan: SweepPlan) -> dict[str, Any]:
+    """A plan as plain JSON values."""
+    return {
+        "v": 0,
+        "kind": "montecarlo-sweep",
+        "epsilon": plan.epsilon,
+        "target_delta": plan.target_delta,
+        "fallback_delta": plan.fallback_delta,
+        "noises": list(plan.noises),
+        "checks": [[trial_json(test.trial) | {"passes": test.hits} for test in pair] for pair in plan.checks],
+    }
+
+
+def plan_from_json(data: dict[str, Any]) -> SweepPlan:
+    """Reads what ``plan_json`` made."""
+    return SweepPlan(
+        epsilon=data["epsilon"],
+        target_delta=data["target_delta"],
+        noises=tuple(map(float, data["noises"])),
+        checks=tuple(
+            (Check(trial_from_json(remove), remove["passes"]), Check(trial_from_json(add), add["passes"]))
+            for remove, add in data["checks"]
+        ),
+        fallback_delta=data["fallback_delta"],
+    )

@@ -1,0 +1,121 @@
+"""The search before a sweep: from a goal and pilot draws to candidates, draws and passing counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtri
+
+from epsilog.accounting.montecarlo import bounds
+from epsilog.accounting.montecarlo import tilt as tilts
+from epsilog.accounting.montecarlo.candidates import Check, SweepPlan, renoised
+from epsilog.accounting.montecarlo.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.pairs import pair_of
+from epsilog.accounting.montecarlo.payoff import HockeyStick, Payoff
+from epsilog.accounting.montecarlo.shards import BLOCK, Trial, pilot_stream
+from epsilog.terms import CalibrationError, Release, check
+
+
+def plan_sweep(
+    release: Release,
+    *,
+    epsilon: float,
+    target_delta: float,
+    seed: int,
+    noises: Sequence[float] | None = None,
+    slack: float = 0.1,
+    power: float = 0.99,
+    step: float = 0.01,
+    fallback_delta: float = 0.0,
+) -> SweepPlan:
+    """Settles a sweep from pilot draws, which the verification does not use.
+
+    Args:
+        release: what is to be run; its own noise only says where the search starts.
+        epsilon: of the claim, in nats.
+        target_delta: of the claim.
+        seed: of the pilot's streams.
+        noises: the candidates, falling; by default a grid of relative ``step`` around the pilot's guess.
+        slack: a candidate whose delta is this much below the target ...
+        power: ... passes with about this chance; settles the number of draws.
+        step: relative distance of two candidates.
+        fallback_delta: delta of what is released if all fail; 0: nothing is.
+
+    Raises:
+        CalibrationError: no noise meets the goal, or the fallback leaves no room.
+    """
+    check.between(0, 1, target_delta=target_delta, slack=slack, step=step)
+    check.between(0.5, 1, power=power)
+    check.half_open(0, target_delta, fallback_delta=fallback_delta)
+    payoff = HockeyStick(epsilon)
+    if noises is None:
+        guess = estimate_noise(release, epsilon=epsilon, delta=target_delta * (1 - slack / 2), seed=seed)
+        noises = [guess * (1 + step) ** j for j in range(6, -4, -1)]
+    falling = tuple(float(noise) for noise in noises)
+    z = float(ndtri(power))
+    trials = []
+    for position, noise in enumerate(falling):
+        candidate = renoised(release, noise)
+        pair = pair_of(candidate)
+        for direction in DIRECTIONS:
+            tilt = tilts.choose_tilt(pair, payoff, direction)
+            log_m = tilts.log_bound(pair, tilt, payoff)
+            room = target_delta - fallback_delta
+            samples = max(1024, math.ceil(z**2 * math.exp(log_m) * target_delta / (slack * room) ** 2))
+            trials.append(Trial(candidate, payoff, tilt, log_m, samples, position))
+    share = 1.0
+    for shrink in (1e-5 * 4**attempt for attempt in range(9)):  # counts are whole: a small step may change none
+        checks = [Check(t, _passing(t, target_delta * share, fallback_delta)) for t in trials]
+        pairs = tuple((checks[i], checks[i + 1]) for i in range(0, len(checks), 2))
+        plan = SweepPlan(epsilon, target_delta, falling, pairs, fallback_delta)
+        claim = plan.claim
+        if claim <= target_delta:
+            return plan
+        share *= (target_delta / claim) * (1 - shrink)
+    raise CalibrationError(f"no passing counts keep the claim at {target_delta:g}", bracket=(0.0, claim))
+
+
+def _passing(trial: Trial, target_delta: float, fallback_delta: float) -> int:
+    bound = math.exp(trial.log_bound)
+    if bound <= target_delta:
+        return trial.samples  # proven by its bound: it always passes
+    return bounds.largest_hits(
+        samples=trial.samples, target_delta=target_delta, fallback_delta=min(fallback_delta, bound), bound=bound
+    )
+
+
+def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int) -> float:
+    """Estimates the least noise that meets (epsilon, delta), for planning: not a bound, nothing to claim.
+
+    Bisects the log of the noise on pilot estimates of the worse direction, over common random numbers.
+    """
+    payoff = HockeyStick(epsilon)
+
+    def too_little(noise: float) -> bool:
+        candidate = renoised(release, noise)
+        return any(pilot_delta(candidate, payoff, direction, seed, draws=2048) > delta for direction in DIRECTIONS)
+
+    low = high = 1.0
+    while too_little(high):
+        low, high = high, 2 * high
+        if high > 1e6:
+            raise CalibrationError(f"no noise up to {high:g} meets delta {delta:g}", bracket=(low, high))
+    while low == high or not too_little(low):
+        low, high = low / 2, min(high, low)
+        if low < 1e-3:
+            raise CalibrationError(f"even noise {low:g} meets delta {delta:g}", bracket=(low, high))
+    while high > low * 1.005:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if too_little(middle) else (low, middle)
+    return high
+
+
+def pilot_delta(release: Release, payoff: Payoff, direction: str, seed: int, *, draws: int = 4096) -> float:
+    """Estimates delta from draws of their own stream, which no certificate uses."""
+    pair = pair_of(release)
+    tilt = tilts.choose_tilt(pair, payoff, direction)
+    rng, log_m = pilot_stream(seed, direction), tilts.log_bound(pair, tilt, payoff)
+    values = [np.exp(tilts.log_values(pair, tilt, payoff, rng, BLOCK, log_m=log_m)) for _ in range(-(-draws // BLOCK))]
+    return float(np.concatenate(values).mean())
