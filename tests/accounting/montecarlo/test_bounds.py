@@ -53,6 +53,23 @@ def test_no_sweep_releases_more_than_promised(sweep, samples, hits):
         )
 
 
+def test_binomial_chances_err_by_less_than_the_slack():
+    """Against 60 digits, where SciPy's incomplete beta function is at its worst: few hits, about 2e9 samples."""
+    rng, worst = np.random.default_rng(0), 0.0
+    with mp.workdps(60):
+        for _ in range(600):
+            samples, hits = int(10 ** rng.uniform(8, 10)), int(rng.integers(0, 40))
+            p = mp.mpf(float((hits + 1) / samples * rng.uniform(0.2, 4)))
+            term = chance = mp.exp(samples * mp.log1p(-p))
+            for i in range(hits):
+                term *= mp.mpf(samples - i) / (i + 1) * p / (1 - p)
+                chance += term
+            found = float(bounds.passes(np.array([float(p)]), samples, hits)[0])
+            worst = max(worst, abs(float(found / chance - 1)))
+    assert worst < intervals.SLACK / 2
+    assert worst > 1e-13  # the control: the comparison can see what it looks for
+
+
 def test_the_stopping_rule_is_needed():
     """The control: releasing the first pass from the noisy end breaks the promise that stopping at failure keeps."""
     samples, hits = 200, 4

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincc
 
+from epsilog.accounting.montecarlo.intervals import SLACK
 from epsilog.accounting.montecarlo.two_point import divergence, require_delta, require_samples
 from epsilog.terms import CalibrationError, check
 
 Array = NDArray[np.float64]
-_SLACK = 1e-10  # relative: covers the incomplete beta function and the quadratures, each checked to 1e-12
 
 
 def _check_test(samples: int, hits: int, fallback_delta: float, bound: float) -> None:
@@ -91,7 +91,7 @@ def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float |
     u = 1 / (1 + np.exp(-grid))
     falls = np.array([decay(s) if s < 36 else math.inf for s in grid])
     area = (1 - start) * float((np.exp(-falls) * u * (1 - u)).sum()) * step
-    return min(1.0, (start + area) * (1 + _SLACK))
+    return min(1.0, (start + area) * (1 + SLACK))
 
 
 def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, bound: float = 1.0) -> float:
@@ -117,7 +117,8 @@ def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, boun
         )
         excess = (hits + 1) * float(at_most[0]) - (samples + 1) * p * (float(at_most[1]) if hits else 0.0)
     area = bound * max(excess, 0.0) / (samples + 1)
-    return min(1.0, (fallback_delta + area) * (1 + _SLACK) + plain * 1e-12)
+    # both chances err by their share; what is returned is at least the larger of plain and fallback_delta, before that
+    return min(1.0, max(fallback_delta + area, plain) * (1 + SLACK) + plain * 1e-12)
 
 
 def supremum_delta(
@@ -141,7 +142,7 @@ def supremum_delta(
     grid = np.linspace(fallback_delta, max(edge, fallback_delta), cells + 1)
     if grid[-1] < top:
         grid = np.append(grid, top)
-    chance = passes(np.minimum(grid / bound, 1.0), samples, hits) * (1 + _SLACK) + 1e-300
+    chance = passes(np.minimum(grid / bound, 1.0), samples, hits) * (1 + SLACK) + 1e-300
     chance = np.minimum(chance, 1.0)
     worth = grid.copy()
     for i in range(len(grid) - 2, -1, -1):
@@ -171,7 +172,7 @@ def single_candidate_delta(*, samples: int, hits: int, bound: float = 1.0) -> fl
         low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
     # within the last bracket the product is at most (its upper end) * (chance at its lower end)
     value = bound * high * float(passes(np.array([low]), samples, hits)[0])
-    return min(1.0, value * (1 + _SLACK))
+    return min(1.0, value * (1 + SLACK))
 
 
 # ---- planning --------------------------------------------------------------------------------------------------------

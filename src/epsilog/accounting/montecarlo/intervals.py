@@ -13,7 +13,9 @@ from scipy.special import betainc, betaincc, betaln
 
 from epsilog.terms import check
 
-_SLACK = 1e-10  # relative, on the failure probability: covers the incomplete beta function
+# Relative, on every binomial probability: SciPy's incomplete beta function errs by up to 6e-11 (a few hits among about
+# 2e9 samples; elsewhere by 1e-12), measured against 60 digits.
+SLACK = 2e-10
 
 
 def _check_counts(hits: int, samples: int, failure: float) -> None:
@@ -41,7 +43,7 @@ def upper_end(hits: int, samples: int, failure: float) -> float:
     _check_counts(hits, samples, failure)
     if hits == samples:
         return 1.0
-    tail = failure * (1 - _SLACK)
+    tail = failure * (1 - SLACK)
     _, end = _crossing(lambda p: float(betaincc(hits + 1.0, float(samples - hits), p)) > tail, hits / samples, 1.0)
     return end
 
@@ -51,7 +53,7 @@ def lower_end(hits: int, samples: int, failure: float) -> float:
     _check_counts(hits, samples, failure)
     if hits == 0:
         return 0.0
-    tail = failure * (1 - _SLACK)
+    tail = failure * (1 - SLACK)
     end, _ = _crossing(lambda p: float(betainc(float(hits), samples - hits + 1.0, p)) <= tail, 0.0, hits / samples)
     return end
 
