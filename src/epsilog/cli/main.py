@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from epsilog.cli import account, ledger, plan, programme, service
+from epsilog.cli import account, ledger, montecarlo, plan, programme, service
 from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, app, fail
 from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, LedgerIntegrityError
 
-COMMANDS = (account, ledger, plan, programme, service)  # importing them fills the application
+COMMANDS = (account, ledger, montecarlo, plan, programme, service)  # importing them fills the application
 
 
 def main() -> None:

@@ -1,7 +1,9 @@
 """Which noise for a training run: independent with Poisson sampling, or correlated with balls-in-bins?
 
-Both promise the same (epsilon, delta); what differs is how much noise the model carries. The noise of the correlated
-rows is a Monte Carlo *estimate*: run ``accounting.montecarlo.sweep`` on the winner before it is claimed.
+Both promise the same (epsilon, delta); what differs is how much noise the model carries. Only the noise of the Poisson
+row is certified. That of independent noise with balls-in-bins is a quadrature whose error is estimated, not proven;
+that of the correlated rows is a Monte Carlo estimate. Verify the winner by ``accounting.montecarlo.sweep`` before it is
+claimed.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from epsilog import accounting
 from epsilog.accounting.montecarlo import balls_in_bins_delta, estimate_noise, strategies
@@ -22,7 +25,10 @@ from epsilog.terms import (
     Repeated,
     ToeplitzStrategy,
     check,
+    codec,
 )
+
+BASES = ("certified", "computed", "estimated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +40,18 @@ class Row:
         release: the mechanism with the noise that meets the goal.
         noise_stddev: standard deviation of Z over the clip norm.
         error: root mean square of the noise in the model over all rounds, in clip norms.
-        certified: whether the noise is on the proven side; otherwise it is an estimate, to be verified by a sweep.
+        basis: what the noise rests on: "certified" (it may be claimed), "computed" (deterministic, about ten digits,
+            not proven) or "estimated" (simulated); the last two are to be verified by a sweep.
     """
 
     name: str
     release: Release
     noise_stddev: float
     error: float
-    certified: bool
+    basis: str
+
+    def __post_init__(self) -> None:
+        check.one_of(BASES, basis=self.basis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +85,29 @@ class Comparison:
         saved = 100 * (1 - best.error / base.error)
         if best is base:
             return f"{best.name} wins: correlated noise saves nothing here."
-        status = "certified" if best.certified else "an estimate: verify it with a sweep"
+        status = best.basis if best.basis == "certified" else f"{best.basis}: verify it with a sweep"
         return f"{best.name} wins: {saved:.1f}% less noise in the model than {base.name} ({status})."
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "rounds": self.rounds,
+            "cycle_length": self.cycle_length,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "winner": self.winner.name,
+            "sentence": self.sentence,
+            "rows": [
+                {
+                    "name": row.name,
+                    "noise_stddev": row.noise_stddev,
+                    "error": row.error,
+                    "basis": row.basis,
+                    "release": codec.encode(row.release),
+                }
+                for row in self.rows
+            ],
+        }
 
 
 def correlated(
@@ -119,7 +150,7 @@ def correlated(
         noise = estimate_noise(release, epsilon=epsilon, delta=delta, seed=seed)
         made = MatrixMechanism(strategy, BinnedParticipation(cycle_length), rounds, noise)
         name = f"correlated noise ({size} bands), balls-in-bins"
-        rows.append(Row(name, made, noise, noise * strategies.prefix_error(strategy, rounds), certified=False))
+        rows.append(Row(name, made, noise, noise * strategies.prefix_error(strategy, rounds), "estimated"))
     return Comparison(rounds, cycle_length, epsilon, delta, tuple(sorted(rows, key=lambda row: row.error)))
 
 
@@ -129,11 +160,11 @@ def _poisson(rounds: int, cycle_length: int, *, epsilon: float, delta: float) ->
 
     noise = accounting.calibrate(make, epsilon=epsilon, delta=delta)
     error = noise * strategies.prefix_error(ToeplitzStrategy((1.0,)), rounds)
-    return Row("independent noise, Poisson sampling", make(noise), noise, error, certified=True)
+    return Row("independent noise, Poisson sampling", make(noise), noise, error, "certified")
 
 
 def _binned(rounds: int, cycle_length: int, *, epsilon: float, delta: float) -> Row:
-    """Exact: bins are shared evenly up to one epoch more for some, and counted as if all had that one more."""
+    """Computed: bins are shared evenly up to one epoch more for some, and counted as if all had that one more."""
     epochs = math.ceil(rounds / cycle_length)
 
     def too_little(noise: float) -> bool:
@@ -149,7 +180,7 @@ def _binned(rounds: int, cycle_length: int, *, epsilon: float, delta: float) -> 
     strategy = ToeplitzStrategy((1.0,))
     made = MatrixMechanism(strategy, BinnedParticipation(cycle_length), rounds, noise)
     error = noise * strategies.prefix_error(strategy, rounds)
-    return Row("independent noise, balls-in-bins", made, noise, error, certified=True)
+    return Row("independent noise, balls-in-bins", made, noise, error, "computed")
 
 
 def _least(too_little: Callable[[float], bool]) -> float:

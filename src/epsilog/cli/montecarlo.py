@@ -1,0 +1,285 @@
+"""`epsilog account montecarlo`: certificates by simulation, the reference's four numbers, and a comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from epsilog.cli.account import read_release
+from epsilog.cli.app import NOT_VERIFIED, Json, montecarlo_app, print_json
+from epsilog.cli.show import console, figures, interval_text, note, table
+from epsilog.terms.digits import upper_text
+
+Seed = Annotated[int | None, typer.Option("--seed", help="Repeat a run; the result is then a simulation.")]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes; the result does not depend on it.")]
+Resume = Annotated[Path | None, typer.Option("--journal", help="A file that lets a killed run go on.")]
+Terms = Annotated[Path, typer.Argument(help="A JSON or TOML file holding one release, as `account --json` prints it.")]
+
+
+@montecarlo_app.command("overall-delta")
+def overall_delta(samples: int, base_delta: float, as_json: Json = False) -> None:
+    """Delta of what a verified sweep releases, by the reference's two-point bound.
+
+    Example: epsilog account montecarlo overall-delta 10745967 5e-6
+    """
+    from epsilog.accounting import montecarlo
+
+    value = montecarlo.overall_delta(samples=samples, base_delta=base_delta)
+    _answer("overall_delta", value, {"samples": samples, "base_delta": base_delta}, as_json)
+
+
+@montecarlo_app.command("base-delta")
+def base_delta(samples: int, target_delta: float, as_json: Json = False) -> None:
+    """The largest threshold for estimates that keeps a sweep within a delta.
+
+    Example: epsilog account montecarlo base-delta 10745967 1e-5
+    """
+    from epsilog.accounting import montecarlo
+
+    value = montecarlo.base_delta(samples=samples, target_delta=target_delta)
+    _answer("base_delta", value, {"samples": samples, "target_delta": target_delta}, as_json)
+
+
+@montecarlo_app.command("minimum-samples")
+def minimum_samples(base_delta: float, target_delta: float, as_json: Json = False) -> None:
+    """The fewest samples for a threshold and a delta: one fewer fails.
+
+    Example: epsilog account montecarlo minimum-samples 5e-6 1e-5
+    """
+    from epsilog.accounting import montecarlo
+
+    value = montecarlo.minimum_samples(base_delta=base_delta, target_delta=target_delta)
+    _answer("minimum_samples", value, {"base_delta": base_delta, "target_delta": target_delta}, as_json)
+
+
+@montecarlo_app.command("delta-from-samples")
+def delta_from_samples(
+    file: Annotated[Path, typer.Argument(help="Losses: a JSON list, or lines of a loss and, if you like, its count.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")],
+    as_json: Json = False,
+) -> None:
+    """Estimate delta from privacy losses that were drawn elsewhere: no bound, nothing to claim.
+
+    Example: epsilog account montecarlo delta-from-samples losses.txt --epsilon 1
+    """
+    from epsilog.accounting import montecarlo
+
+    losses, counts = _read_losses(file)
+    value = montecarlo.delta_from_samples(epsilon=epsilon, losses=losses, weights=counts)
+    _answer("delta_estimate", value, {"epsilon": epsilon, "losses": len(losses)}, as_json)
+
+
+def _read_losses(file: Path) -> tuple[list[float], list[float] | None]:
+    try:
+        text = file.read_text(encoding="utf-8")
+        if text.lstrip().startswith("["):
+            return [float(value) for value in json.loads(text)], None
+        rows = [[float(word) for word in line.replace(",", " ").split()] for line in text.splitlines() if line.strip()]
+    except OSError as error:
+        raise ValueError(f"file must be readable, got {file}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"file must hold numbers, got {file}: {error}") from error
+    widths = {len(row) for row in rows}
+    if widths not in ({1}, {2}):
+        raise ValueError(
+            f"file must hold a loss a line, or a loss and its count, got lines of {sorted(widths)} numbers"
+        )
+    return [row[0] for row in rows], [row[1] for row in rows] if widths == {2} else None
+
+
+@montecarlo_app.command("compare")
+def compare(
+    rounds: Annotated[int, typer.Option("--rounds", "-T", help="Training rounds.")],
+    cycle_length: Annotated[int, typer.Option("--cycle-length", "-b", help="Rounds in an epoch.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Goal, in nats.")],
+    delta: Annotated[float, typer.Option("--delta", "-d", help="Goal.")],
+    bands: Annotated[list[int] | None, typer.Option("--bands", help="Bands to try; 2, 4, 8, ... if blank.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the estimates.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Compare independent noise with correlated noise for one training run: which leaves less noise in the model?
+
+    Example: epsilog account montecarlo compare -T 64 -b 16 --epsilon 2 --delta 1e-5 --bands 4
+    """
+    from epsilog.plan.correlated import correlated
+
+    found = correlated(rounds=rounds, cycle_length=cycle_length, epsilon=epsilon, delta=delta, seed=seed, bands=bands)
+    if as_json:
+        return print_json(found.to_json())
+    rows = [[row.name, f"{row.noise_stddev:.4g}", f"{row.error:.4g}", row.basis] for row in found.rows]
+    table(f"Ways to be ({epsilon:g}, {delta:g})", ["way", "noise", "noise in the model", "basis"], rows)
+    note(found.sentence)
+    return None
+
+
+def _answer(name: str, value: float, given: dict[str, float], as_json: bool) -> None:
+    if as_json:
+        print_json({name: value, "given": given})
+    else:
+        title = "Estimate" if "estimate" in name else "Release bound"
+        figures(title, [(name.replace("_", " "), f"{value!r}"), *((k, f"{v!r}") for k, v in given.items())])
+
+
+@montecarlo_app.command("certify")
+def certify(
+    file: Terms,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")],
+    failure: Annotated[float, typer.Option("--failure", help="Chance that the interval is wrong.")] = 1e-6,
+    gap: Annotated[float, typer.Option("--gap", help="Relative half-width to aim for.")] = 0.1,
+    samples: Annotated[int | None, typer.Option("--samples", help="Draws per direction, instead of --gap.")] = None,
+    workers: Workers = 1,
+    seed: Seed = None,
+    journal: Resume = None,
+    as_json: Json = False,
+) -> None:
+    """Bound delta by simulation, where no closed form prices a release.
+
+    Example: epsilog account montecarlo certify run.json --epsilon 2
+    """
+    from epsilog.accounting import montecarlo
+
+    with _Narrowing(quiet=as_json, failure=failure, kept=journal is not None) as watcher:
+        result = montecarlo.certify(
+            read_release(file),
+            epsilon=epsilon,
+            failure=failure,
+            gap=gap,
+            samples=samples,
+            seed=seed,
+            workers=workers,
+            journal=journal,
+            progress=watcher,
+        )
+    if as_json:
+        return print_json(result.to_json())
+    figures(
+        "Simulated certificate" + (" (seeded: a simulation)" if result.simulation else ""),
+        [
+            (f"[bold]delta[/bold] at epsilon {epsilon:g}", f"[bold]{interval_text(result.interval)}[/bold]"),
+            ("holds but with probability", f"{failure:g}"),
+            ("method", result.interval.method),
+            ("seed", str(result.seed)),
+        ],
+    )
+    for line in result.interval.assumptions:
+        note(f"Assumes: {line}")
+    return None
+
+
+@montecarlo_app.command("sweep")
+def sweep(
+    file: Terms,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Goal, in nats.")],
+    delta: Annotated[float, typer.Option("--delta", "-d", help="Goal: the claim is at most this.")],
+    slack: Annotated[float, typer.Option("--slack", help="How far below the goal a candidate may have to be.")] = 0.1,
+    workers: Workers = 1,
+    seed: Seed = None,
+    journal: Resume = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the evidence (JSON).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate, verify, release: find the least noise for a goal, with evidence that a third party can redraw.
+
+    Example: epsilog account montecarlo sweep run.json --epsilon 2 --delta 1e-5 -o evidence.json
+    """
+    from epsilog.accounting import montecarlo
+
+    with _Narrowing(quiet=as_json, failure=1e-6, kept=journal is not None) as watcher:
+        result = montecarlo.sweep(
+            read_release(file),
+            epsilon=epsilon,
+            delta=delta,
+            slack=slack,
+            seed=seed,
+            workers=workers,
+            journal=journal,
+            progress=watcher,
+        )
+    document = result.to_json()
+    if output is not None:
+        output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        return print_json(document)
+    noise = "none: the first candidate failed" if result.noise is None else f"{result.noise:.6g}"
+    figures(
+        "Verified sweep" + (" (seeded: a simulation)" if result.simulation else ""),
+        [
+            ("noise chosen", noise),
+            ("claim", f"epsilon {epsilon:g}, delta at most {upper_text(result.delta)}"),
+            ("candidates tested", f"{len(result.evidence) // 2} of {len(result.plan.noises)}"),
+            ("evidence", str(output) if output else "not written (use -o)"),
+        ],
+    )
+    return None
+
+
+@montecarlo_app.command("check")
+def check(
+    file: Annotated[Path, typer.Argument(help="Evidence, as certify or sweep wrote it.")],
+    shards: Annotated[int | None, typer.Option("--shards", help="Redraw only so many of each trial.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Redraw the evidence of a certificate or a sweep, and redo its choice and its claim.
+
+    Example: epsilog account montecarlo check evidence.json --shards 3
+    """
+    from epsilog.accounting import montecarlo
+
+    try:
+        document: Any = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"file must be readable JSON, got {file}: {error}") from error
+    found = montecarlo.check_document(document, shards=shards)
+    if as_json:
+        print_json({"agrees": not found, "simulation": document["simulation"], "findings": list(found)})
+    elif found:
+        table(str(file), ["does not agree"], [[line] for line in found])
+    else:
+        console.print(f"[green]{file} agrees with its own draws[/green]")
+        if document["simulation"]:
+            note("A simulation: its seed was chosen, so it repeats a run and claims nothing of its own.")
+    if found:
+        raise typer.Exit(NOT_VERIFIED)
+
+
+class _Narrowing:
+    """Shows how the interval narrows while draws come in."""
+
+    def __init__(self, *, quiet: bool, failure: float, kept: bool) -> None:
+        from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[facts]}"),
+            TimeElapsedColumn(),
+        )
+        self._progress = Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True)
+        self._bars: dict[tuple[int, str], TaskID] = {}
+        self._failure, self._kept = failure, kept
+
+    def __enter__(self) -> _Narrowing:
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._progress.stop()
+        if kind is KeyboardInterrupt and not self._kept:
+            typer.echo(
+                "epsilog: stopped; nothing was kept. What is started now is another run (see --journal)", err=True
+            )
+            raise typer.Exit(130)
+
+    def __call__(self, trial: Any, draws: int, hits: int) -> None:
+        if self._progress.disable:
+            return
+        from epsilog.accounting import montecarlo
+
+        key = (trial.candidate, trial.tilt.direction)
+        if key not in self._bars:
+            self._bars[key] = self._progress.add_task(f"{key[1]} {key[0]}", total=trial.samples, facts="")
+        low, high = montecarlo.narrowing(trial, draws, hits, self._failure)
+        self._progress.update(self._bars[key], completed=draws, facts=f"delta {low:.3g} .. {high:.3g}")

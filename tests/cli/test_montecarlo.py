@@ -1,0 +1,85 @@
+"""`epsilog account montecarlo`: files in, numbers out, and what a reader is told about seeds and journals."""
+
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from epsilog.cli.main import COMMANDS
+from epsilog.cli.main import app as application
+
+BINS = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 16}
+
+
+def account(*words):
+    assert COMMANDS
+    return CliRunner().invoke(application, ["account", "montecarlo", *map(str, words)])
+
+
+@pytest.fixture
+def release(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(BINS))
+    return path
+
+
+@pytest.mark.parametrize("text", ["0\nInfinity\n", "[0.0, Infinity]", "0 1\ninf 1\n", "0, 7\ninf, 7\n"])
+def test_losses_are_read_as_lists_lines_and_counts(tmp_path, text):
+    path = tmp_path / "losses"
+    path.write_text(text)
+    done = account("delta-from-samples", path, "--epsilon", 1, "--json")
+    assert json.loads(done.stdout)["delta_estimate"] == 0.5
+
+
+@pytest.mark.parametrize("text", ["", "0 1\n2\n", "nan\n", "0 -1\n", "word\n", "[[1]]", "0 1 2\n"])
+def test_what_is_no_list_of_losses_is_refused(tmp_path, text):
+    path = tmp_path / "losses"
+    path.write_text(text)
+    done = account("delta-from-samples", path, "--epsilon", 1)
+    assert isinstance(done.exception, ValueError)
+    assert "must" in str(done.exception)
+
+
+def test_a_journal_makes_a_claim_that_goes_on(tmp_path, release):
+    words = ["certify", release, "--epsilon", 1, "--samples", 20_000, "--journal", tmp_path / "journal", "--json"]
+    first, second = (json.loads(account(*words).stdout) for _ in range(2))
+    assert first == second
+    assert first["simulation"] is False
+    (tmp_path / "evidence.json").write_text(json.dumps(first))
+    done = account("check", tmp_path / "evidence.json", "--shards", 1)
+    assert done.exit_code == 0
+    assert "agrees" in done.stdout
+    assert "simulation" not in done.stdout.lower()
+
+
+def test_a_check_says_that_a_seed_was_chosen_and_that_an_interval_was_edited(tmp_path, release):
+    path = tmp_path / "evidence.json"
+    document = json.loads(account("certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "--json").stdout)
+    path.write_text(json.dumps(document))
+    done = account("check", path)
+    assert done.exit_code == 0
+    assert "A simulation" in done.stdout
+    document["interval"]["upper"] *= 0.9
+    path.write_text(json.dumps(document))
+    assert account("check", path).exit_code == 4
+
+
+def test_stopping_without_a_journal_says_that_nothing_was_kept(monkeypatch, release):
+    from epsilog.accounting.montecarlo import run
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "count_hits", stop)
+    done = account("certify", release, "--epsilon", 1, "--samples", 2000)
+    assert done.exit_code == 130
+    assert "another run" in done.output
+
+
+@pytest.mark.slow
+def test_a_comparison_as_json():
+    done = account("compare", "-T", 32, "-b", 8, "--epsilon", 2, "--delta", 1e-5, "--bands", 4, "--json")
+    document = json.loads(done.stdout)
+    assert [row["basis"] for row in document["rows"]].count("certified") == 1
+    assert all(math.isfinite(row["error"]) for row in document["rows"])
