@@ -2,6 +2,7 @@
 
 import json
 import math
+import socket
 import threading
 import time
 
@@ -145,10 +146,11 @@ def test_openapi_describes_every_address(site):
     paths = document["paths"]
     calculators = "federated federated/curve federated/noise federated/rounds federated/record queries queries/record"
     others = (
-        "queries/crossover sensitivity account account/profile ledger ledger/entries ledger/verify runs runs/{name}"
+        "queries/crossover sensitivity account account/profile runs runs/{name} ledger ledger/entries ledger/cycles"
     )
+    checks = "ledger/verify ledger/verify/{name} ledger/verify/{name}/events ledger/verify/{name}/cancel"
     last = "runs/{name}/{file} certificates certificates/{name} certificates/{name}/{verb} certificates/{name}/events"
-    for path in f"{calculators} {others} {last}".split():
+    for path in f"{calculators} {others} {checks} {last}".split():
         assert f"/api/v1/{path}" in paths
     for path, methods in paths.items():
         for method in methods.values():
@@ -166,30 +168,72 @@ def test_the_ledger_as_it_stands(site):
         {"epsilon": "0.125"},
     )
     assert acme["theorem"]
-    cycles = [cycle for cycle in book["cycles"] if cycle["scope"] == "acme/claims/anna"]
-    assert [cycle["amount"]["epsilon"] for cycle in cycles] == ["0.5", "0.25", "1"]
-    assert [cycle["cumulative"]["epsilon"] for cycle in cycles] == ["0.5", "0.75", "1.75"]
+    found = site.get("ledger/cycles?scope=acme/claims").json()
+    assert found["caps"] == {"epsilon": "3"}
+    assert [cycle["amount"]["epsilon"] for cycle in found["cycles"]] == ["0.5", "0.25", "1"]
+    assert [cycle["cumulative"]["epsilon"] for cycle in found["cycles"]] == ["0.5", "0.75", "1.75"]
+    newest = site.get("ledger/cycles?scope=acme/claims&limit=1").json()["cycles"]
+    assert newest == found["cycles"][-1:]
+    assert site.get("ledger/cycles?scope=acme").status == 422
 
 
 def test_entries_chain_and_page(site):
-    first = site.get("ledger/entries?limit=2").json()
-    rest = site.get("ledger/entries?offset=2&limit=500").json()
-    everything = first["entries"] + rest["entries"]
-    assert len(everything) == first["total"] == rest["total"]
+    pages, cursor = [], None
+    while not pages or cursor is not None:
+        page = site.get("ledger/entries?limit=3" + (f"&before={cursor}" if cursor else "")).json()
+        pages, cursor = [*pages, page["entries"]], page["next"]
+    everything = [entry for page in pages for entry in page]
+    assert len(everything) == site.get("ledger").json()["entries"] == everything[0]["index"]
     assert [entry["previous"] for entry in everything[:-1]] == [entry["hash"] for entry in everything[1:]]
-    assert site.get("ledger/entries?scope=lab/study").json()["total"] == 4
-    assert site.get("ledger/entries?limit=0").status == 422
+    assert len(site.get("ledger/entries?scope=lab/study").json()["entries"]) == 4
+    for wrong in ("limit=0", "limit=501", "before=0", "scope=%00", "before=99999999999999999999"):
+        assert site.get(f"ledger/entries?{wrong}").status == 422
+
+
+def checked(site):
+    """The last word of a check of the ledger."""
+    started = site.post("ledger/verify", {})
+    assert started.status == 202
+    stream = site.get(f"ledger/verify/{started.json()['id']}/events").body.decode()
+    last = json.loads([line for line in stream.splitlines() if line.startswith("data: ")][-1][6:])
+    assert last == site.get(f"ledger/verify/{started.json()['id']}").json()
+    return last
+
+
+def test_a_check_reports_and_ends_when_told(site, monkeypatch):
+    from epsilog.spend import chain
+
+    monkeypatch.setattr(chain, "REPORT_EVERY", 1)
+    going, waits = threading.Event(), threading.Event()
+    fold = chain.Books.fold
+
+    def slow(books, entry):
+        if entry.index == 6:
+            waits.set()
+            going.wait(10)
+        fold(books, entry)
+
+    monkeypatch.setattr(chain.Books, "fold", slow)
+    name = site.post("ledger/verify", {}).json()["id"]
+    assert waits.wait(10)
+    assert site.get(f"ledger/verify/{name}").json()["checked"] == 5
+    assert site.post("ledger/verify", {}).json()["id"] == name  # a second check joins the first
+    assert site.post(f"ledger/verify/{name}/cancel").json()["state"] == "cancelled"
+    going.set()
+    assert "sound" not in site.get(f"ledger/verify/{name}").json()
+    monkeypatch.undo()
+    assert checked(site)["sound"]
 
 
 def test_verify_says_sound_and_says_broken(site, serve_app, ledger_path, tmp_path):
-    found = site.ask("POST", "/api/v1/ledger/verify", {}).json()
+    found = checked(site)
     assert found["sound"]
     assert found["head"] == site.get("ledger").json()["head"]
 
     broken = tmp_path / "broken.db"
     broken.write_bytes(ledger_path.read_bytes().replace(b"question-1", b"question-9"))
     with serve_app(create_app(ledger=str(broken))) as other:
-        verdict = other.ask("POST", "/api/v1/ledger/verify", {}).json()
+        verdict = checked(other)
     assert verdict["sound"] is False
     assert verdict["says"]
 
@@ -265,7 +309,7 @@ def test_a_certificate_can_be_paused_resumed_and_cancelled(site):
     for each in (name, other):
         site.post(f"certificates/{each}/cancel")
         assert events(site, each)[-1]["state"] == "cancelled"
-    assert site.post(f"certificates/{name}/explode").status == 404
+    assert site.post(f"certificates/{name}/explode").status == 422
     assert site.get("certificates/none").status == 404
 
 
@@ -327,3 +371,116 @@ def test_many_askers_at_once(site):
         thread.join()
     assert len(answers) == 24
     assert len(set(answers)) == 1
+
+
+@pytest.mark.parametrize(("dropped", "begun"), [(True, 5), (False, 17)])
+def test_what_nobody_waits_for_is_not_begun(serve_app, monkeypatch, dropped, begun):
+    """Four answers are worked out at a time; twelve more are hung up on while they wait, one is not."""
+    from epsilog.web import stale
+
+    if not dropped:  # the control: without the rule all are worked out
+        monkeypatch.setattr(stale, "PURE", ("/nowhere",))
+    going, seen, lock = threading.Event(), [], threading.Lock()
+    real = plan.queries
+
+    def slow(**given):
+        with lock:
+            seen.append(given["queries"])
+        going.wait(20)
+        return real(**given)
+
+    monkeypatch.setattr(plan, "queries", slow)
+
+    def post(connection, queries):
+        body = json.dumps({"epsilon": 1.0, "queries": queries}).encode()
+        head = "POST /api/v1/queries HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+    with serve_app(create_app()) as site:
+        open_ones = [socket.create_connection((site.host, site.port), timeout=30) for _ in range(17)]
+        for i, connection in enumerate(open_ones[:4]):
+            post(connection, 100 + i)
+        until = time.monotonic() + 20
+        while len(seen) < 4 and time.monotonic() < until:
+            time.sleep(0.01)
+        for i, connection in enumerate(open_ones[4:16]):
+            post(connection, 200 + i)
+            connection.close()
+        time.sleep(0.5)  # for the server to see that they hung up
+        post(open_ones[16], 300)
+        time.sleep(0.2)
+        going.set()
+        assert open_ones[16].recv(12) == b"HTTP/1.1 200"
+        for connection in (*open_ones[:4], open_ones[16]):
+            connection.close()
+    assert set(seen[:4]) == {100, 101, 102, 103}
+    assert 300 in seen
+    assert len(seen) == begun
+
+
+FAMILIES = [
+    {"participation": "balls-in-bins"},
+    {"participation": "balls-in-bins", "strategy": "square-root", "bands": 4, "epochs": 2},
+    {"participation": "balls-in-bins", "strategy": "optimal", "bands": 3},
+    {"participation": "b-min-sep", "strategy": "square-root", "bands": 4, "bins": 4, "epochs": 3, "probability": 0.2},
+    {"participation": "cyclic-poisson", "strategy": "optimal", "bands": 4, "bins": 4, "epochs": 2},
+    {"participation": "b-min-sep", "bins": 1, "epochs": 5, "probability": 0.1},
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda each: "-".join(map(str, each.values())))
+def test_every_family_is_the_librarys_certificate(site, family):
+    from epsilog.accounting.montecarlo import check_document
+
+    ask = {"samples": 20_000, "noise_multiplier": 1.5, "bins": 4} | family
+    started = site.post("certificates", ask).json()
+    last = events(site, started["id"])[-1]
+    assert last["state"] == "done", last
+    document = site.get(f"certificates/{started['id']}/evidence.json").json()
+    assert check_document(document, shards=1) == ()
+    assert document["interval"] == last["interval"]
+    assert (started["exact"] is not None) == (family == FAMILIES[0])
+    if started["exact"] is not None:
+        assert last["interval"]["lower"] <= started["exact"] <= last["interval"]["upper"]
+
+
+def test_what_cannot_be_certified_says_why(site):
+    started = site.post(
+        "certificates", {"participation": "b-min-sep", "strategy": "square-root", "bands": 8, "bins": 4, "epochs": 4}
+    )
+    last = events(site, started.json()["id"])[-1]
+    assert last["state"] == "failed"
+    assert "8 bands, separation 4" in last["says"]
+    assert len(last["says"]) < 250
+    too_long = site.post("certificates", {"participation": "cyclic-poisson", "bins": 1024, "epochs": 100})
+    assert (too_long.status, too_long.json()["errors"][0]["field"]) == (422, "epochs")
+
+
+@pytest.mark.slow
+def test_a_certificate_outlives_its_server(serve_app, tmp_path):
+    """Paused on one server, resumed on the next with the same entropy, and found finished on a third."""
+    from epsilog.accounting.montecarlo import check_document
+
+    folder = tmp_path / "certificates"
+    with serve_app(create_app(certificates_in=folder)) as first:
+        ask = {"samples": 500_000, "bins": 64}
+        name = first.post("certificates", ask).json()["id"]
+        cancelled = first.post("certificates", ask).json()["id"]
+        first.post(f"certificates/{cancelled}/cancel")
+        end = time.monotonic() + 30
+        while not first.get(f"certificates/{name}").json()["directions"] and time.monotonic() < end:
+            time.sleep(0.02)
+        assert first.post(f"certificates/{name}/pause").json()["state"] == "paused"
+    time.sleep(0.5)
+    journal = (folder / f"{name}.journal.json").read_text()
+    with serve_app(create_app(certificates_in=folder)) as second:
+        found = second.get("certificates").json()["certificates"]
+        assert [(job["id"], job["state"], job["ask"]["bins"]) for job in found] == [(name, "paused", 64)]
+        assert second.post(f"certificates/{name}/resume").json()["state"] == "running"
+        assert events(second, name)[-1]["state"] == "done"
+    assert (folder / f"{name}.journal.json").read_text().startswith(journal)
+    with serve_app(create_app(certificates_in=folder)) as third:
+        assert third.get(f"certificates/{name}").json()["state"] == "done"
+        document = third.get(f"certificates/{name}/evidence.json").json()
+    assert document["simulation"] is False
+    assert check_document(document, shards=2) == ()

@@ -216,16 +216,52 @@ def test_monte_carlo_narrows_and_can_be_cancelled(browser, site):
     assert browser.find_elements("link text", "Download the evidence")
     browser.get(site.url + "/montecarlo?v=1&samples=50000000")
     until(lambda: one(browser, "button.main")).click()
-    until(lambda: [b for b in browser.find_elements("css selector", "button") if b.text == "Cancel"])[0].click()
+
+    def press(label):
+        until(lambda: [b for b in browser.find_elements("css selector", "button") if b.text == label])[0].click()
+
+    press("Pause")
+    until(lambda: "Paused" in text(browser, "main"))
+    browser.get(site.url + "/montecarlo")  # nothing is lost with the page
+    press("Open")
+    press("Resume")
+    until(lambda: "Drawing" in text(browser, "main"))
+    press("Cancel")
     until(lambda: "Cancelled" in text(browser, "main"))
+
+
+def test_monte_carlo_draws_what_has_no_closed_form(browser, site):
+    family = "participation=b-min-sep&strategy=square-root&bands=9&bins=8&epochs=2&probability=0.2"
+    browser.get(site.url + f"/montecarlo?v=1&samples=50000&{family}")
+    until(lambda: "may not overlap" in text(browser, "form"))
+    assert one(browser, "button.main").get_attribute("disabled")
+    put(browser, "bands", "4")
+    until(lambda: not one(browser, "button.main").get_attribute("disabled"))
+    one(browser, "button.main").click()
+    until(lambda: "Certified" in text(browser, "main"), 60)
+    assert "b-min-sep, b = 8, 2 epochs, p = 0.2, square-root noise, 4 bands" in text(browser, "main")
+    assert "Known exactly" not in text(browser, "main")
+
+
+def test_a_cohort_of_fixed_size_is_priced_under_replace_one_only(browser, site):
+    browser.get(site.url + "/federated?v=1&sampling=fixed-size")
+    until(lambda: "nobody can be added or removed" in text(browser, "form"))
+    assert not browser.find_elements("css selector", ".claim")
+    browser.get(site.url + "/federated?v=1&sampling=fixed-size&relation=replace-one")
+    until(lambda: "certified: the true value" in text(browser, ".beside"))
 
 
 def test_the_ledger_is_read_and_verified(browser, site):
     browser.get(site.url + "/ledger")
     until(lambda: "acme/claims" in text(browser, "main"))
-    assert "epsilon 1.75" in text(browser, "main")
+    assert "ε 1.75" in text(browser, "main")
     until(lambda: one(browser, "button.main")).click()
     until(lambda: "entries hold" in text(browser, "main"))
+    rows = browser.find_elements("css selector", "table.dense tbody tr")
+    assert rows[0].text.startswith(str(len(rows)))  # newest first, all on one page
+    scope = one(browser, "#chain-scope")
+    scope.send_keys("lab")
+    until(lambda: 0 < len(browser.find_elements("css selector", "table.dense tbody tr")) == 4)
     browser.get(site.url + "/runs")
     until(lambda: browser.find_elements("link text", "exam-scores"))[0].click()
     until(lambda: "The noise agrees." in text(browser, "main"))
@@ -314,6 +350,31 @@ def test_embeds_on_a_foreign_page(browser, site, tmp_path):
         browser.switch_to.frame(one(browser, "#no"))
         assert not browser.find_elements("css selector", "#app")
         browser.switch_to.default_content()
+
+
+def test_a_copied_frame_takes_the_height_it_needs(browser, site, tmp_path):
+    browser.get(site.url + "/federated?v=1&population=20000&policy_cap=")
+    claim(browser)
+    snippets = [e.get_attribute("textContent") for e in browser.find_elements("css selector", "details pre")]
+    assert 'policy-cap=""' in snippets[0]  # a blank that means something is kept
+    assert "population=20000" in snippets[1]
+    (tmp_path / "page.html").write_text(
+        f'<!doctype html><meta charset="utf-8"><style>iframe{{border:0}}</style><p>before</p>{snippets[1]}<p>after</p>'
+    )
+    with foreign(tmp_path) as base:
+        browser.get(base + "/page.html")
+        high = until(lambda: (h := int(one(browser, "iframe").get_attribute("height"))) > 1000 and h)
+        browser.execute_script("postMessage({epsilog: 'height', v: 1, height: 7}, '*')")  # not from the frame
+        browser.switch_to.frame(one(browser, "iframe"))
+        claim(browser)
+        until(lambda: browser.find_elements("css selector", ".plot > svg"))
+        fits = "return document.documentElement.scrollHeight <= innerHeight + 1"
+        until(lambda: browser.execute_script(fits))
+        put(browser, "noise_multiplier", "abc")  # the answer goes, and its room with it
+        until(lambda: not browser.find_elements("css selector", ".claim"))
+        browser.switch_to.default_content()
+        low = until(lambda: (h := int(one(browser, "iframe").get_attribute("height"))) < high - 300 and h)
+        assert low > 100
 
 
 @pytest.mark.parametrize("name", ["federated", "queries"])

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { fromQuery, toQuery } from "../src/lib/address";
 import { parseField } from "../src/lib/form";
-import { parseNumber, roundTo, show, showWhole, typeset } from "../src/lib/numbers";
+import { parseNumber, roundTo, show, showAmount, showWhole, typeset } from "../src/lib/numbers";
 
 describe("numbers as people write them", () => {
   test.each(["1e-6", "1E-6", "10^-6", "10⁻⁶", "0.000001", " .000001 ", "1×10^-6", "1 × 10⁻⁶", "1*10**-6", "1/1000000"])("%s", (text) => {
@@ -74,4 +74,22 @@ test("the address carries every value, and refuses another version", () => {
   const raw = { a: "1e-6", b: "x&y=z|", c: "" };
   expect(fromQuery(`?${toQuery(raw)}`)).toEqual({ raw, foreign: null });
   expect(fromQuery("?v=2&a=1")).toEqual({ raw: {}, foreign: "2" });
+});
+
+describe("exact amounts", () => {
+  test.each([
+    ["0", "0"],
+    ["4", "4"],
+    ["3.99924264", "3.99924264"],
+    ["1000000", "1\u202f000\u202f000"],
+    ["0.00075736", "7.5736 × 10⁻⁴"],
+    ["0.00001", "10⁻⁵"],
+    ["0.000000001000000001", "1.000000001 × 10⁻⁹"],
+    ["0.0120", "0.0120"],
+  ])("%s is shown as %s, with every digit", (text, shown) => expect(showAmount(text)).toBe(shown));
+});
+
+test("whole powers of e are typeset", () => {
+  expect(typeset("at most e^4 = 54.6, or e^12.")).toBe("at most e⁴ = 54.6, or e¹².");
+  expect(typeset("e^3.999 stays")).toBe("e^3.999 stays");
 });

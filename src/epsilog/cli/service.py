@@ -26,6 +26,9 @@ def serve(
         Path, typer.Option("--ledger", "-l", help="The ledger to read, if it is there.")
     ] = DEFAULT_LEDGER,
     runs: Annotated[Path, typer.Option("--runs", help="The run folders to read.")] = Path("runs"),
+    certificates: Annotated[
+        Path, typer.Option("--certificates", help="Keeps Monte Carlo certificates, so that they outlive the server.")
+    ] = Path("runs/certificates"),
 ) -> None:
     """Serve the pages on this machine: calculators, playground, reading room and game.
 
@@ -34,7 +37,13 @@ def serve(
     from epsilog import web
 
     console.print(f"epsilog is at [bold]http://{host}:{port}[/bold] (Ctrl-C ends it)")
-    web.serve(host, port, ledger=str(ledger) if ledger.exists() else None, runs=runs if runs.exists() else None)
+    web.serve(
+        host,
+        port,
+        ledger=str(ledger) if ledger.exists() else None,
+        runs=runs if runs.exists() else None,
+        certificates_in=certificates,
+    )
 
 
 @app.command("embed")

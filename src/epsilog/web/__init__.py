@@ -17,20 +17,29 @@ if TYPE_CHECKING:
 __all__ = ["create_app", "embed", "serve"]
 
 
-def create_app(*, ledger: str | None = None, runs: Path | str | None = None) -> FastAPI:
+def create_app(
+    *, ledger: str | None = None, runs: Path | str | None = None, certificates_in: Path | str | None = None
+) -> FastAPI:
     """The application, not yet listening.
 
     Args:
         ledger: a ledger to read, as a database URL or a path; None shows none.
         runs: the folder whose subfolders hold ``report.json``; None shows none.
+        certificates_in: the folder that keeps Monte Carlo certificates, begun and finished; None keeps them for as long
+            as the application lives.
     """
     from epsilog.web.app import create_app as create
 
-    return create(ledger=ledger, runs=runs)
+    return create(ledger=ledger, runs=runs, certificates_in=certificates_in)
 
 
 def serve(
-    host: str = "127.0.0.1", port: int = 8080, *, ledger: str | None = None, runs: Path | str | None = None
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    *,
+    ledger: str | None = None,
+    runs: Path | str | None = None,
+    certificates_in: Path | str | None = None,
 ) -> None:
     """Serves the pages until interrupted.
 
@@ -39,6 +48,7 @@ def serve(
         port: 1 to 65535.
         ledger: as for ``create_app``.
         runs: as for ``create_app``.
+        certificates_in: as for ``create_app``.
 
     Raises:
         ValueError: the address is not loopback.
@@ -46,4 +56,4 @@ def serve(
     """
     from epsilog.web.server import serve as run
 
-    run(host, port, ledger=ledger, runs=runs)
+    run(host, port, ledger=ledger, runs=runs, certificates_in=certificates_in)

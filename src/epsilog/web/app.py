@@ -6,24 +6,36 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from anyio import to_thread
 from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from epsilog.web import calculators, certificates, pages, playground, problems, reading
+from epsilog.web.certificates import Certificates
+from epsilog.web.jobs import Shelf
 from epsilog.web.security import Guard
+from epsilog.web.stale import DropStale
 
 THREADS = 4  # answers worked out at a time; more would only slow each other down
 
 
 @asynccontextmanager
-async def _few_threads(_: FastAPI) -> AsyncIterator[None]:
+async def _life(app: FastAPI) -> AsyncIterator[None]:
     to_thread.current_default_thread_limiter().total_tokens = THREADS
-    yield
+    with TemporaryDirectory(prefix="epsilog-", ignore_cleanup_errors=True) as scratch:
+        certificates = Certificates(app.state.certificates_in or Path(scratch))
+        app.state.certificates = certificates
+        app.state.verifications = Shelf(what="checks of the ledger", at_once=1)
+        yield
+        for job in (*certificates.shelf.jobs(), *app.state.verifications.jobs()):
+            job.stop("paused")
 
 
-def create_app(*, ledger: str | None = None, runs: Path | str | None = None) -> FastAPI:
+def create_app(
+    *, ledger: str | None = None, runs: Path | str | None = None, certificates_in: Path | str | None = None
+) -> FastAPI:
     """Puts the rooms together; see ``epsilog.web.create_app``."""
     app = FastAPI(
         title="epsilog",
@@ -32,10 +44,10 @@ def create_app(*, ledger: str | None = None, runs: Path | str | None = None) -> 
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        lifespan=_few_threads,
+        lifespan=_life,
     )
     app.state.ledger, app.state.runs = ledger, None if runs is None else Path(runs)
-    app.state.jobs = {}
+    app.state.certificates_in = None if certificates_in is None else Path(certificates_in)
     problems.install(app)
     app.include_router(calculators.router, prefix="/api/v1")
     app.include_router(playground.router, prefix="/api/v1")
@@ -43,5 +55,6 @@ def create_app(*, ledger: str | None = None, runs: Path | str | None = None) -> 
     app.include_router(reading.router, prefix="/api/v1")
     app.include_router(pages.router)
     app.add_middleware(GZipMiddleware)
+    app.add_middleware(DropStale)
     app.add_middleware(Guard)
     return app

@@ -1,181 +1,224 @@
-"""Monte Carlo certificates in the background: start, watch through server-sent events, pause, cancel, download.
+"""Monte Carlo certificates in the background: start, watch, pause, resume, cancel, download the evidence.
 
-A job draws in its own thread and waits inside its progress report while it is paused, so that a certificate keeps its
-fresh entropy; nothing outlives the server. Evidence comes from ``accounting.montecarlo`` as it is.
+Every certificate has a journal, in which its entropy is written before the first draw: pausing ends the work at the
+next shard, resuming takes it up from the journal, and a server that is started on the same folder finds it again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import secrets
-import threading
-from collections.abc import AsyncIterator
-from typing import Any
+import re
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from epsilog.accounting.montecarlo import balls_in_bins_delta, certify, narrowing
+from epsilog.accounting.montecarlo import balls_in_bins_delta, certify, narrowing, strategies
 from epsilog.accounting.montecarlo.shards import Trial
-from epsilog.terms import BallsInBins, EpsilogError, Gaussian, codec
+from epsilog.terms import (
+    BallsInBins,
+    BinnedParticipation,
+    CyclicParticipation,
+    Gaussian,
+    MatrixMechanism,
+    Release,
+    SpacedParticipation,
+    ToeplitzStrategy,
+    codec,
+)
 from epsilog.web.asks import Ask
+from epsilog.web.jobs import Job, Shelf, watch
 
 router = APIRouter(tags=["certificates"])
 
 RUNNING_AT_ONCE = 2
-KEPT = 16  # finished jobs that are remembered
-LONGEST_PAUSE = 600.0  # seconds, then a paused job ends
-LOOK = 0.15  # seconds between two looks at a job
+LONGEST_PATH = 4096  # rounds whose losses are drawn one after the other; each draw holds them all
+_NAME = re.compile(r"[0-9a-f]{16}")
+_SOFTWARE = f"epsilog {version('epsilog')}"
 
 
 class CertificateAsk(Ask):
-    """Balls-in-bins over independent Gaussian noise."""
+    """A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked."""
 
-    bins: int = Field(16, ge=1, le=1024, description="rounds in an epoch")
+    participation: Literal["balls-in-bins", "b-min-sep", "cyclic-poisson"] = "balls-in-bins"
+    strategy: Literal["independent", "square-root", "optimal"] = Field(
+        "independent", description="the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1"
+    )
+    bands: int = Field(8, ge=1, le=512, description="entries in a column of C; ignored for independent noise")
+    bins: int = Field(16, ge=1, le=1024, description="rounds in an epoch; b of b-min-sep and of cyclic Poisson")
     epochs: int = Field(1, ge=1, le=100)
-    noise_multiplier: float = Field(1.0, gt=0, le=1000)
+    probability: float = Field(0.5, gt=0, le=1, description="chance to join when allowed; not for balls-in-bins")
+    noise_multiplier: float = Field(1.0, gt=0, le=1000, description="noise of Z over the clip norm")
     epsilon: float = Field(1.0, ge=0, le=100)
     failure: float = Field(1e-6, gt=0, lt=1, description="chance over the draws that the interval is wrong")
     samples: int = Field(1_000_000, ge=1000, le=50_000_000, description="draws in each direction")
 
+    def release(self) -> Release:
+        """The run in the library's words."""
+        if self.participation == "balls-in-bins" and self.strategy == "independent":
+            return BallsInBins(Gaussian(self.noise_multiplier), bins=self.bins, epochs=self.epochs)
+        rounds = self.bins * self.epochs
+        if rounds > LONGEST_PATH:
+            raise ValueError(f"epochs must be at most {LONGEST_PATH // self.bins} here, got {self.epochs}")
+        return MatrixMechanism(self._strategy(rounds), self._participation(), rounds, self.noise_multiplier)
 
-class CancelledError(Exception):
-    """The watcher wanted no more."""
+    def _strategy(self, rounds: int) -> ToeplitzStrategy:
+        if self.strategy == "independent":
+            return ToeplitzStrategy((1.0,))
+        if self.strategy == "square-root":
+            return strategies.square_root(min(self.bands, rounds))
+        return strategies.optimal(self.bands, rounds)
+
+    def _participation(self) -> BinnedParticipation | SpacedParticipation | CyclicParticipation:
+        if self.participation == "balls-in-bins":
+            return BinnedParticipation(self.bins)
+        if self.participation == "b-min-sep":
+            return SpacedParticipation(self.bins, self.probability)
+        return CyclicParticipation(self.bins, self.probability)
+
+    def exact(self) -> float | None:
+        """Delta where it is known without draws."""
+        if self.participation != "balls-in-bins" or self.strategy != "independent":
+            return None
+        return max(
+            balls_in_bins_delta(
+                bins=self.bins,
+                noise_stddev=self.noise_multiplier,
+                epsilon=self.epsilon,
+                direction=direction,
+                epochs=self.epochs,
+            ).value
+            for direction in ("remove", "add")
+        )
 
 
-class Job:
-    """One certificate in the making. ``snapshot`` is what watchers see; it is replaced whole, never changed."""
+class Certificates:
+    """The certificates of a server, on the shelf and in a folder."""
 
-    def __init__(self, ask: CertificateAsk) -> None:
-        self.ask, self.id = ask, secrets.token_urlsafe(9)
-        self.going, self.cancelled = threading.Event(), False
-        self.going.set()
-        self.certificate: dict[str, Any] | None = None
-        self.snapshot: dict[str, Any] = {"state": "running", "of": ask.samples, "directions": {}}
-        self.thread = threading.Thread(target=self._work, name=f"certificate-{self.id}", daemon=True)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shelf = Shelf(what="certificates", at_once=RUNNING_AT_ONCE)
+        for path in sorted(folder.glob("*.ask.json"), key=lambda path: path.stat().st_mtime):
+            self._revive(path)
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will happen."""
-        return self.snapshot["state"] in {"done", "failed", "cancelled"}
-
-    def steer(self, *, to: str) -> None:
-        """Pauses, goes on or cancels."""
-        if to == "cancel":
-            self.cancelled = True
-        if to == "pause":
-            self.going.clear()
-            self._tell(state="paused")
-        else:
-            self.going.set()
-            self._tell(state="running")
-
-    def _tell(self, **news: Any) -> None:
-        if not self.over:
-            self.snapshot = self.snapshot | news
-
-    def _work(self) -> None:
-        ask = self.ask
-        release = BallsInBins(Gaussian(ask.noise_multiplier), bins=ask.bins, epochs=ask.epochs)
+    def ask(self, ask: CertificateAsk) -> Job:
+        """Puts a certificate on the shelf and sets it to work."""
+        release, exact = ask.release(), ask.exact()  # wrong values are refused here, by name
+        job = Job(self._work(ask, release), ask=ask.model_dump(), of=ask.samples, exact=exact, directions={})
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._file(job, "ask").write_text(json.dumps({"software": _SOFTWARE, "ask": ask.model_dump()}))
         try:
-            found = certify(
-                release, epsilon=ask.epsilon, failure=ask.failure, samples=ask.samples, progress=self._progress
-            )
-        except CancelledError:
-            self._tell(state="cancelled")
-        except (EpsilogError, ValueError) as error:
-            self._tell(state="failed", says=str(error)[:500])
-        except BaseException:
-            self._tell(state="failed", says="an error of ours; the server's log says more")
+            self.shelf.begin(job)
+        except HTTPException:
+            self._file(job, "ask").unlink()
             raise
-        else:
-            self.certificate = found.to_json()
-            self._tell(state="done", interval=codec.encode(found.interval))
+        return job
 
-    def _progress(self, trial: Trial, draws: int, hits: int) -> None:
-        if not self.going.wait(LONGEST_PAUSE) or self.cancelled:
-            raise CancelledError
-        low, high = narrowing(trial, draws, hits, self.ask.failure / 2)
-        seen = {"draws": draws, "hits": hits, "lower": low, "upper": high}
-        self._tell(directions=self.snapshot["directions"] | {trial.tilt.direction: seen})
+    def cancel(self, job: Job) -> None:
+        """Ends it for good."""
+        job.stop("cancelled")
+        self._file(job, "ask").unlink(missing_ok=True)
+
+    def evidence(self, job: Job) -> dict[str, Any]:
+        """What a third party needs to draw every shard again."""
+        if job.snapshot["state"] != "done":
+            raise HTTPException(409, "The certificate is not finished")
+        document: dict[str, Any] = json.loads(self._file(job, "evidence").read_text())
+        return document
+
+    def _file(self, job: Job, kind: str) -> Path:
+        return self.folder / f"{job.id}.{kind}.json"
+
+    def _work(self, ask: CertificateAsk, release: Release) -> Callable[[Job], dict[str, Any]]:
+        def draw(job: Job) -> dict[str, Any]:
+            def progress(trial: Trial, draws: int, hits: int) -> None:
+                low, high = narrowing(trial, draws, hits, ask.failure / 2)
+                seen = {"draws": draws, "hits": hits, "lower": low, "upper": high}
+                job.breathe(directions=job.snapshot["directions"] | {trial.tilt.direction: seen})
+
+            found = certify(
+                release,
+                epsilon=ask.epsilon,
+                failure=ask.failure,
+                samples=ask.samples,
+                journal=self._file(job, "journal"),
+                progress=progress,
+            )
+            self._file(job, "evidence").write_text(json.dumps(found.to_json()))
+            return {"interval": codec.encode(found.interval)}
+
+        return draw
+
+    def _revive(self, path: Path) -> None:
+        """Takes up a certificate of an earlier server, as it was left; one of another release is left alone."""
+        name = path.name.removesuffix(".ask.json")
+        try:
+            kept = json.loads(path.read_text())
+            ask = CertificateAsk(**kept["ask"])
+            if not _NAME.fullmatch(name) or kept["software"] != _SOFTWARE:
+                return
+            release, exact = ask.release(), ask.exact()
+            news = {"ask": ask.model_dump(), "of": ask.samples, "exact": exact, "directions": {}}
+            finished = path.with_name(f"{name}.evidence.json")
+            if finished.is_file():
+                news |= {"state": "done", "interval": json.loads(finished.read_text())["interval"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+        self.shelf.keep(Job(self._work(ask, release), name=name, **news))
 
 
 @router.post("/certificates", summary="Start a certificate", status_code=201)
 def begin(ask: CertificateAsk, request: Request) -> dict[str, Any]:
-    """Starts drawing; at most two certificates run at a time. The exact value is known here and stands beside."""
-    jobs = _jobs(request)
-    if sum(not job.over for job in jobs.values()) >= RUNNING_AT_ONCE:
-        raise HTTPException(429, f"{RUNNING_AT_ONCE} certificates are running; cancel one or wait")
-    for old in [job for job in jobs.values() if job.over][: max(0, len(jobs) - KEPT + 1)]:
-        del jobs[old.id]
-    job = Job(ask)
-    jobs[job.id] = job
-    exact = [
-        balls_in_bins_delta(
-            bins=ask.bins, noise_stddev=ask.noise_multiplier, epsilon=ask.epsilon, direction=way, epochs=ask.epochs
-        )
-        for way in ("remove", "add")
-    ]
-    job.thread.start()
-    return {"id": job.id, "exact": max(each.value for each in exact)}
+    """Starts drawing; at most two certificates run at a time. Where delta is known exactly, that stands beside."""
+    job = _certificates(request).ask(ask)
+    return {"id": job.id, **job.snapshot}
+
+
+@router.get("/certificates", summary="Certificates that this server knows")
+def known(request: Request) -> dict[str, Any]:
+    """Newest first; those of an earlier server on the same folder among them."""
+    return {"certificates": [{"id": job.id, **job.snapshot} for job in _certificates(request).shelf.jobs()][::-1]}
 
 
 @router.get("/certificates/{name}", summary="Where a certificate stands")
 def look(name: str, request: Request) -> dict[str, Any]:
     """The running interval of each direction, valid however often one looks."""
-    return _job(request, name).snapshot
+    return dict(_certificates(request).shelf.job(name).snapshot)
 
 
 @router.get("/certificates/{name}/events", summary="Watch a certificate", response_class=StreamingResponse)
 async def events(name: str, request: Request) -> StreamingResponse:
     """Server-sent events, each the whole state; ends when the job does."""
-    job = _job(request, name)
-
-    async def stream() -> AsyncIterator[str]:
-        told: dict[str, Any] | None = None
-        while not await request.is_disconnected():
-            seen = job.snapshot
-            if seen is not told:
-                yield f"data: {json.dumps(seen)}\n\n"
-                told = seen
-            if job.over and told is job.snapshot:
-                return
-            await asyncio.sleep(LOOK)
-
-    return StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return watch(_certificates(request).shelf.job(name), request)
 
 
 @router.post("/certificates/{name}/{verb}", summary="Pause, resume or cancel a certificate")
-def steer(name: str, verb: str, request: Request) -> dict[str, Any]:
-    """``pause``, ``resume`` or ``cancel``."""
-    if verb not in {"pause", "resume", "cancel"}:
-        raise HTTPException(404, "There is no such verb")
-    job = _job(request, name)
-    if not job.over:
-        job.steer(to=verb)
-    return job.snapshot
+def steer(name: str, verb: Literal["pause", "resume", "cancel"], request: Request) -> dict[str, Any]:
+    """A paused certificate goes on where it was, with the entropy that it was born with."""
+    certificates = _certificates(request)
+    job = certificates.shelf.job(name)
+    if verb == "cancel":
+        certificates.cancel(job)
+    elif verb == "pause":
+        job.stop("paused")
+    else:
+        certificates.shelf.begin(job)
+    return dict(job.snapshot)
 
 
 @router.get("/certificates/{name}/evidence.json", summary="Download the evidence")
 def evidence(name: str, request: Request) -> JSONResponse:
     """What a third party needs to draw every shard again."""
-    job = _job(request, name)
-    if job.certificate is None:
-        raise HTTPException(409, "The certificate is not finished")
-    name = f"montecarlo-{job.id}.json"
-    return JSONResponse(job.certificate, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    certificates = _certificates(request)
+    document = certificates.evidence(certificates.shelf.job(name))
+    return JSONResponse(document, headers={"Content-Disposition": f'attachment; filename="montecarlo-{name}.json"'})
 
 
-def _jobs(request: Request) -> dict[str, Job]:
-    jobs: dict[str, Job] = request.app.state.jobs
-    return jobs
-
-
-def _job(request: Request, name: str) -> Job:
-    job = _jobs(request).get(name)
-    if job is None:
-        raise HTTPException(404, "There is no such certificate")
-    return job
+def _certificates(request: Request) -> Certificates:
+    found: Certificates = request.app.state.certificates
+    return found

@@ -65,10 +65,14 @@ def _plain(message: str) -> str:
 
 def _unsupported(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UnsupportedMechanismError)
+    return problem(422, "unsupported", "No proof covers this", unsupported(error))
+
+
+def unsupported(error: UnsupportedMechanismError) -> str:
+    """Which method has no proof for what, in words short enough for a page."""
     reason = f": {error.reason}" if error.reason else ""
     kind = type(error.term).__name__
-    detail = f"{error.method} has no proven bound for {kind}{reason}. No nearby formula is used instead."
-    return problem(422, "unsupported", "No proof covers this", detail)
+    return f"{error.method} has no proven bound for {kind}{reason}. No nearby formula is used instead."
 
 
 def _no_answer(_: Request, error: Exception) -> JSONResponse:

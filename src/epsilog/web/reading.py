@@ -1,4 +1,7 @@
-"""The reading room: budgets, entries and runs as they stand. Nothing here writes; every request opens and closes."""
+"""The reading room: budgets, entries and runs as they stand. Nothing here writes.
+
+Every request opens and closes the ledger, and asks for one page of it: the cost does not grow with the history.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.spend import Balance, Entry, Ledger, Verb, read_ledger
+from epsilog.spend import Balance, Entry, Ledger, read_ledger
 from epsilog.spend.entries import digest
 from epsilog.terms import LedgerIntegrityError
+from epsilog.web.jobs import Job, Shelf, watch
 
 router = APIRouter(tags=["reading room"])
 
@@ -26,42 +30,96 @@ LONGEST_REPORT = 20_000_000  # bytes
 
 @router.get("/ledger", summary="Budgets and what has happened under them")
 def budgets(request: Request) -> dict[str, Any]:
-    """Every scope with its caps, its balance and the theorem behind its sums; and every charge that was started."""
+    """Every scope with its caps, its balance and the theorem behind its sums, as the ledger keeps them folded."""
     if request.app.state.ledger is None:
-        return {"present": False, "budgets": [], "cycles": []}
+        return {"present": False, "entries": 0, "head": None, "budgets": []}
     with _ledger(request) as ledger:
-        entries = ledger.history()
-        return {
-            "present": True,
-            "entries": len(entries),
-            "head": digest(entries[-1].document()) if entries else None,
-            "budgets": [_budget(balance) for balance in ledger.budgets()],
-            "cycles": _cycles(entries),
-        }
+        count, head = ledger.head()
+        found = [_budget(balance) for balance in ledger.budgets()]
+    return {"present": True, "entries": count, "head": head, "budgets": found}
+
+
+@router.get("/ledger/cycles", summary="What each release cost under a budget, and all of them together")
+def cycles(
+    request: Request,
+    scope: str = Query(max_length=500, description="a scope that has a budget"),
+    limit: int = Query(100, ge=1, le=500),
+) -> dict[str, Any]:
+    """The newest charges at and under a budget from the moment each was started, oldest first, with the running sum."""
+    with _ledger(request) as ledger:
+        budget, found = ledger.balance(scope), ledger.spending(scope, limit=limit)
+    return {
+        "scope": scope,
+        "caps": dict(budget.caps),
+        "cycles": [
+            {
+                "scope": entry.scope,
+                "key": entry.key,
+                "time": entry.time,
+                "amount": dict(entry.amounts[budget.kind]),
+                "cumulative": dict(total),
+            }
+            for entry, total in found
+        ],
+    }
 
 
 @router.get("/ledger/entries", summary="Entries with their hashes, newest first")
 def entries(
     request: Request,
     scope: str | None = Query(None, max_length=500),
-    offset: int = Query(0, ge=0),
+    before: int | None = Query(None, ge=1, le=2**53, description="only entries of a lower index"),
     limit: int = Query(50, ge=1, le=500),
 ) -> dict[str, Any]:
-    """A page of the chain: each entry names the hash of the one before."""
+    """A page of the chain: each entry names the hash of the one before. ``next`` is the cursor to page on with."""
     with _ledger(request) as ledger:
-        found = ledger.history(scope)[::-1]
-    return {"total": len(found), "entries": [_entry(entry) for entry in found[offset : offset + limit]]}
+        found = ledger.page(scope, before=before, limit=limit + 1)
+    shown = found[:limit]
+    return {"entries": [_entry(entry) for entry in shown], "next": shown[-1].index if len(found) > limit else None}
 
 
-@router.post("/ledger/verify", summary="Work the whole ledger out again")
+@router.post("/ledger/verify", summary="Work the whole ledger out again", status_code=202)
 def verify(request: Request) -> dict[str, Any]:
-    """Rechecks every hash, refolds every entry and compares the balances."""
+    """Rechecks every hash, refolds every entry and compares the balances. One check at a time: a second joins it."""
+    shelf: Shelf = request.app.state.verifications
+    for job in shelf.jobs():
+        if job.running:
+            return {"id": job.id, **job.snapshot}
     with _ledger(request) as ledger:
+        count, _ = ledger.head()
+    url = request.app.state.ledger
+    job = Job(lambda job: _verified(job, url), of=count, checked=0)
+    shelf.begin(job)
+    return {"id": job.id, **job.snapshot}
+
+
+@router.get("/ledger/verify/{name}/events", summary="Watch the check", response_class=StreamingResponse)
+async def verify_events(name: str, request: Request) -> StreamingResponse:
+    """Server-sent events, each the whole state; ends when the check does."""
+    return watch(request.app.state.verifications.job(name), request)
+
+
+@router.get("/ledger/verify/{name}", summary="Where the check stands")
+def verify_state(name: str, request: Request) -> dict[str, Any]:
+    """How many entries held so far, and in the end whether all did."""
+    return dict(request.app.state.verifications.job(name).snapshot)
+
+
+@router.post("/ledger/verify/{name}/cancel", summary="End the check")
+def verify_cancel(name: str, request: Request) -> dict[str, Any]:
+    """What was checked so far says nothing about the rest."""
+    job = request.app.state.verifications.job(name)
+    job.stop("cancelled")
+    return dict(job.snapshot)
+
+
+def _verified(job: Job, url: str) -> dict[str, Any]:
+    with _opened(url) as ledger:
         try:
-            sound = ledger.verify()
+            sound = ledger.verify(progress=lambda count: job.breathe(checked=count))
         except LedgerIntegrityError as error:
             return {"sound": False, "says": str(error)}
-    return {"sound": True, "entries": sound.count, "head": sound.head}
+    return {"sound": True, "checked": sound.count, "entries": sound.count, "head": sound.head}
 
 
 @router.get("/runs", summary="Finished runs")
@@ -95,8 +153,12 @@ def _ledger(request: Request) -> Iterator[Ledger]:
     url = request.app.state.ledger
     if url is None:
         raise HTTPException(404, "This server was started without a ledger")
-    with read_ledger(url if str(url).startswith("sqlite:") else Path(url)) as ledger:
+    with _opened(url) as ledger:
         yield ledger
+
+
+def _opened(url: str) -> Ledger:
+    return read_ledger(url if url.startswith("sqlite:") else Path(url))
 
 
 def _budget(balance: Balance) -> dict[str, Any]:
@@ -122,20 +184,6 @@ def _entry(entry: Entry) -> dict[str, Any]:
     document = entry.document()
     fields: dict[str, Any] = json.loads(document)
     return {"hash": digest(document)} | fields
-
-
-def _cycles(entries: list[Entry]) -> list[dict[str, Any]]:
-    """Every charge from the moment it became spent, with the running sum of its scope and kind."""
-    sums: dict[tuple[str, str], Any] = {}
-    cycles = []
-    for entry in entries:
-        if entry.verb is Verb.STARTED:
-            for kind, amount in entry.amounts.items():
-                at = entry.scope, kind
-                sums[at] = sums[at] + amount if at in sums else amount
-                line = {"scope": entry.scope, "kind": kind, "key": entry.key, "time": entry.time}
-                cycles.append(line | {"amount": dict(amount), "cumulative": dict(sums[at])})
-    return cycles
 
 
 def _folder(request: Request, name: str) -> Path:

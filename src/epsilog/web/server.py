@@ -9,7 +9,14 @@ from epsilog.terms import EpsilogError, check
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # the names that ``security.HOSTS`` answers to
 
 
-def serve(host: str, port: int, *, ledger: str | None = None, runs: Path | str | None = None) -> None:
+def serve(
+    host: str,
+    port: int,
+    *,
+    ledger: str | None = None,
+    runs: Path | str | None = None,
+    certificates_in: Path | str | None = None,
+) -> None:
     """Serves until interrupted; see ``epsilog.web.serve``."""
     check.integer(1, 65535, port=port)
     if host not in LOOPBACK:
@@ -21,5 +28,5 @@ def serve(host: str, port: int, *, ledger: str | None = None, runs: Path | str |
     except ImportError as error:
         raise EpsilogError(f"the pages need the extra `server`: pip install 'epsilog[server]' ({error})") from error
 
-    app = create_app(ledger=ledger, runs=runs)
+    app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in)
     uvicorn.run(app, host=host, port=port, log_level="warning", server_header=False, limit_concurrency=100)

@@ -6,7 +6,7 @@ import { Table } from "./bits";
 
 export interface Series {
   name: string;
-  look: "claim" | "lower" | "estimate" | "other" | "step";
+  look: "claim" | "lower" | "estimate" | "other" | "step" | "bar" | "cap";
   points: readonly (readonly [x: number, y: number])[];
 }
 
@@ -51,11 +51,18 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
   if (all.length === 0) return <p class="empty">There is nothing finite to draw.</p>;
   const sy = scale(all.map(([, b]) => b), y, height - BOTTOM, TOP);
   const left = 30 + 7 * Math.max(...sy.ticks.map((tick) => show(tick, 3).length));
-  const sx = scale(all.map(([a]) => a), x, left, width - RIGHT);
-  const path = (points: Series["points"], step: boolean): string =>
-    points
+  const bars = finite.find((s) => s.look === "bar")?.points ?? [];
+  const sides = bars.flatMap(([a]) => [a - 0.6, a + 0.6]);
+  const sx = scale([...all.map(([a]) => a), ...sides], { ...x, tight: x.tight || bars.length > 0 }, left, width - RIGHT, Math.min(6, Math.max(2, Math.floor((width - left) / 90))));
+  const thick = bars.length === 0 ? 0 : Math.max(1, Math.min(48, 0.7 * Math.abs(sx.at(1) - sx.at(0))));
+  const path = ({ points, look }: Series): string => {
+    if (look === "cap") return points.map(([, b]) => `M${left} ${sy.at(b)}H${width - RIGHT}`).join("");
+    const step = look === "step";
+    const drawn = points
       .map(([a, b], i) => `${i === 0 ? "M" : step ? `H${sx.at(a).toFixed(1)}V` : "L"}${i > 0 && step ? sy.at(b).toFixed(1) : `${sx.at(a).toFixed(1)} ${sy.at(b).toFixed(1)}`}`)
       .join("");
+    return step && points.length > 0 ? `${drawn}H${width - RIGHT}` : drawn;
+  };
   const shade = band && finite[band[0]] && finite[band[1]] ? [...finite[band[0]]!.points, ...finite[band[1]]!.points.toReversed()] : null;
   const chosen = reading === null ? null : xs[Math.min(reading, xs.length - 1)]!;
 
@@ -103,21 +110,24 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
           </g>
         ))}
         {sx.ticks.map((tick) => (
-          <text key={tick} class="tick" x={sx.at(tick)} y={height - BOTTOM + 18} text-anchor={sx.at(tick) > width - 40 ? "end" : "middle"}>
+          <text key={tick} class="tick" x={sx.at(tick)} y={height - BOTTOM + 18} text-anchor={sx.at(tick) > width - 4 * show(tick, 3).length ? "end" : "middle"}>
             {show(tick, 3)}
           </text>
         ))}
         <text class="axis" x={(left + width - RIGHT) / 2} y={height - 4} text-anchor="middle">
           {x.title}
         </text>
-        <text class="axis" transform={`translate(13 ${(TOP + height - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle">
+        <text class="axis" transform={`translate(13 ${(TOP + height - BOTTOM) / 2})${y.title.length > 2 ? " rotate(-90)" : ""}`} text-anchor="middle">
           {y.title}
         </text>
-        {shade && shade.length > 1 && <path class="shade" d={`${path(shade, false)}Z`} />}
-        {finite.map((s) => (
-          <path key={s.name} class={`line ${s.look}`} d={path(s.points, s.look === "step")} />
+        {shade && shade.length > 1 && <path class="shade" d={`${path({ name: "", look: "claim", points: shade })}Z`} />}
+        {bars.map(([a, b]) => (
+          <rect key={a} class="column" x={sx.at(a) - thick / 2} width={thick} y={sy.at(b)} height={Math.max(1, sy.at(0) - sy.at(b))} />
         ))}
-        {finite.filter((s) => s.points.length < 32).flatMap((s) =>
+        {finite.filter((s) => s.look !== "bar").map((s) => (
+          <path key={s.name} class={`line ${s.look}`} d={path(s)} />
+        ))}
+        {finite.filter((s) => s.points.length < 32 && !["step", "bar", "cap"].includes(s.look)).flatMap((s) =>
           s.points.map(([a, b]) => <circle key={`${s.name}${a}`} class={`dot ${s.look}`} cx={sx.at(a)} cy={sy.at(b)} r="2.2" />),
         )}
         {chosen !== null && (
@@ -128,14 +138,14 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
         {series.map((s) => (
           <span key={s.name}>
             <svg viewBox="0 0 26 8" aria-hidden="true">
-              <path class={`line ${s.look}`} d="M1 4H25" />
+              {s.look === "bar" ? <rect class="column" x="6" width="14" height="8" /> : <path class={`line ${s.look}`} d="M1 4H25" />}
             </svg>
             {s.name}
           </span>
         ))}
       </p>
       <p id={`${id}-read`} class="reading" aria-live="polite">
-        {chosen === null ? "" : read(chosen)}
+        {chosen === null ? "Point at the chart, or use its arrow keys, to read it." : read(chosen)}
       </p>
       <details>
         <summary>The same as a table</summary>
@@ -151,7 +161,7 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
 
 const usable = (value: number, axis: Axis): boolean => Number.isFinite(value) && (!axis.log || value > 0);
 
-function scale(values: readonly number[], axis: Axis, from: number, to: number) {
+function scale(values: readonly number[], axis: Axis, from: number, to: number, wanted = 4) {
   const place = axis.log ? Math.log10 : (v: number) => v;
   const least = values.reduce((a, b) => Math.min(a, b));
   const most = values.reduce((a, b) => Math.max(a, b));
@@ -159,7 +169,7 @@ function scale(values: readonly number[], axis: Axis, from: number, to: number) 
   if (high - low < 1e-12) [low, high] = [low - 0.5 * (axis.log ? 1 : 0), high + (axis.log ? 0.5 : Math.abs(high) || 1)];
   const upright = to < from;
   if (upright && !axis.log && !axis.tight) high = roundUp(high, low);
-  const found = axis.log ? logTicks(low, high) : linearTicks(low, high, upright ? 4 : 5);
+  const found = axis.log ? logTicks(low, high, wanted) : linearTicks(low, high, wanted);
   const ticks = axis.whole ? found.filter(Number.isInteger) : found;
   return { ticks, at: (v: number) => from + ((place(v) - low) / (high - low)) * (to - from) };
 }
@@ -180,11 +190,14 @@ function linearTicks(low: number, high: number, wanted = 5): number[] {
   return Array.from({ length: count + 1 }, (_, i) => Number(((Math.ceil(low / step - 1e-9) + i) * step).toPrecision(12)));
 }
 
-function logTicks(low: number, high: number): number[] {
-  const decades = Math.floor(high) - Math.ceil(low);
-  const every = Math.max(1, Math.ceil(decades / 6));
-  const ticks: number[] = [];
-  for (let e = Math.ceil(low); e <= high; e += every) ticks.push(Number(`1e${e}`));
-  if (ticks.length < 2) return linearTicks(10 ** low, 10 ** high).filter((t) => t > 0);
-  return ticks;
+/** Powers of ten, with their doubles and fivefolds where there are few; a narrow range gets even steps. */
+function logTicks(low: number, high: number, wanted: number): number[] {
+  const every = Math.max(1, Math.ceil((Math.floor(high) - Math.ceil(low)) / (wanted + 2)));
+  const inside = (steps: readonly number[]): number[] => {
+    const ticks: number[] = [];
+    for (let e = Math.floor(low); e <= high; e += every) ticks.push(...steps.map((m) => Number(`${m}e${e}`)));
+    return ticks.filter((t) => Math.log10(t) >= low - 1e-9 && Math.log10(t) <= high + 1e-9);
+  };
+  const found = [[1], [1, 3], [1, 2, 5]].map(inside).find((ticks) => ticks.length >= 3);
+  return found ?? linearTicks(10 ** low, 10 ** high, wanted).filter((t) => t > 0);
 }

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Problem } from "../lib/types";
 
-export function Card({ title, children, wide }: { title?: string; children: ComponentChildren; wide?: boolean }) {
+export function Card({ title, children, wide }: { title?: ComponentChildren; children: ComponentChildren; wide?: boolean }) {
   return (
     <section class={wide ? "card wide" : "card"}>
       {title && <h2>{title}</h2>}
@@ -36,6 +36,17 @@ export function Notice({ grade, children }: { grade: keyof typeof MARKS; childre
       </span>
       <span>{children}</span>
     </p>
+  );
+}
+
+/** On a phone the form comes first: this keeps the answer in sight while one types, and leads to it. */
+export function Peek({ children }: { children: ComponentChildren }) {
+  const lead = (event: Event): void => (event.currentTarget as HTMLElement).closest(".calculator")!.querySelector(".results")!.scrollIntoView();
+  return (
+    <button type="button" class="peek" onClick={lead}>
+      {children} <span aria-hidden="true">↓</span>
+      <span class="hidden">, go to the result</span>
+    </button>
   );
 }
 
@@ -119,17 +130,27 @@ export function Spoken({ text }: { text: string }) {
 export interface Column {
   title: string;
   number?: boolean;
+  tight?: boolean; // never broken into lines
 }
 
-export function Table(props: { caption: string; columns: readonly Column[]; rows: readonly (readonly ComponentChildren[])[] }) {
+/** `prose` tables fold into blocks on a phone; others scroll sideways. */
+export function Table(props: {
+  caption: string;
+  columns: readonly Column[];
+  rows: readonly (readonly ComponentChildren[])[];
+  prose?: boolean;
+  dense?: boolean;
+}) {
+  const kind = `${props.prose ? "prose" : ""} ${props.dense ? "dense" : ""}`.trim();
+  const cell = (column: Column | undefined): string => (column?.number ? "number" : column?.tight ? "tight" : "");
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={props.caption}>
-      <table>
+      <table class={kind || undefined}>
         <caption>{props.caption}</caption>
         <thead>
           <tr>
             {props.columns.map((column) => (
-              <th key={column.title} scope="col" class={column.number ? "number" : ""}>
+              <th key={column.title} scope="col" class={cell(column)}>
                 {column.title}
               </th>
             ))}
@@ -138,9 +159,9 @@ export function Table(props: { caption: string; columns: readonly Column[]; rows
         <tbody>
           {props.rows.map((row, i) => (
             <tr key={i}>
-              {row.map((cell, j) => (
-                <td key={j} class={props.columns[j]?.number ? "number" : ""}>
-                  {cell}
+              {row.map((content, j) => (
+                <td key={j} class={cell(props.columns[j])} data-title={props.columns[j]?.title}>
+                  {content}
                 </td>
               ))}
             </tr>

@@ -4,6 +4,7 @@ import { render } from "preact";
 import "../app.css";
 import { addressStore } from "../lib/address";
 import { server } from "../lib/api";
+import type { HeightMessage } from "../lib/snippets";
 import { Federated } from "../pages/Federated";
 import { Queries } from "../pages/Queries";
 
@@ -22,3 +23,13 @@ render(
   </main>,
   document.getElementById("app")!,
 );
+
+// The page around the frame may give it the height it needs. Any page may frame this one, so any may hear the number.
+if (parent !== window) {
+  const place = document.querySelector(".framed")!;
+  const tell = (): void => {
+    const message: HeightMessage = { epsilog: "height", v: 1, height: Math.ceil(place.getBoundingClientRect().height) };
+    parent.postMessage(message, "*");
+  };
+  new ResizeObserver(tell).observe(place);
+}

@@ -95,9 +95,19 @@ function group(text: string): string {
   return rest === undefined ? grouped : `${grouped}.${rest}`;
 }
 
-/** Typesets the numbers in a sentence of the library: 1e-06 becomes 10⁻⁶, 2.5e-07 becomes 2.5 × 10⁻⁷. */
+/** An exact decimal amount, digit for digit: 0.00001 becomes 10⁻⁵, 0.0000012 becomes 1.2 × 10⁻⁶, 3.9992 stays. */
+export function showAmount(text: string): string {
+  const small = /^0\.(000+)([1-9]\d*)$/.exec(text);
+  if (!small) return group(text);
+  const [first, rest] = [small[2]![0]!, small[2]!.slice(1)];
+  const scale = power10(-small[1]!.length - 1);
+  return first === "1" && rest === "" ? scale : `${first}${rest && `.${rest}`} × ${scale}`;
+}
+
+/** Typesets the numbers in a sentence of the library: 1e-06 becomes 10⁻⁶, 2.5e-07 becomes 2.5 × 10⁻⁷, e^4 becomes e⁴. */
 export function typeset(sentence: string): string {
-  return sentence.replace(/(?<![\w.])(\d+(?:\.\d+)?)e([+-]?\d+)(?!\w)/g, (_, mantissa: string, exponent: string) => {
+  const powers = sentence.replace(/\be\^(\d+)(?!\d|\.\d)/g, (_, power: string) => `e${power10(Number(power)).slice(2)}`);
+  return powers.replace(/(?<![\w.])(\d+(?:\.\d+)?)e([+-]?\d+)(?!\w)/g, (_, mantissa: string, exponent: string) => {
     const scale = power10(Number(exponent));
     return mantissa === "1" ? scale : `${mantissa} × ${scale}`;
   });

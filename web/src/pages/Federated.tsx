@@ -1,5 +1,5 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
-import { Assumes, Card, Copy, download, Notice, Spoken, Stat, toCsv, Trouble } from "../components/bits";
+import { Assumes, Card, Copy, download, Notice, Peek, Spoken, Stat, toCsv, Trouble } from "../components/bits";
 import { Field } from "../components/Field";
 import { IntervalBar } from "../components/IntervalBar";
 import { Plot } from "../components/Plot";
@@ -18,9 +18,9 @@ export const FEDERATED: readonly FieldSpec[] = [
   { name: "population", label: "Population", symbol: "N", kind: "whole", initial: "50000", least: 1, hint: "privacy units in all" },
   { name: "cohort_size", label: "Cohort size", symbol: "m", kind: "whole", initial: "500", least: 1, hint: "expected in a round" },
   { name: "rounds", label: "Rounds", symbol: "T", kind: "whole", initial: "200", least: 1 },
-  { name: "noise_multiplier", label: "Noise multiplier", symbol: "σ", kind: "real", initial: "1.2", least: 0, hint: "noise on the sum, over C" },
+  { name: "noise_multiplier", label: "Noise multiplier", symbol: "σ", kind: "real", initial: "1.2", least: 0, hint: "noise on the sum / C" },
   { name: "clip_norm", label: "Clip norm", symbol: "C", kind: "real", initial: "1", above: 0, hint: "scales the noise, costs nothing" },
-  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "", optional: true, above: 0, below: 1, hint: "blank: min(1/N, cap); 1e-6 and 10^-6 both work" },
+  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "", optional: true, above: 0, below: 1, hint: "blank: min(1/N, cap)" },
   { name: "policy_cap", label: "Policy cap on δ", kind: "real", initial: "1e-6", optional: true, above: 0, below: 1, hint: "blank: no cap" },
   { name: "privacy_unit", label: "Privacy unit", kind: "text", initial: "client" },
   {
@@ -46,7 +46,7 @@ export const FEDERATED: readonly FieldSpec[] = [
       ["balls-in-bins", "balls in bins: one round an epoch"],
     ],
   },
-  { name: "releases_per_period", label: "Releases in a period", kind: "whole", initial: "1", least: 1, hint: "models trained on the same population" },
+  { name: "releases_per_period", label: "Releases in a period", kind: "whole", initial: "1", least: 1, hint: "on the same population" },
   { name: "without_replacement", label: "At most one update per unit and round", kind: "flag", initial: "yes" },
   { name: "rounds_per_release", label: "Rounds between releases", kind: "whole", initial: "1", least: 1 },
   { name: "adaptive_clip", label: "The clip norm is learnt from the same data", kind: "flag", initial: "no" },
@@ -54,7 +54,11 @@ export const FEDERATED: readonly FieldSpec[] = [
 ];
 
 function rule(values: Values): Record<string, string> {
-  return (values.cohort_size as number) > (values.population as number) ? { cohort_size: "must be at most N" } : {};
+  const errors: Record<string, string> = {};
+  if ((values.cohort_size as number) > (values.population as number)) errors.cohort_size = "must be at most N";
+  if (values.sampling === "fixed-size" && values.relation !== "replace-one")
+    errors.relation = "must be “replace one” here: in a cohort of fixed size nobody can be added or removed without moving somebody else";
+  return errors;
 }
 
 export function Federated({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
@@ -82,6 +86,8 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
             <Field form={form} name="cohort_size" />
             <Field form={form} name="rounds" />
             <Field form={form} name="noise_multiplier" />
+            {!compact && <Field form={form} name="clip_norm" />}
+            {!compact && <Field form={form} name="releases_per_period" />}
           </div>
         </fieldset>
         <fieldset>
@@ -93,12 +99,8 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           {!compact && (
             <>
               <Field form={form} name="sampling" />
-              <div class="pair">
-                <Field form={form} name="relation" />
-                <Field form={form} name="privacy_unit" />
-                <Field form={form} name="clip_norm" />
-                <Field form={form} name="releases_per_period" />
-              </div>
+              <Field form={form} name="relation" />
+              <Field form={form} name="privacy_unit" />
             </>
           )}
         </fieldset>
@@ -110,6 +112,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
             <Field form={form} name="rounds_per_release" />
           </fieldset>
         )}
+        {answer && <Peek>ε ≤ {show(answer.epsilon.upper, 4, "up")}</Peek>}
       </form>
 
       <div class={main.busy ? "results busy" : "results"} aria-busy={main.busy}>
@@ -249,7 +252,7 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
     <Card title="As the rounds go by">
       {curve.problem && <Trouble problem={curve.problem} retry={curve.retry} />}
       {drawn ? (
-        <Plot title="Epsilon after each number of rounds" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={drawn} band={drawn.length === 3 ? [0, 1] : null} />
+        <Plot title="Epsilon after each number of rounds, worked out at the dots" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={drawn} band={drawn.length === 3 ? [0, 1] : null} />
       ) : (
         <p class="empty">{curve.busy || !ask ? "Drawing…" : ""}</p>
       )}
@@ -305,7 +308,7 @@ function Export({ ask, raw }: { ask: FederatedAsk; raw: Record<string, string> }
           SHA-256 of the record: <code>{stamp}</code>
         </p>
       )}
-      <Snippets name="federated" raw={raw} />
+      <Snippets name="federated" specs={FEDERATED} raw={raw} />
     </Card>
   );
 }

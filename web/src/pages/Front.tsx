@@ -33,10 +33,10 @@ const COUNTS: QueriesAsk = {
   magnitude: null,
 };
 
-function Worked() {
+function Federated() {
   const { answer } = useAnswer(RUN, server.federated, { delay: 0 });
   return (
-    <Card title="One run, two answers">
+    <Card title="Federated learning: one run, two answers">
       <p class="method">50 000 clients, 500 expected in a round, 200 rounds, noise multiplier 0.7, δ = 1/N</p>
       {answer ? (
         <>
@@ -56,22 +56,62 @@ function Worked() {
       ) : (
         <p class="empty">Working it out…</p>
       )}
+      <p>
+        <a href="/federated?v=1&population=50000&cohort_size=500&rounds=200&noise_multiplier=0.7&policy_cap=">Open this run</a>
+      </p>
+    </Card>
+  );
+}
+
+function Counts() {
+  const { answer } = useAnswer(COUNTS, server.queries, { delay: 0 });
+  const share = answer?.shares[0];
+  return (
+    <Card title="Queries: one budget, a hundred counts">
+      <p class="method">ε = 1 at δ = 10⁻⁶ over 100 counts, 40 of them answered: {answer ? show(answer.remaining) : "0.6"} is left under the plain split</p>
+      {answer && share ? (
+        <>
+          <div class="headline">
+            <p class="claim">
+              <span>σ = </span>
+              <b>{show(share.optimal.scale, 4, "up")}</b>
+            </p>
+            <p class="beside">on every count, {show(answer.saving, 3)} times less noise than the textbook's split</p>
+          </div>
+          <div class="noises">
+            <span>textbook</span>
+            <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+              <rect class="much" width="100" height="10" />
+            </svg>
+            <b>{show(share.classic.scale)}</b>
+            <span>composed</span>
+            <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+              <rect class="little" width={(100 * share.optimal.scale) / share.classic.scale} height="10" />
+            </svg>
+            <b>{show(share.optimal.scale, 4, "up")}</b>
+          </div>
+          <Notice grade="good">The same guarantee: 95% of the answers fall within ±{show(share.optimal.error_95, 3, "up")} of the truth instead of ±{show(share.classic.error_95, 3, "up")}.</Notice>
+        </>
+      ) : (
+        <p class="empty">Working it out…</p>
+      )}
+      <p>
+        <a href="/queries?v=1&epsilon=1&queries=100&sensitivity=1&mechanism=gaussian&delta=1e-6&queries_used=40&magnitude=1000">Open this plan</a>
+      </p>
     </Card>
   );
 }
 
 export function Front() {
-  const counts = useAnswer(COUNTS, server.queries, { delay: 0 }).answer?.shares[0];
   return (
     <div class="front">
       <section class="hero">
-        <div>
-          <h1>
+        <h1>
           A privacy budget you can plan, spend, <em>verify</em> and prove.
         </h1>
         <p>
-          Differential privacy promises that no one person's data shows. The promise has a price, ε, and it adds up. These pages compute that
-          price from both sides: an upper bound that may be claimed, and how far from the truth it can be.
+          Differential privacy promises that no one person’s data shows. The promise has a price, ε, and it adds up. These pages compute that price
+          from both sides: an upper bound that may be claimed, and how far from the truth it can be.
         </p>
         <p class="buttons">
           <a class="button" href="/federated">
@@ -81,35 +121,18 @@ export function Front() {
             Query calculator
           </a>
         </p>
-        </div>
-        <Worked />
       </section>
+      <div class="two worked">
+        <Federated />
+        <Counts />
+      </div>
       <div class="tiles">
-        <Card title="Federated learning">
-          <p>
-            50 000 clients, 500 in a round, 200 rounds. The formula that people quote gives a number; the certified bound stands beside it, and
-            often far above it. Turn the question round: which noise, how many rounds?
-          </p>
-          <a href="/federated?v=1&population=50000&cohort_size=500&rounds=200&noise_multiplier=0.7&policy_cap=">Open this example</a>
-        </Card>
-        <Card title="Queries on a data set">
-          <p>
-            ε = 1 over 100 counts, 40 answered: 0.01 each, 0.6 left.
-            {counts && (
-              <>
-                {" "}
-                At δ = 10⁻⁶ the textbook's Gaussian noise is {show(counts.classic.scale, 3)} on every count; composed well it is {show(counts.optimal.scale, 3, "up")}.
-              </>
-            )}
-          </p>
-          <a href="/queries?v=1&epsilon=1&queries=100&sensitivity=1&mechanism=gaussian&delta=1e-6&queries_used=40&magnitude=1000">Open this example</a>
-        </Card>
         <Card title="Playground">
           <p>Mix releases, see the interval, the profile and what an attacker could tell at one false alarm in a hundred.</p>
           <a href="/playground">Mix releases</a>
         </Card>
         <Card title="Monte Carlo">
-          <p>Certify a mechanism that has no closed form by sampling, with the interval narrowing as you watch.</p>
+          <p>Certify noise that no closed form prices, by sampling, with the interval narrowing as you watch.</p>
           <a href="/montecarlo">Run a certificate</a>
         </Card>
         <Card title="Ledger and runs">

@@ -96,7 +96,7 @@ export function Game() {
     <div class="stack">
       <Panel>
         <p>
-          Cards ask for a release. Steer the ε of the next one with the <b>arrow keys</b> or the pointer, and release with <b>space</b> or a click when
+          Cards ask for a release. Steer the ε of the next one with the <b>arrow keys</b> or the pointer, and release with <b>space</b>, a click or by lifting the finger when
           the sign shows a circle: the noise is then in the card's range. Too little noise is a breach, and {BREACHES} end the shift; too much is safe
           but earns less. Every release drains the budget of ε = {BUDGET}. <b>P</b> pauses.
         </p>
@@ -207,6 +207,10 @@ function Field({ shift, paused, steerTo, fire }: { shift: Shift; paused: boolean
     const [ink, soft, line, face, good, weak, wrong] = [...paints.current!.children].map((child) => getComputedStyle(child).color) as [string, string, string, string, string, string, string];
     draw(pen, shift, paused, { ink, soft, line, face, tone: { good, weak, void: wrong } });
   }, [shift, paused]);
+  const point = (e: PointerEvent): void => {
+    const box = canvas.current!.getBoundingClientRect();
+    steerTo(LEAST_EPSILON * (MOST_EPSILON / LEAST_EPSILON) ** Math.min(1, Math.max(0, (e.clientX - box.left) / box.width)));
+  };
   const card = active(shift);
   const state = card ? `${card.mechanism}, sensitivity ${card.sensitivity}, ${MARK[judge(card, shift.epsilon)].word}` : "no card";
   return (
@@ -216,12 +220,9 @@ function Field({ shift, paused, steerTo, fire }: { shift: Shift; paused: boolean
         class="field-of-play"
         role="img"
         aria-label={`The lowest card: ${state}. Text mode gives every number.`}
-        onPointerMove={(e) => {
-          const box = e.currentTarget.getBoundingClientRect();
-          const share = (e.clientX - box.left) / box.width;
-          steerTo(LEAST_EPSILON * (MOST_EPSILON / LEAST_EPSILON) ** share);
-        }}
-        onPointerDown={fire}
+        onPointerMove={point}
+        onPointerDown={(e) => (e.pointerType === "mouse" ? fire() : point(e))}
+        onPointerUp={(e) => e.pointerType !== "mouse" && fire()}
       />
       <span ref={paints} hidden class="paints">
         {["ink", "soft", "line", "card", "good", "estimate", "danger"].map((name) => (

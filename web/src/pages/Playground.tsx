@@ -12,9 +12,9 @@ import { show, showPercent } from "../lib/numbers";
 import type { Interval } from "../lib/types";
 
 const MECHANISMS = [
-  ["gaussian", "Gaussian", "noise multiplier σ"],
-  ["laplace", "Laplace", "noise multiplier b/Δ"],
-  ["randomized-response", "randomized response", "flip probability"],
+  ["gaussian", "Gaussian", "Noise multiplier σ"],
+  ["laplace", "Laplace", "Noise multiplier b/Δ"],
+  ["randomized-response", "randomized response", "Flip probability"],
   ["pure-dp", "stated ε-DP", "ε"],
   ["approximate-dp", "stated (ε, δ)-DP", "ε"],
   ["zero-concentrated-dp", "stated ρ-zCDP", "ρ"],
@@ -46,7 +46,7 @@ interface Part {
 const COLUMNS: readonly FieldSpec[] = [
   { name: "parameter", label: "Parameter", kind: "real", initial: "1", least: 0 },
   { name: "second", label: "Second", kind: "real", initial: "", optional: true, least: 0 },
-  { name: "sampling_probability", label: "Sampled with probability", kind: "real", initial: "", optional: true, least: 0, most: 1 },
+  { name: "sampling_probability", label: "Sampled with chance", kind: "real", initial: "", optional: true, least: 0, most: 1 },
   { name: "count", label: "Times", kind: "whole", initial: "1", least: 1 },
 ];
 
@@ -124,7 +124,7 @@ export function Playground() {
                   spec.name === "parameter"
                     ? (MECHANISMS.find(([name]) => name === mechanism)?.[2] ?? spec.label)
                     : spec.name === "second"
-                      ? mechanism === "approximate-dp" ? "δ" : "categories"
+                      ? mechanism === "approximate-dp" ? "δ" : "Categories"
                       : spec.label;
                 const id = `${spec.name}-${i}`;
                 return (
@@ -191,7 +191,7 @@ export function Playground() {
               <Assumes lines={answer.epsilon.assumptions} />
               <Table
                 caption="What each release contributes; parts do not add up, because composition is not a sum"
-                columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "mix without it, ε ≤", number: true }, { title: "it adds", number: true }]}
+                columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "mix without it, ε ≤", number: true }, { title: "the difference", number: true }]}
                 rows={answer.parts.map((part, i) => [
                   `${i + 1}: ${MECHANISMS.find(([name]) => name === parts[i]?.mechanism)?.[1] ?? ""}`,
                   show(part.alone.upper, 4, "up"),
@@ -216,7 +216,7 @@ function Curves({ found }: { found: Profile }) {
     <div class="two">
       <Card title="The privacy profile">
         <Plot
-          title="δ at every ε: certified from above"
+          title="δ over ε, certified at the dots"
           x={{ title: "ε" }}
           y={{ title: "δ", log: true }}
           series={[
@@ -235,7 +235,7 @@ function Curves({ found }: { found: Profile }) {
           </Stat>
         </dl>
         <Plot
-          title="The attacker's best ROC curve lies below this one"
+          title="The attacker's best ROC curve stays below the dots"
           x={{ title: "false-positive rate" }}
           y={{ title: "true-positive rate" }}
           series={[

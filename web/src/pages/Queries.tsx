@@ -1,5 +1,5 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
-import { Card, Copy, download, Notice, Spoken, Stat, Table, toCsv, Trouble } from "../components/bits";
+import { Card, Copy, download, Notice, Peek, Spoken, Stat, Table, toCsv, Trouble } from "../components/bits";
 import { Field } from "../components/Field";
 import { Plot } from "../components/Plot";
 import { toQuery } from "../lib/address";
@@ -79,6 +79,11 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
             <Field form={form} name="weights" />
           </div>
         </fieldset>
+        {answer && (
+          <Peek>
+            {answer.mechanism === "laplace" ? "b" : "σ"} = {show(answer.shares[0]!.optimal.scale, 4, "up")}
+          </Peek>
+        )}
       </form>
       <div class={main.busy ? "results busy" : "results"} aria-busy={main.busy}>
         {form.values === null && (
@@ -87,7 +92,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
           </Card>
         )}
         {main.problem && <Trouble problem={main.problem} retry={main.retry} />}
-        {answer && <Answer answer={answer} />}
+        {answer && <Answer answer={answer} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
         {answer && <Shape answer={answer} />}
         {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
         {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}
@@ -99,7 +104,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   );
 }
 
-function Answer({ answer }: { answer: QueriesAnswer }) {
+function Answer({ answer, try_ }: { answer: QueriesAnswer; try_: () => void }) {
   const first = answer.shares[0]!;
   const even = answer.shares.length === 1;
   const letter = answer.mechanism === "laplace" ? "b" : "σ";
@@ -123,6 +128,14 @@ function Answer({ answer }: { answer: QueriesAnswer }) {
             )}
           </p>
         </div>
+        {answer.delta === null && answer.queries > 1 && (
+          <p>
+            Allow a failure probability, and many answers compose better than their plain sum.{" "}
+            <button type="button" class="quiet" onClick={try_}>
+              Try δ = 10⁻⁶
+            </button>
+          </p>
+        )}
         <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${showPercent(part)} of the budget is consumed`}>
           <rect class="rail" width="100" height="6" />
           <rect class={answer.compatible ? "spent" : "spent over"} width={100 * part} height="6" />
@@ -333,7 +346,7 @@ function Export({ ask, raw, answer }: { ask: QueriesAsk; raw: Raw; answer: Queri
           SHA-256 of the record: <code>{stamp}</code>
         </p>
       )}
-      <Snippets name="queries" raw={raw} />
+      <Snippets name="queries" specs={QUERIES} raw={raw} />
     </Card>
   );
 }

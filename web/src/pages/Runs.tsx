@@ -61,11 +61,13 @@ function List() {
   return (
     <Card>
       <Table
+        prose
         caption="Finished runs"
-        columns={[{ title: "run" }, { title: "period" }, { title: "rounds", number: true }, { title: "ε at most", number: true }, { title: "δ", number: true }, { title: "verdict" }]}
+        columns={[{ title: "run" }, { title: "period" }, { title: "kind" }, { title: "rounds", number: true }, { title: "ε at most", number: true }, { title: "δ", number: true }, { title: "verdict" }]}
         rows={list.answer.runs.map((run) => [
           <a href={`/runs/${run.name}`}>{run.programme}</a>,
-          `${run.period}${run.simulation ? " (simulation)" : ""}`,
+          run.period,
+          run.simulation ? <span class="simulated">simulation</span> : "real data",
           showWhole(run.rounds),
           show(run.epsilon, 4, "up"),
           show(run.delta),
@@ -88,7 +90,7 @@ function Run({ name }: { name: string }) {
       <p>
         <a href="/runs">All runs</a> · {report.identity.purpose}
       </p>
-      <Card title={`${report.identity.name}${report.simulation ? " (simulation)" : ""}`}>
+      <Card title={<>{report.identity.name} {report.simulation && <span class="simulated">simulation</span>}</>}>
         <div class="headline">
           <p class="claim">
             <span>ε ≤ </span>
@@ -117,18 +119,22 @@ function Run({ name }: { name: string }) {
         </div>
       </Card>
       <Card title="Plan against what was observed">
+        <dl class="stats narrow">
+          {Object.entries(scheme).map(([key, value]) => (
+            <Stat key={key} label={key.replaceAll("_", " ")}>
+              {typeof value !== "number" ? String(value).replaceAll("-", " ") : Number.isInteger(value) ? showWhole(value) : show(value, 6)}
+            </Stat>
+          ))}
+        </dl>
         <Table
-          caption="What was planned"
-          columns={[{ title: "term" }, { title: "planned", number: true }]}
-          rows={Object.entries(scheme).map(([key, value]) => [key.replaceAll("_", " "), typeof value === "number" ? show(value, 6) : value])}
-        />
-        <Table
+          prose
           caption="What the records say"
           columns={[{ title: "check" }, { title: "verdict" }, { title: "finding" }]}
           rows={report.verification.findings.map((f) => [f.check, <span class={`verdict ${grade(f.verdict)}`}>{f.verdict}</span>, typeset(f.says)])}
         />
         {report.verification.what_ifs.length > 0 && (
           <Table
+            prose
             caption="What deviations would cost: estimates, never claims"
             columns={[{ title: "if" }, { title: "ε", number: true }, { title: "in words" }]}
             rows={report.verification.what_ifs.map((w) => [w.name, show(w.epsilon, 4, "up"), typeset(w.says)])}
@@ -161,7 +167,7 @@ function Run({ name }: { name: string }) {
         )}
       </Card>
       <Card title="Who sees what">
-        <Table caption="Parties" columns={[{ title: "who" }, { title: "sees" }, { title: "is kept from" }]} rows={report.claim.parties.map((p) => [p.party, p.sees, typeset(p.protected_by)])} />
+        <Table prose caption="Parties" columns={[{ title: "who" }, { title: "sees" }, { title: "is kept from" }]} rows={report.claim.parties.map((p) => [p.party, p.sees, typeset(p.protected_by)])} />
         <ul class="limits">
           {report.limits.map((line) => (
             <li key={line}>{line}</li>

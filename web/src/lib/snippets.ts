@@ -1,0 +1,34 @@
+// What other pages paste to show a calculator, and the message by which a frame tells how high it is.
+
+import type { FieldSpec, Raw } from "./form";
+
+/** Sent by a frame to the page around it; it holds nothing but a number. */
+export interface HeightMessage {
+  epsilog: "height";
+  v: 1;
+  height: number; // CSS pixels
+}
+
+const escape = (text: string): string => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
+
+/** Every value, defaults too, so that the snippet keeps its meaning; and each blank that is not a default. */
+export function elementSnippet(origin: string, name: string, specs: readonly FieldSpec[], raw: Raw): string {
+  const attributes = specs
+    .filter((spec) => (raw[spec.name] ?? spec.initial) !== "" || spec.initial !== "")
+    .map((spec) => ` ${spec.name.replaceAll("_", "-")}="${escape(raw[spec.name] ?? spec.initial)}"`)
+    .join("");
+  return `<script src="${origin}/embed/epsilog-embed.js"></script>\n<epsilog-${name}${attributes}></epsilog-${name}>`;
+}
+
+// Runs on the page around the frame: believes only its own frames, and only a sensible number.
+const FIT =
+  'addEventListener("message",e=>{if(e.data?.epsilog!=="height"||!(e.data.height>0))return;' +
+  'for(const f of document.querySelectorAll("iframe[data-epsilog]"))' +
+  "if(e.source===f.contentWindow&&e.origin===new URL(f.src).origin)f.height=Math.min(9000,Math.ceil(e.data.height))})";
+
+export function frameSnippet(origin: string, name: string, query: string): string {
+  const source = escape(`${origin}/embed/${name}?${query}`);
+  const limits = 'sandbox="allow-scripts allow-same-origin allow-popups allow-popups-to-escape-sandbox"';
+  const look = 'width="100%" height="900" loading="lazy"';
+  return `<iframe data-epsilog src="${source}" title="epsilog ${name} calculator" ${limits} ${look}></iframe>\n<script>${FIT}</script>`;
+}
