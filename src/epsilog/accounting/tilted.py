@@ -1,0 +1,505 @@
+"""Loss laws tilted by e^(theta L), as a Laplace inversion needs them: moments, characteristic functions, decay.
+
+Each law is a dominating pair whose tilted loss has a characteristic function with a proven error: closed forms
+(Gaussian, Laplace), finite sums (atoms), and for the Poisson-sampled Gaussian a trapezoid rule, whose error is bounded
+by the integrand's size on a strip (docs/accounting/spectral.md, section 3).
+
+With y normal, u = mu y - mu^2 / 2 and l(y) = ln(1 - q + q e^u), the loss of the removal pair is l under Q and that of
+the add pair -l under P; M(z) = E e^(z L) is E e^(s l) with s = z + 1 or s = -z.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr
+
+from epsilog.accounting.laws import UNIT, Array, Atoms, Link, Normal, Pair, Tent
+
+Complex = npt.NDArray[np.complex128]
+
+_HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi
+_LOG_COSINES = np.log(np.cos(_HALF_WIDTHS / 2))
+_GROWTH = np.geomspace(0.002, 1.0, 48)
+_MOST_NODES = 400_000
+_MOST_TERMS = 1_500_000
+_CUTS = 400  # cells of the certified decay bound, at least
+_HAIR = 8  # units in the last place that a pair's mu may be off: upper and lower laws differ by four
+_PLAN, _FULL = 12.0, 40.0  # nats of quadrature accuracy: to look around, and to answer
+
+
+class OutOfReachError(Exception):
+    """The inversion would be too long, or its error has no useful bound: the lattice has to answer."""
+
+
+class Moments(NamedTuple):
+    """K(theta) = ln E e^(theta L) with a bound on its error, and the tilted loss' mean and variance (plans only)."""
+
+    log_total: float
+    slip: float
+    mean: float
+    variance: float
+
+
+class Wave(NamedTuple):
+    """Tilted characteristic functions less one, E e^(i w (L - mean)) - 1, shape (k,), and how far each may be off.
+
+    Less one, since many rounds leave each of them close to 1: its distance from 1 is what the power is made of.
+    """
+
+    dip: Complex
+    error: Array
+    terms: int = 1  # of the sums that made it
+
+
+class TiltedLaw(Protocol):
+    """One loss law at one tilt.
+
+    Attributes:
+        moments: K and the tilted moments.
+        spread: bounds the tilted standard deviation of the loss from above.
+        infinite: the mass that gives everything away.
+    """
+
+    @property
+    def moments(self) -> Moments: ...  # noqa: D102
+
+    @property
+    def spread(self) -> float: ...  # noqa: D102
+
+    @property
+    def infinite(self) -> float: ...  # noqa: D102
+
+    def wave(self, frequencies: Array, nats: float) -> Wave:
+        """Returns characteristic functions about ``moments.mean``, to about e^-nats, with their proven error."""
+        ...
+
+    def decay(self, frequency: float) -> float:
+        """Bounds the modulus of the characteristic function at all frequencies from this one on; at most 1."""
+        ...
+
+
+Tilt = Callable[[float], TiltedLaw]
+
+
+def tilt_of(pair: Pair) -> Tilt:
+    """Returns the function from a tilt to the tilted law of ``pair``.
+
+    Raises:
+        OutOfReachError: its characteristic function has no proven form here.
+    """
+    match pair:
+        case Pair(law=Normal(mu=mu), link=Link.PLAIN):
+            return lambda theta: TiltedGaussian(mu, theta)
+        case Pair(law=Normal(mu=mu), sampling_probability=share, link=Link.REMOVE):
+            return lambda theta: TiltedSampled(mu, share, theta + 1, 1.0)
+        case Pair(law=Normal(mu=mu), sampling_probability=share, link=Link.ADD):
+            return lambda theta: TiltedSampled(mu, share, -theta, -1.0)
+        case Pair(law=Tent(epsilon=epsilon, top=0.5), link=Link.PLAIN):
+            return lambda theta: _tilted_laplace(epsilon, theta)
+        case Pair(law=Atoms(p=p, u=u) as law, link=Link.PLAIN) if (p > 0).any():
+            present = replace(law, u=u[p > 0], p=p[p > 0])
+            return lambda theta: TiltedAtoms(present, theta)
+        case _:
+            raise OutOfReachError(f"no proven characteristic function for {pair.law!r}, {pair.link.value}")
+
+
+@dataclass(frozen=True)
+class TiltedGaussian:
+    """N(mu^2 (theta + 1/2), mu^2): everything in closed form."""
+
+    mu: float
+    theta: float
+    infinite: float = 0.0
+
+    @property
+    def moments(self) -> Moments:
+        """Returns closed forms; a hair of mu is part of the slip."""
+        square = self.mu * self.mu
+        total = self.theta * (self.theta + 1) * square / 2
+        return Moments(total, 4 * _HAIR * UNIT * abs(total), square * (self.theta + 0.5), square)
+
+    @property
+    def spread(self) -> float:
+        """Returns mu."""
+        return self.mu * (1 + _HAIR * UNIT)
+
+    def wave(self, frequencies: Array, nats: float) -> Wave:  # noqa: ARG002
+        """Returns e^(-mu^2 w^2 / 2); a hair of mu moves the mean, which turns the wave."""
+        exponent = (self.mu * frequencies) ** 2 / 2
+        turn = np.abs(frequencies) * abs(self.moments.mean)
+        error = 4 * _HAIR * UNIT * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
+        return Wave(np.expm1(-exponent).astype(complex), error)
+
+    def decay(self, frequency: float) -> float:
+        """Returns the modulus itself, which falls."""
+        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * _HAIR * UNIT))
+
+
+def _tilted_laplace(largest: float, theta: float) -> TiltedLaplace:
+    """The loss is symmetric: K(theta) = K(-1 - theta), least at -1/2, where a little more stands for it."""
+    away = abs(theta + 0.5)
+    return TiltedLaplace(largest, max(away, 1e-3) - 0.5, -1.0 if theta < -0.5 else 1.0)
+
+
+@dataclass(frozen=True)
+class TiltedLaplace:
+    """The loss of one Laplace release: M(z) = ((z + 1) e^(z a) + z e^(-(z + 1) a)) / (2 z + 1), a the largest loss."""
+
+    largest: float
+    theta: float  # above -1/2
+    sign: float = 1.0
+    infinite: float = 0.0
+
+    @cached_property
+    def _top(self) -> float:
+        """M(theta) e^(-theta a), which cannot overflow."""
+        theta, a = self.theta, self.largest
+        return ((theta + 1) + theta * math.exp(-(2 * theta + 1) * a)) / (2 * theta + 1)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Returns K, and K' and K'' by the quotient rule."""
+        theta, a = self.theta, self.largest
+        far = math.exp(-(2 * theta + 1) * a)
+        total = theta * a + math.log(self._top)
+        # numerator over e^(theta a) and its derivatives in theta, the factor e^(theta a) included
+        n0 = (theta + 1) + theta * far
+        n1 = (1 + (theta + 1) * a) + far * (1 - theta * a)
+        n2 = (2 * a + (theta + 1) * a * a) + far * (-2 * a + theta * a * a)
+        first, second, d = n1 / n0, n2 / n0, 2 / (2 * theta + 1)
+        mean = first - d
+        variance = max(second - first * first + d * d, 1e-6 * a * a)
+        slip = UNIT * (32 + 8 * theta * a)
+        return Moments(total, slip, self.sign * mean, variance)
+
+    @property
+    def spread(self) -> float:
+        """Returns half the range of the loss (Popoviciu)."""
+        return self.largest * (1 + 4 * UNIT)
+
+    def wave(self, frequencies: Array, nats: float) -> Wave:  # noqa: ARG002
+        """Returns M(theta + i w) / M(theta) about the mean."""
+        theta, a, mean = self.theta, self.largest, self.moments.mean  # of a law that was not mirrored
+        z = theta + 1j * frequencies
+        near = np.exp(1j * frequencies * (a - mean))
+        far = math.exp(-(2 * theta + 1) * a) * np.exp(-1j * frequencies * (a + mean))
+        value = ((z + 1) * near + z * far) / (2 * z + 1) / self._top
+        return Wave(value - 1, UNIT * (64 + 16 * np.abs(frequencies) * (a + abs(mean)) + 16 * theta * a))
+
+    def decay(self, frequency: float) -> float:
+        """Adds the two atoms to what the density between them has left: twice its largest value over w."""
+        theta, a = self.theta, self.largest
+        atoms = (1 + math.exp(-(2 * theta + 1) * a)) / (2 * self._top)
+        density = 0.25 / self._top  # of e^((theta + 1/2) u), at its upper end, tilted and normalised
+        return min(1.0, (atoms + 2 * density / frequency) * (1 + 64 * UNIT))
+
+
+@dataclass(frozen=True)
+class TiltedAtoms:
+    """Finitely many losses: everything is a sum. Nothing is known of its decay."""
+
+    law: Atoms
+    theta: float
+
+    @property
+    def infinite(self) -> float:
+        """Returns what one law alone can produce."""
+        return self.law.only_p
+
+    @cached_property
+    def _weights(self) -> tuple[float, Array]:
+        exponent = np.log(self.law.p) + self.theta * self.law.u
+        top = float(exponent.max())
+        weight = np.exp(exponent - top)
+        total = float(weight.sum())
+        return top + math.log(total), weight / total
+
+    @cached_property
+    def _rounding(self) -> float:
+        far = np.abs(np.log(self.law.p)) + np.abs(self.theta * self.law.u)
+        rounding = UNIT * (16 + len(self.law.u) + 8 * float(np.sum(self._weights[1] * far)))
+        return self.law.slip + abs(self.theta) * self.law.hair + rounding
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Returns sums over the atoms."""
+        total, weight = self._weights
+        mean = float(np.sum(weight * self.law.u))
+        variance = float(np.sum(weight * (self.law.u - mean) ** 2))
+        return Moments(total, self._rounding + 4 * UNIT * abs(total), mean, variance)
+
+    @cached_property
+    def spread(self) -> float:
+        """Returns the tilted standard deviation, a little more, or half the range if that is less."""
+        half = float(self.law.u[-1] - self.law.u[0]) / 2
+        far = max(float(np.abs(self.law.u).max()), 1e-300)
+        return min(half * (1 + 8 * UNIT), math.sqrt(self.moments.variance) * 1.01 + 1e-6 * far)
+
+    def wave(self, frequencies: Array, nats: float) -> Wave:  # noqa: ARG002
+        """Returns the sum itself."""
+        away = self.law.u - self.moments.mean
+        dip = _dips(frequencies, away, self._weights[1])
+        far = float(np.sum(self._weights[1] * (np.abs(self.law.u) + abs(self.moments.mean))))
+        return Wave(dip, 2 * self._rounding + (self.law.hair + 16 * UNIT * far) * np.abs(frequencies))
+
+    def decay(self, frequency: float) -> float:  # noqa: ARG002
+        """Returns 1: a sum of waves may come back."""
+        return 1.0
+
+
+def _dips(frequencies: Array, away: Array, weight: Array) -> Complex:
+    """E e^(i w a) - 1 without cancellation, for each w; shape (k,)."""
+    if len(frequencies) * len(away) > _MOST_TERMS:
+        raise OutOfReachError(f"{len(frequencies)} frequencies of {len(away)} nodes")
+    half = np.sin(np.outer(frequencies / 2, away))
+    return np.asarray(-2 * (half * half) @ weight + 1j * (np.sin(np.outer(frequencies, away)) @ weight))
+
+
+@dataclass(frozen=True)
+class TiltedSampled:
+    """The loss of a Poisson-sampled Gaussian; ``power`` is s, and ``sign`` turns l into the loss."""
+
+    mu: float
+    share: float
+    power: float
+    sign: float
+    infinite: float = 0.0
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Returns K with its proven error."""
+        rule = _Rule(self, 0.0, _FULL)
+        found, (log_total, slip) = rule.moments(), rule.log_total()
+        return found._replace(log_total=log_total, slip=slip)
+
+    def rough(self, count: int) -> Moments:
+        """Returns what planning ``count`` rounds needs."""
+        return _Rule(self, 0.0, _PLAN + math.log(count)).moments()
+
+    @cached_property
+    def spread(self) -> float:
+        """Bounds the tilted standard deviation, by the second moment about a point and what lies beyond the cells."""
+        return self._far.spread
+
+    def wave(self, frequencies: Array, nats: float) -> Wave:
+        """Sums over the nodes of a rule made for the largest frequency."""
+        rule = _Rule(self, float(np.abs(frequencies).max()), nats)
+        mean = self.sign * self.moments.mean
+        away = rule.loss - mean
+        dip = _dips(frequencies, self.sign * away, rule.weight)
+        # the weights sum to 1, before and after rounding: so their errors count by how far e^(i w a) is from 1
+        slip, loss_slip = rule.slips()
+        slip = slip + float(np.sum(rule.weight * slip)) + UNIT * (len(away) + 16)
+        far = np.abs(away)
+        turn = float(np.sum(rule.weight * (slip * far + loss_slip + 4 * UNIT * (np.abs(rule.loss) + far))))
+        turn += 2 * UNIT * abs(mean)
+        alias = rule.aliasing(frequencies) + rule.aliasing(np.zeros(1))
+        return Wave(
+            dip, np.minimum(1.02 * (np.abs(frequencies) * turn + 2 * rule.lost + alias), 2.0), dip.size * len(away)
+        )
+
+    def decay(self, frequency: float) -> float:
+        """Cuts the law at some y; above it the density of the loss has bounded variation V: at most V / w is left."""
+        return float(min(1.0, np.min(1 - self._far.above + self._far.variation / frequency)))
+
+    @cached_property
+    def _far(self) -> _Far:
+        return _far(self)
+
+    def losses(self, y: Array) -> tuple[Array, Array]:
+        """Returns l and u at each y; both grow with y."""
+        u = self.mu * y - self.mu * self.mu / 2
+        bounded = np.log1p(self.share * np.expm1(np.minimum(u, 600.0)))
+        return np.where(u < 600, bounded, u + math.log(self.share)), u
+
+    def ends(self, margin: float) -> tuple[float, float]:
+        """Returns y beyond which ln of the tilted density falls at a rate of at least ``margin``, on either side."""
+        return min(self.power, 0.0) * self.mu - margin, max(self.power, 0.0) * self.mu + margin
+
+    def outline(self, margin: float, nats: float) -> _Outline:
+        """Finds where the tilted mass lies, from coarse cells: none is left outside that can hold e^-nats of a peak."""
+        low, high = self.ends(margin)
+        inner = np.linspace(-margin, margin, 48)
+        edge = np.concatenate((-margin - _growing(-margin - low)[::-1], inner, margin + _growing(high - margin)))
+        loss, _ = self.losses(edge)
+        log_density = self.power * loss - edge * edge / 2
+        peak = float(log_density.max())
+        most = self.power * (loss[1:] if self.power >= 0 else loss[:-1]) - _nearest(edge) ** 2 / 2
+        inside = np.flatnonzero(most > peak - nats)
+        first, last = int(inside[0]), int(inside[-1]) + 1
+        outside = np.concatenate((most[:first], most[last:], log_density[[0, -1]]))
+        widths = np.concatenate((np.diff(edge)[:first], np.diff(edge)[last:], [1 / margin, 1 / margin]))
+        return _Outline(float(edge[first]), float(edge[last]), peak, widths, outside)
+
+
+class _Outline(NamedTuple):
+    """Where the tilted mass lies, and cells for the rest: widths, and ln densities (without sqrt(2 pi)) at most."""
+
+    first: float
+    last: float
+    peak: float
+    widths: Array
+    outside: Array
+
+
+class _Rule:
+    """A trapezoid rule for E e^((s + i w) l), w at most ``top``, to about e^-nats of E e^(s l); its nodes are exact.
+
+    Attributes:
+        y: the nodes that matter, shape (n,).
+        loss: l there.
+        weight: their tilted weights, summing to 1.
+        lost: what the other nodes have at most, relative.
+    """
+
+    def __init__(self, law: TiltedSampled, top: float, nats: float) -> None:
+        self._law, mu, s = law, law.mu, law.power
+        cosines = max(-s, 0.0) * -_LOG_COSINES
+        need = nats + _HALF_WIDTHS**2 / (2 * mu * mu) + top * _HALF_WIDTHS + cosines
+        best = int(np.argmax(_HALF_WIDTHS / need))
+        self._width, self._cosine = float(_HALF_WIDTHS[best]), float(cosines[best])
+        step = 2 * math.pi * self._width / (mu * float(need[best]))
+        scale = 2.0 ** (math.floor(math.log2(step)) - 10)
+        self._step = step = math.floor(step / scale) * scale  # ten bits, so that every node is exact
+        self._reach = math.sqrt(2 * nats) + 2
+        outline = law.outline(self._reach, nats + 8)
+        first, last, peak = math.floor(outline.first / step), math.ceil(outline.last / step), outline.peak
+        if last - first > _MOST_NODES:
+            raise OutOfReachError(f"{last - first} nodes")
+        self.y = step * np.arange(first, last + 1, dtype=np.float64)
+        self.loss, self._u = law.losses(self.y)
+        exponent = s * self.loss - self.y * self.y / 2
+        weight = np.exp(exponent - peak)
+        total = float(weight.sum())
+        self.weight = weight / total
+        self._exponent = exponent
+        self._log_sum = peak + math.log(total) + math.log(step / math.sqrt(2 * math.pi))
+        outer = (outline.widths / step + 1) * np.exp(outline.outside - peak)  # so many nodes, so much in each
+        self.lost = 1.01 * float(outer.sum()) / total
+
+    def aliasing(self, frequency: Array) -> Array:
+        """Bounds the trapezoid rule's error relative to E e^(s l) (Trefethen & Weideman 2014, Theorem 5.1)."""
+        mu, width = self._law.mu, self._width
+        gain = width * width / (2 * mu * mu) + np.abs(frequency) * width + self._cosine
+        return np.asarray(2.02 * np.exp(np.minimum(gain - 2 * math.pi * width / (mu * self._step), 50.0)))
+
+    def moments(self) -> Moments:
+        """Returns the sums as they are; the slip is left to ``log_total``."""
+        mean = float(np.sum(self.weight * self.loss))
+        variance = float(np.sum(self.weight * (self.loss - mean) ** 2))
+        return Moments(self._log_sum, math.nan, self._law.sign * mean, variance)
+
+    def slips(self) -> tuple[Array, Array]:
+        """Bounds the rounding of each weight, relatively, and of each loss."""
+        law, loss, y = self._law, self.loss, self.y
+        in_sample = law.share * np.exp(np.minimum(self._u - loss, 700.0))  # the posterior chance of having been sampled
+        moved = 2 * _HAIR * in_sample * (law.mu * np.abs(y) + law.mu * law.mu)
+        loss_slip = UNIT * (8 * np.abs(loss) + 6 * np.expm1(np.maximum(-loss, 0.0)) + moved)
+        slip = UNIT * (16 + 2 * y * y + 4 * np.abs(law.power * loss) + 2 * np.abs(self._exponent))
+        return slip + abs(law.power) * loss_slip, loss_slip
+
+    def log_total(self) -> tuple[float, float]:
+        """Returns ln E e^(s l) and how far it may be off.
+
+        Many rounds leave it close to 0 in each; then E e^(s l) - 1 is summed by itself, without cancellation.
+        """
+        law, y = self._law, self.y
+        slip, loss_slip = self.slips()
+        found = self._log_sum
+        off = float(np.sum(self.weight * slip)) + UNIT * (len(y) + 16 + 4 * abs(found))
+        x, x_slip = law.power * self.loss, abs(law.power) * loss_slip
+        if abs(found) < 0.5 and float(x.max()) < 300 and y[0] < -1 and y[-1] > 1:
+            normal = self._step / math.sqrt(2 * math.pi) * np.exp(-y * y / 2)
+            grown = np.expm1(x)
+            rounding = UNIT * (20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (x_slip + 2 * UNIT * np.abs(x))
+            rise, rise_slip = float(np.sum(normal * grown)), 2.1 * float(np.sum(normal * rounding))
+            if rise_slip < off:
+                tails = 2 * math.exp(-y[0] * y[0] / 2) + 2 * math.exp(-y[-1] * y[-1] / 2)
+                found, off = math.log1p(rise), rise_slip + 2.1 * tails
+        return found, 1.01 * (off + 2.1 * self.lost + 2.1 * float(self.aliasing(np.zeros(1))[0]))
+
+
+class _Far(NamedTuple):
+    """For each cut, the tilted mass above it at least, and the variation of the density there at most."""
+
+    above: Array
+    variation: Array
+    spread: float
+
+
+def _far(law: TiltedSampled) -> _Far:
+    """Bounds masses and densities cell by cell; l grows with y (docs/accounting/spectral.md, section 4)."""
+    mu, s = law.mu, law.power
+    edge = _cells(law)
+    loss, u = law.losses(edge)
+    left, right = (loss[:-1], loss[1:]) if s >= 0 else (loss[1:], loss[:-1])  # where e^(s l) is least, and largest
+    log_total, slip = law.moments.log_total, law.moments.slip + 1e-9
+    mass = _log_normal_cells(edge)
+    least = np.exp(mass + s * left - log_total - slip)
+    most = np.exp(mass + s * right - log_total + slip)
+    slope = math.log(mu * law.share) + (u - loss)[:-1]  # ln of dl/dy at the lower edge, where it is least
+    density = np.exp(np.minimum(s * right - _nearest(edge) ** 2 / 2 - slope - log_total + slip, 690.0))
+    # maxima of the density lie between -mu and s mu; there are two at most, and one if the second derivative has a sign
+    peaks = 2.0 if (s + 1) * mu * mu <= 4 else 4.0
+    above = np.cumsum(least[::-1])[::-1] * (1 - 1e-9)
+    largest = np.maximum.accumulate(density[::-1])[::-1] * (1 + 1e-9) / math.sqrt(2 * math.pi)
+    middle = law.sign * law.moments.mean
+    around = np.maximum(np.abs(loss[:-1] - middle), np.abs(loss[1:] - middle))
+    second = float(np.sum(most * around**2)) + _beyond(law, float(edge[0]), float(edge[-1]), middle)
+    return _Far(np.minimum(above, 1.0), peaks * largest, math.sqrt(second) * (1 + 1e-9))
+
+
+def _cells(law: TiltedSampled) -> Array:
+    """Edges from beyond all maxima of the density below to beyond them above: fine where the mass is."""
+    mu, s = law.mu, law.power
+    low, high = law.ends(9.0)
+    low = min(low, -mu - 9)
+    first, last = law.outline(9.0, _FULL)[:2]
+    steep = min(abs(s) * mu * law.share * math.exp(min(mu * last, 700.0)) + mu, (abs(s) + 1) * mu)
+    steep += max(abs(first), abs(last))  # about the steepest that the logarithm of a factor of the density can be
+    fine = np.linspace(first, last, int(min(20_000, _CUTS + 8 * (last - first) * steep)))
+    return np.concatenate((first - _growing(first - low)[::-1], fine, last + _growing(high - last)))
+
+
+def _growing(length: float) -> Array:
+    """Ascending distances from 0, not included, to ``length``, ever further apart."""
+    if length <= 0:
+        return np.zeros(0)
+    return np.asarray(length * _GROWTH)
+
+
+def _nearest(edge: Array) -> Array:
+    """The least distance from 0 in each cell."""
+    inside = (edge[:-1] < 0) & (edge[1:] > 0)
+    return np.where(inside, 0.0, np.minimum(np.abs(edge[:-1]), np.abs(edge[1:])))
+
+
+def _log_normal_cells(edge: Array) -> Array:
+    """The logarithms of the normal masses between edges, each taken on its smaller side."""
+    below, above = log_ndtr(edge), log_ndtr(-edge)
+    upper = edge[:-1] >= 0
+    large, small = np.where(upper, above[:-1], below[1:]), np.where(upper, above[1:], below[:-1])
+    return np.asarray(large + np.log(-np.expm1(np.minimum(small - large, -1e-300))))
+
+
+def _beyond(law: TiltedSampled, low: float, high: float, middle: float) -> float:
+    """Bounds the second moment about ``middle`` of what lies beyond ``low`` and ``high``, nine deviations away.
+
+    There ln of the density falls at a rate r of at least 9 and (l - middle)^2 grows by at most mu per unit of y, so the
+    tail is at most density (a^2 / r + 2 a mu / r^2 + 2 mu^2 / r^3), a the distance at its start.
+    """
+    total, mu = 0.0, law.mu
+    for at, rate in ((low, min(law.power, 0.0) * mu - low), (high, high - max(law.power, 0.0) * mu)):
+        loss = float(law.losses(np.array([at]))[0][0])
+        away = abs(loss - middle)
+        exponent = law.power * loss - at * at / 2 - law.moments.log_total + law.moments.slip
+        moment = away**2 / rate + 2 * away * mu / rate**2 + 2 * mu * mu / rate**3
+        total += math.exp(min(exponent, 600.0)) * moment
+    return total * 1.01
