@@ -1,7 +1,7 @@
 """Pairs of laws (P, Q), seen through their privacy loss: a base law, and the link by which sampling bends it.
 
- The base law answers one question: which masses do P and Q give to the outcomes whose
-log-likelihood ratio u = ln dP/dQ falls between given edges? The link says how sampling turns u into the loss g of the
+The base law answers one question: which masses do P and Q give to the outcomes whose log-likelihood ratio
+u = ln dP/dQ falls between given edges? The link says how sampling turns u into the loss g of the
 sampled pair. All that an accountant needs of a cell, its surplus P - e^g Q at a lattice point g, is A(g) p - B(g) q in
 the *base* masses p and q: sampling then never subtracts numbers that agree to q digits.
 """
@@ -38,6 +38,7 @@ class BaseLaw(Protocol):
     Attributes:
         only_p: mass under P of outcomes that Q cannot produce.
         hair: a distance in u that no rounding reaches, if the law has atoms; else 0.
+        bend: what ``masses`` rounds edges by, in units of u's round-off, beyond 4 abs(u).
     """
 
     @property
@@ -45,6 +46,9 @@ class BaseLaw(Protocol):
 
     @property
     def hair(self) -> float: ...  # noqa: D102
+
+    @property
+    def bend(self) -> float: ...  # noqa: D102
 
     def masses(self, edges: Array) -> Masses:
         """Returns the masses of the outcomes with u in (-inf, e_0], (e_0, e_1], ..., (e_last, inf]."""
@@ -72,15 +76,17 @@ class Normal:
     only_p: ClassVar[float] = 0.0
     hair: ClassVar[float] = 0.0
 
+    @property
+    def bend(self) -> float:
+        """Returns what rounding of x = u / mu + mu / 2 moves u by."""
+        return 2 * self.mu**2
+
     def masses(self, edges: Array) -> Masses:
         """Returns differences of normal tails, each taken on its smaller side."""
         x = edges / self.mu + self.mu / 2
         q, q_slip = _normal_cells(x)
         p, p_slip = _normal_cells(x - self.mu)
-        slip = 4 * UNIT * (np.abs(x) + self.mu) ** 2  # rounding of x moves a cell's edge, hence its mass
-        slip = np.concatenate((slip[:1], np.fmax(slip[1:], slip[:-1]), slip[-1:]))
-        slip = np.minimum(slip, 1e-9)
-        return Masses(p, q, p_slip + slip * p, q_slip + slip * q)
+        return Masses(p, q, p_slip, q_slip)
 
     def reach(self, tail: float) -> tuple[float, float]:
         """Returns the tails of both laws."""
@@ -98,12 +104,23 @@ class Normal:
 
 
 def _normal_cells(x: Array) -> tuple[Array, Array]:
+    """Masses of a standard normal between edges, and how far each may be off.
+
+    ndtr(x) errs by (8 + 4 x^2) u of the smaller tail (its argument is rounded before it is squared), and rounding of
+    x - mu moves that tail by (1 + x^2) u of it (Mills' ratio): twice both is allowed for, at either edge of a cell.
+    """
     below, above = ndtr(x), ndtr(-x)
+    square = np.square(np.clip(x, -60, 60))
+    bent = 8 * square * np.minimum(below, above)
+    # from 37 on tails leave the normal numbers; beyond 60 no e^loss brings them back
+    lost = np.where((square > 37**2) & (square < 60**2), np.exp(-square / 2) + 5e-324, 0.0)
+    off_below, off_above = (UNIT * (16 * tail + bent) + lost for tail in (below, above))
+    left = np.append(below, 1.0) < 0.5
     rising = np.diff(below, prepend=0.0, append=1.0)
     falling = -np.diff(above, prepend=1.0, append=0.0)
-    left = np.append(below, 1.0) < 0.5
-    ends = np.where(left, np.append(below, 1.0), np.insert(above, 0, 1.0))
-    return np.maximum(np.where(left, rising, falling), 0.0), 16 * UNIT * ends
+    upper_edge = np.append(np.where(left[:-1], off_below, off_above), 0.0)
+    lower_edge = np.where(left, np.insert(off_below, 0, 0.0), np.insert(off_above, 0, UNIT))
+    return np.maximum(np.where(left, rising, falling), 0.0), lower_edge + upper_edge
 
 
 @dataclass(frozen=True)
@@ -119,6 +136,7 @@ class Tent:
     top: float
 
     only_p: ClassVar[float] = 0.0
+    bend: ClassVar[float] = 0.0
 
     @property
     def hair(self) -> float:
@@ -172,6 +190,8 @@ class Atoms:
     only_p: float = 0.0
     step: float = 0.0
     slip: float = 64 * UNIT
+
+    bend: ClassVar[float] = 0.0
 
     @property
     def hair(self) -> float:
@@ -230,9 +250,32 @@ class Pair:
         """Returns the base ratio u at each loss g; infinite where no outcome has such a loss."""
         if self.link is Link.PLAIN:
             return g
-        sign = 1.0 if self.link is Link.REMOVE else -1.0
+        sign, share = (1.0 if self.link is Link.REMOVE else -1.0), self.sampling_probability
+        v = sign * g
         with np.errstate(divide="ignore"):
-            return np.asarray(sign * np.log1p(np.maximum(np.expm1(sign * g) / self.sampling_probability, -1.0)))
+            small = np.minimum(v, 1.0)
+            if share < 0.5:
+                near = np.log1p(np.maximum(np.expm1(small) / share, -1.0))
+            else:  # 1 - share is exact, and nothing else cancels
+                near = np.log(np.maximum(np.exp(small) - (1 - share), 0.0) / share)
+            far = v + np.log1p(-(1 - share) * np.exp(-np.maximum(v, 1.0))) - math.log(share)
+        return np.asarray(sign * np.where(v < 1, near, far))
+
+    def blur(self, g: Array, offset: float = 0.0) -> float:
+        """Bounds how far, in loss, ``to_base`` and ``masses`` may misplace an outcome at any of the losses g.
+
+        ``offset`` is the largest number that g was made from. docs/accounting/certified-bounds.md, section 2.
+        """
+        u = self.to_base(g)
+        seen = np.isfinite(u)
+        u, g = u[seen], g[seen]
+        slope = np.ones(len(u))  # of the loss in u
+        if self.link is not Link.PLAIN:
+            away = u - g if self.link is Link.REMOVE else g - u
+            slope = np.exp(np.minimum(math.log(self.sampling_probability) + away + 1e-9, 0.0))
+        edges = slope * (self.law.hair + UNIT * (8 * np.abs(u) + self.law.bend))
+        losses = UNIT * (32 + 8 * np.abs(g) + 4 * abs(offset))
+        return float(np.max(edges + losses, initial=64 * UNIT))
 
     def from_base(self, u: Array) -> Array:
         """Returns the loss at each base ratio."""
