@@ -13,16 +13,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import fft
 
 from epsilog.accounting.lattice import Integers, LatticeLaw, TooFineError
 from epsilog.accounting.laws import UNIT, Array
 
-_DISCARD = 14.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
+_DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
 _RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
 _LONGEST = 2**22
 _SHORT = 2**17  # transforms up to this length are not worth shortening
-_FEW = 100_000  # terms of a Fourier sum that is cheaper than a transform
+_FEW = 20_000  # terms of a Fourier sum that is cheaper than a transform
+_TABLE = 1_500_000  # factors of Fourier sums that are kept for all laws but the first
+_NONE = np.zeros(0, np.int64)
 _DIRECT = 3_000_000  # terms of a Fourier sum that is still cheaper than a longer transform
 _ROUGH = 1e-8  # relative error of a power from which on its transform is summed afresh
 _AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
@@ -50,7 +51,7 @@ def compose(
             break
         best = other
     if best.size > _LONGEST:
-        raise TooFineError(f"{best.size} points")
+        raise TooFineError(best, best.size / _LONGEST)
     return best
 
 
@@ -85,48 +86,59 @@ class Composition:
         self._slack = math.fsum(c * (t.slip + 4 * UNIT * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True))
         low, high = _window(tilted, counts, nats)
         self._high = math.floor(high) + 1
-        self.size = fft.next_fast_len(self._high - math.ceil(low) + 8, real=True)
+        self.size = _fast_length(self._high - math.ceil(low) + 8)
+        self._swell = math.fsum(c * t.slip for c, t in zip(counts, tilted, strict=True))
         self._tilted, self._counts, self._ready = tilted, counts, False
 
     def _transform(self) -> None:
         """Multiplies the characteristic functions at the frequencies that matter; bounds the others and the errors."""
-        size, nats, tilted, counts = self.size, self._nats, self._tilted, self._counts
+        size = self.size
         where = np.arange(size // 2 + 1)
-        log_power, log_bound, error = np.zeros(len(where), complex), np.zeros(len(where)), np.zeros(len(where))
-        swell = 0.0
-        order = sorted(zip(tilted, counts, strict=True), key=lambda pair: -pair[1] * pair[0].variance)
-        for law, count in order:  # the widest first: it leaves few frequencies, for which a plain sum is cheaper
-            few = len(where) * len(law.points) <= _FEW
-            if not few:
+        bound, error, log_power = (np.broadcast_to(np.zeros(1, kind), len(where)) for kind in (float, float, complex))
+        parts = sorted(zip(self._tilted, self._counts, strict=True), key=lambda part: part[1] * part[0].log_power)
+        others = np.unique(np.concatenate([law.points for law, _ in parts[1:]])) if len(parts) > 1 else _NONE
+        shared: Array | None = None
+        for law, count in parts:  # the smoothest first: few frequencies survive it
+            n, slip = len(law.points), 0.0
+            if shared is None and law is not parts[0][0] and len(where) * len(others) <= _TABLE:
+                shared = _factors(where, others, size)
+            if shared is None and len(where) * n > max(_FEW, size // 4):
                 wrapped = np.bincount(np.mod(law.points, size), weights=law.weight, minlength=size)
-                values = fft.rfft(wrapped)[where]
-                slip = law.slip + 16 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(law.weight))
-                swell += count * slip
-                log_bound += count * np.log(np.abs(values) + slip)
-                keep = log_bound + swell > -nats - _DISCARD
-                where, values, log_bound = where[keep], values[keep], log_bound[keep]
-                log_power, error = log_power[keep], error[keep]
-            if few or (count * slip > _ROUGH and len(where) * len(law.points) <= _DIRECT):  # and the more accurate
-                turns = (where[:, None] * np.mod(law.points, size)) % size
-                values = (np.exp(-2j * np.pi / size * turns) @ law.weight).astype(complex)
-                slip = law.slip + 2 * UNIT * (8 + len(law.points))
+                values = np.fft.rfft(wrapped)
+                values = values if len(values) == len(where) else values[where]
+                slip = law.slip + 16 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(wrapped))
+                bound = bound + count * np.log(np.abs(values) + slip)
+                keep = bound > -self._nats - _DISCARD
+                where, values, bound, log_power, error = (a[keep] for a in (where, values, bound, log_power, error))
+            if slip == 0 or (count * slip > _ROUGH and len(where) * n <= _DIRECT):
+                at = shared[np.searchsorted(others, law.points)] if shared is not None else None
+                values = (law.weight @ (_factors(where, law.points, size) if at is None else at)).view(complex)
+                slip = law.slip + 2 * UNIT * (16 + n)
             modulus = np.abs(values)
             logs = np.log(values + (modulus < 1e-300))
-            error = error + count * (slip / np.maximum(modulus - slip, 1e-300) + 8 * UNIT * (1 + np.abs(logs)))
+            rounding = (8 + len(parts)) * UNIT * (1 + np.abs(logs))
+            error = error + count * (slip / np.maximum(modulus - slip, 1e-300) + rounding)
             log_power = log_power + count * logs
         self._frequency, self._power = where, np.exp(log_power)
         ends = (where == 0) | ((size % 2 == 0) & (where == size // 2))
         self._share = np.where(ends, 1.0, 2.0) / size
         self._error = np.abs(self._power) * np.expm1(np.minimum(error, 50.0))
         self._ready, self._tilted = True, []
-        self._outside = 2 * math.exp(
-            min(-nats + 2 * swell, 700.0)
-        )  # per unit of the kernel's sum: frequencies, and window
 
     def delta(self, epsilon: float) -> float:
         """Bounds delta at ``epsilon`` on this composition's side; what underflows is the least number, not 0, above."""
         found = self._delta(epsilon)
         return max(found, 5e-324) if self.upper else found
+
+    def _lead(self, epsilon: float) -> float:
+        """The logarithm of what a unit of the tilted law's kernel weighs, on the safe side."""
+        lead = self.log_total - self.theta * (epsilon - self.offset)
+        return lead + self._sign * (self._slack + 32 * UNIT * self.theta * (abs(epsilon) + abs(self.offset)))
+
+    def chernoff(self, epsilon: float) -> float:
+        """Bounds delta from above without a transform: the tilted law, a probability, times its kernel's peak."""
+        exponent = self._lead(epsilon) + math.log(_kernel_peak(self.theta))
+        return min(1.0, max(self.infinite, 0.0) + math.exp(min(exponent, 0.0)) * (1 + 64 * UNIT) + 5e-324)
 
     def _delta(self, epsilon: float) -> float:
         if not self._ready:
@@ -137,10 +149,8 @@ class Composition:
         blur = self._sign * 8 * UNIT * (abs(epsilon) + abs(self.offset) + step * abs(first))
         start = self.offset + first * step - epsilon + blur
         length = max(0, min(size, self._high - first + 1))
-        lead = self.log_total - theta * (epsilon - self.offset)
-        lead += self._sign * (self._slack + 8 * UNIT * theta * (abs(epsilon) + abs(self.offset)))
-        most = _kernel_peak(theta)
-        total, margin = 0.0, most * self._outside
+        lead, most = self._lead(epsilon), _kernel_peak(theta)
+        total, margin = 0.0, most * 2 * math.exp(min(self._swell - self._nats, 700.0)) + abs(blur)
         if length > 0:
             angle = 2j * np.pi / size
             shift = np.exp(angle * ((self._frequency * first) % size))
@@ -152,9 +162,10 @@ class Composition:
                 terms.append(start_factor * (1 - end * math.exp(-rate * step * length)) / -np.expm1(ratio))
             kernel = terms[0] - terms[1]
             total = float(np.sum(self._share * (self._power * shift * kernel).real))
-            rough = 32 * UNIT * np.abs(self._power) * (np.abs(terms[0]) + np.abs(terms[1]))
+            rough = 64 * UNIT * np.abs(self._power) * (np.abs(terms[0]) + np.abs(terms[1]))
             margin += float(np.sum(self._share * (self._error * np.abs(kernel) + rough)))
-            margin += most * length * math.exp(-self._nats - _DISCARD)
+            kernels = most + 1 / (theta * (theta + 1) * step)  # the kernel is unimodal: its peak and its integral
+            margin += kernels * math.exp(min(self._swell - self._nats - _DISCARD, 700.0))
         value = total + self._sign * margin
         if value <= 0:
             return min(max(self.infinite, 0.0), 1.0)
@@ -200,13 +211,27 @@ class Composition:
 
 
 class _Tilted(NamedTuple):
-    """A lattice law times e^(rate * points), normalised; ``slip`` bounds its relative error in total variation."""
+    """A lattice law times e^(rate * points), normalised.
+
+    ``slip`` bounds its relative error in total variation, ``log_power`` is the logarithm of its spectrum's mean square.
+    """
 
     points: Integers
     weight: Array
     log_total: float
     slip: float
-    variance: float
+    log_power: float
+
+
+def _factors(where: Integers, points: Integers, size: int) -> Array:
+    """The factors of a Fourier sum, real and imaginary parts in turn; a sum of n terms errs by 2 u (16 + n) at most."""
+    turns = (np.mod(points, size)[:, None] * where) % size
+    return np.asarray(np.exp(-2j * np.pi / size * turns).view(np.float64))
+
+
+def _fast_length(least: int) -> int:
+    """The least of 2^k, 3 2^k, 5 2^k that is not below ``least``: lengths that transforms are fast and proven for."""
+    return min(odd << max(0, math.ceil(math.log2(max(least, 1) / odd))) for odd in (1, 3, 5))
 
 
 def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
@@ -219,9 +244,7 @@ def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
     total = float(tilted.sum())
     tilted = tilted / total
     slip = UNIT * (32 + 4 * float(np.sum(tilted * np.abs(exponent - top))) + 4 * abs(top))
-    mean = float(np.sum(tilted * index))
-    variance = float(np.sum(tilted * (index - mean) ** 2))
-    return _Tilted(index, tilted, top + math.log(total), slip, variance)
+    return _Tilted(index, tilted, top + math.log(total), slip, math.log(float(tilted @ tilted)))
 
 
 def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[float, float]:

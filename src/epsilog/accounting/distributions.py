@@ -17,7 +17,7 @@ from epsilog.accounting.composition import Composition, compose
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
 from epsilog.accounting.gaussian import least
 from epsilog.accounting.lattice import LatticeLaw, TooFineError, connect, merge, pair_delta
-from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Pair, Tent
+from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Normal, Pair, Tent
 from epsilog.accounting.saddle import Sketch, lattice_points, sketch, tilt_for_delta, tilt_for_epsilon
 
 _ATTEMPTS = 6
@@ -25,6 +25,7 @@ _COARSENINGS = 12
 _LARGE = 1e-3  # a delta from which on epsilon may well be 0
 _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
 _LONGEST_NATURAL = 2**19
+_WIDEST = 25.0  # a step: e^loss stays finite on the lattice
 
 
 class Plan(NamedTuple):
@@ -236,17 +237,17 @@ def _tail(parts: Parts, delta: float) -> float:
 
 
 def _nats(gap: float) -> float:
-    return 12 - math.log(gap)
+    return 8 - math.log(gap)
 
 
 def _step(parts: Parts, theta: float, width: float) -> float:
     """Connecting the dots adds T (theta + 1) step^2 / 12 to epsilon: a third of the width that is asked for."""
     rounds = sum(count for _, count in parts)
-    return math.sqrt(4 * width / (rounds * (theta + 1)))
+    return min(math.sqrt(4 * width / (rounds * (theta + 1))), _WIDEST)
 
 
 def _compose(parts: Parts, plan: Plan, fine: float, *, upper: bool) -> Composition:
-    wanted = plan.step * (fine if upper else 0.75 * fine)  # merging as done here errs about twice as far
+    wanted = min(plan.step * (fine if upper else 0.75 * fine), _WIDEST)  # merging as done here errs about twice as far
     natural = _natural(parts, wanted)
     if natural is not None:
         step, atoms = natural
@@ -260,7 +261,12 @@ def _compose(parts: Parts, plan: Plan, fine: float, *, upper: bool) -> Compositi
             continue  # too little to see on this lattice; leaving a release out can only lose
         pair = given if upper else _fitted(given, step)
         offset = 0.0 if pair.link is Link.BOTH else pair.anchor()
-        points = lattice_points(pair, part, theta=plan.theta, step=step, spacing=wanted, offset=offset, tail=plan.tail)
+        smooth, tail = len(parts) > 1 and pair.link is Link.PLAIN and isinstance(pair.law, Normal), plan.tail
+        if smooth and isinstance(pair.law, Normal):  # cut where even the tilted law is next to nothing: edges ring
+            tail = max(math.exp(-0.5 * (plan.theta * pair.law.mu + math.sqrt(2 * plan.nats + 30)) ** 2), 1e-290)
+        points = lattice_points(
+            pair, part, theta=plan.theta, step=step, spacing=wanted, offset=offset, tail=tail, smooth=smooth
+        )
         if upper:
             law = connect(pair, points, step=step, offset=offset)
         else:

@@ -21,7 +21,11 @@ _DEEPEST = 3  # slices below a lattice point that it may take
 
 
 class TooFineError(Exception):
-    """More points would be needed than memory should hold: a coarser lattice is called for."""
+    """More points would be needed than memory should hold: a lattice coarser by ``factor`` is called for."""
+
+    def __init__(self, what: object, factor: float) -> None:
+        super().__init__(what, factor)
+        self.what, self.factor = what, factor
 
 
 class LatticeLaw(NamedTuple):
@@ -40,6 +44,7 @@ class _Spread(NamedTuple):
     below: float
     top: float
     infinite: float
+    blur: float
 
 
 def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
@@ -50,9 +55,9 @@ def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
     masses = pair.law.masses(pair.to_base(g))
     surplus, slip = _surplus(pair, g, Masses(*(m[-1:] for m in masses)))
     value, margin = float(surplus[0]), float(slip[0])
-    hair = 16 * UNIT * abs(epsilon)  # an outcome that rounding has put below epsilon has at most so much surplus
-    above = pair.law.masses(pair.to_base(g - hair))
-    near = float(pair.own(above.p, above.q)[0][-1]) * hair + 5e-324
+    blur = pair.blur(g, epsilon)  # an outcome that rounding has put below epsilon has at most so much surplus
+    above = pair.law.masses(pair.to_base(g - 2 * blur))
+    near = float(pair.own(above.p, above.q)[0][-1]) * blur + 5e-324
     return min(1.0, max(value - margin, 0.0)), min(1.0, max(value + margin, 0.0) + near)
 
 
@@ -60,8 +65,8 @@ def connect(pair: Pair, index: Integers, *, step: float, offset: float) -> Latti
     """Spreads each outcome over its two neighbouring lattice points so that P's and Q's masses both stay.
 
     The result dominates ``pair``: its delta is at least the pair's at every epsilon. What lies below the lattice moves
-    up to its first point; what lies above is split between its last point and infinity. The losses of the result are a
-    hair above the lattice, so that rounding of the edges cannot leave an outcome above its cell.
+    up to its first point; what lies above is split between its last point and infinity. Cells are cut a blur too high,
+    so that rounding leaves no outcome below its cell, and the losses of the result are three blurs above the lattice.
 
     Args:
         pair: what to discretise.
@@ -78,13 +83,14 @@ def connect(pair: Pair, index: Integers, *, step: float, offset: float) -> Latti
     weight = spread.inner
     weight[0] += spread.below
     weight[-1] += spread.top
-    return LatticeLaw(index, weight, spread.infinite, offset + pair.law.hair + 8 * UNIT)
+    return LatticeLaw(index, weight, spread.infinite, offset + 3 * spread.blur)
 
 
 def _spread(pair: Pair, index: Integers, *, step: float, offset: float) -> _Spread:
     g: Array = np.asarray(offset + step * index, dtype=np.float64)
     gaps = step * np.diff(index)
-    base = pair.law.masses(pair.to_base(g))
+    blur = pair.blur(g, offset)
+    base = pair.law.masses(pair.to_base(g + blur))
     up, up_slip = _surplus(pair, g[:-1], Masses(*(m[1:-1] for m in base)))
     down, down_slip = _surplus(pair, g[1:], Masses(*(m[1:-1] for m in base)))
     over, over_slip = _surplus(pair, g[-1:], Masses(*(m[-1:] for m in base)))
@@ -95,7 +101,8 @@ def _spread(pair: Pair, index: Integers, *, step: float, offset: float) -> _Spre
     infinite = min(max(float(over[0]), 0.0) + float(over_slip[0]), float(own[-1]))
     top = min(float(own[-1]) - max(float(over[0]), 0.0) + float(over_slip[0]), float(own[-1]))
     rounding = 1 + 16 * UNIT
-    return _Spread(inner * rounding, float(own[0]) * rounding, max(top, 0.0) * rounding, infinite * rounding)
+    below = float(own[0]) * rounding
+    return _Spread(inner * rounding, below, max(top, 0.0) * rounding, infinite * rounding, blur)
 
 
 def _surplus(pair: Pair, g: Array, cells: Masses) -> tuple[Array, Array]:
@@ -115,30 +122,32 @@ def _connect_both(pair: Pair, index: Integers, *, step: float, offset: float) ->
     removed, added = (Pair(pair.law, pair.sampling_probability, link) for link in (Link.REMOVE, Link.ADD))
     above = _spread(removed, index[zero:], step=step, offset=0.0)
     below = _spread(added, index[: zero + 1], step=step, offset=0.0)
-    middle = pair.law.masses(np.zeros(1))
-    left = 1.0 - float(removed.own(middle.p, middle.q)[0][1]) - float(added.own(middle.p, middle.q)[0][0])
+    high, low = (p.law.masses(p.to_base(np.array([side.blur]))) for p, side in ((removed, above), (added, below)))
+    left = 1.0 - float(removed.own(high.p, high.q)[0][1]) - float(added.own(low.p, low.q)[0][0])
+    slip = float(sum(m.p_slip.sum() + m.q_slip.sum() for m in (high, low)))
     weight = np.zeros(len(index))
     weight[zero:] += above.inner
     weight[: zero + 1] += below.inner
     weight[0] += below.below
     weight[-1] += above.top
-    weight[zero] += max(left, 0.0) + 64 * UNIT + float(middle.p_slip.sum() + middle.q_slip.sum())
-    return LatticeLaw(index, weight, above.infinite, offset + pair.law.hair + 8 * UNIT)
+    weight[zero] += max(left, 0.0) + 64 * UNIT + slip
+    return LatticeLaw(index, weight, above.infinite, offset + 3 * max(above.blur, below.blur))
 
 
 def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: float = math.inf) -> LatticeLaw:
     """Merges outcomes, and splits one between two lattice points at random, until each loss is a lattice point.
 
     Neither merging nor splitting can help a distinguisher, so the result's delta is at most the pair's at every
-    epsilon. Arguments as for ``connect``; ``Link.BOTH`` has no lower law of its own. Where the pair has atoms the
-    lattice is moved down by a hair, so that an atom on a lattice point provably reaches it. Gaps of at least ``coarse``
-    lie where the outcomes hardly matter: their lower halves are rounded down instead of drawing on what matters.
+    epsilon. Arguments as for ``connect``; ``Link.BOTH`` has no lower law of its own. The lattice is moved down by a
+    hair, so that what lies on a lattice point (an atom, or what sampling has squeezed there) provably reaches it. No
+    outcome is moved by more than ``coarse``, or one gap. Gaps of at least ``coarse`` lie where the outcomes hardly
+    matter: their lower halves are rounded down instead of drawing on what matters.
 
     Source:
         The data processing inequality; docs/accounting/certified-bounds.md, section 3.
     """
     hair = pair.law.hair
-    offset = offset - hair
+    offset = offset - (hair or 2 * pair.blur(np.asarray(offset + step * index[[0, -1]], dtype=np.float64), offset))
     g: Array = np.asarray(offset + step * index, dtype=np.float64)
     gaps = np.diff(g)[:, None]
     cuts = gaps * (np.arange(_SLICES) / _SLICES)
@@ -155,8 +164,10 @@ def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: fl
     cells = _Cells(*(np.maximum(m, 0.0).tolist() for m in (p, q, p_slip + bend * p, q_slip + bend * q, own)))
     floor = np.arange(len(g) - 1) * cuts.shape[1] + 1 + cuts.shape[1] // 2
     floor = np.insert(np.where(gaps[:, 0] >= coarse, floor, 0), 0, 0)
-    (of_p, of_q), (most_p, most_q) = pair.coefficients(g), pair.magnitudes(g)
-    points = _Points(of_p.tolist(), of_q.tolist(), most_p.tolist(), most_q.tolist(), floor.tolist())
+    gap = np.minimum((np.arange(len(g)) + 1) * cuts.shape[1] + 1, len(p))
+    ceiling = np.maximum(np.searchsorted(fine, g + coarse, side="right"), gap)
+    columns = (*pair.coefficients(g), *pair.magnitudes(g), floor, gap, ceiling)
+    points = _Points(*(column.tolist() for column in columns))
     weight = _merge(cells, points, 4 * hair)
     return LatticeLaw(index, np.array(weight), certain * (1 - 16 * UNIT), offset)
 
@@ -172,33 +183,39 @@ class _Cells(NamedTuple):
 
 
 class _Points(NamedTuple):
-    """Coefficients of the surplus at each lattice point, their magnitudes, and the first cell a point may take."""
+    """Coefficients of the surplus at each lattice point, their magnitudes, and which cells a point may take.
+
+    ``floor`` is the first, ``ceiling`` is one more than the last; the gap above the point ends before cell ``gap``.
+    """
 
     of_p: list[float]
     of_q: list[float]
     most_p: list[float]
     most_q: list[float]
     floor: list[int]
+    gap: list[int]
+    ceiling: list[int]
 
 
 def _merge(cells: _Cells, points: _Points, loose: float) -> list[float]:
     """Walks up the cells; each lattice point takes cells until their common loss has reached it, the last one in part.
 
-    Cells that no point needs any more go down to the point below them. A weight is e^g Q: the P-mass less what the
-    loss exceeds the point by.
+    A weight is e^g Q: the P-mass less what the loss exceeds the point by. The margin is what cells may be off by, and
+    what adding them up rounds.
     """
     p, q, p_slip, q_slip, own = cells
     size, weight, share, cell = len(p), [0.0] * len(points.of_p), 1.0, 0
-    for point, (a, b, most_a, most_b, floor) in enumerate(zip(*points, strict=True)):
+    for point, (a, b, most_a, most_b, floor, gap, ceiling) in enumerate(zip(*points, strict=True)):
         while cell < floor:
             more, slip = _cell_surplus(cells, cell, points, point - 1)
             weight[point - 1] += share * max(0.0, own[cell] - more - slip) if more >= slip else 0.0
             cell, share = cell + 1, 1.0
         first, first_share, reached = cell, share, False
-        surplus = margin = mass = 0.0
-        while cell < size and not reached:
+        surplus = margin = mass = gross = 0.0
+        while cell < ceiling and not reached:
             plus, less, took = share * a * p[cell], share * b * q[cell], share * own[cell]
-            slip = share * (most_a * p_slip[cell] + most_b * q_slip[cell])
+            gross += plus + abs(less)
+            slip = share * (most_a * p_slip[cell] + most_b * q_slip[cell]) + 2 * UNIT * gross
             over = surplus + plus - less - margin - slip
             reached = over > 0 and (point > 0 or cell > _SLICES // 2)
             split = reached and over > loose * (mass + took)  # an atom on its point goes there whole
@@ -207,34 +224,37 @@ def _merge(cells: _Cells, points: _Points, loose: float) -> list[float]:
             share *= 1 - part
             if share <= 0:
                 cell, share = cell + 1, 1.0
-        if not reached and surplus < margin:
-            break  # the cells ran out: what is left does not reach this point as a whole
-        weight[point] = max(0.0, mass - max(surplus, 0.0) - margin)
-    else:
-        return _leftovers(cells, points, weight, len(points.of_p) - 1, (cell, share))
-    return _leftovers(cells, points, weight, point, (first, first_share))
+        if reached or surplus >= margin:
+            weight[point] = max(0.0, mass * (1 - 2 * UNIT * (cell - first + 1)) - max(surplus, 0.0) - margin)
+        else:
+            cell, share = max(first, gap), first_share if first >= gap else 1.0
+            _settle(cells, points, weight, point, (first, cell, first_share))
+    _settle(cells, points, weight, len(weight) - 1, (cell, size, share))
+    return weight
 
 
-def _leftovers(
-    cells: _Cells, points: _Points, weight: list[float], point: int, start: tuple[int, float]
-) -> list[float]:
-    """Gives ``point`` as many of the highest cells as reach it together, and the point below it the others."""
-    low, share = start
-    surplus = margin = mass = 0.0
-    top = len(cells.p)
-    while top > low + 1:
-        more, slip = _cell_surplus(cells, top - 1, points, point)
+def _settle(cells: _Cells, points: _Points, weight: list[float], point: int, which: tuple[int, int, float]) -> None:
+    """Gives ``point`` as many of the highest cells as reach it together, and the point below it the others.
+
+    ``which`` is the first cell, one more than the last, and the share of the first that is left.
+    """
+    low, top, share = which
+    surplus = margin = mass = gross = 0.0
+    kept = top
+    while kept > low + 1:
+        more, slip = _cell_surplus(cells, kept - 1, points, point)
+        gross += cells.own[kept - 1] + abs(more)
+        slip += 2 * UNIT * gross
         if surplus + more < margin + slip:
             break
-        surplus, margin, mass, top = surplus + more, margin + slip, mass + cells.own[top - 1], top - 1
+        surplus, margin, mass, kept = surplus + more, margin + slip, mass + cells.own[kept - 1], kept - 1
     weight[point] += max(0.0, mass - surplus - margin)
     below = max(point - 1, 0)
-    for cell in range(low, top):
+    for cell in range(low, kept):
         more, slip = _cell_surplus(cells, cell, points, below)
         if more >= slip:
             weight[below] += share * max(0.0, cells.own[cell] - more - slip)
         share = 1.0
-    return weight
 
 
 def _cell_surplus(cells: _Cells, cell: int, points: _Points, point: int) -> tuple[float, float]:

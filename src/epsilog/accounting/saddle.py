@@ -88,12 +88,18 @@ def _least(bound: object) -> float:
 
 
 def lattice_points(
-    pair: Pair, part: Sketch, *, theta: float, step: float, spacing: float, offset: float, tail: float
+    pair: Pair, part: Sketch, *, theta: float, step: float, spacing: float, offset: float, tail: float, smooth: bool
 ) -> Integers:
-    """Chooses lattice points: spacing about the cube root of the tilted density, ``spacing`` in the mean square."""
+    """Chooses lattice points: spacing about the cube root of the tilted density, ``spacing`` in the mean square.
+
+    A ``smooth`` law gets them all, if they are not too many: then few frequencies are left of its transform.
+    """
     low, high = pair.reach(tail)
     if pair.link is Link.BOTH:
         low = -high
+    first, last = math.floor((low - offset) / step) - 1, math.ceil((high - offset) / step) + 1
+    if smooth and last - first <= _MOST_POINTS / 4:
+        return np.arange(min(first, -1), max(last, 1) + 1)
     edges = np.clip(part.edges, low, high)
     width = np.diff(edges)
     weight = part.mass * np.exp(theta * (part.loss - part.loss.max()))
@@ -105,10 +111,9 @@ def lattice_points(
     gaps = _spacings(density, weight, step, spacing, widest)
     position = np.concatenate(([0.0], np.cumsum(width / gaps)))
     if not position[-1] <= _MOST_POINTS:  # written so that NaN is refused, too
-        raise TooFineError(f"{position[-1]:g} points")
+        raise TooFineError(pair, float(position[-1]) / _MOST_POINTS)
     losses = np.interp(np.arange(0, math.ceil(position[-1]) + 1), position, edges)
     index = np.rint((losses - offset) / step).astype(np.int64)
-    first, last = math.floor((low - offset) / step) - 1, math.ceil((high - offset) / step) + 1
     index = np.unique(np.concatenate((index, [first, last, -1, 0, 1])))
     return index[(index >= min(first, -1)) & (index <= max(last, 1))]
 
