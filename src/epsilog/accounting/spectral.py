@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ _FARTHEST = 1e7
 _AHEAD = np.cumsum([0.0, 1.6, 2.0, 2.5, 3.1])
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
 _NEWTON = 60
+_SHARES = (0.85, 0.7, 0.5)  # of the saddle's tilt
+_AFFORDABLE = 6.0  # nats of accuracy that a shorter sum may cost
 
 
 class Bounds(NamedTuple):
@@ -83,13 +86,15 @@ def _bounds(parts: Parts, question: Question) -> Bounds:
     if all(isinstance(pair.law, Atoms) for pair, _ in parts):
         raise OutOfReachError("the characteristic function of atoms does not fall")
     tilts = [(tilt_of(pair), count) for pair, count in parts]
+    cumulant = _cumulant(tilts)
     match question:
         case EpsilonAt(delta=delta):
-            theta, near = _saddle_at_delta(tilts, delta)
-            inversion = Inversion(tilts, theta, near)
+            theta, near = _saddle_at_delta(cumulant, delta)
+            inversion = Inversion(tilts, _shortest(cumulant, theta, near), near)
             return Bounds(inversion.epsilon(delta, near, upper=False), inversion.epsilon(delta, near, upper=True))
         case DeltaAt(epsilon=epsilon):
-            return Inversion(tilts, _saddle_at_epsilon(tilts, epsilon), epsilon).delta(epsilon)
+            theta = _saddle_at_epsilon(cumulant, epsilon)
+            return Inversion(tilts, _shortest(cumulant, theta, epsilon), epsilon).delta(epsilon)
         case _:
             raise OutOfReachError("no such question")
 
@@ -160,6 +165,9 @@ class Inversion:
         sqrt(1 - |phi|^2) is subadditive in the frequency and at most spread * w: so what is known at one frequency
         holds, a little less, on both sides of it; far out the parts' own decay takes over.
         """
+        plain = [(law, count) for law, count in self._laws if not isinstance(law, TiltedSampled)]
+        if math.fsum(count * _log(law.decay(1.5 * first)) for law, count in plain) <= -nats:
+            return 1.5 * first
         far = first
         while math.fsum(count * _log(law.decay(far)) for law, count in self._laws) > -nats:
             far *= 1.4
@@ -354,53 +362,80 @@ def _entropy(theta: float) -> tuple[float, float, float]:
     )
 
 
-def _cumulant(tilts: Sequence[tuple[Tilt, int]], theta: float) -> tuple[float, float, float]:
-    """K and its two derivatives, for planning."""
-    total = mean = variance = 0.0
-    for tilt, count in tilts:
-        law = tilt(theta)
-        one = law.rough(count) if isinstance(law, TiltedSampled) else law.moments
-        total, mean, variance = total + count * one.log_total, mean + count * one.mean, variance + count * one.variance
-    return total, mean, variance
+Cumulant = Callable[[float], tuple[float, float, float]]
 
 
-def _saddle_at_delta(tilts: Sequence[tuple[Tilt, int]], delta: float) -> tuple[float, float]:
+def _cumulant(tilts: Sequence[tuple[Tilt, int]]) -> Cumulant:
+    """K and its two derivatives at a tilt, for planning."""
+
+    @cache
+    def at(theta: float) -> tuple[float, float, float]:
+        total = mean = variance = 0.0
+        for tilt, count in tilts:
+            law = tilt(theta)
+            one = law.rough(count) if isinstance(law, TiltedSampled) else law.moments
+            total += count * one.log_total
+            mean, variance = mean + count * one.mean, variance + count * one.variance
+        return total, mean, variance
+
+    return at
+
+
+def _saddle_at_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
     """The tilt whose exponential bound on epsilon at ``delta`` is least, and about that epsilon."""
     goal = math.log(delta)
 
     def slope(theta: float) -> tuple[float, float]:  # grows with theta
-        (k, k1, k2), (h, h1, h2) = _cumulant(tilts, theta), _entropy(theta)
+        (k, k1, k2), (h, h1, h2) = cumulant(theta), _entropy(theta)
         return theta * (k1 + h1) - (k + h - goal), theta * (k2 + h2)
 
-    theta = _newton(slope)
-    return theta, max((_cumulant(tilts, theta)[0] + _entropy(theta)[0] - goal) / theta, 0.0)
+    theta = _newton(slope, math.sqrt((0.1 - 2 * goal) / max(cumulant(1.0)[2], 1e-300)))
+    return theta, max((cumulant(theta)[0] + _entropy(theta)[0] - goal) / theta, 0.0)
 
 
-def _saddle_at_epsilon(tilts: Sequence[tuple[Tilt, int]], epsilon: float) -> float:
+def _saddle_at_epsilon(cumulant: Cumulant, epsilon: float) -> float:
     """The tilt whose exponential bound on delta at ``epsilon`` is least."""
 
     def slope(theta: float) -> tuple[float, float]:
-        (_, k1, k2), (_, h1, h2) = _cumulant(tilts, theta), _entropy(theta)
+        (_, k1, k2), (_, h1, h2) = cumulant(theta), _entropy(theta)
         return k1 + h1 - epsilon, k2 + h2
 
-    return _newton(slope)
+    _, mean, variance = cumulant(1.0)
+    return _newton(slope, 1 + max(epsilon - mean, 0.0) / max(variance, 1e-300))
 
 
-def _newton(slope: Callable[[float], tuple[float, float]]) -> float:
+def _shortest(cumulant: Cumulant, theta: float, near: float) -> float:
+    """A tilt a little below the saddle, where rare large losses make the period long there; it costs some accuracy."""
+
+    def plan(tilt: float) -> tuple[float, float]:
+        k, _, k2 = cumulant(tilt)
+        return 2 * math.sqrt(50 * k2) + 25 / tilt, k - tilt * near + _entropy(tilt)[0]
+
+    (shortest, least), best = plan(theta), theta
+    for share in _SHARES:
+        length, bound = plan(share * theta)
+        if length > 0.95 * shortest or bound > least + _AFFORDABLE:
+            break
+        shortest, best = length, share * theta
+    return best
+
+
+def _newton(slope: Callable[[float], tuple[float, float]], guess: float) -> float:
     """Where a growing function of theta > 0 vanishes, roughly: any tilt is valid.
 
     Rare large losses give it a knee, above which the tilted law is another one; below the knee is the better side.
     """
-    low, high, theta = 1e-6, 1e7, 1.0
+    low, high = 1e-6, 1e7
+    theta = min(max(guess, 1e-3), 1e5)
     for _ in range(_NEWTON):
         value, rise = slope(theta)
         low, high = (theta, high) if value < 0 else (low, theta)
         following = min(max(theta - value / rise, theta / 6), 6 * theta) if rise > 0 else math.nan
         if high <= low * 1.005:
             return low
-        if abs(following - theta) <= 1e-3 * theta:
+        if abs(following - theta) <= 0.02 * theta:
             if value < 0:
                 return theta
-            following = theta * (1 - 4e-3)
+            following = 0.97 * theta
         theta = following if low < following < high else math.sqrt(low * high)
     return low

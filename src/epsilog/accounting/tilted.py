@@ -27,9 +27,10 @@ Complex = npt.NDArray[np.complex128]
 _HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi
 _LOG_COSINES = np.log(np.cos(_HALF_WIDTHS / 2))
 _GROWTH = np.geomspace(0.002, 1.0, 48)
+_NEAR = 16.0  # deviations that the tilted mass may be away from the centre and is not looked for
 _MOST_NODES = 400_000
 _MOST_TERMS = 1_500_000
-_CUTS = 400  # cells of the certified decay bound, at least
+_CUTS = 300  # cells of the certified decay bound, at least
 _HAIR = 8  # units in the last place that a pair's mu may be off: upper and lower laws differ by four
 _PLAN, _FULL = 12.0, 40.0  # nats of quadrature accuracy: to look around, and to answer
 
@@ -325,6 +326,10 @@ class TiltedSampled:
 
     def outline(self, margin: float, nats: float) -> _Outline:
         """Finds where the tilted mass lies, from coarse cells: none is left outside that can hold e^-nats of a peak."""
+        if abs(self.power) * self.mu < _NEAR:  # all of it is not much more
+            ends = np.array(self.ends(margin))
+            log_density = self.power * self.losses(ends)[0] - ends * ends / 2
+            return _Outline(float(ends[0]), float(ends[1]), np.full(2, 1 / margin), log_density)
         low, high = self.ends(margin)
         inner = np.linspace(-margin, margin, 48)
         edge = np.concatenate((-margin - _growing(-margin - low)[::-1], inner, margin + _growing(high - margin)))
@@ -336,7 +341,7 @@ class TiltedSampled:
         first, last = int(inside[0]), int(inside[-1]) + 1
         outside = np.concatenate((most[:first], most[last:], log_density[[0, -1]]))
         widths = np.concatenate((np.diff(edge)[:first], np.diff(edge)[last:], [1 / margin, 1 / margin]))
-        return _Outline(float(edge[first]), float(edge[last]), peak, widths, outside)
+        return _Outline(float(edge[first]), float(edge[last]), widths, outside)
 
 
 class _Outline(NamedTuple):
@@ -344,7 +349,6 @@ class _Outline(NamedTuple):
 
     first: float
     last: float
-    peak: float
     widths: Array
     outside: Array
 
@@ -370,19 +374,22 @@ class _Rule:
         self._step = step = math.floor(step / scale) * scale  # ten bits, so that every node is exact
         self._reach = math.sqrt(2 * nats) + 2
         outline = law.outline(self._reach, nats + 8)
-        first, last, peak = math.floor(outline.first / step), math.ceil(outline.last / step), outline.peak
+        first, last = math.floor(outline.first / step), math.ceil(outline.last / step)
         if last - first > _MOST_NODES:
             raise OutOfReachError(f"{last - first} nodes")
-        self.y = step * np.arange(first, last + 1, dtype=np.float64)
-        self.loss, self._u = law.losses(self.y)
-        exponent = s * self.loss - self.y * self.y / 2
+        y = step * np.arange(first, last + 1, dtype=np.float64)
+        loss, u = law.losses(y)
+        exponent = s * loss - y * y / 2
+        peak = float(exponent.max())
         weight = np.exp(exponent - peak)
-        total = float(weight.sum())
-        self.weight = weight / total
-        self._exponent = exponent
+        keep = exponent > peak - nats - 6
+        outer = (outline.widths / step + 1) * np.exp(np.minimum(outline.outside - peak, 0.0))  # so many nodes, so much
+        dropped = float(outer.sum() + weight[~keep].sum())
+        self.y, self.loss, self._u, self._exponent = y[keep], loss[keep], u[keep], exponent[keep]
+        total = float(weight[keep].sum())
+        self.weight = weight[keep] / total
         self._log_sum = peak + math.log(total) + math.log(step / math.sqrt(2 * math.pi))
-        outer = (outline.widths / step + 1) * np.exp(outline.outside - peak)  # so many nodes, so much in each
-        self.lost = 1.01 * float(outer.sum()) / total
+        self.lost = 1.01 * dropped / total
 
     def aliasing(self, frequency: Array) -> Array:
         """Bounds the trapezoid rule's error relative to E e^(s l) (Trefethen & Weideman 2014, Theorem 5.1)."""
@@ -464,7 +471,7 @@ def _cells(law: TiltedSampled) -> Array:
     first, last = law.outline(9.0, _FULL)[:2]
     steep = min(abs(s) * mu * law.share * math.exp(min(mu * last, 700.0)) + mu, (abs(s) + 1) * mu)
     steep += max(abs(first), abs(last))  # about the steepest that the logarithm of a factor of the density can be
-    fine = np.linspace(first, last, int(min(20_000, _CUTS + 8 * (last - first) * steep)))
+    fine = np.linspace(first, last, int(min(20_000, _CUTS + 4 * (last - first) * steep)))
     return np.concatenate((first - _growing(first - low)[::-1], fine, last + _growing(high - last)))
 
 
