@@ -89,7 +89,7 @@ def put(driver, name, value):
     """Types into a field as a person does."""
     from selenium.webdriver.common.keys import Keys
 
-    field = one(driver, f"[name={name}]")
+    field = until(lambda: one(driver, f"[name={name}]"))
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(value if value else Keys.DELETE)
     return field
@@ -175,7 +175,7 @@ def test_wrong_inputs_are_marked_announced_and_give_no_number(browser, site):
 
 
 def test_what_the_server_refuses_is_said(browser, site):
-    browser.get(site.url + "/federated?v=1&sampling=balls-in-bins")
+    browser.get(site.url + "/federated?v=1&relation=replace-one")
     until(lambda: "No nearby formula" in text(browser, ".results"))
     assert not browser.find_elements("css selector", ".claim")
 
@@ -413,8 +413,10 @@ def test_a_slow_and_a_dead_server(browser, serve_app):
         until(lambda: "certified" in text(browser, ".beside"))
         assert float(claim(browser)) < float(quick)
         assert one(browser, "[name=noise_multiplier]").get_attribute("value") == "5"
-        browser.get(site.url + "/queries")
-        claim(browser)
+        browser.get(site.url + "/queries?v=1&mechanism=laplace&delta=1e-6")
+        quick = until(lambda: text(browser, ".claim b"), 1.4)
+        assert "needs the server" in text(browser, ".results")
+        assert float(claim(browser)) < float(quick)
     put(browser, "epsilon", "0.5")
     until(lambda: "The server does not answer" in text(browser, ".results"))
     assert not browser.find_elements("css selector", ".claim")

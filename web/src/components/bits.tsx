@@ -4,9 +4,10 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Problem } from "../lib/types";
 
-export function Card({ title, children, wide }: { title?: ComponentChildren; children: ComponentChildren; wide?: boolean }) {
+/** `screen` cards are left out in print. */
+export function Card({ title, children, screen }: { title?: ComponentChildren; children: ComponentChildren; screen?: boolean }) {
   return (
-    <section class={wide ? "card wide" : "card"}>
+    <section class={screen ? "card screen" : "card"}>
       {title && <h2>{title}</h2>}
       {children}
     </section>

@@ -53,3 +53,20 @@ export function useAnswer<Q, A>(
   }, [key, attempt]);
   return { ...state, retry: () => setAttempt((n) => n + 1) };
 }
+
+/**
+ * Two answers to one question: the quick one is shown at once, with its looser bound, until the sharp one is there.
+ * `settled` says that what is shown is sharp. When the sharp one fails, nothing is shown beside the failure.
+ */
+export function useSharpened<Q, A>(
+  ask: Q | null,
+  sharp: (ask: Q, signal: AbortSignal) => Promise<A>,
+  quick: (ask: Q, signal: AbortSignal) => Promise<A>,
+  options: { delay?: number; onProblem?: (problem: Problem) => void },
+): Answer<A> & { settled: boolean } {
+  const main = useAnswer(ask, sharp, options);
+  const first = useAnswer(ask, quick, { delay: 0 });
+  const settled = main.answer !== null && !main.busy;
+  const answer = main.busy && !first.busy ? (first.answer ?? main.answer) : main.answer;
+  return { ...main, answer, settled };
+}

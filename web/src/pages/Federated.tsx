@@ -4,7 +4,7 @@ import { Field } from "../components/Field";
 import { IntervalBar } from "../components/IntervalBar";
 import { Plot } from "../components/Plot";
 import { toQuery } from "../lib/address";
-import { useAnswer } from "../lib/answer";
+import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";
 import type { Engine } from "../lib/engine";
 import type { FieldSpec, Store, Values } from "../lib/form";
@@ -69,12 +69,9 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
     return [rest as unknown as FederatedAsk, target_epsilon as number | null];
   }, [form.values]);
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
-  const main = useAnswer(ask, engine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
-  // the twin answers at once, with a looser bound; the server's interval takes its place when it comes
-  const quick = useAnswer(ask, twin.federated, { delay: 0 });
-  const sharp = main.answer !== null && !main.busy;
-  const answer = sharp || quick.busy ? main.answer : (quick.answer ?? main.answer);
-  const settled = sharp ? ask : null;
+  const main = useSharpened(ask, engine.federated, twin.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
+  const { answer } = main;
+  const settled = main.settled ? ask : null;
 
   return (
     <div class={compact ? "calculator compact" : "calculator"}>
@@ -290,7 +287,7 @@ function Export({ ask, raw }: { ask: FederatedAsk; raw: Record<string, string> }
     download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
   };
   return (
-    <Card title="Take it with you">
+    <Card screen title="Take it with you">
       <div class="buttons">
         <button type="button" onClick={record}>
           JSON record, stamped

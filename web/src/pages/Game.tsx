@@ -269,6 +269,11 @@ function draw(pen: CanvasRenderingContext2D, shift: Shift, paused: boolean, pale
   pen.arc(at(shift.epsilon), H - 30, 9, 0, 2 * Math.PI);
   pen.fill();
   if (paused) {
+    pen.globalAlpha = 0.85;
+    pen.fillStyle = palette.face;
+    pen.fillRect(0, 0, W, H);
+    pen.globalAlpha = 1;
+    pen.fillStyle = palette.ink;
     pen.font = "600 40px Georgia, serif";
     pen.fillText("Paused", W / 2, H / 2);
   }

@@ -103,7 +103,7 @@ function Budgets({ budgets }: { budgets: Budget[] }) {
               <rect class="promised" x={part(spent!)} width={part(reserved!)} height="6" />
             </svg>
             <p class="key">
-              <span class="swatch claim" /> spent {show(part(spent!), 3)} % <span class="swatch root" /> reserved {show(part(reserved!), 3)} %
+              <span class="swatch claim" /> spent {show(part(spent!), 3, "down")} % <span class="swatch root" /> reserved {show(part(reserved!), 3)} %
             </p>
             <Table
               caption={`Balance of ${budget.scope}, to the last digit`}

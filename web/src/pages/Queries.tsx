@@ -3,12 +3,13 @@ import { Card, Copy, download, Notice, Peek, Spoken, Stat, Table, toCsv, Trouble
 import { Field } from "../components/Field";
 import { Plot } from "../components/Plot";
 import { toQuery } from "../lib/address";
-import { useAnswer } from "../lib/answer";
+import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";
 import type { Engine } from "../lib/engine";
 import type { FieldSpec, Raw, Store, Values } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent, showWhole, typeset } from "../lib/numbers";
+import { twin } from "../lib/twin/engine";
 import type { Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
 import { Sensitivity } from "./Sensitivity";
 import { Snippets } from "./Snippets";
@@ -54,7 +55,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   const form = useForm(QUERIES, store, rule);
   const ask = useMemo(() => (form.values === null ? null : asked(form.values)), [form.values]);
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
-  const main = useAnswer(ask, engine.queries, { onProblem });
+  const main = useSharpened(ask, engine.queries, twin.queries, { onProblem });
   const { answer } = main;
   return (
     <div class={compact ? "calculator compact" : "calculator"}>
@@ -301,7 +302,7 @@ function Scenarios({ raw, engine, set }: { raw: Raw; engine: Engine; set: (text:
 
 function Guidance() {
   return (
-    <Card title="How people choose">
+    <Card screen title="How people choose">
       <ul class="limits">
         <li>
           Published statistics often use a total ε between 0.1 and 10 over a whole release. These are habits, not thresholds: ε = 1 lets an
@@ -328,7 +329,7 @@ function Export({ ask, raw, answer }: { ask: QueriesAsk; raw: Raw; answer: Queri
     download("epsilog-queries.csv", "text/csv", toCsv([["count", "weight", "epsilon", "classic", "exact", "optimal", "optimal_error_95"], ...rows]));
   };
   return (
-    <Card title="Take it with you">
+    <Card screen title="Take it with you">
       <div class="buttons">
         <button type="button" onClick={record}>
           JSON record, stamped
