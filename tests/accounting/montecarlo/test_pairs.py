@@ -1,11 +1,12 @@
 """Samplers, losses. Statistical assertions fix their seed and allow 4.5 standard errors: false alarms 7e-6 each."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from epsilog.accounting.montecarlo import oracle, pairs, tilt
+from epsilog.accounting.montecarlo import mixtures, oracle, pairs, tilt
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.terms import (
     BallsInBins,
@@ -79,7 +80,7 @@ def test_balls_in_bins_losses_of_the_reference(x, column, loss):
         [[column[t - s] if 0 <= t - s < len(column) else 0 for t in range(4)] for s in range(4)], dtype=float
     )
     fields = np.array([[(modes[0] + modes[2]) @ x, (modes[1] + modes[3]) @ x]]) - np.diag(gram) / 2
-    assert pairs.log_mean_exp(fields)[0] == pytest.approx(loss, abs=1e-8)
+    assert mixtures.log_mean_exp(fields)[0] == pytest.approx(loss, abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -275,10 +276,10 @@ def test_spaced_sampling_with_separation_one_is_poisson(direction):
     composed = single.self_compose(rounds)
     side = composed._pmf_remove if direction == "remove" else composed._pmf_add
     truth = side.get_delta_for_epsilon(epsilon)
-    pair = pairs.pair_of(Repeated(PoissonSampled(Gaussian(noise), q), rounds))
+    pair = pairs.pair_of(mechanism([1.0], SpacedParticipation(1, q), rounds, noise))
     strength = 0.0 if direction == "remove" else tilt.choose_tilt(pair, HockeyStick(epsilon), "add").strength
     assert agrees(estimate(pair, direction, epsilon, draws=200_000, seed=8, strength=strength), truth)
-    control = pairs.pair_of(Repeated(PoissonSampled(Gaussian(1.3 * noise), q), rounds))
+    control = pairs.pair_of(mechanism([1.0], SpacedParticipation(1, q), rounds, 1.3 * noise))
     assert not agrees(estimate(control, direction, epsilon, draws=200_000, seed=8, strength=strength), truth)
 
 
@@ -300,6 +301,58 @@ def test_the_ratio_has_mean_one_under_q():
         ratio = np.exp(-loss)
         assert not weight.any()
         assert abs(ratio.mean() - 1) <= ALLOWED * ratio.std() / math.sqrt(ratio.size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "epsilon"), [(1.0, 1.0), (1.0, 4.0), (2.0, 1.0)])
+def test_tilted_poisson_agrees_with_the_composed_loss_distribution(noise, epsilon):
+    """Down to delta 1e-7, with thousands of draws. Control: noise 30% off."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    q, rounds, payoff = 0.05, 40, HockeyStick(epsilon)
+    single = pld.from_gaussian_mechanism(noise, sampling_prob=q, value_discretization_interval=1e-4)
+    truth = single.self_compose(rounds)._pmf_remove.get_delta_for_epsilon(epsilon)
+    pair, control = (pairs.pair_of(Repeated(PoissonSampled(Gaussian(z), q), rounds)) for z in (noise, 1.3 * noise))
+    best = tilt.choose_tilt(pair, payoff, "remove")
+    found = estimate(pair, "remove", epsilon, draws=24_000, seed=21, strength=best.strength)
+    assert best.strength >= 1
+    assert found[1] < 0.03 * truth
+    assert agrees(found, truth)
+    assert not agrees(estimate(control, "remove", epsilon, draws=24_000, seed=21, strength=best.strength), truth)
+
+
+@pytest.mark.parametrize(
+    ("bins", "p", "rounds", "order"), [(2, 0.4, 4, 1), (3, 0.7, 3, 2), (1, 0.3, 3, 2), (2, 1.0, 4, 2)]
+)
+def test_the_moment_of_cyclic_poisson_by_listing_every_choice_of_paths(bins, p, rounds, order):
+    noise, paths = 1.1, []
+    for slot in range(bins):
+        own = list(range(slot, rounds, bins))
+        for coins in itertools.product((0, 1), repeat=len(own)):
+            row = np.zeros(rounds)
+            row[own] = coins
+            paths.append((math.prod(p if c else 1 - p for c in coins) / bins, row))
+    total = sum(
+        math.prod(w for w, _ in choice)
+        * math.exp(sum(a @ b for (_, a), (_, b) in itertools.combinations(choice, 2)) / noise**2)
+        for choice in itertools.product(paths, repeat=order + 1)
+    )
+    pair = pairs.pair_of(mechanism([1.0], CyclicParticipation(bins, p), rounds, noise))
+    assert pair.log_moment(order) == pytest.approx(math.log(total))
+
+
+@pytest.mark.slow
+def test_tilted_cyclic_poisson_agrees_with_plain_draws_and_with_balls_in_bins():
+    pair = pairs.pair_of(mechanism([1.0], CyclicParticipation(4, 0.5), 24, 2.0))
+    plain = estimate(pair, "remove", 0.5, draws=200_000, seed=22)
+    tilted = estimate(pair, "remove", 0.5, draws=50_000, seed=23, strength=2.0)
+    assert abs(plain[0] - tilted[0]) <= ALLOWED * math.hypot(plain[1], tilted[1])
+    control = pairs.pair_of(mechanism([1.0], CyclicParticipation(4, 0.5), 24, 2.6))
+    off = estimate(control, "remove", 0.5, draws=50_000, seed=23, strength=2.0)
+    assert abs(plain[0] - off[0]) > ALLOWED * math.hypot(plain[1], off[1])
+    certain = pairs.pair_of(mechanism([1.0], CyclicParticipation(16, 1.0), 32, 1.5))
+    truth = oracle.balls_in_bins_delta(bins=16, noise_stddev=1.5, epsilon=2.0, epochs=2).value
+    assert agrees(estimate(certain, "remove", 2.0, draws=50_000, seed=24, strength=5.0), truth)
 
 
 def test_every_round_is_the_gaussian_of_the_summed_columns():
@@ -338,7 +391,7 @@ def test_dense_and_toeplitz_strategies_agree():
 
 def test_a_singular_gram_gets_noise_on_the_safe_side():
     gram = np.ones((3, 3))  # three equal modes
-    pair = pairs.Mixture(gram)
+    pair = mixtures.Mixture(gram)
     assert (np.diag(pair.gram) > 1).all()
     assert np.diag(pair.gram).max() < 1 + 1e-9
     found = estimate(pair, "remove", 0.5, draws=40_000, seed=15)
@@ -361,10 +414,21 @@ def test_what_has_no_proof_is_refused(release):
         pairs.pair_of(release)
 
 
-def test_a_renyi_tilt_without_a_bound_is_refused():
-    pair = pairs.pair_of(mechanism([1.0], SpacedParticipation(1, 0.5), 4, 1.0))
+@pytest.mark.parametrize(
+    "release",
+    [
+        mechanism([1.0], SpacedParticipation(1, 0.5), 4, 1.0),
+        mechanism([1.0], CyclicParticipation(3, 0.5), 4, 1.0),  # not whole cycles
+        mechanism([1.0, 0.5], CyclicParticipation(2, 0.5), 4, 1.0),  # correlated noise
+    ],
+)
+def test_a_renyi_tilt_without_a_bound_is_refused(release):
+    pair, how = pairs.pair_of(release), tilt.Tilt("remove", 2.0)
     with pytest.raises(UnsupportedMechanismError):
-        tilt.log_bound(pair, tilt.Tilt("remove", 2.0), HockeyStick(1.0))
+        tilt.log_bound(pair, how, HockeyStick(1.0))
+    with pytest.raises(UnsupportedMechanismError):
+        tilt.draw(pair, how, np.random.default_rng(1), 5, floor=1.0)
+    assert tilt.choose_tilt(pair, HockeyStick(1.0), "remove").strength == 0
 
 
 def test_leaving_the_bound_is_an_error(monkeypatch):

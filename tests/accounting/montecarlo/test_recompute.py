@@ -129,6 +129,7 @@ def test_a_forged_certificate_is_noticed(certificate, change, says):
         lambda d: d.update(seed=str(2**128)),
         lambda d: d.update(simulation="no"),
         lambda d: d.update(evidence=7),
+        lambda d: d["evidence"][0].update(tilt=1e9),
         lambda d: d["evidence"][0].update(hits=[0.0] * 3),
         lambda d: d["evidence"][0].update(hits=[-5, *d["evidence"][0]["hits"][1:]]),
         lambda d: d["evidence"][0].update(hits=[*d["evidence"][0]["hits"], 0]),

@@ -45,12 +45,14 @@ def trial(release=BINS, direction="remove", strength=4.0, samples=40_000, epsilo
 def test_moment_by_listing_every_choice_of_modes(order, bins, energy):
     grids = np.indices((bins,) * (order + 1)).reshape(order + 1, -1)
     pairs = sum((grids[i] == grids[j]).astype(float) for i in range(order + 1) for j in range(i))
-    assert partitions.log_moment(order, bins, energy) == pytest.approx(math.log(np.exp(energy * pairs).mean()))
+    joint = partitions.gaussian_joint(order, energy)
+    assert partitions.log_moment(order, bins, joint) == pytest.approx(math.log(np.exp(energy * pairs).mean()))
 
 
 def test_drawn_partitions_have_their_law():
     order, bins, energy = 2, 3, 0.8
-    counts = partitions.draw_counts(order, bins, energy, np.random.default_rng(1).random(50_000))
+    joint = partitions.gaussian_joint(order, energy)
+    counts = partitions.draw_counts(order, bins, joint, np.random.default_rng(1).random(50_000))
     weights = {(3, 0, 0): 3 * math.exp(3 * energy), (2, 1, 0): 18 * math.exp(energy), (1, 1, 1): 6.0}
     seen = [int((counts == np.array(parts)).all(axis=1).sum()) for parts in weights]
     expected = 50_000 * np.array(list(weights.values())) / sum(weights.values())

@@ -14,8 +14,8 @@ import numpy as np
 from epsilog.accounting.montecarlo import bounds
 from epsilog.accounting.montecarlo.evidence import trial_from_json, trial_json
 from epsilog.accounting.montecarlo.intervals import SLACK
+from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.pairs import METHOD
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.accounting.montecarlo.shards import Trial
 from epsilog.terms import (

@@ -14,8 +14,9 @@ from typing import Any
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.evidence import ASSUMPTIONS, Evidence, evidence_json, run_fingerprint
 from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
+from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.pairs import METHOD, pair_of
+from epsilog.accounting.montecarlo.pairs import pair_of
 from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
 from epsilog.accounting.montecarlo.planning import pilot_delta
 from epsilog.accounting.montecarlo.run import Journal, Progress, Source, run_trials, source

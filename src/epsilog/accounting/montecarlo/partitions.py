@@ -1,8 +1,8 @@
 """Independent noise: the modes of a Renyi tilt drawn jointly and exactly, through the partition they make.
 
-With H = h I only how often each mode was drawn matters: the lambda + 1 draws fall into a partition of lambda + 1, whose
-chance under uniform draws is multinomial and whose likelihood ratio is e^(h sum n (n - 1) / 2). The normaliser Z is the
-Renyi moment E_Q[(P / Q)^(lambda + 1)] itself, so the bound M is the Renyi bound on delta: the smallest possible.
+The lambda + 1 draws of a slot fall into a partition of lambda + 1, whose chance under uniform draws is multinomial; a
+slot drawn n times brings the factor e^joint[n] (balls-in-bins: joint[n] = h n (n - 1) / 2). The normaliser is the Renyi
+moment E_Q[(P / Q)^(lambda + 1)] itself, so the bound M is the Renyi bound on delta: the smallest possible.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
 LARGEST_ORDER = 30  # 6,842 partitions of 31
 
 
@@ -34,11 +35,10 @@ def partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
 
 
 @lru_cache(maxsize=64)
-def _table(order: int, bins: int) -> tuple[Array, Array, Array]:
-    """Log chance under uniform draws, number of equal pairs, and the parts (padded with 0) of every partition."""
+def _table(order: int, bins: int) -> tuple[Array, Counts]:
+    """Log chance under uniform draws, and the parts (padded with 0), of every partition."""
     kept = [parts for parts in partitions(order + 1, order + 1) if len(parts) <= bins]
     width = min(order + 1, bins)
-    counts = np.array([parts + (0,) * (width - len(parts)) for parts in kept], dtype=float)
     log_chance = [
         math.lgamma(order + 2)
         - sum(math.lgamma(n + 1) for n in parts)
@@ -48,25 +48,39 @@ def _table(order: int, bins: int) -> tuple[Array, Array, Array]:
         - (order + 1) * math.log(bins)
         for parts in kept
     ]
-    return np.array(log_chance), (counts * (counts - 1) / 2).sum(axis=1), counts
+    return np.array(log_chance), np.array([parts + (0,) * (width - len(parts)) for parts in kept])
 
 
-def log_moment(order: int, bins: int, energy: float) -> float:
-    """Log of E_Q[(P / Q)^(order + 1)] for P the mean of N(e_i, s^2 I) over ``bins`` modes, energy = 1 / s^2.
+def _log_weights(order: int, bins: int, joint: Array) -> tuple[Array, Counts]:
+    log_chance, counts = _table(order, bins)
+    return log_chance + joint[counts].sum(axis=1), counts
 
-    >>> round(log_moment(1, 1, 0.25), 6)  # one mode: the Gaussian, (order + 1) order / 2 times its energy
+
+def gaussian_joint(order: int, energy: float) -> Array:
+    """Log of E_Q[l^n], l the likelihood ratio of a Gaussian mode of this energy, n = 0..order + 1."""
+    n = np.arange(order + 2)
+    return energy * n * (n - 1) / 2
+
+
+def log_moment(order: int, bins: int, joint: Array) -> float:
+    """Log of E_Q[(P / Q)^(order + 1)], P the mean of ``bins`` modes in coordinates of their own.
+
+    Args:
+        order: lambda.
+        bins: how many modes.
+        joint: log of E_Q[l^n] for the likelihood ratio l of one mode, n = 0..order + 1.
+
+    >>> round(log_moment(1, 1, gaussian_joint(1, 0.25)), 6)  # one mode: (order + 1) order / 2 times its energy
     0.25
     """
-    log_chance, pairs, _ = _table(order, bins)
-    return float(logsumexp(log_chance + energy * pairs))
+    return float(logsumexp(_log_weights(order, bins, joint)[0]))
 
 
-def draw_counts(order: int, bins: int, energy: float, uniform: Array) -> Array:
+def draw_counts(order: int, bins: int, joint: Array, uniform: Array) -> Counts:
     """How often each of the first modes is drawn, for uniform numbers in [0, 1); shapes (n,) to (n, at most order + 1).
 
     Modes are exchangeable, so which ones are hit does not matter: the most frequent comes first.
     """
-    log_chance, pairs, counts = _table(order, bins)
-    weight = np.exp(log_chance + energy * pairs - log_moment(order, bins, energy))
-    ladder = np.cumsum(weight)
+    log_weight, counts = _log_weights(order, bins, joint)
+    ladder = np.cumsum(np.exp(log_weight - log_weight.max()))
     return np.asarray(counts[np.minimum(np.searchsorted(ladder, uniform * ladder[-1], side="right"), len(ladder) - 1)])

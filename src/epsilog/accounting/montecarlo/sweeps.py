@@ -19,7 +19,7 @@ from typing import Any
 
 from epsilog.accounting.montecarlo.candidates import SweepPlan, plan_json
 from epsilog.accounting.montecarlo.evidence import ASSUMPTIONS, Evidence, evidence_json, run_fingerprint
-from epsilog.accounting.montecarlo.pairs import METHOD
+from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.planning import plan_sweep
 from epsilog.accounting.montecarlo.run import Journal, Progress, Source, run_trials, source
 from epsilog.terms import Release

@@ -1,9 +1,10 @@
 """Importance sampling with a hard bound: estimators V in [0, M] of delta whose cost hardly depends on delta.
 
 Remove: draw lambda + 1 modes, each after the first with probability proportional to its likelihood ratio with those
-before (independent noise: all at once, see ``partitions``), and centre the noise at their sum. With S_j the mean
-likelihood ratio at step j, V = payoff(L) e^(-lambda L) prod_j S_j is unbiased for E_P[payoff(L)]; Hoelder bounds it.
-Add: shift the noise against the mean mode; the weight is bounded by Jensen. Proofs: ``docs/montecarlo/importance.md``.
+before, and centre the noise at their sum. With S_j the mean likelihood ratio at step j, V = payoff(L) e^(-lambda L)
+prod_j S_j is unbiased for E_P[payoff(L)]; Hoelder bounds it. Where the noise is independent all modes are drawn at once
+(``partitions``), and the product is a constant: the Renyi moment. Add: shift the noise against the mean mode; the
+weight is bounded by Jensen. Proofs: ``docs/montecarlo/importance.md``.
 A coin of chance V / M makes every draw a Bernoulli trial of chance delta / M: all that follows is exact binomial.
 """
 
@@ -15,15 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.accounting.montecarlo.mixtures import METHOD, Mixture, log_mean_exp
 from epsilog.accounting.montecarlo.oracle import ADD, DIRECTIONS, REMOVE
-from epsilog.accounting.montecarlo.pairs import METHOD, Mixture, Pair, log_mean_exp
-from epsilog.accounting.montecarlo.partitions import LARGEST_ORDER, draw_counts, log_moment
+from epsilog.accounting.montecarlo.pairs import Pair
+from epsilog.accounting.montecarlo.partitions import LARGEST_ORDER
 from epsilog.accounting.montecarlo.payoff import Payoff
 from epsilog.terms import UnsupportedMechanismError, check
 
 Array = NDArray[np.float64]
 
 
+LARGEST_TILT = 64
 ROUND_OFF = 1e-9  # added to the log of every bound M
 
 
@@ -42,8 +45,8 @@ class Tilt:
     def __post_init__(self) -> None:
         check.one_of(DIRECTIONS, direction=self.direction)
         check.at_least(0, strength=self.strength)
-        if self.direction == REMOVE and self.strength != int(self.strength):
-            raise ValueError(f"strength must be a whole number for remove, got {self.strength!r}")
+        if self.direction == REMOVE and not (self.strength == int(self.strength) and self.strength <= LARGEST_TILT):
+            raise ValueError(f"strength must be a whole number up to {LARGEST_TILT} for remove, got {self.strength!r}")
 
 
 def draw(pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor: float) -> tuple[Array, Array]:
@@ -52,12 +55,15 @@ def draw(pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor:
         return pair.draw(rng, count, ADD, floor=floor, shift=tilt.strength)
     if tilt.strength == 0:
         return pair.draw(rng, count, REMOVE, floor=floor, shift=0.0)
+    order = int(tilt.strength)
+    if pair.exact:
+        loss = pair.draw_tilted(rng, order, count)
+        return loss, pair.log_moment(order) - order * loss
     if not isinstance(pair, Mixture):
         raise UnsupportedMechanismError(
             pair, method=f"{METHOD} with a Renyi tilt", reason="its weights have no useful bound"
         )
-    sampler = _renyi_exact if pair.uniform else _renyi
-    return sampler(pair, int(tilt.strength), rng, count)
+    return _renyi(pair, order, rng, count)
 
 
 def _renyi(pair: Mixture, order: int, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
@@ -86,16 +92,6 @@ def _renyi(pair: Mixture, order: int, rng: np.random.Generator, count: int) -> t
     return loss, log_weight - order * loss
 
 
-def _renyi_exact(pair: Mixture, order: int, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
-    energy = float(pair.gram[0, 0])
-    counts = draw_counts(order, pair.bins, energy, rng.random(count))
-    fields = pair.noise(rng, count)
-    fields -= pair.half
-    fields[:, : counts.shape[1]] += energy * counts
-    loss = log_mean_exp(fields)
-    return loss, log_moment(order, pair.bins, energy) - order * loss
-
-
 def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
     """Log of M, above every value of the estimator; with plain draws 0.
 
@@ -108,9 +104,9 @@ def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
     if tilt.direction == ADD:
         c = tilt.strength
         result = largest + c * pair.mean_energy / 2 + c**2 * pair.mean_field_energy / 2
-    elif isinstance(pair, Mixture) and pair.uniform:
-        result = largest + log_moment(int(tilt.strength), pair.bins, float(pair.gram[0, 0]))
-    elif isinstance(pair, Mixture):
+    elif pair.exact and tilt.strength <= LARGEST_ORDER:
+        result = largest + pair.log_moment(int(tilt.strength))
+    elif isinstance(pair, Mixture) and not pair.exact:
         result = largest + sum(float(log_mean_exp(step * pair.gram).max()) for step in range(1, int(tilt.strength) + 1))
     else:
         result = math.inf
@@ -147,7 +143,7 @@ def choose_tilt(pair: Pair, payoff: Payoff, direction: str) -> Tilt:
     """
     plain = Tilt(direction)
     if direction == REMOVE:
-        most = 0 if not isinstance(pair, Mixture) else LARGEST_ORDER if pair.uniform else 64
+        most = LARGEST_ORDER if pair.exact else LARGEST_TILT if isinstance(pair, Mixture) else 0
         candidates = [Tilt(REMOVE, float(order)) for order in range(1, most + 1)]
     else:
         candidates = [Tilt(ADD, float(shift)) for shift in np.geomspace(0.1, 200, 60)]

@@ -1,0 +1,154 @@
+"""Balls-in-bins over any strategy matrix: a mixture of Gaussians, drawn through the Gram matrix of its modes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.accounting.montecarlo.normals import normals
+from epsilog.accounting.montecarlo.oracle import REMOVE, cube_lower_bound, gaussian_delta
+from epsilog.accounting.montecarlo.partitions import draw_counts, gaussian_joint, log_moment
+from epsilog.terms import UnsupportedMechanismError
+
+Array = NDArray[np.float64]
+METHOD = "Monte Carlo"
+_CHUNK = 1 << 17  # normals held at once: 1 MB
+
+
+def log_mean_exp(fields: Array) -> Array:
+    """Log of the mean of the exponentials along the last axis; shape (n, b) to (n,)."""
+    return _mixed(fields, sign=1, floor=-math.inf)
+
+
+def _mixed(noise: Array, *, sign: int, floor: float, scale: float = 1.0, offset: float = 0.0) -> Array:
+    """``sign`` times the log mean exp of the rows of scale * noise - offset; shape (n, b) to (n,).
+
+    ``-inf`` where a row's maximum alone shows the result to be at most ``floor``: a mean lies between the largest
+    term over b and the largest term.
+    """
+    log_bins = math.log(noise.shape[1])
+    peak = noise.max(axis=1)
+    top = scale * peak - offset
+    live = top > floor if sign > 0 else log_bins - top > floor
+    shifted = noise[live] if not live.all() else noise.copy()
+    shifted -= peak[live, None]
+    shifted *= scale
+    np.exp(shifted, out=shifted)
+    loss = np.full(len(noise), -np.inf)
+    loss[live] = sign * (top[live] + np.log(shifted @ np.ones(noise.shape[1])) - log_bins)
+    return loss
+
+
+class Mixture:
+    """P = mean of N(m_i, s^2 I) over i, through the Gram matrix H_ij = <m_i, m_j> / s^2: balls-in-bins over any C.
+
+    Only u_i = ln of the i-th likelihood ratio matters: under N(m, s^2 I), u ~ N(<m_i, m> / s^2 - H_ii / 2, H).
+
+    Source:
+        Choquette-Choo et al., ICLR 2025, Lemma 3.2 (arXiv:2410.06266).
+    """
+
+    def __init__(self, gram: Array) -> None:
+        scale = float(np.abs(gram).max())
+        if not (np.isfinite(gram).all() and scale < 1e12):
+            raise UnsupportedMechanismError("gram", method=METHOD, reason="the noise is too small to be simulated")
+        self.bins = len(gram)
+        self.diagonal = bool(np.count_nonzero(gram - np.diag(np.diag(gram))) == 0)
+        self.gram = gram if self.diagonal else _made_definite(gram)
+        self.half = np.diag(self.gram) / 2
+        self.exact = self.diagonal and float(np.ptp(self.half)) == 0.0
+        self.root = np.sqrt(np.diag(gram)) if self.diagonal else np.linalg.cholesky(self.gram).T.copy()
+        self.mean_row = self.gram.mean(axis=0)
+        self.mean_energy = float(2 * self.half.mean())
+        self.mean_field_energy = float(self.gram.mean())
+
+    def noise(self, rng: np.random.Generator, count: int) -> Array:
+        """Draws from N(0, H); shape (count, b)."""
+        drawn = normals(rng, count, self.bins)
+        if self.diagonal:
+            drawn *= self.root
+            return drawn
+        return np.asarray(drawn @ self.root)
+
+    def draw(
+        self, rng: np.random.Generator, count: int, direction: str, *, floor: float, shift: float
+    ) -> tuple[Array, Array]:
+        """Draws losses; see ``Pair``."""
+        index = rng.integers(self.bins, size=count) if direction == REMOVE else None
+        loss, log_weight = np.empty(count), np.zeros(count)
+        step = max(1, _CHUNK // self.bins)
+        part_of = self._alike if self.exact else self._general
+        for start in range(0, count, step):
+            part = slice(start, min(start + step, count))
+            modes = None if index is None else index[part]
+            loss[part], log_weight[part] = part_of(rng, part.stop - start, modes, floor, shift)
+        return loss, log_weight
+
+    def log_moment(self, order: int) -> float:
+        """The Renyi moment; see ``Pair``."""
+        return log_moment(order, self.bins, gaussian_joint(order, float(self.gram[0, 0])))
+
+    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> Array:
+        """Draws tilted losses; see ``Pair``."""
+        t = float(self.root[0])
+        counts = draw_counts(order, self.bins, gaussian_joint(order, t * t), rng.random(count))
+        z = normals(rng, count, self.bins)
+        z[:, : counts.shape[1]] += t * counts
+        return _mixed(z, sign=1, floor=-math.inf, scale=t, offset=float(self.half[0]))
+
+    def _alike(
+        self, rng: np.random.Generator, count: int, modes: NDArray[np.int64] | None, floor: float, shift: float
+    ) -> tuple[Array, Array]:
+        """Independent noise and equal bins: u_i = t z_i - t^2 / 2, with z_i moved by t under mode i."""
+        t, half = float(self.root[0]), float(self.half[0])
+        z = normals(rng, count, self.bins)
+        if modes is not None:
+            z[np.arange(count), modes] += t
+            return _mixed(z, sign=1, floor=floor, scale=t, offset=half), np.zeros(count)
+        log_weight = np.zeros(count)
+        if shift:
+            z -= shift * t / self.bins
+            log_weight = shift * t * z.mean(axis=1) + shift**2 * self.mean_field_energy / 2
+        return _mixed(z, sign=-1, floor=floor, scale=t, offset=half), log_weight
+
+    def _general(
+        self, rng: np.random.Generator, count: int, modes: NDArray[np.int64] | None, floor: float, shift: float
+    ) -> tuple[Array, Array]:
+        fields = self.noise(rng, count)
+        if modes is not None:
+            fields += self.gram[modes]
+            fields -= self.half
+            return _mixed(fields, sign=1, floor=floor), np.zeros(count)
+        fields -= shift * self.mean_row
+        log_weight = (
+            shift * fields.mean(axis=1) + shift**2 * self.mean_field_energy / 2
+        )  # mean field: <mean m, x> / s^2
+        fields -= self.half
+        return _mixed(fields, sign=-1, floor=floor), log_weight
+
+    def brackets(self, epsilon: float, direction: str) -> tuple[float, float]:
+        """The cube bound for independent noise (else 0) and the Gaussian of the largest mode."""
+        stddevs = 1 / np.sqrt(np.maximum(2 * self.half, 1e-300))
+        low = 0.0
+        if self.exact and self.bins > 1:
+            low = cube_lower_bound(bins=self.bins, noise_stddev=float(stddevs[0]), epsilon=epsilon, direction=direction)
+        return low, gaussian_delta(distance=math.sqrt(2 * float(self.half.max())), epsilon=epsilon)
+
+
+def _made_definite(gram: Array) -> Array:
+    """The Gram matrix, with just enough added to its diagonal to have a Cholesky factor.
+
+    What is added is one more private coordinate per mode, hence a pair that dominates: the error is on the safe side.
+    """
+    extra = 1e-13 * float(np.diag(gram).max())
+    for _ in range(8):
+        lifted = gram + extra * np.eye(len(gram))
+        try:
+            np.linalg.cholesky(lifted)
+        except np.linalg.LinAlgError:
+            extra *= 10
+        else:
+            return lifted
+    raise UnsupportedMechanismError("gram", method=METHOD, reason="it is not positive semidefinite")

@@ -1,0 +1,203 @@
+"""Participation that is a path in time: b-min-sep and cyclic Poisson, with losses by recursion over the rounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+from epsilog.accounting.montecarlo.mixtures import log_mean_exp
+from epsilog.accounting.montecarlo.normals import normals
+from epsilog.accounting.montecarlo.oracle import REMOVE, gaussian_delta
+from epsilog.accounting.montecarlo.partitions import draw_counts, gaussian_joint, log_moment
+from epsilog.terms import CyclicParticipation, SpacedParticipation
+
+Array = NDArray[np.float64]
+
+
+class _Banded:
+    """What b-min-sep and cyclic Poisson share: columns C_t that do not overlap within one participation."""
+
+    exact = False
+
+    def log_moment(self, order: int) -> float:
+        """The Renyi moment; see ``Pair``."""
+        raise NotImplementedError
+
+    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> Array:
+        """Draws tilted losses; see ``Pair``."""
+        raise NotImplementedError
+
+    def __init__(self, column: Array, noise_stddev: float, rounds: int) -> None:
+        self.column, self.stddev, self.rounds = column, noise_stddev, rounds
+        squares = np.cumsum(column**2)
+        tails = np.minimum(np.arange(rounds, 0, -1), len(column)) - 1
+        self.energy = squares[tails] / noise_stddev**2  # |C_t|^2 / s^2, shape (rounds,)
+        self.mean_energy = self.mean_field_energy = 0.0
+
+    def _set_mean(self, chance: Array) -> None:
+        """Records the mean of m_S when round t is taken with probability ``chance[t]``; shape (rounds,)."""
+        self.field = np.convolve(chance, self.column)[: self.rounds] / self.stddev
+        self.mean_energy = float(chance @ self.energy)
+        self.mean_field_energy = float(self.field @ self.field)
+
+    def ratios(self, x: Array) -> Array:
+        """Log likelihood ratios of the single columns at outputs x / s; shape (rounds, n) to (rounds, n)."""
+        ratio = np.zeros_like(x)
+        for j, value in enumerate(self.column):
+            ratio[: self.rounds - j] += x[j:] * (value / self.stddev)
+        ratio -= self.energy[:, None] / 2
+        return ratio
+
+    def loss(self, ratio: Array) -> Array:
+        """Log of the likelihood ratio of the mixture; shape (rounds, n) to (n,)."""
+        raise NotImplementedError
+
+    def taken(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+        """Draws who takes part when; shape (rounds, count)."""
+        raise NotImplementedError
+
+    def _largest_energy(self) -> float:
+        raise NotImplementedError
+
+    def brackets(self, epsilon: float, direction: str) -> tuple[float, float]:
+        """0 and the Gaussian of the fullest participation."""
+        del direction
+        return 0.0, gaussian_delta(distance=math.sqrt(self._largest_energy()), epsilon=epsilon)
+
+    def draw(
+        self, rng: np.random.Generator, count: int, direction: str, *, floor: float, shift: float
+    ) -> tuple[Array, Array]:
+        """Draws losses; see ``Pair``."""
+        del floor
+        taken = self.taken(rng, count) if direction == REMOVE else None
+        x = normals(rng, count, self.rounds).T.copy()
+        if taken is not None:
+            for j, value in enumerate(self.column):
+                x[j:] += taken[: self.rounds - j] * (value / self.stddev)
+        log_weight = np.zeros(count)
+        if shift:
+            x -= shift * self.field[:, None]
+            log_weight = shift * (self.field @ x) + shift**2 * self.mean_field_energy / 2
+        loss = self.loss(self.ratios(x))
+        return (loss if direction == REMOVE else -loss), log_weight
+
+
+class Spaced(_Banded):
+    """b-min-sep: joins with probability p unless within the last b - 1 rounds; the loss by backward recursion.
+
+    f_t = ln((1 - p) e^(f_(t+1)) + p e^(r_t + f_(t+b))), f = 0 past the end; the loss is f_0, or for a warm start the
+    mean of f_0, ..., f_(b-1) with weights 1 : p : ... : p.
+
+    Source:
+        Dong & Ganesh 2026 (arXiv:2602.09338v2).
+    """
+
+    def __init__(self, column: Array, noise_stddev: float, rounds: int, kind: SpacedParticipation) -> None:
+        super().__init__(column, noise_stddev, rounds)
+        self.kind = kind
+        b, p = kind.min_separation, kind.probability
+        free = np.zeros(rounds + b)  # the chance that the unit may join in round t
+        starts = [1.0] if not kind.warm_start else [1.0] + [p] * (b - 1)
+        self.start = np.array(starts) / sum(starts)
+        chance = np.zeros(rounds + b)
+        for t in range(rounds):
+            if t < len(self.start):
+                free[t] += self.start[t]
+            if t:
+                free[t] += free[t - 1] * (1 - p)
+            if t >= b:
+                free[t] += free[t - b] * p
+            chance[t] = free[t] * p
+        self._set_mean(chance[:rounds])
+
+    def _largest_energy(self) -> float:
+        best = np.zeros(self.rounds + self.kind.min_separation + 1)
+        for t in range(self.rounds - 1, -1, -1):
+            best[t] = max(best[t + 1], self.energy[t] + best[t + self.kind.min_separation])
+        return float(best[0])
+
+    def taken(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+        """Draws the participation process; see ``_Banded``."""
+        b, p = self.kind.min_separation, self.kind.probability
+        at = rng.choice(len(self.start), p=self.start, size=count) + rng.geometric(p, size=count) - 1
+        taken = np.zeros((self.rounds, count), dtype=bool)
+        unit = np.arange(count)
+        while (live := at < self.rounds).any():
+            taken[at[live], unit[live]] = True
+            at = np.minimum(at, self.rounds) + b - 1 + rng.geometric(p, size=count)
+        return taken
+
+    def loss(self, ratio: Array) -> Array:
+        """The backward recursion; see ``_Banded``."""
+        b, p = self.kind.min_separation, self.kind.probability
+        stay = math.log1p(-p) if p < 1 else -math.inf
+        ahead = np.zeros((b + 1, ratio.shape[1]))  # f_t at row t modulo b + 1
+        for t in range(self.rounds - 1, -1, -1):
+            joined = math.log(p) + ratio[t] + ahead[(t + b) % (b + 1)]
+            ahead[t % (b + 1)] = np.logaddexp(stay + ahead[(t + 1) % (b + 1)], joined) if p < 1 else joined
+        first = ahead[np.arange(len(self.start)) % (b + 1)]
+        top = first.max(axis=0)
+        return np.asarray(top + np.log(self.start @ np.exp(first - top)))
+
+
+class Cyclic(_Banded):
+    """Cyclic Poisson: a hidden slot of the cycle, then a coin whenever it comes; the loss is a mean over slots.
+
+    Source:
+        Choquette-Choo et al. 2023 (arXiv:2306.08153), with partitions drawn independently per unit.
+    """
+
+    def __init__(self, column: Array, noise_stddev: float, rounds: int, kind: CyclicParticipation) -> None:
+        super().__init__(column, noise_stddev, rounds)
+        self.kind = kind
+        self.exact = len(column) == 1 and rounds % kind.cycle_length == 0
+        self._set_mean(np.full(rounds, kind.probability / kind.cycle_length))
+
+    def _coins(self, order: int) -> Array:
+        """Log joint weights of m coins that fell among n paths of one slot, in one round; (order + 2, order + 2)."""
+        p, n = self.kind.probability, np.arange(order + 2)
+        return np.asarray(binom.logpmf(n, n[:, None], p)) + gaussian_joint(order, float(self.energy[0]))
+
+    def _joint(self, order: int) -> Array:
+        return np.asarray(self.rounds // self.kind.cycle_length * logsumexp(self._coins(order), axis=1))
+
+    def log_moment(self, order: int) -> float:
+        """The Renyi moment, for independent noise and whole cycles; see ``Pair``."""
+        return log_moment(order, self.kind.cycle_length, self._joint(order))
+
+    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> Array:
+        """Draws slots jointly, then per round how many of a slot's paths take part; see ``Pair``."""
+        b = self.kind.cycle_length
+        counts = draw_counts(order, b, self._joint(order), rng.random(count))
+        coins = self._coins(order)
+        ladder = np.cumsum(np.exp(coins - coins.max(axis=1, keepdims=True)), axis=1)
+        ladder /= ladder[:, -1:]
+        x = normals(rng, count, self.rounds).T.copy()
+        for slot in range(counts.shape[1]):
+            steps = ladder[counts[:, slot], :-1]
+            for t in range(slot, self.rounds, b):
+                x[t] += (rng.random(count)[:, None] >= steps).sum(axis=1) * (self.column[0] / self.stddev)
+        return self.loss(self.ratios(x))
+
+    def _largest_energy(self) -> float:
+        b = self.kind.cycle_length
+        return max(float(self.energy[slot::b].sum()) for slot in range(min(b, self.rounds)))
+
+    def taken(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+        """Draws slots and coins; see ``_Banded``."""
+        slot = rng.integers(self.kind.cycle_length, size=count)
+        coins = rng.random((count, self.rounds)).T < self.kind.probability  # noqa: SIM300 (not a constant)
+        return np.asarray(coins & (np.arange(self.rounds)[:, None] % self.kind.cycle_length == slot))
+
+    def loss(self, ratio: Array) -> Array:
+        """The mean over slots; see ``_Banded``."""
+        b, p = self.kind.cycle_length, self.kind.probability
+        single = ratio + math.log(p) if p == 1 else np.logaddexp(math.log(p) + ratio, math.log1p(-p))
+        fields = np.zeros((b, ratio.shape[1]))
+        for t in range(self.rounds):
+            fields[t % b] += single[t]
+        return log_mean_exp(fields.T)
