@@ -8,6 +8,7 @@ export interface Series {
   name: string;
   look: "claim" | "lower" | "estimate" | "other" | "step" | "bar" | "cap";
   points: readonly (readonly [x: number, y: number])[];
+  stairs?: boolean; // each value holds since the point before, as a rising bound does
 }
 
 export interface Axis {
@@ -55,7 +56,8 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
   const sides = bars.flatMap(([a]) => [a - 0.6, a + 0.6]);
   const sx = scale([...all.map(([a]) => a), ...sides], { ...x, tight: x.tight || bars.length > 0 }, left, width - RIGHT, Math.min(6, Math.max(2, Math.floor((width - left) / 90))));
   const thick = bars.length === 0 ? 0 : Math.max(1, Math.min(48, 0.7 * Math.abs(sx.at(1) - sx.at(0))));
-  const path = ({ points, look }: Series): string => {
+  const path = ({ points, look, stairs }: Series): string => {
+    if (stairs) return points.map(([a, b], i) => (i === 0 ? `M${sx.at(a)} ${sy.at(b)}` : `V${sy.at(b)}H${sx.at(a)}`)).join("");
     if (look === "cap") return points.map(([, b]) => `M${left} ${sy.at(b)}H${width - RIGHT}`).join("");
     const step = look === "step";
     const drawn = points

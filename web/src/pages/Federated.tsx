@@ -236,8 +236,9 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
       curve.answer!.flatMap((p) => (f(p) === null ? [] : [[p.rounds, f(p)!] as const]));
     const lower = of((p) => p.lower);
     const known = lower.some(([, y]) => y > 0);
+    const stairs = ask?.sampling === "balls-in-bins"; // a round costs nothing until it begins an epoch
     return [
-      { name: "certified upper bound", look: "claim" as const, points: of((p) => p.upper) },
+      { name: "certified upper bound", look: "claim" as const, points: of((p) => p.upper), stairs },
       ...(known ? [{ name: "certified lower bound", look: "lower" as const, points: lower }] : []),
       { name: "closed form (estimate)", look: "estimate" as const, points: of((p) => p.formula) },
     ];
@@ -249,7 +250,7 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
     <Card title="As the rounds go by">
       {curve.problem && <Trouble problem={curve.problem} retry={curve.retry} />}
       {drawn ? (
-        <Plot title="Epsilon after each number of rounds, worked out at the dots" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={drawn} band={drawn.length === 3 ? [0, 1] : null} />
+        <Plot title="Epsilon after each number of rounds, worked out at the dots" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={drawn} band={drawn.length === 3 && !("stairs" in drawn[0]! && drawn[0].stairs) ? [0, 1] : null} />
       ) : (
         <p class="empty">{curve.busy || !ask ? "Drawing…" : ""}</p>
       )}
@@ -260,7 +261,8 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
 function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: number | null; engine: Engine }) {
   const goal = ask && target !== null ? { ask, target } : null;
   const noise = useAnswer(goal, (g, signal) => engine.noiseFor(g.ask, g.target, signal), { delay: 200 });
-  const rounds = useAnswer(goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
+  const hangTogether = ask?.sampling === "balls-in-bins";
+  const rounds = useAnswer(hangTogether ? null : goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
   if (target === null) return <p class="empty">Give a target to see which noise and how many rounds meet it.</p>;
   return (
     <dl class="stats">
@@ -268,7 +270,7 @@ function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: nu
         {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null ? "…" : <>σ = {show(noise.answer, 5, "up")}</>}
       </Stat>
       <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}` : ""}>
-        {rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null ? "…" : showWhole(rounds.answer)}
+        {hangTogether ? <small>not answered for balls in bins: the rounds of an epoch hang together</small> : rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null ? "…" : showWhole(rounds.answer)}
       </Stat>
     </dl>
   );

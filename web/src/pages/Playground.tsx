@@ -32,7 +32,7 @@ const SPECS: readonly FieldSpec[] = [
     initial: "add-or-remove-one",
     choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
   },
-  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", least: 0, most: 1, hint: "how often the attacker may be wrong" },
+  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", least: 0, most: 1, hint: "false alarms that the attacker allows" },
 ];
 
 interface Part {

@@ -31,7 +31,7 @@ export const QUERIES: readonly FieldSpec[] = [
   { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "", optional: true, above: 0, below: 1, hint: "Gaussian needs it; Laplace saves noise with it" },
   { name: "population", label: "Population", symbol: "N", kind: "whole", initial: "", optional: true, least: 1, hint: "fills or checks δ" },
   { name: "queries_used", label: "Answered so far", kind: "whole", initial: "40", least: 0 },
-  { name: "magnitude", label: "A typical true answer", kind: "real", initial: "1000", optional: true, hint: "to compare the error with" },
+  { name: "magnitude", label: "Typical true answer", kind: "real", initial: "1000", optional: true, hint: "to compare the error with" },
   { name: "weights", label: "Weights", kind: "list", initial: "", optional: true, above: 0, hint: "one for each query, as 2 1 1; blank: even" },
   { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, most: 4000 },
 ];

@@ -1,0 +1,87 @@
+"""Takes the pictures in docs/images, of every page at two widths, in Chromium: not a test, run by hand.
+
+python tests/web/pictures.py runs/ledger.db runs
+
+The folder is one that `epsilog run examples/central.toml examples/local.toml` wrote. Look at each picture afterwards.
+"""
+
+import base64
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from test_browser import CHROMIUM, DRIVER, SWITCHES
+
+from conftest import serving
+from epsilog.web import create_app
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+QUALITY = 50
+LONGEST = {"wide": 2000, "narrow": 2600}  # pixels; the rest of a page says no more in a picture
+PAGES = {
+    "front": "/",
+    "federated": "/federated",
+    "queries": "/queries?v=1&mechanism=gaussian&delta=1e-6",
+    "playground": "/playground",
+    "montecarlo": "/montecarlo?v=1&participation=b-min-sep&strategy=square-root&epochs=8&probability=0.1",
+    "ledger": "/ledger",
+    "runs": "/runs",
+    "game": "/game",
+}
+
+
+def settle(driver: webdriver.Chrome, seconds: float = 30.0) -> None:
+    """Waits until nothing is being worked out."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.5)
+        waits = driver.execute_script(
+            "return !!document.querySelector('.busy') || [...document.querySelectorAll('.empty, h2')]"
+            ".some(e => /…$|^Drawing/.test(e.textContent))"
+        )
+        if not waits:
+            return
+
+
+def act(driver: webdriver.Chrome, name: str) -> None:
+    """Brings a page to where it has something to show."""
+    if name in {"montecarlo", "game"}:
+        driver.find_element("css selector", "button.main").click()
+    if name == "runs":
+        driver.find_element("css selector", "main table a").click()
+    if name == "game":
+        time.sleep(6)
+
+
+def take(ledger: str, runs: str) -> None:
+    """Takes them all."""
+    app = create_app(ledger=ledger, runs=runs)
+    with serving(app) as site, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        options = webdriver.ChromeOptions()
+        options.binary_location = CHROMIUM
+        for switch in (*SWITCHES.split(), f"--user-data-dir={profile}"):
+            options.add_argument(switch)
+        driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+        try:
+            for form, width in (("wide", 1280), ("narrow", 390)):
+                screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+                driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+                for name, path in PAGES.items():
+                    driver.get(site.url + path)
+                    settle(driver)
+                    act(driver, name)
+                    settle(driver)
+                    height = driver.execute_script("return document.documentElement.scrollHeight")
+                    clip = {"x": 0, "y": 0, "width": width, "height": min(height, LONGEST[form]), "scale": 1}
+                    asked = {"format": "webp", "quality": QUALITY, "captureBeyondViewport": True, "clip": clip}
+                    picture = driver.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]
+                    (IMAGES / f"web-{name}-{form}.webp").write_bytes(base64.b64decode(picture))
+        finally:
+            driver.quit()
+
+
+if __name__ == "__main__":
+    take(*sys.argv[1:3])
