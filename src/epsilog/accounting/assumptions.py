@@ -18,7 +18,8 @@ from epsilog.terms import (
 _FIXED = "parameters were fixed before the run; outputs may steer what is asked next"
 _POISSON = "each unit joins each round independently with the stated probability, and who joined stays hidden"
 _FIXED_SIZE = "each sample is drawn uniformly without replacement, has exactly the stated size, and stays hidden"
-_BINS = "each unit is put into one round of an epoch uniformly at random, and where it was put stays hidden"
+_BINS = "each unit is put into one round of an epoch at random, independently of the others, and where stays hidden"
+_WHOLE = "no round is truncated, topped up or skipped, and sums are divided by public numbers only"
 _STATED = "the guarantee that a part states is taken as given"
 _SCORE = "the score's sensitivity was measured for this relation"
 
@@ -37,7 +38,7 @@ def assumptions(release: Release) -> tuple[str, ...]:
             case FixedSizeSampled(release=inner):
                 found[_FIXED_SIZE] = None
             case BallsInBins(release=inner):
-                found[_BINS] = None
+                found[_BINS] = found[_WHOLE] = None
             case _:
                 inner = part
         match inner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 
+from epsilog.accounting import allocation
 from epsilog.accounting.assumptions import assumptions
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question, bounds, upper_bound
 from epsilog.accounting.dominating import Direction, directions, largest_loss
@@ -133,6 +134,9 @@ def upper_delta(release: Release, *, epsilon: float, relation: NeighboringRelati
 
 def _upper(release: Release, relation: NeighboringRelation, question: Question, gap: float) -> float:
     """Bounds an answer from above by loss distributions: as ``_by_loss``, without the lattice's lower side."""
+    allocated = allocation.whole_release(release, relation)
+    if allocated is not None:
+        return allocation.bounds(*allocated, question, gap=gap)[1]
     ways = directions(release, relation)
     most = question.at_most(_largest_losses(release, relation)[1])
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
@@ -164,6 +168,9 @@ def _numerical(
     release: Release, relation: NeighboringRelation, question: Question, gap: float
 ) -> tuple[float, float, str]:
     """Bounds by loss distributions; a rho-zCDP statement has none, but a Gaussian that satisfies it bounds it below."""
+    allocated = allocation.whole_release(release, relation)
+    if allocated is not None:
+        return *allocation.bounds(*allocated, question, gap=gap), allocation.METHOD
     concentrated = {part: count for part, count in flatten(release).items() if _concentrated(part)}
     if not concentrated:
         return _by_loss(directions(release, relation), question, gap)
@@ -198,6 +205,8 @@ def _largest_losses(release: Release, relation: NeighboringRelation) -> tuple[fl
     """Bounds the largest possible loss: epsilon at delta 0."""
     if any(_concentrated(part) for part in flatten(release)):
         return 0.0, math.inf
+    if allocation.whole_release(release, relation) is not None:
+        return math.inf, math.inf
     ways = directions(release, relation)
     upper = max((largest_loss(way.upper) for way in ways), default=0.0)
     lower = max((largest_loss(parts) for way in ways for parts in way.lowers), default=0.0)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 
 from epsilog.terms import (
+    BallsInBins,
+    BinnedParticipation,
     Composed,
     FixedSizeSampled,
     Gaussian,
     GaussianDP,
+    MatrixMechanism,
     NeighboringRelation,
     PoissonSampled,
     Release,
     Repeated,
+    ToeplitzStrategy,
 )
 
 
@@ -33,6 +37,15 @@ def flatten(release: Release) -> dict[Release, int]:
                 todo.extend((inner, count) for inner in reversed(parts))
             case PoissonSampled(release=inner, sampling_probability=1):
                 todo.append((inner, count))
+            case BallsInBins(release=inner, bins=1, epochs=times):
+                todo.append((inner, count * times))
+            case MatrixMechanism(
+                strategy=ToeplitzStrategy(coefficients=(scale, *others)),
+                participation=BinnedParticipation(cycle_length=bins),
+                rounds=rounds,
+                noise_stddev=noise,
+            ) if not any(others) and rounds % bins == 0:  # independent noise: one way of saying it
+                todo.append((BallsInBins(Gaussian(noise / scale), bins, rounds // bins), count))
             case PoissonSampled(sampling_probability=0) | FixedSizeSampled(sample_size=0):
                 pass
             case _:
