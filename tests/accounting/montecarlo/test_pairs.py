@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from epsilog.accounting.montecarlo import mixtures, oracle, pairs, tilt
 from epsilog.accounting.montecarlo.payoff import HockeyStick
@@ -364,8 +365,6 @@ def test_every_round_is_the_gaussian_of_the_summed_columns():
 
 def test_any_prefix_is_a_fair_sample():
     """The bins of the first tenth of the draws are spread like those of all (chi-square, false alarms 1e-6)."""
-    from scipy import stats
-
     bins = 10
     pair = pairs.pair_of(BallsInBins(Gaussian(0.05), bins))  # so little noise that the loss shows the bin's neighbours
     rng = np.random.Generator(np.random.Philox(14))
@@ -438,3 +437,27 @@ def test_leaving_the_bound_is_an_error(monkeypatch):
         monkeypatch.setattr(tilt, "draw", lambda *_, bad=bad, **__: (np.full(3, 5.0), np.full(3, bad)))
         with pytest.raises(ArithmeticError, match="left its bounds"):
             tilt.log_values(pair, tilt.Tilt("remove"), HockeyStick(1.0), rng, 3, log_m=0.0)
+
+
+@pytest.mark.parametrize("bins", [2, 3, 5, 9, 10])
+def test_modes_of_a_tilt_have_their_law(bins, monkeypatch):
+    """Pairs of modes, read off draws without noise: i uniform, j in proportion to e^(H_ij) (chi-square, 1e-6)."""
+    rng = np.random.default_rng(bins)
+    modes = rng.random((bins, bins)) + 0.2 * np.eye(bins)
+    gram = modes @ modes.T / 3
+    pair = mixtures.Mixture(gram)
+    pair.noise = lambda _, count: np.zeros((count, bins))
+    centres = []
+    monkeypatch.setattr(tilt, "log_mean_exp", lambda fields: centres.append(fields + pair.half) or fields[:, 0])
+    tilt.draw(pair, tilt.Tilt("remove", 1.0), rng, 40_000, floor=0.0)
+    sums = pair.gram[:, None, :] + pair.gram[None, :, :]
+    seen = np.zeros((bins, bins))
+    for i in range(bins):
+        for j in range(i, bins):
+            seen[i, j] = (np.abs(centres[0] - sums[i, j]).max(axis=1) < 1e-9).sum()
+    first = np.exp(pair.gram) / np.exp(pair.gram).sum(axis=1, keepdims=True) / bins
+    law = np.triu(first + first.T) * (1 - np.eye(bins) / 2) * 40_000
+    upper = np.triu_indices(bins)
+    assert seen.sum() == 40_000
+    assert stats.chisquare(seen[upper], law[upper]).pvalue > 1e-6
+    assert stats.chisquare(seen[upper], np.roll(law[upper], 1)).pvalue < 1e-6  # the control

@@ -67,29 +67,45 @@ def draw(pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor:
 
 
 def _renyi(pair: Mixture, order: int, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
-    index = rng.integers(pair.bins, size=count)
+    """Modes one after the other; each is found in two steps, its group of about sqrt(b) and its place there."""
+    width = math.isqrt(pair.bins - 1) + 1
+    groups = -(-pair.bins // width)
     tops = pair.gram.max(axis=1)
-    growth = np.exp(pair.gram - tops[:, None])  # each row of likelihood ratios, its largest scaled to 1
+    growth = np.zeros((pair.bins, groups * width))  # each row of likelihood ratios, its largest scaled to 1
+    growth[:, : pair.bins] = np.exp(pair.gram - tops[:, None])
+    member = np.repeat(np.eye(groups), width, axis=0)
+    rows = np.arange(count)
+    index = rng.integers(pair.bins, size=count)
     centre = pair.gram[index]
     share = growth[index]  # proportional to the chance of each mode, given those drawn so far
     scale = tops[index]
     log_weight = np.full(count, -order * math.log(pair.bins))
     for step in range(order):
-        sums = np.cumsum(share, axis=1)
-        log_weight += scale + np.log(sums[:, -1])
-        aim = rng.random(count) * sums[:, -1]
-        chosen = (sums > np.minimum(aim, np.nextafter(sums[:, -1], 0))[:, None]).argmax(axis=1)
+        mass = share @ member
+        sums = np.cumsum(mass, axis=1)
+        total = sums[:, -1]
+        log_weight += scale + np.log(total)
+        aim = rng.random(count) * total
+        group = _first_above(sums, aim)
+        rest = aim - (sums[rows, group] - mass[rows, group])
+        place = _first_above(np.cumsum(share.reshape(count, groups, width)[rows, group], axis=1), rest)
+        chosen = group * width + place
         centre += pair.gram[chosen]
         if step + 1 < order:
             share *= growth[chosen]
-            peak = share.max(axis=1)
-            share /= peak[:, None]
-            scale += tops[chosen] + np.log(peak)
+            share *= (1 / total)[:, None]  # keeps the shares within range; any factor would do
+            scale += tops[chosen] + np.log(total)
     fields = pair.noise(rng, count)
     fields += centre
     fields -= pair.half
     loss = log_mean_exp(fields)
     return loss, log_weight - order * loss
+
+
+def _first_above(sums: Array, aim: Array) -> NDArray[np.int64]:
+    """The first place in each row of running sums that is above the aim, which round-off may have put out of range."""
+    inside = np.clip(aim, 0, np.nextafter(sums[:, -1], 0))
+    return np.asarray((sums > inside[:, None]).argmax(axis=1))
 
 
 def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
