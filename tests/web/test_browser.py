@@ -290,6 +290,23 @@ def test_the_game_by_keyboard(browser, site):
     until(lambda: "Three breaches." in text(browser, ".said"))
 
 
+def test_a_finger_steers_and_releases_when_it_is_lifted(browser, site):
+    browser.get(site.url + "/game")
+    until(lambda: one(browser, "button.main")).click()
+    until(lambda: browser.find_elements("css selector", "canvas"))
+    touch = """
+        const board = document.querySelector('canvas'), box = board.getBoundingClientRect();
+        const clientX = box.left + arguments[1] * box.width, clientY = box.top + 9;
+        const at = {bubbles: true, pointerType: 'touch', clientX, clientY};
+        board.dispatchEvent(new PointerEvent(arguments[0], at))"""
+    for event, x in (("pointerdown", 0.1), ("pointermove", 0.6), ("pointermove", 0.999)):
+        browser.execute_script(touch, event, x)
+        time.sleep(0.2)
+        assert "Breach" not in text(browser, ".said")
+    browser.execute_script(touch, "pointerup", 0.999)
+    until(lambda: "Breach" in text(browser, ".said"))
+
+
 def test_the_game_in_words(browser, site):
     browser.get(site.url + "/game")
     until(lambda: [b for b in browser.find_elements("css selector", "button") if b.text.startswith("Text mode")])[

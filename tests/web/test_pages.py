@@ -57,6 +57,12 @@ def test_pages_have_no_inline_code(site):
         assert " style=" not in text
 
 
+def test_an_unknown_address_is_a_page_to_a_browser_and_a_problem_to_others(site):
+    found = site.ask("GET", "/nothing", headers={"Accept": "text/html,*/*"})
+    assert (found.status, found.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert site.ask("GET", "/nothing").headers["content-type"] == "application/problem+json"
+
+
 def test_assets_are_cached_for_ever_and_pages_are_not(site):
     page = site.ask("GET", "/")
     assert page.headers["cache-control"] == "no-cache"

@@ -90,7 +90,12 @@ function App() {
         ) : path === "/" ? (
           <Front />
         ) : (
-          <h1>There is no such page</h1>
+          <>
+            <h1>There is no such page</h1>
+            <p>
+              <a href="/">Begin at the front</a>, or take one of the pages above.
+            </p>
+          </>
         )}
       </main>
       <footer class="foot">

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 
 router = APIRouter(include_in_schema=False)
 
 STATIC = Path(__file__).parent / "static"
-ROOMS = ("federated", "queries", "playground", "montecarlo", "ledger", "runs", "game", "about")
+ROOMS = ("federated", "queries", "playground", "montecarlo", "ledger", "runs", "game")
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html; charset=utf-8"}
 
 
 @router.get("/")
 @router.get("/{room}")
-def page(room: str = "") -> Response:
-    """The single page application, at every room's address."""
+def page(request: Request, room: str = "") -> Response:
+    """The single page application, at every room's address; elsewhere it says so, to a browser."""
     if room == "favicon.svg":
         return _file("favicon.svg")
     if room and room not in ROOMS:
-        raise HTTPException(404, "There is no such page")
+        if "text/html" not in request.headers.get("accept", ""):
+            raise HTTPException(404, "There is no such page")
+        return _file("index.html", status=404)
     return _file("index.html")
 
 
@@ -56,10 +58,10 @@ def embedded_asset(name: str) -> Response:
     return asset(name)
 
 
-def _file(name: str) -> Response:
+def _file(name: str, *, status: int = 200) -> Response:
     path = (STATIC / name).resolve()
     if not path.is_relative_to(STATIC) or not path.is_file():
         if not (STATIC / "index.html").is_file():
             raise HTTPException(503, "The front end is not built: run python hatch_build.py")
         raise HTTPException(404, "There is no such file")
-    return FileResponse(path, media_type=_KINDS.get(path.suffix), headers={"Cache-Control": "no-cache"})
+    return FileResponse(path, status, media_type=_KINDS.get(path.suffix), headers={"Cache-Control": "no-cache"})

@@ -193,6 +193,11 @@ function Answer({ ask, answer, target }: { ask: FederatedAsk; answer: FederatedA
           <Stat label="Sampling probability q" note={showPercent(answer.sampling_probability)}>
             {show(answer.sampling_probability)}
           </Stat>
+          {ask.sampling === "balls-in-bins" && (
+            <Stat label="Rounds in an epoch" note={`N/m, rounded down; ${showWhole(Math.ceil(ask.rounds / Math.floor(ask.population / ask.cohort_size)))} epochs begun`}>
+              {showWhole(Math.floor(ask.population / ask.cohort_size))}
+            </Stat>
+          )}
           <Stat label="Noise on the sum σC" note="standard deviation">
             {show(answer.noise_stddev)}
           </Stat>

@@ -262,7 +262,7 @@ function Known({ known, shown, open }: { known: (Snapshot & { id: string })[]; s
           named(each.ask),
           each.state,
           each.interval ? show(each.interval.upper, 4, "up") : "–",
-          <button type="button" class="quiet" onClick={() => open(each.id)}>
+          <button type="button" class="quiet" aria-label={`Open ${named(each.ask)}`} onClick={() => open(each.id)}>
             Open
           </button>,
         ])}
