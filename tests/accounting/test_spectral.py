@@ -1,0 +1,251 @@
+"""The inversion integral: each proven error against high precision, and the answers against independent values."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epsilog.accounting import delta, epsilon
+from epsilog.accounting.distributions import DeltaAt, EpsilonAt, bounds
+from epsilog.accounting.dominating import directions
+from epsilog.accounting.laws import Link, Normal, Pair
+from epsilog.accounting.spectral import spectral_bounds
+from epsilog.accounting.tilted import OutOfReachError, TiltedGaussian, tilt_of
+from epsilog.terms import (
+    Composed,
+    Gaussian,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+)
+
+ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+def sgd(noise, share, rounds):
+    return Repeated(PoissonSampled(Gaussian(noise), share), rounds)
+
+
+def spectral(release, question, relation=ADD):
+    return spectral_bounds(directions(release, relation), question)
+
+
+def sampled(mu, share, link, theta):
+    return tilt_of(Pair(Normal(mu), share, link))(theta)
+
+
+def moment(mu, share, link, z, nodes=200_001):
+    """E e^(z L) by very many nodes in extended precision, for z of shape (k,)."""
+    long = np.longdouble
+    power = np.atleast_1d(np.asarray(z, dtype=np.clongdouble))
+    power = power + 1 if link is Link.REMOVE else -power
+    far = np.ceil(float(np.abs(power.real).max()) * mu + 13)
+    y, step = np.linspace(-far, far, nodes, dtype=long, retstep=True)
+    u = long(mu) * y - long(mu) ** 2 / 2
+    loss = np.where(u < 1e4, np.log1p(long(share) * np.expm1(np.minimum(u, long(1e4)))), u + np.log(long(share)))
+    scale = step / np.sqrt(2 * np.arccos(long(-1)))
+    return np.array([(np.exp(p * loss - y * y / 2) * scale).sum() for p in power])
+
+
+# exact values: dossier figures, made with 34 digits
+
+
+@pytest.mark.parametrize(
+    ("release", "at", "exact"),
+    [
+        (sgd(1.0, 0.01, 1_000), 1e-5, 1.828236667),
+        (sgd(1.1, 256 / 60_000, 14_062), 1e-5, 2.381596921),
+        (sgd(0.6, 1e-4, 10**6), 1e-5, 1.610847999),
+        (sgd(0.8, 1e-3, 10**5), 1e-5, 2.574959309),
+        (sgd(5.0, 0.1, 2_000), 1e-5, 3.919900209),
+        (sgd(1.0, 0.01, 1_000), 1e-12, 3.914298),
+        (sgd(1.0, 0.01, 1_000), 1e-30, 9.341896),
+        (sgd(100.0, 1e-3, 100), 1e-8, 3.36924e-4),
+        (sgd(0.3, 0.02, 2_000), 1e-5, 184.67949),
+        (sgd(1.0, 1e-4, 10**7), 1e-6, 1.838200),
+    ],
+)
+def test_intervals_are_a_millionth_wide_or_less_and_hold_the_exact_value(release, at, exact):
+    found = epsilon(release, delta=at)
+    digits = 5e-10 if exact in {1.828236667, 2.381596921, 1.610847999, 2.574959309, 3.919900209} else 5e-7
+    assert found.gap <= 1e-6
+    assert found.lower <= exact + digits * max(exact, 1)
+    assert found.upper >= exact - digits * max(exact, 1)
+
+
+def test_ten_to_the_twelve_rounds():
+    """The central limit (Bu et al. 2020) is exact enough here: a Gaussian with mu = 20."""
+    found = epsilon(sgd(50.0, 1e-3, 10**12), delta=1e-5)
+    limit = epsilon(Gaussian(0.05 / math.sqrt(2500 * math.expm1(1 / 2500))), delta=1e-5)
+    assert found.gap < 1e-5
+    assert found.lower == pytest.approx(limit.lower, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_delta_by_an_inversion_without_any_shortcut():
+    """Extended precision, another contour, a long period, and every frequency until nothing is left."""
+    noise, share, rounds, at, exact = 1.0, 0.02, 300, 1.5, {}
+    for link, tilt in ((Link.REMOVE, 3.0), (Link.ADD, 9.0)):
+        step = 0.1
+        z = tilt + 1j * step * np.arange(400)
+        powers = moment(1 / noise, share, link, z, nodes=8_001) ** rounds
+        assert abs(powers[-1]) < 1e-18 * abs(powers[0])
+        terms = (powers * np.exp(-z * np.longdouble(at)) / (z * (z + 1))).real
+        exact[link] = float((terms.sum() - terms[0] / 2) * step / np.pi)
+    found, worst = spectral(sgd(noise, share, rounds), DeltaAt(at)), max(exact.values())
+    assert found.lower <= worst * (1 + 1e-12)
+    assert found.upper >= worst * (1 - 1e-12)
+    assert found.upper - found.lower <= 1e-6 * worst
+    assert not found.lower <= worst * (1 - 1e-5) <= found.upper  # a control: a slightly wrong value is outside
+
+
+# the parts of the proof, each by itself
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    mu=st.floats(0.05, 3.0),
+    share=st.floats(1e-4, 0.95),
+    theta=st.floats(0.2, 12.0),
+    link=st.sampled_from([Link.REMOVE, Link.ADD]),
+    turn=st.floats(0.1, 30.0),
+)
+def test_waves_and_moments_err_by_no_more_than_they_say(mu, share, theta, link, turn):
+    law = sampled(mu, share, link, theta)
+    frequency = min(turn / law.spread / 10, 2_000 / mu)
+    at, turned = moment(mu, share, link, [theta, complex(theta, frequency)])
+    exact = complex(turned / at * np.exp(np.clongdouble(-1j * frequency * law.moments.mean)) - 1)
+    for nats in (8.0, 38.0):
+        dip, error, _ = law.wave(np.array([frequency]), nats)
+        assert abs(dip[0] - exact) <= error[0] + 1e-15 * abs(exact)
+    assert error[0] < 1e-11
+    total = float(np.log(at.real))
+    assert abs(law.moments.log_total - total) <= law.moments.slip + 4e-16 * abs(total)
+    assert law.moments.slip < 1e-11
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    mu=st.floats(0.05, 4.0),
+    share=st.floats(1e-5, 0.95),
+    theta=st.floats(0.2, 20.0),
+    link=st.sampled_from([Link.REMOVE, Link.ADD]),
+)
+def test_the_modulus_falls_as_the_decay_says_and_stays_within_the_spread(mu, share, theta, link):
+    law = sampled(mu, share, link, theta)
+    frequencies = np.geomspace(0.01, 300, 40) / law.spread
+    frequencies = frequencies[frequencies * mu < 3_000]
+    dip, error, _ = law.wave(frequencies, 30.0)
+    modulus = np.abs(1 + dip)
+    assert law.spread >= math.sqrt(law.moments.variance) * (1 - 1e-9)
+    for frequency, size, slack in zip(frequencies, modulus, error, strict=True):
+        assert size <= law.decay(frequency) + slack + 1e-12
+        assert math.sqrt(max(1 - size**2, 0.0)) <= law.spread * frequency + 2 * math.sqrt(slack) + 1e-7
+
+
+def test_the_decay_says_something():
+    law = sampled(1.0, 0.01, Link.REMOVE, 6.0)
+    assert law.decay(1e4) < 0.05
+    assert law.decay(1e-3) == 1.0
+
+
+@settings(max_examples=30, deadline=None)
+@given(largest=st.floats(1e-3, 8.0), theta=st.floats(0.1, 40.0), turn=st.floats(0.01, 50.0))
+def test_the_laplace_wave_is_its_integral(largest, theta, turn):
+    law = tilt_of(directions(Laplace(1 / largest), ADD)[0].upper[0][0])(theta)
+    frequency, mpmath.mp.dps = turn / largest, 30
+    a, z = mpmath.mpf(1) / (mpmath.mpf(1) / largest), mpmath.mpc(theta, frequency)
+    exact = [
+        (mpmath.exp(z * a) + mpmath.exp(-(z + 1) * a)) / 2
+        + mpmath.exp(-a / 2) / 4 * (mpmath.exp((z + 0.5) * a) - mpmath.exp(-(z + 0.5) * a)) / (z + 0.5)
+        for z in (z, mpmath.mpf(theta))
+    ]
+    wave = complex(exact[0] / exact[1] * mpmath.expj(-mpmath.mpf(frequency) * law.moments.mean) - 1)
+    total = float(mpmath.log(exact[1]))
+    mpmath.mp.dps = 15
+    dip, error, _ = law.wave(np.array([frequency]), 30.0)
+    assert abs(dip[0] - wave) <= error[0]
+    assert abs(law.moments.log_total - total) <= law.moments.slip
+    assert abs(1 + wave) <= law.decay(frequency) + 1e-12
+
+
+def test_a_gaussian_tilts_in_closed_form():
+    law = TiltedGaussian(0.5, 3.0)
+    assert law.moments[:1] + law.moments[2:] == (1.5, 0.875, 0.25)
+    assert law.wave(np.array([2.0]), 30.0).dip[0].real == pytest.approx(math.expm1(-0.5))
+
+
+# answers beside the lattice, which shares nothing but the pairs
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    noise=st.floats(0.4, 10.0),
+    share=st.floats(1e-3, 0.6),
+    rounds=st.integers(50, 20_000),
+    at=st.floats(-12, -1).map(lambda x: 10.0**x),
+)
+def test_the_lattice_agrees(noise, share, rounds, at):
+    release = sgd(noise, share, rounds)
+    try:
+        found = spectral(release, EpsilonAt(at))
+    except OutOfReachError:
+        return
+    lattice = bounds(directions(release, ADD), EpsilonAt(at), gap=0.01)
+    assert found.lower <= lattice[1]
+    assert found.upper >= lattice[0]
+    assert found.upper - found.lower <= 1e-4 * found.upper or found.upper < lattice[1]
+
+
+MIX = [
+    *(Gaussian(30 + i) for i in range(4)),
+    *(Laplace(60 + 7 * i) for i in range(4)),
+    *(PoissonSampled(Gaussian(1 + 0.1 * i), 0.01) for i in range(4)),
+    RandomizedResponse(0.999, 3),
+]
+
+
+@pytest.mark.parametrize("at", [1e-8, 1e-5, 1e-2])
+def test_a_mix_of_everything_agrees_with_the_lattice_in_any_order(at):
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    parts = MIX[:-1]
+    one, other = (spectral(Repeated(Composed(list(order)), 3), EpsilonAt(at)) for order in (parts, parts[::-1]))
+    lattice = bounds(directions(Repeated(Composed(parts), 3), relation), EpsilonAt(at), gap=0.01)
+    assert one.lower <= other.upper
+    assert other.lower <= one.upper
+    assert one.upper - one.lower <= 1e-5 * one.upper
+    assert lattice[0] <= one.upper
+    assert one.lower <= lattice[1]
+
+
+def test_atoms_and_laplace_beside_a_gaussian_under_replace_one():
+    release = Composed([Repeated(RandomizedResponse(0.99, 3), 5), Laplace(40.0), Repeated(Gaussian(20.0), 4)])
+    relation = NeighboringRelation.REPLACE_ONE
+    found = spectral(release, EpsilonAt(1e-6), relation)
+    lattice = bounds(directions(release, relation), EpsilonAt(1e-6), gap=0.005)
+    assert found.upper - found.lower <= 1e-6 * found.upper
+    assert lattice[0] <= found.upper
+    assert found.lower <= lattice[1]
+
+
+def test_atoms_alone_and_few_rounds_with_tiny_probabilities_are_left_to_the_lattice():
+    for release in (Repeated(RandomizedResponse(0.5, 3), 10), sgd(1.0, 1e-4, 3)):
+        relation = NeighboringRelation.REPLACE_ONE if release.count == 10 else ADD
+        with pytest.raises(OutOfReachError):
+            spectral(release, EpsilonAt(1e-6), relation)
+        assert epsilon(release, delta=1e-6, relation=relation).gap < 0.01
+
+
+@settings(max_examples=15, deadline=None)
+@given(rounds=st.integers(100, 5_000), share=st.floats(0.005, 0.3), noise=st.floats(0.6, 4.0))
+def test_more_rounds_more_sampling_and_less_noise_cost_strictly_more(rounds, share, noise):
+    base = epsilon(sgd(noise, share, rounds), delta=1e-6)
+    for worse in (sgd(noise, share, rounds + 1), sgd(noise, share * 1.001, rounds), sgd(noise * 0.999, share, rounds)):
+        assert epsilon(worse, delta=1e-6).upper > base.lower
+    assert delta(sgd(noise, share, rounds), epsilon=base.upper).lower <= 1e-6
+    assert delta(sgd(noise, share, rounds), epsilon=base.lower).upper >= 1e-6
