@@ -223,7 +223,7 @@ def test_no_release_costs_nothing_and_no_noise_promises_nothing():
         (FixedSizeSampled(Gaussian(1.0), 1, 10), ADD),
         (RandomizedResponse(0.5), ADD),
         (Shuffled(RandomizedResponse(0.5), 100), REPLACE),
-        (BallsInBins(Gaussian(1.0), 10), ADD),
+        (BallsInBins(Laplace(1.0), 10), ADD),
         (PoissonSampled(ZeroConcentratedDP(0.1), 0.1), ADD),
     ],
 )
