@@ -19,7 +19,7 @@ from epsilog.accounting.laws import UNIT, Array
 
 _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
 _RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
-_LONGEST = 2**22
+_LONGEST = 3 * 2**20
 _SHORT = 2**17  # transforms up to this length are not worth shortening
 _FEW = 20_000  # terms of a Fourier sum that is cheaper than a transform
 _TABLE = 1_500_000  # factors of Fourier sums that are kept for all laws but the first
@@ -67,6 +67,7 @@ class Composition:
         size: length of the transform.
         log_total: logarithm of the composed law's total after tilting, before normalising.
         infinite: the mass that gives everything away, on the same side.
+        blunt: how large a part of the last delta its errors were.
     """
 
     def __init__(
@@ -84,11 +85,11 @@ class Composition:
         counts = [count for _, count in parts]
         self.log_total = math.fsum(c * t.log_total for c, t in zip(counts, tilted, strict=True))
         self._slack = math.fsum(c * (t.slip + 4 * UNIT * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True))
-        low, high = _window(tilted, counts, nats)
+        low, self._bulk, high = _window(tilted, counts, nats)
         self._high = math.floor(high) + 1
         self.size = _fast_length(self._high - math.ceil(low) + 8)
         self._swell = math.fsum(c * t.slip for c, t in zip(counts, tilted, strict=True))
-        self._tilted, self._counts, self._ready = tilted, counts, False
+        self._tilted, self._counts, self._ready, self.blunt = tilted, counts, False, 0.0
 
     def _transform(self) -> None:
         """Multiplies the characteristic functions at the frequencies that matter; bounds the others and the errors."""
@@ -140,6 +141,17 @@ class Composition:
         exponent = self._lead(epsilon) + math.log(_kernel_peak(self.theta))
         return min(1.0, max(self.infinite, 0.0) + math.exp(min(exponent, 0.0)) * (1 + 64 * UNIT) + 5e-324)
 
+    def chernoff_epsilon(self, delta: float) -> float:
+        """Bounds epsilon from above in the same way; the answer was checked by computing its delta."""
+        if not self.infinite < delta:
+            return math.inf
+        excess = self._lead(0.0) + math.log(_kernel_peak(self.theta)) - math.log(delta - self.infinite)
+        here = max(excess / self.theta, 0.0)
+        for nudge in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+            if self.chernoff(candidate := here * (1 + nudge) + nudge * nudge) <= delta:
+                return candidate
+        return math.inf
+
     def _delta(self, epsilon: float) -> float:
         if not self._ready:
             self._transform()
@@ -167,6 +179,7 @@ class Composition:
             kernels = most + 1 / (theta * (theta + 1) * step)  # the kernel is unimodal: its peak and its integral
             margin += kernels * math.exp(min(self._swell - self._nats - _DISCARD, 700.0))
         value = total + self._sign * margin
+        self.blunt = margin / max(total, 1e-300)
         if value <= 0:
             return min(max(self.infinite, 0.0), 1.0)
         log_value = lead + math.log(value)
@@ -196,7 +209,8 @@ class Composition:
         previous: tuple[float, float] | None = None
         for _ in range(60):
             value = self.delta(here)
-            excess = math.log(value) - goal if value > 0 else -50.0
+            blind = 50.0 if here < self.offset + self._step * self._bulk else -50.0  # next to nothing is below the bulk
+            excess = math.log(value) - goal if value > 0 else blind
             low, high = (here, high) if excess > 0 else (low, here)
             if abs(excess) < 1e-8 or high - low <= 1e-14 * here:
                 break
@@ -239,16 +253,22 @@ def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
     if len(index) == 0:
         return _Tilted(np.zeros(1, np.int64), np.ones(1), -1e4, 0.0, 0.0)  # nothing finite is left
     exponent = rate * index
-    top = float(exponent.max())
-    tilted = weight * np.exp(exponent - top)
+    top = float((exponent + np.log(weight)).max())
+    half = np.exp((exponent - top) / 2)  # twice, lest it overflow where a weight is tiny
+    tilted = weight * half * half
+    seen = tilted > 1e-290  # what is left out is far below the slip
+    index, exponent, tilted = index[seen], exponent[seen], tilted[seen]
     total = float(tilted.sum())
     tilted = tilted / total
     slip = UNIT * (32 + 4 * float(np.sum(tilted * np.abs(exponent - top))) + 4 * abs(top))
     return _Tilted(index, tilted, top + math.log(total), slip, math.log(float(tilted @ tilted)))
 
 
-def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[float, float]:
-    """Lattice indices beyond which the tilted composition has less than e^-nats on either side: Chernoff's bound."""
+def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[float, float, float]:
+    """Lattice indices beyond which the tilted composition has less than e^-nats on either side, and its mean between.
+
+    By Chernoff's bound.
+    """
     means = [float(np.sum(t.weight * t.points)) for t in tilted]
     centred = [t.points - m for t, m in zip(tilted, means, strict=True)]
     mean = math.fsum(c * m for c, m in zip(counts, means, strict=True))
@@ -266,7 +286,7 @@ def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[floa
             best += np.where(fits, c * np.log1p(grown @ t.weight), np.inf)
         most = math.fsum(c * float((sign * d).max()) for c, d in zip(counts, centred, strict=True))
         sides.append(min(most, float(np.min((best + nats + 1) / rates))) + 2 + 1e-12 * abs(mean))
-    return mean - sides[0], mean + sides[1]
+    return mean - sides[0], mean, mean + sides[1]
 
 
 def _kernel_peak(theta: float) -> float:

@@ -21,7 +21,9 @@ from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Normal, Pair, Ten
 from epsilog.accounting.saddle import Sketch, lattice_points, sketch, tilt_for_delta, tilt_for_epsilon
 
 _ATTEMPTS = 6
+_NOTHING = 1e-250  # no effort is spent on the lower side of less
 _COARSENINGS = 12
+_SHARPEST = 25.0  # nats that a composition may be sharpened by, after its first answer
 _LARGE = 1e-3  # a delta from which on epsilon may well be 0
 _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
 _LONGEST_NATURAL = 2**19
@@ -38,6 +40,7 @@ class Plan(NamedTuple):
         tail: the mass that each round may lose at either end.
         near: about the epsilon in question.
         nats: how small, as -log, the errors of the composition should be.
+        start: the nats that were planned at first.
     """
 
     sketches: list[tuple[Sketch, int]]
@@ -46,6 +49,7 @@ class Plan(NamedTuple):
     tail: float
     near: float
     nats: float
+    start: float
 
 
 class Question(Protocol):
@@ -57,6 +61,10 @@ class Question(Protocol):
 
     def answer(self, composition: Composition, guess: float) -> float:
         """Reads the answer off, on the composition's side."""
+        ...
+
+    def roughly(self, composition: Composition) -> float:
+        """Bounds the answer from above where a transform would be too long."""
         ...
 
     def at_most(self, largest: float) -> float:
@@ -79,11 +87,15 @@ class EpsilonAt:
         tail = _tail(parts, self.delta)
         sketches = [(sketch(pair, tail), count) for pair, count in parts]
         theta, guess = tilt_for_delta(sketches, self.delta)
-        return Plan(sketches, theta, _step(parts, theta, gap * max(guess, 1e-7)), tail, guess, _nats(gap))
+        return Plan(sketches, theta, _step(parts, theta, gap * max(guess, 1e-7)), tail, guess, *_nats(gap))
 
     def answer(self, composition: Composition, guess: float) -> float:
         """Searches for epsilon."""
         return composition.epsilon(self.delta, guess)
+
+    def roughly(self, composition: Composition) -> float:
+        """Searches for epsilon."""
+        return composition.chernoff_epsilon(self.delta)
 
     def at_most(self, largest: float) -> float:
         """Returns the largest loss."""
@@ -114,11 +126,15 @@ class DeltaAt:
             before, tail = tail, _tail(parts, 0.1 * math.exp(max(min(log_delta, 0.0), -600.0)))
             if tail >= before / 2:
                 break
-        return Plan(sketches, theta, _step(parts, theta, gap / theta), tail, self.epsilon, _nats(gap))
+        return Plan(sketches, theta, _step(parts, theta, gap / theta), tail, self.epsilon, *_nats(gap))
 
     def answer(self, composition: Composition, guess: float) -> float:
         """Evaluates delta."""
         return composition.delta(guess)
+
+    def roughly(self, composition: Composition) -> float:
+        """Evaluates delta."""
+        return composition.chernoff(self.epsilon)
 
     def at_most(self, largest: float) -> float:
         """Returns 0 from the largest loss on."""
@@ -150,7 +166,7 @@ def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float)
         if worst is not searches[0]:
             lower = max(lower, worst.lower_bound())
         upper = worst.upper
-        if upper - lower <= gap * upper or not math.isfinite(upper):
+        if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _NOTHING:
             break
         achieved = (upper - lower) / upper
         if attempt > 0 and achieved > 0.6 * before:
@@ -193,28 +209,42 @@ class _Search:
         for _ in range(_COARSENINGS):
             try:
                 composed = _compose(self.direction.upper, self.plan, self.fine, upper=True)
-            except TooFineError:
-                self.fine *= 4
+            except TooFineError as problem:
+                if isinstance(problem.what, Composition):
+                    self.upper = min(self.upper, self.question.roughly(problem.what))
+                if self.upper < _NOTHING:
+                    return
+                self.fine *= max(2.0, 1.1 * problem.factor)
             else:
                 found = self.question.answer(composed, self.plan.near)
                 self.upper = min(self.upper, found)
                 if isinstance(self.question, EpsilonAt) and 0 < found < 0.5 * self.plan.near:
                     self.fine *= math.sqrt(found / self.plan.near)  # the plan looked too far up
-                    self.plan = self.plan._replace(near=found, step=self.plan.step)
+                    self.plan = self.plan._replace(near=found)
+                self._sharpen(composed)
                 return
 
     def lower_bound(self) -> float:
         """Computes the best lower bound at the present step, or at the finest that memory holds."""
         best = 0.0
         for parts in self.direction.lowers:
-            for coarser in range(_COARSENINGS):
+            fine = self.fine
+            for _ in range(_COARSENINGS):
                 try:
-                    composed = _compose(parts, self.plan, self.fine * 4**coarser, upper=False)
-                except TooFineError:
-                    continue
-                best = max(best, self.question.answer(composed, self.plan.near))
-                break
+                    composed = _compose(parts, self.plan, fine, upper=False)
+                except TooFineError as problem:
+                    fine *= max(2.0, 1.1 * problem.factor)
+                else:
+                    best = max(best, self.question.answer(composed, self.plan.near))
+                    self._sharpen(composed)
+                    break
         return best
+
+    def _sharpen(self, composed: Composition) -> None:
+        """Asks for smaller errors next time if those of the composition were too large a part of its delta."""
+        excess = math.log(max(composed.blunt, 1e-300) / (0.1 * math.exp(8.0 - self.plan.start)))
+        if excess > 0:
+            self.plan = self.plan._replace(nats=min(self.plan.nats + excess + 1, self.plan.start + _SHARPEST))
 
 
 def _single(directions: tuple[Direction, ...], question: Question) -> tuple[float, float]:
@@ -236,8 +266,9 @@ def _tail(parts: Parts, delta: float) -> float:
     return max(_LOST * delta / sum(count for _, count in parts), 1e-290)
 
 
-def _nats(gap: float) -> float:
-    return 8 - math.log(gap)
+def _nats(gap: float) -> tuple[float, float]:
+    nats = 8 - math.log(gap)
+    return nats, nats
 
 
 def _step(parts: Parts, theta: float, width: float) -> float:

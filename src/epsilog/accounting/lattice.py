@@ -135,13 +135,13 @@ def _connect_both(pair: Pair, index: Integers, *, step: float, offset: float) ->
 
 
 def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: float = math.inf) -> LatticeLaw:
-    """Merges outcomes, and splits one between two lattice points at random, until each loss is a lattice point.
+    """Merges outcomes, and splits one between two lattice points at random, until each loss reaches a lattice point.
 
-    Neither merging nor splitting can help a distinguisher, so the result's delta is at most the pair's at every
-    epsilon. Arguments as for ``connect``; ``Link.BOTH`` has no lower law of its own. The lattice is moved down by a
-    hair, so that what lies on a lattice point (an atom, or what sampling has squeezed there) provably reaches it. No
-    outcome is moved by more than ``coarse``, or one gap. Gaps of at least ``coarse`` lie where the outcomes hardly
-    matter: their lower halves are rounded down instead of drawing on what matters.
+    Neither merging, nor splitting, nor a smaller loss can help a distinguisher, so the result's delta is at most the
+    pair's at every epsilon. Arguments as for ``connect``; ``Link.BOTH`` has no lower law of its own. The lattice is
+    moved down by a hair, so that what lies on a lattice point (an atom, or what sampling has squeezed there) provably
+    reaches it. No outcome is moved by more than ``coarse``, or one gap. Gaps of at least ``coarse`` lie where the
+    outcomes hardly matter: their lower halves are rounded down instead of drawing on what matters.
 
     Source:
         The data processing inequality; docs/accounting/certified-bounds.md, section 3.
@@ -200,15 +200,14 @@ class _Points(NamedTuple):
 def _merge(cells: _Cells, points: _Points, loose: float) -> list[float]:
     """Walks up the cells; each lattice point takes cells until their common loss has reached it, the last one in part.
 
-    A weight is e^g Q: the P-mass less what the loss exceeds the point by. The margin is what cells may be off by, and
-    what adding them up rounds.
+    A weight is the P-mass of what a point took. The margin is what cells may be off by, and what adding them up rounds.
     """
     p, q, p_slip, q_slip, own = cells
     size, weight, share, cell = len(p), [0.0] * len(points.of_p), 1.0, 0
     for point, (a, b, most_a, most_b, floor, gap, ceiling) in enumerate(zip(*points, strict=True)):
         while cell < floor:
             more, slip = _cell_surplus(cells, cell, points, point - 1)
-            weight[point - 1] += share * max(0.0, own[cell] - more - slip) if more >= slip else 0.0
+            weight[point - 1] += share * own[cell] if more >= slip else 0.0
             cell, share = cell + 1, 1.0
         first, first_share, reached = cell, share, False
         surplus = margin = mass = gross = 0.0
@@ -225,7 +224,7 @@ def _merge(cells: _Cells, points: _Points, loose: float) -> list[float]:
             if share <= 0:
                 cell, share = cell + 1, 1.0
         if reached or surplus >= margin:
-            weight[point] = max(0.0, mass * (1 - 2 * UNIT * (cell - first + 1)) - max(surplus, 0.0) - margin)
+            weight[point] = mass * (1 - 2 * UNIT * (cell - first + 1))
         else:
             cell, share = max(first, gap), first_share if first >= gap else 1.0
             _settle(cells, points, weight, point, (first, cell, first_share))
@@ -248,12 +247,12 @@ def _settle(cells: _Cells, points: _Points, weight: list[float], point: int, whi
         if surplus + more < margin + slip:
             break
         surplus, margin, mass, kept = surplus + more, margin + slip, mass + cells.own[kept - 1], kept - 1
-    weight[point] += max(0.0, mass - surplus - margin)
+    weight[point] += mass * (1 - 2 * UNIT * (top - kept))
     below = max(point - 1, 0)
     for cell in range(low, kept):
         more, slip = _cell_surplus(cells, cell, points, below)
         if more >= slip:
-            weight[below] += share * max(0.0, cells.own[cell] - more - slip)
+            weight[below] += share * cells.own[cell]
         share = 1.0
 
 

@@ -7,15 +7,16 @@ minimises K(theta) - theta epsilon + theta log theta - (theta + 1) log(theta + 1
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from epsilog.accounting.dominating import Parts
 from epsilog.accounting.lattice import Integers, TooFineError
-from epsilog.accounting.laws import Array, Link, Pair
+from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Pair
 
+_STRONGEST = 4000.0  # nats by which a tilt may raise one round's largest loss
 _MOST_POINTS = 2**16  # of one law; a merged one is walked in plain Python
 
 
@@ -38,7 +39,8 @@ def sketch(pair: Pair, tail: float) -> Sketch:
     edges = np.clip(edges, edges[1] - 1e-6, edges[-2] + 1e-6) if plain.link is Link.PLAIN else edges
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.log(p) - np.log(q)
-    seen = (p > 0) & (q > 0)
+    loss = np.minimum(loss, LARGEST_LOSS)  # as far as a lattice reaches
+    seen = (p > 0) & ((q > 0) | (pair.law.only_p == 0))
     least = float(loss[seen].min()) if seen.any() else 0.0
     return Sketch(edges, np.where(seen, loss, least), np.where(seen, p, 0.0))
 
@@ -59,7 +61,7 @@ def tilt_for_delta(sketches: Sequence[tuple[Sketch, int]], delta: float) -> tupl
     def bound(theta: Array) -> Array:
         return (log_moment(sketches, theta) - math.log(delta) + _entropy(theta)) / theta
 
-    theta = _least(bound)
+    theta = _least(bound, sketches)
     return theta, max(float(bound(np.array([theta]))[0]), 0.0)
 
 
@@ -69,7 +71,7 @@ def tilt_for_epsilon(sketches: Sequence[tuple[Sketch, int]], epsilon: float) -> 
     def bound(theta: Array) -> Array:
         return log_moment(sketches, theta) - theta * epsilon + _entropy(theta)
 
-    theta = _least(bound)
+    theta = _least(bound, sketches)
     return theta, float(bound(np.array([theta]))[0])
 
 
@@ -77,9 +79,10 @@ def _entropy(theta: Array) -> Array:
     return np.asarray(-theta * np.log1p(1 / theta) - np.log1p(theta))
 
 
-def _least(bound: object) -> float:
-    assert callable(bound)
-    grid = np.geomspace(1e-3, 1e6, 37)
+def _least(bound: Callable[[Array], Array], sketches: Sequence[tuple[Sketch, int]]) -> float:
+    """Searches tilts up to where the largest loss gets a factor that dwarfs all others."""
+    largest = max(float(np.abs(part.edges[np.isfinite(part.edges)]).max()) for part, _ in sketches)
+    grid = np.geomspace(1e-3, min(max(_STRONGEST / max(largest, 1e-300), 1.0), 1e9), 41)
     for _ in range(3):
         values = bound(grid)
         k = int(np.nanargmin(values))
@@ -114,18 +117,18 @@ def lattice_points(
         raise TooFineError(pair, float(position[-1]) / _MOST_POINTS)
     losses = np.interp(np.arange(0, math.ceil(position[-1]) + 1), position, edges)
     index = np.rint((losses - offset) / step).astype(np.int64)
-    index = np.unique(np.concatenate((index, [first, last, -1, 0, 1])))
+    index = np.unique(np.concatenate((index, first + np.arange(3), last - np.arange(3), [-1, 0, 1])))  # atoms lie here
     return index[(index >= min(first, -1)) & (index <= max(last, 1))]
 
 
 def _spacings(density: Array, weight: Array, step: float, spacing: float, widest: Array) -> Array:
     cube = np.cbrt(1 / np.maximum(density, 1e-280))
-    low, high = -60.0, 60.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        gaps = np.clip(math.exp(middle) * cube, step, widest)
-        low, high = (middle, high) if float(np.sum(weight * gaps * gaps)) <= spacing**2 else (low, middle)
-    return np.clip(math.exp(low) * cube, step, widest)
+    scales = np.geomspace(step / float(cube.max()), spacing / float(cube.min()), 24)
+    for _ in range(2):
+        gaps = np.clip(scales[:, None] * cube, step, np.minimum(widest, 1e100))
+        fits = max(int(np.sum((gaps * gaps) @ weight <= spacing**2)), 1)
+        scales = np.geomspace(scales[fits - 1], scales[min(fits, len(scales) - 1)], 24)
+    return np.asarray(np.clip(scales[0] * cube, step, widest))
 
 
 def total_count(parts: Parts) -> int:
