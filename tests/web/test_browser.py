@@ -186,6 +186,15 @@ def test_a_link_of_another_version_is_not_read(browser, site):
     assert one(browser, "[name=population]").get_attribute("value") == "50000"
 
 
+def test_balls_in_bins_counts_in_epochs(browser, site):
+    browser.get(site.url + "/federated?v=1&sampling=balls-in-bins")
+    until(lambda: "certified: the true value" in text(browser, ".beside"))
+    assert 1.4 < float(claim(browser)) < 1.7  # two epochs of a hundred rounds; Poisson's price is 0.72
+    assert "2 epochs begun" in text(browser, ".results")
+    assert "the rounds of an epoch hang together" in text(browser, ".goal")
+    until(lambda: browser.find_elements("css selector", ".plot > svg"))
+
+
 def test_queries_incompatible_plan_and_scenarios(browser, site):
     browser.get(site.url + "/queries?v=1&epsilon=1&queries=100&queries_used=40&mechanism=laplace")
     assert claim(browser) == "100"

@@ -29,6 +29,6 @@ const FIT =
 export function frameSnippet(origin: string, name: string, query: string): string {
   const source = escape(`${origin}/embed/${name}?${query}`);
   const limits = 'sandbox="allow-scripts allow-same-origin allow-popups allow-popups-to-escape-sandbox"';
-  const look = 'width="100%" height="900" loading="lazy"';
+  const look = 'width="100%" height="900" style="border:0" loading="lazy"';
   return `<iframe data-epsilog src="${source}" title="epsilog ${name} calculator" ${limits} ${look}></iframe>\n<script>${FIT}</script>`;
 }
