@@ -107,7 +107,7 @@ def plain_draws_per_second(direction, *, compiled):
     release = BallsInBins(Gaussian(3.0), bins=100, epochs=10)
     trial = shards.Trial(release, HockeyStick(2.0), tilt.Tilt(direction), 0.0, shards.SHARD)
     shards.count_hits(trial, 1, 0)
-    return shards.SHARD / median(lambda: shards.count_hits(trial, 1, 0), 25)
+    return shards.SHARD / median(lambda: shards.count_hits(trial, 1, 0), 201)
 
 
 def small_delta_certificate(release, epsilon):
