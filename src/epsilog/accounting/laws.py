@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri
 Array = npt.NDArray[np.float64]
 
 UNIT = 2.0**-53
+_ONE = np.ones(1)
 LARGEST_LOSS = 600.0  # beyond it e^loss nears overflow: such outcomes count as giving everything away
 
 
@@ -84,8 +85,8 @@ class Normal:
     def masses(self, edges: Array) -> Masses:
         """Returns differences of normal tails, each taken on its smaller side."""
         x = edges / self.mu + self.mu / 2
-        q, q_slip = _normal_cells(x)
-        p, p_slip = _normal_cells(x - self.mu)
+        q, q_slip = normal_cells(x)
+        p, p_slip = normal_cells(x - self.mu)
         return Masses(p, q, p_slip, q_slip)
 
     def reach(self, tail: float) -> tuple[float, float]:
@@ -103,24 +104,28 @@ class Normal:
         return np.linspace(low, high, 257)
 
 
-def _normal_cells(x: Array) -> tuple[Array, Array]:
+def normal_cells(x: Array) -> tuple[Array, Array]:
     """Masses of a standard normal between edges, and how far each may be off.
 
     ndtr(x) errs by (8 + 4 x^2) u of the smaller tail (its argument is rounded before it is squared), and rounding of
     x - mu moves that tail by (1 + x^2) u of it (Mills' ratio): twice both is allowed for, at either edge of a cell.
     """
     below, above = ndtr(x), ndtr(-x)
-    square = np.square(np.clip(x, -60, 60))
-    bent = 8 * square * np.minimum(below, above)
+    square = np.square(np.minimum(np.abs(x), 60))
     # from 37 on tails leave the normal numbers; beyond 60 no e^loss brings them back
     lost = np.where((square > 37**2) & (square < 60**2), np.exp(-square / 2) + 5e-324, 0.0)
-    off_below, off_above = (UNIT * (16 * tail + bent) + lost for tail in (below, above))
-    left = np.append(below, 1.0) < 0.5
-    rising = np.diff(below, prepend=0.0, append=1.0)
-    falling = -np.diff(above, prepend=1.0, append=0.0)
-    upper_edge = np.append(np.where(left[:-1], off_below, off_above), 0.0)
-    lower_edge = np.where(left, np.insert(off_below, 0, 0.0), np.insert(off_above, 0, UNIT))
-    return np.maximum(np.where(left, rising, falling), 0.0), lower_edge + upper_edge
+    bent = (8 * UNIT) * square * np.minimum(below, above) + lost
+    rising, falling = _between(0.0, below, 1.0), _between(1.0, above, 0.0)
+    off_below, off_above = (_between(0.0, 16 * UNIT * tail + bent, 0.0) for tail in (below, above))
+    left = np.concatenate((below, _ONE)) < 0.5  # cells below the median
+    lower, upper = slice(None, -1), slice(1, None)
+    mass = np.where(left, rising[upper] - rising[lower], falling[lower] - falling[upper])
+    slip = np.where(left, off_below[upper] + off_below[lower], off_above[upper] + off_above[lower] + UNIT * falling[lower])
+    return np.maximum(mass, 0.0), slip
+
+
+def _between(first: float, inner: Array, last: float) -> Array:
+    return np.concatenate(((first,), inner, (last,)))
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from itertools import pairwise
 import numpy as np
 
 from epsilog.accounting import choose
+from epsilog.accounting.distributions import DeltaAt, bounds
 from epsilog.accounting.flatten import flatten, gaussian_mu_of
 from epsilog.accounting.gaussian import gaussian_delta
+from epsilog.accounting.groups import group_directions
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
 from epsilog.terms import (
     DiscreteGaussian,
@@ -107,14 +109,20 @@ class Profile:
     def group_delta(self, *, units: int, epsilon: float) -> Interval:
         """Bounds delta at ``epsilon`` for neighbours that differ in ``units`` units: group privacy.
 
-        Source: for a Gaussian exact (mu grows ``units``-fold); else Dwork & Roth 2014, Theorem 2.2, for delta:
+        Source: for a Gaussian exact (mu grows ``units``-fold); for Poisson-sampled Gaussians and a group that joins or
+        leaves as a whole the mixture of Ganesh 2024 (arXiv:2401.10294); else Dwork & Roth 2014, Theorem 2.2, for delta:
         delta_k(epsilon) <= delta(epsilon / k) (e^epsilon - 1) / (e^(epsilon / k) - 1).
         """
         check.integer(1, units=units)
         check.at_least(0, epsilon=epsilon)
-        one = mu(self.release, self.relation)
+        one, held = mu(self.release, self.relation), self.delta(epsilon).assumptions
+        method = "group privacy (Dwork & Roth 2014)"
+        ways = group_directions(self.release, self.relation, units=units)
         if one is not None:
             lower, upper = gaussian_delta(units * one, epsilon)
+        elif ways is not None:
+            lower, upper = bounds(ways, DeltaAt(epsilon), gap=self.gap)
+            method, held = "group privacy by mixtures (Ganesh 2024)", (*held, "the group joins or leaves as a whole")
         else:
             share = epsilon / units
             factor = math.expm1(epsilon) / math.expm1(share) if 0 < epsilon < 700 and share > 0 else float(units)
@@ -126,8 +134,7 @@ class Profile:
             upper = min(1.0, one_unit * factor * (1 + 1e-12)) if one_unit > 0 else 0.0
         given = (("epsilon", float(epsilon)), ("units", float(units)))
         return Interval(
-            min(lower, upper), upper, "group privacy (Dwork & Roth 2014)", self.relation,
-            assumptions=self.delta(epsilon).assumptions, quantity="delta", given=given,
+            min(lower, upper), upper, method, self.relation, assumptions=held, quantity="delta", given=given,
         )  # fmt: skip
 
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
