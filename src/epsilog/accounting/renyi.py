@@ -44,27 +44,37 @@ def stretch(relation: NeighboringRelation) -> int:
     return 2 if relation is NeighboringRelation.REPLACE_ONE else 1
 
 
-@singledispatch
-def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
+def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array:
     """Bounds the Renyi divergence of one release from above, in nats, at each order above 1; shape (k,) to (k,).
 
     Raises:
+        ValueError: an order is not a finite number above 1 (at 1 it is the Kullback-Leibler divergence: not offered).
         UnsupportedMechanismError: no proven bound for this mechanism under this relation.
 
     >>> rdp(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
     array([0.25, 1.  ])
     """
+    orders = np.asarray(orders, dtype=np.float64)
+    wrong = orders[~((orders > 1) & (orders < np.inf))]
+    if wrong.size:
+        raise ValueError(f"orders must be finite and above 1, got {float(wrong[0])!r}")
+    return _rdp(release, orders, relation=relation)
+
+
+@singledispatch
+def _rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
+    """One case per mechanism; the orders were checked."""
     raise UnsupportedMechanismError(release, method="RDP")
 
 
-@rdp.register
+@_rdp.register
 def _(release: Gaussian, orders: Array, *, relation: NeighboringRelation) -> Array:
     if release.noise_multiplier == 0:
         return np.full_like(orders, np.inf)
     return orders * stretch(relation) ** 2 / (2 * release.noise_multiplier**2)  # Mironov 2017, Prop. 7
 
 
-@rdp.register
+@_rdp.register
 def _(release: Laplace, orders: Array, *, relation: NeighboringRelation) -> Array:
     if release.noise_multiplier == 0:
         return np.full_like(orders, np.inf)
@@ -78,7 +88,7 @@ def _(release: Laplace, orders: Array, *, relation: NeighboringRelation) -> Arra
     return np.asarray(logsumexp(terms, axis=0) / (orders - 1))
 
 
-@rdp.register
+@_rdp.register
 def _(release: DiscreteGaussian, orders: Array, *, relation: NeighboringRelation) -> Array:
     if release.noise_stddev == 0:
         return np.full_like(orders, np.inf)
@@ -86,14 +96,14 @@ def _(release: DiscreteGaussian, orders: Array, *, relation: NeighboringRelation
     return orders * shift**2 / (2 * release.noise_stddev**2)  # Canonne et al. 2020, Prop. 5 (arXiv:2004.00010v4)
 
 
-@rdp.register
+@_rdp.register
 def _(release: DiscreteLaplace, orders: Array, *, relation: NeighboringRelation) -> Array:
     if release.noise_scale == 0:
         return np.full_like(orders, np.inf)
-    return rdp(PureDP(stretch(relation) * release.sensitivity / release.noise_scale), orders, relation=relation)
+    return _rdp(PureDP(stretch(relation) * release.sensitivity / release.noise_scale), orders, relation=relation)
 
 
-@rdp.register
+@_rdp.register
 def _(release: RandomizedResponse, orders: Array, *, relation: NeighboringRelation) -> Array:
     if relation is not NeighboringRelation.REPLACE_ONE:
         raise UnsupportedMechanismError(release, method="RDP", reason="its neighbours replace one unit")
@@ -111,43 +121,43 @@ def _(release: RandomizedResponse, orders: Array, *, relation: NeighboringRelati
     return np.asarray(np.maximum(logsumexp(terms, axis=0), 0.0) / (orders - 1))
 
 
-@rdp.register
+@_rdp.register
 def _(release: ExponentialMechanism, orders: Array, *, relation: NeighboringRelation) -> Array:
     spread = release.epsilon / 2 if release.monotone else release.epsilon
     concentrated = orders * spread**2 / 8  # Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223): bounded range
-    return np.minimum(concentrated, rdp(PureDP(spread), orders, relation=relation))
+    return np.minimum(concentrated, _rdp(PureDP(spread), orders, relation=relation))
 
 
-@rdp.register
+@_rdp.register
 def _(release: PureDP, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
     eps = release.epsilon  # the divergence of binary randomized response, which dominates: Kairouz et al. 2015
     terms = np.stack((orders * eps, (1 - orders) * eps)) - np.logaddexp(0, eps)
     return np.asarray(np.minimum(np.maximum(logsumexp(terms, axis=0), 0.0) / (orders - 1), eps))
 
 
-@rdp.register
+@_rdp.register
 def _(release: ApproximateDP, orders: Array, *, relation: NeighboringRelation) -> Array:
     if release.delta > 0:
         return np.full_like(orders, np.inf)
-    return rdp(PureDP(release.epsilon), orders, relation=relation)
+    return _rdp(PureDP(release.epsilon), orders, relation=relation)
 
 
-@rdp.register
+@_rdp.register
 def _(release: ZeroConcentratedDP, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
     return orders * release.rho
 
 
-@rdp.register
+@_rdp.register
 def _(release: GaussianDP, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
     return orders * release.mu**2 / 2
 
 
-@rdp.register
+@_rdp.register
 def _(release: PoissonSampled, orders: Array, *, relation: NeighboringRelation) -> Array:
     if release.sampling_probability == 0:
         return np.zeros_like(orders)
     if release.sampling_probability == 1:
-        return rdp(release.release, orders, relation=relation)
+        return _rdp(release.release, orders, relation=relation)
     if relation is NeighboringRelation.REPLACE_ONE or not isinstance(release.release, Gaussian):
         raise UnsupportedMechanismError(release, method="RDP", reason=f"under {relation}")
     noise = release.release.noise_multiplier
@@ -176,14 +186,14 @@ def _sampled_gaussian(order: float, noise: float, share: float) -> float:
     return max(0.0, total + 1e-12 * (1 + abs(total))) / (order - 1)
 
 
-@rdp.register
+@_rdp.register
 def _(release: Composed, orders: Array, *, relation: NeighboringRelation) -> Array:
-    return np.asarray(sum((rdp(part, orders, relation=relation) for part in release.releases), np.zeros_like(orders)))
+    return np.asarray(sum((_rdp(part, orders, relation=relation) for part in release.releases), np.zeros_like(orders)))
 
 
-@rdp.register
+@_rdp.register
 def _(release: Repeated, orders: Array, *, relation: NeighboringRelation) -> Array:
-    return release.count * rdp(release.release, orders, relation=relation)
+    return release.count * _rdp(release.release, orders, relation=relation)
 
 
 def renyi_epsilon(
