@@ -53,12 +53,22 @@ def exact_overall(samples, base):
         (10**4, 1e-300),
         (10**30, 1e-300),
         (1, 1e-300),
+        (167164667686606329610240, 7.587969306381874e-295),
+        (10**29, 1e-285),
     ],
 )
 def test_overall_delta_is_the_exact_value_rounded_up(samples, base):
     found, exact = mp.mpf(overall_delta(samples=samples, base_delta=base)), exact_overall(samples, base)
     assert found >= exact * (1 - mp.mpf(10) ** -20)
     assert found <= exact * (1 + mp.mpf(10) ** -12)
+
+
+def test_overall_delta_is_never_far_off():
+    """All over the domain, against a point of the curve that is cut near its minimum: y = 3 b + 80 / N."""
+    rng = np.random.default_rng(5)
+    for _ in range(1500):
+        samples, base = int(10 ** rng.uniform(0, 30)), float(10 ** rng.uniform(-300, 0))
+        assert base <= overall_delta(samples=samples, base_delta=base) <= 1.5 * (3 * base + 80 / samples)
 
 
 def test_a_smaller_minimum_would_be_noticed():

@@ -235,7 +235,7 @@ def _minimiser(samples: float, base: float) -> float:
     def slope(s: float) -> float:
         share = _logistic(s)
         ratio = share * ((1 - base) / base)
-        return divergence(samples, base, share) - math.log1p(samples * ratio / (1 + ratio))
+        return divergence(samples, base, share) - math.log1p(samples * (ratio / (1 + ratio)))
 
     return _logistic(_bisected(slope, -740.0, 36.0))
 
