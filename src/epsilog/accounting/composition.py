@@ -13,17 +13,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from epsilog.accounting.lattice import Integers, LatticeLaw, TooFineError
 from epsilog.accounting.laws import UNIT, Array
 
 _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
 _RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
-_LONGEST = 3 * 2**20
+_LONGEST = 5 * 2**19
 _SHORT = 2**17  # transforms up to this length are not worth shortening
 _FEW = 20_000  # terms of a Fourier sum that is cheaper than a transform
 _TABLE = 1_500_000  # factors of Fourier sums that are kept for all laws but the first
 _NONE = np.zeros(0, np.int64)
+
+Waves = npt.NDArray[np.complex128]
 _DIRECT = 3_000_000  # terms of a Fourier sum that is still cheaper than a longer transform
 _ROUGH = 1e-8  # relative error of a power from which on its transform is summed afresh
 _AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
@@ -39,7 +42,7 @@ def compose(
     """
     best = Composition(parts, step=step, theta=theta, upper=upper, nats=nats)
     for share in (0.7, 0.5, 0.35):
-        if best.size <= _SHORT:
+        if best.size <= _SHORT * len(parts):
             break
         other = Composition(parts, step=step, theta=share * theta, upper=upper, nats=nats)
         inside = near - best.offset
@@ -100,21 +103,19 @@ class Composition:
         others = np.unique(np.concatenate([law.points for law, _ in parts[1:]])) if len(parts) > 1 else _NONE
         shared: Array | None = None
         for law, count in parts:  # the smoothest first: few frequencies survive it
-            n, slip = len(law.points), 0.0
+            n = len(law.points)
             if shared is None and law is not parts[0][0] and len(where) * len(others) <= _TABLE:
                 shared = _factors(where, others, size)
-            if shared is None and len(where) * n > max(_FEW, size // 4):
-                wrapped = np.bincount(np.mod(law.points, size), weights=law.weight, minlength=size)
-                values = np.fft.rfft(wrapped)
-                values = values if len(values) == len(where) else values[where]
-                slip = law.slip + 16 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(wrapped))
+            if shared is not None:
+                values, slip = _sum(law, shared[np.searchsorted(others, law.points)])
+            else:
+                fast = len(where) * n > max(_FEW, size // 4)
+                values, slip = _fast(law, where, size) if fast else _sum(law, _factors(where, law.points, size))
                 bound = bound + count * np.log(np.abs(values) + slip)
                 keep = bound > -self._nats - _DISCARD
                 where, values, bound, log_power, error = (a[keep] for a in (where, values, bound, log_power, error))
-            if slip == 0 or (count * slip > _ROUGH and len(where) * n <= _DIRECT):
-                at = shared[np.searchsorted(others, law.points)] if shared is not None else None
-                values = (law.weight @ (_factors(where, law.points, size) if at is None else at)).view(complex)
-                slip = law.slip + 2 * UNIT * (16 + n)
+                if fast and count * slip > _ROUGH and len(where) * n <= _DIRECT:
+                    values, slip = _sum(law, _factors(where, law.points, size))
             modulus = np.abs(values)
             logs = np.log(values + (modulus < 1e-300))
             rounding = (8 + len(parts)) * UNIT * (1 + np.abs(logs))
@@ -237,10 +238,33 @@ class _Tilted(NamedTuple):
     log_power: float
 
 
+def _fast(law: _Tilted, where: Integers, size: int) -> tuple[Waves, float]:
+    """The law's spectrum at some frequencies by a transform of length ``size``, and how far each value may be off."""
+    wrapped = np.bincount(np.mod(law.points, size), weights=law.weight, minlength=size)
+    values = np.fft.rfft(wrapped)
+    slip = law.slip + 16 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(wrapped))
+    return values if len(values) == len(where) else values[where], slip
+
+
+def _sum(law: _Tilted, factors: Array) -> tuple[Waves, float]:
+    """The same by plain sums, which err less; ``factors`` has a row for each of the law's points."""
+    return (law.weight @ factors).view(np.complex128), law.slip + 2 * UNIT * (32 + len(law.points))
+
+
 def _factors(where: Integers, points: Integers, size: int) -> Array:
-    """The factors of a Fourier sum, real and imaginary parts in turn; a sum of n terms errs by 2 u (16 + n) at most."""
-    turns = (np.mod(points, size)[:, None] * where) % size
-    return np.asarray(np.exp(-2j * np.pi / size * turns).view(np.float64))
+    """The factors of a Fourier sum, real and imaginary parts in turn: products of those of two digits of the points."""
+    base = math.isqrt(size)
+    high, low = np.divmod(np.mod(points, size), base)
+    if len(points) < base:
+        return _turned(where, base * high + low, size).view(np.float64)
+    of_high, of_low = (
+        _turned(where, digits, size) for digits in (base * np.arange(int(high.max()) + 1), np.arange(base))
+    )
+    return (of_high[high] * of_low[low]).view(np.float64)
+
+
+def _turned(where: Integers, points: Integers, size: int) -> Waves:
+    return np.asarray(np.exp(-2j * np.pi / size * ((points[:, None] * where) % size)))
 
 
 def _fast_length(least: int) -> int:

@@ -23,11 +23,15 @@ from epsilog.accounting.saddle import Sketch, lattice_points, sketch, tilt_for_d
 _ATTEMPTS = 6
 _NOTHING = 1e-250  # no effort is spent on the lower side of less
 _COARSENINGS = 12
+_REFINED = 16  # times that a lattice is finer below, where several laws have atoms: these are rounded to it
 _SHARPEST = 25.0  # nats that a composition may be sharpened by, after its first answer
 _LARGE = 1e-3  # a delta from which on epsilon may well be 0
 _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
 _LONGEST_NATURAL = 2**19
 _WIDEST = 25.0  # a step: e^loss stays finite on the lattice
+
+
+Sketches = list[tuple[Sketch, int]]
 
 
 class Plan(NamedTuple):
@@ -43,7 +47,7 @@ class Plan(NamedTuple):
         start: the nats that were planned at first.
     """
 
-    sketches: list[tuple[Sketch, int]]
+    sketches: Sketches
     theta: float
     step: float
     tail: float
@@ -208,7 +212,7 @@ class _Search:
         """Computes the upper bound at the present step, or at the finest that memory holds."""
         for _ in range(_COARSENINGS):
             try:
-                composed = _compose(self.direction.upper, self.plan, self.fine, upper=True)
+                composed = _compose(self.direction.upper, self.plan.sketches, self.plan, self.fine, upper=True)
             except TooFineError as problem:
                 if isinstance(problem.what, Composition):
                     self.upper = min(self.upper, self.question.roughly(problem.what))
@@ -228,10 +232,10 @@ class _Search:
         """Computes the best lower bound at the present step, or at the finest that memory holds."""
         best = 0.0
         for parts in self.direction.lowers:
-            fine = self.fine
+            fine, sketches = self.fine, self._sketches(parts)
             for _ in range(_COARSENINGS):
                 try:
-                    composed = _compose(parts, self.plan, fine, upper=False)
+                    composed = _compose(parts, sketches, self.plan, fine, upper=False)
                 except TooFineError as problem:
                     fine *= max(2.0, 1.1 * problem.factor)
                 else:
@@ -239,6 +243,16 @@ class _Search:
                     self._sharpen(composed)
                     break
         return best
+
+    def _sketches(self, parts: Parts) -> Sketches:
+        """Sketches a composition for the lower side; what differs from the upper side by rounding is known already."""
+        known = list(zip(self.direction.upper, self.plan.sketches, strict=True))
+        if len(known) != len(parts):
+            return [(sketch(pair, self.plan.tail), count) for pair, count in parts]
+        return [
+            (cut if _alike(pair, above) else sketch(pair, self.plan.tail), count)
+            for (pair, count), ((above, _), (cut, _)) in zip(parts, known, strict=True)
+        ]
 
     def _sharpen(self, composed: Composition) -> None:
         """Asks for smaller errors next time if those of the composition were too large a part of its delta."""
@@ -277,26 +291,33 @@ def _step(parts: Parts, theta: float, width: float) -> float:
     return min(math.sqrt(4 * width / (rounds * (theta + 1))), _WIDEST)
 
 
-def _compose(parts: Parts, plan: Plan, fine: float, *, upper: bool) -> Composition:
+def _alike(one: Pair, other: Pair) -> bool:
+    if isinstance(one.law, Normal) and isinstance(other.law, Normal):
+        return one.link is other.link and math.isclose(one.law.mu, other.law.mu, rel_tol=1e-12)
+    return one.link is other.link and one.law is other.law
+
+
+def _compose(parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upper: bool) -> Composition:
     wanted = min(plan.step * (fine if upper else 0.75 * fine), _WIDEST)  # merging as done here errs about twice as far
     natural = _natural(parts, wanted)
     if natural is not None:
         step, atoms = natural
         exact = _exact(parts, atoms, upper=upper)
         return compose(exact, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
-    step = _aligned(parts, 0.8 * wanted)
+    refined = _REFINED if not upper and len(_spans(parts)) > 1 else 1
+    step = _aligned(parts, 0.8 * wanted) / refined
     laws: list[tuple[LatticeLaw, int]] = []
-    sketches = plan.sketches if upper else [(sketch(pair, plan.tail), count) for pair, count in parts]
     for (given, count), (part, _) in zip(parts, sketches, strict=True):
         if not upper and given.law.hair > 0 and _span(given) < step and laws:
             continue  # too little to see on this lattice; leaving a release out can only lose
         pair = given if upper else _fitted(given, step)
-        offset = 0.0 if pair.link is Link.BOTH else pair.anchor()
-        smooth, tail = len(parts) > 1 and pair.link is Link.PLAIN and isinstance(pair.law, Normal), plan.tail
-        if smooth and isinstance(pair.law, Normal):  # cut where even the tilted law is next to nothing: edges ring
+        offset, every, tail = 0.0 if pair.link is Link.BOTH else pair.anchor(), 0, plan.tail
+        if len(parts) > 1 and pair.link is Link.PLAIN and isinstance(pair.law, Normal):
+            # cut where even the tilted law is next to nothing: edges ring through all frequencies
             tail = max(math.exp(-0.5 * (plan.theta * pair.law.mu + math.sqrt(2 * plan.nats + 30)) ** 2), 1e-290)
+            every = refined
         points = lattice_points(
-            pair, part, theta=plan.theta, step=step, spacing=wanted, offset=offset, tail=tail, smooth=smooth
+            pair, part, theta=plan.theta, step=step, spacing=wanted, offset=offset, tail=tail, every=every
         )
         if upper:
             law = connect(pair, points, step=step, offset=offset)
@@ -308,9 +329,14 @@ def _compose(parts: Parts, plan: Plan, fine: float, *, upper: bool) -> Compositi
 
 def _aligned(parts: Parts, step: float) -> float:
     """Fits the step to the one law with atoms there is, so that its lowest and highest atoms lie on the lattice."""
-    spans = {_span(pair) for pair, _ in parts if pair.law.hair > 0 and pair.law.only_p == 0}
+    spans = _spans(parts)
     span = spans.pop() if len(spans) == 1 else 0.0
     return span / math.ceil(span / step) if span >= step else step
+
+
+def _spans(parts: Parts) -> set[float]:
+    """How far apart the lowest and the highest atoms are, of the laws that have atoms."""
+    return {_span(pair) for pair, _ in parts if pair.law.hair > 0 and pair.law.only_p == 0}
 
 
 def _span(pair: Pair) -> float:

@@ -120,7 +120,9 @@ def normal_cells(x: Array) -> tuple[Array, Array]:
     left = np.concatenate((below, _ONE)) < 0.5  # cells below the median
     lower, upper = slice(None, -1), slice(1, None)
     mass = np.where(left, rising[upper] - rising[lower], falling[lower] - falling[upper])
-    slip = np.where(left, off_below[upper] + off_below[lower], off_above[upper] + off_above[lower] + UNIT * falling[lower])
+    slip = np.where(
+        left, off_below[upper] + off_below[lower], off_above[upper] + off_above[lower] + UNIT * falling[lower]
+    )
     return np.maximum(mass, 0.0), slip
 
 

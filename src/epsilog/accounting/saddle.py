@@ -16,6 +16,7 @@ from epsilog.accounting.dominating import Parts
 from epsilog.accounting.lattice import Integers, TooFineError
 from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Pair
 
+_SCALES = np.linspace(0, 1, 10)
 _STRONGEST = 4000.0  # nats by which a tilt may raise one round's largest loss
 _MOST_POINTS = 2**16  # of one law; a merged one is walked in plain Python
 
@@ -91,18 +92,19 @@ def _least(bound: Callable[[Array], Array], sketches: Sequence[tuple[Sketch, int
 
 
 def lattice_points(
-    pair: Pair, part: Sketch, *, theta: float, step: float, spacing: float, offset: float, tail: float, smooth: bool
+    pair: Pair, part: Sketch, *, theta: float, step: float, spacing: float, offset: float, tail: float, every: int
 ) -> Integers:
     """Chooses lattice points: spacing about the cube root of the tilted density, ``spacing`` in the mean square.
 
-    A ``smooth`` law gets them all, if they are not too many: then few frequencies are left of its transform.
+    If ``every`` is positive they are all multiples of it, unless that makes too many: a smooth law whose points are
+    evenly spaced leaves few frequencies of a transform.
     """
     low, high = pair.reach(tail)
     if pair.link is Link.BOTH:
         low = -high
     first, last = math.floor((low - offset) / step) - 1, math.ceil((high - offset) / step) + 1
-    if smooth and last - first <= _MOST_POINTS / 4:
-        return np.arange(min(first, -1), max(last, 1) + 1)
+    if every > 0 and last - first <= every * _MOST_POINTS / 4:
+        return every * np.arange(min(first // every, -1), max(-(-last // every), 1) + 1)
     edges = np.clip(part.edges, low, high)
     width = np.diff(edges)
     weight = part.mass * np.exp(theta * (part.loss - part.loss.max()))
@@ -123,12 +125,13 @@ def lattice_points(
 
 def _spacings(density: Array, weight: Array, step: float, spacing: float, widest: Array) -> Array:
     cube = np.cbrt(1 / np.maximum(density, 1e-280))
-    scales = np.geomspace(step / float(cube.max()), spacing / float(cube.min()), 24)
-    for _ in range(2):
-        gaps = np.clip(scales[:, None] * cube, step, np.minimum(widest, 1e100))
+    low, high, widest = step / float(cube.max()), spacing / float(cube.min()), np.minimum(widest, 1e100)
+    for _ in range(3):
+        scales = low * (high / low) ** _SCALES
+        gaps = np.minimum(np.maximum(scales[:, None] * cube, step), widest)
         fits = max(int(np.sum((gaps * gaps) @ weight <= spacing**2)), 1)
-        scales = np.geomspace(scales[fits - 1], scales[min(fits, len(scales) - 1)], 24)
-    return np.asarray(np.clip(scales[0] * cube, step, widest))
+        low, high = scales[fits - 1], scales[min(fits, len(scales) - 1)]
+    return np.asarray(np.minimum(np.maximum(low * cube, step), widest))
 
 
 def total_count(parts: Parts) -> int:
