@@ -11,11 +11,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-from test_browser import CHROMIUM, DRIVER, SWITCHES
-
-from conftest import serving
 from epsilog.web import create_app
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -33,7 +28,7 @@ PAGES = {
 }
 
 
-def settle(driver: webdriver.Chrome, seconds: float = 30.0) -> None:
+def settle(driver, seconds: float = 30.0) -> None:
     """Waits until nothing is being worked out."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -46,7 +41,7 @@ def settle(driver: webdriver.Chrome, seconds: float = 30.0) -> None:
             return
 
 
-def act(driver: webdriver.Chrome, name: str) -> None:
+def act(driver, name: str) -> None:
     """Brings a page to where it has something to show."""
     if name in {"montecarlo", "game"}:
         driver.find_element("css selector", "button.main").click()
@@ -58,6 +53,12 @@ def act(driver: webdriver.Chrome, name: str) -> None:
 
 def take(ledger: str, runs: str) -> None:
     """Takes them all."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    from test_browser import CHROMIUM, DRIVER, SWITCHES
+
+    from conftest import serving
+
     app = create_app(ledger=ledger, runs=runs)
     with serving(app) as site, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = webdriver.ChromeOptions()
