@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsilog.accounting import delta, epsilon
+from epsilog.accounting import spectral as spectral_room
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, bounds
 from epsilog.accounting.dominating import directions
 from epsilog.accounting.laws import Link, Normal, Pair
-from epsilog.accounting.spectral import spectral_bounds
+from epsilog.accounting.spectral import Inversion, spectral_bounds
 from epsilog.accounting.tilted import OutOfReachError, TiltedGaussian, tilt_of
 from epsilog.terms import (
     Composed,
@@ -20,6 +21,7 @@ from epsilog.terms import (
     Laplace,
     NeighboringRelation,
     PoissonSampled,
+    PureDP,
     RandomizedResponse,
     Repeated,
 )
@@ -241,6 +243,12 @@ def test_atoms_alone_and_few_rounds_with_tiny_probabilities_are_left_to_the_latt
         assert epsilon(release, delta=1e-6, relation=relation).gap < 0.01
 
 
+def test_a_gaussian_too_weak_to_end_the_sum_is_refused_before_memory_is_asked_for():
+    with pytest.raises(OutOfReachError):
+        spectral(Composed([Gaussian(1e18), PureDP(1.0)]), EpsilonAt(1e-6))
+    assert epsilon(Composed([Gaussian(1e18), PureDP(1.0)]), delta=1e-6).upper == pytest.approx(1.0, rel=1e-5)
+
+
 @settings(max_examples=15, deadline=None)
 @given(rounds=st.integers(100, 5_000), share=st.floats(0.005, 0.3), noise=st.floats(0.6, 4.0))
 def test_more_rounds_more_sampling_and_less_noise_cost_strictly_more(rounds, share, noise):
@@ -249,3 +257,29 @@ def test_more_rounds_more_sampling_and_less_noise_cost_strictly_more(rounds, sha
         assert epsilon(worse, delta=1e-6).upper > base.lower
     assert delta(sgd(noise, share, rounds), epsilon=base.upper).lower <= 1e-6
     assert delta(sgd(noise, share, rounds), epsilon=base.lower).upper >= 1e-6
+
+
+parts = st.one_of(
+    st.floats(0.5, 100).map(Gaussian),
+    st.floats(1, 300).map(Laplace),
+    st.floats(1e-3, 1).map(PureDP),
+    st.builds(PoissonSampled, st.floats(0.5, 10).map(Gaussian), st.floats(1e-3, 0.8)),
+)
+mixes = st.lists(st.builds(Repeated, parts, st.integers(1, 5_000)), min_size=1, max_size=4).map(Composed)
+
+
+@settings(max_examples=40, deadline=None)
+@given(release=mixes, at=st.floats(-25, -1))
+def test_tilts_and_accuracies_agree_within_what_they_say(release, at):
+    """Every tilt is another sum with other errors: the intervals must share a point. Found a lost digit in ln phi."""
+    for direction in directions(release, ADD):
+        tilts = [(tilt_of(pair), count) for pair, count in direction.upper]
+        try:
+            theta, near = spectral_room._saddle_at_delta(spectral_room._cumulant(tilts), 10.0**at)
+            found = [
+                Inversion(tilts, share * theta, near, aim=aim).delta(0.97 * near)
+                for share, aim in ((1.0, 1e-9), (1.0, 1e-14), (0.85, 1e-11), (1.1, 1e-12))
+            ]
+        except OutOfReachError:
+            continue
+        assert max(one.lower for one in found) <= min(one.upper for one in found)

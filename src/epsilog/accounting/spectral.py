@@ -102,6 +102,8 @@ def _bounds(parts: Parts, question: Question) -> Bounds:
 class Inversion:
     """The inversion integral of one composition at one tilt; answers near the epsilon it was made for.
 
+    ``aim`` is the relative error of delta to plan for; the error that is stated is what came out.
+
     Attributes:
         theta: the tilt.
         mean: sum of the parts' tilted mean losses.
@@ -109,7 +111,7 @@ class Inversion:
         infinite: the mass that gives everything away.
     """
 
-    def __init__(self, tilts: Sequence[tuple[Tilt, int]], theta: float, near: float) -> None:
+    def __init__(self, tilts: Sequence[tuple[Tilt, int]], theta: float, near: float, *, aim: float = _AIM) -> None:
         self.theta, self._tilts = theta, tilts
         self._laws = [(tilt(theta), count) for tilt, count in tilts]
         moments = [(law.moments, count) for law, count in self._laws]
@@ -122,13 +124,13 @@ class Inversion:
         self.infinite = -math.expm1(survive)
         if not (self._slack < 0.1 and self._deviation > 0 and math.isfinite(self.mean)):
             raise OutOfReachError("round-off would drown the answer")
-        self._lay(near)
+        self._lay(near, aim)
 
-    def _lay(self, near: float) -> None:
+    def _lay(self, near: float, aim: float) -> None:
         """Chooses the period and the last frequency, evaluates the waves, and bounds what is left out."""
         theta = self.theta
         value = 1 / (theta * (theta + 1) * (self._deviation * math.sqrt(2 * math.pi) + 1 / theta))
-        nats = -math.log(_AIM * min(value, 1.0))
+        nats = -math.log(aim * min(value, 1.0))
         self._below = self._chernoff(-1.0, near, nats)
         self._beyond = self._chernoff(1.0, near, nats)
         self._period = max(self._below.reach + nats / theta, self._beyond.reach)
@@ -136,7 +138,10 @@ class Inversion:
         scale = 2.0 ** (math.floor(math.log2(step)) - 20)
         step = math.floor(step / scale) * scale  # twenty bits: so every frequency is exact
         self._period = 2 * math.pi / step
-        last = self._safe_from(1.1 * math.sqrt(2 * nats) / self._deviation, nats, step * _MOST_FREQUENCIES)
+        most = step * _MOST_FREQUENCIES
+        last = self._safe_from(1.1 * math.sqrt(2 * nats) / self._deviation, nats, most)
+        if not last <= most:
+            raise OutOfReachError(f"{last / step:g} frequencies")
         frequency = step * np.arange(1, math.ceil(last / step) + 1, dtype=np.float64)
         self._step, self._frequency = step, frequency
         self._transform(frequency)
@@ -152,7 +157,8 @@ class Inversion:
             log_bound += count * np.log(np.minimum(modulus + wave.error + 4 * UNIT, 1.0))
             log_power += count * logs
             room = np.maximum(modulus - wave.error, 1e-300)
-            relative += count * np.minimum(wave.error / room + 8 * UNIT * np.abs(logs), 1e6)
+            rounded = np.where(np.abs(wave.dip) > 0.5, 8 * UNIT, 0.0)
+            relative += count * np.minimum((wave.error + rounded) / room + 16 * UNIT * np.abs(logs), 1e6)
         power, bound = np.exp(log_power), np.exp(log_bound)
         relative += frequency * (self._slip + 8 * UNIT * (abs(self.mean) + 1))
         known = relative < 0.1
@@ -322,11 +328,12 @@ def _rise(wave: Wave) -> Array:
 
 
 def _log1p(dip: Complex) -> Complex:
-    """ln(1 + dip), accurate where dip is small."""
+    """ln(1 + dip), accurate to a few units of itself where dip is small, and of 1 / (1 + dip) where it is not."""
     x, y = dip.real, dip.imag
-    square = np.maximum(2 * x + x * x + y * y, -1 + 1e-300)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.maximum(0.5 * np.log1p(square), -700.0) + 1j * np.arctan2(y, 1 + x))
+        large = np.log(np.maximum(np.abs(1 + dip), 1e-300))
+        size = np.where(np.abs(dip) > 0.5, large, 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -0.9)))
+    return np.asarray(size + 1j * np.arctan2(y, 1 + x))
 
 
 def _nats(count: int) -> float:
