@@ -109,7 +109,10 @@ def compare(
     found = correlated(rounds=rounds, cycle_length=cycle_length, epsilon=epsilon, delta=delta, seed=seed, bands=bands)
     if as_json:
         return print_json(found.to_json())
-    rows = [[row.name, f"{row.noise_stddev:.4g}", f"{row.error:.4g}", row.basis] for row in found.rows]
+    rows = [
+        [row.name, f"{row.noise_stddev:.4g}", f"{row.error:.4g}", "certified" if row.certified else "estimated"]
+        for row in found.rows
+    ]
     table(f"Ways to be ({epsilon:g}, {delta:g})", ["way", "noise", "noise in the model", "basis"], rows)
     note(found.sentence)
     return None

@@ -1,23 +1,21 @@
 """Which noise for a training run: independent with Poisson sampling, or correlated with balls-in-bins?
 
-Both promise the same (epsilon, delta); what differs is how much noise the model carries. Only the noise of the Poisson
-row is certified. That of independent noise with balls-in-bins is a quadrature whose error is estimated, not proven;
-that of the correlated rows is a Monte Carlo estimate. Verify the winner by ``accounting.montecarlo.sweep`` before it is
-claimed.
+Both promise the same (epsilon, delta); what differs is how much noise the model carries. The noise of the correlated
+rows is a Monte Carlo *estimate*: run ``accounting.montecarlo.sweep`` on the winner before it is claimed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from epsilog import accounting
-from epsilog.accounting.montecarlo import balls_in_bins_delta, estimate_noise, strategies
+from epsilog.accounting.montecarlo import estimate_noise, strategies
 from epsilog.terms import (
+    BallsInBins,
     BinnedParticipation,
-    CalibrationError,
     Gaussian,
     MatrixMechanism,
     PoissonSampled,
@@ -27,8 +25,6 @@ from epsilog.terms import (
     check,
     codec,
 )
-
-BASES = ("certified", "computed", "estimated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +36,14 @@ class Row:
         release: the mechanism with the noise that meets the goal.
         noise_stddev: standard deviation of Z over the clip norm.
         error: root mean square of the noise in the model over all rounds, in clip norms.
-        basis: what the noise rests on: "certified" (it may be claimed), "computed" (deterministic, about ten digits,
-            not proven) or "estimated" (simulated); the last two are to be verified by a sweep.
+        certified: whether the noise is on the proven side; otherwise it is an estimate, to be verified by a sweep.
     """
 
     name: str
     release: Release
     noise_stddev: float
     error: float
-    basis: str
-
-    def __post_init__(self) -> None:
-        check.one_of(BASES, basis=self.basis)
+    certified: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +77,7 @@ class Comparison:
         saved = 100 * (1 - best.error / base.error)
         if best is base:
             return f"{best.name} wins: correlated noise saves nothing here."
-        status = best.basis if best.basis == "certified" else f"{best.basis}: verify it with a sweep"
+        status = "certified" if best.certified else "an estimate: verify it with a sweep"
         return f"{best.name} wins: {saved:.1f}% less noise in the model than {base.name} ({status})."
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +94,7 @@ class Comparison:
                     "name": row.name,
                     "noise_stddev": row.noise_stddev,
                     "error": row.error,
-                    "basis": row.basis,
+                    "certified": row.certified,
                     "release": codec.encode(row.release),
                 }
                 for row in self.rows
@@ -150,7 +142,7 @@ def correlated(
         noise = estimate_noise(release, epsilon=epsilon, delta=delta, seed=seed)
         made = MatrixMechanism(strategy, BinnedParticipation(cycle_length), rounds, noise)
         name = f"correlated noise ({size} bands), balls-in-bins"
-        rows.append(Row(name, made, noise, noise * strategies.prefix_error(strategy, rounds), "estimated"))
+        rows.append(Row(name, made, noise, noise * strategies.prefix_error(strategy, rounds), certified=False))
     return Comparison(rounds, cycle_length, epsilon, delta, tuple(sorted(rows, key=lambda row: row.error)))
 
 
@@ -160,40 +152,17 @@ def _poisson(rounds: int, cycle_length: int, *, epsilon: float, delta: float) ->
 
     noise = accounting.calibrate(make, epsilon=epsilon, delta=delta)
     error = noise * strategies.prefix_error(ToeplitzStrategy((1.0,)), rounds)
-    return Row("independent noise, Poisson sampling", make(noise), noise, error, "certified")
+    return Row("independent noise, Poisson sampling", make(noise), noise, error, certified=True)
 
 
 def _binned(rounds: int, cycle_length: int, *, epsilon: float, delta: float) -> Row:
-    """Computed: bins are shared evenly up to one epoch more for some, and counted as if all had that one more."""
-    epochs = math.ceil(rounds / cycle_length)
+    """Units take part once more or once less if the last epoch is cut short: counted as if all had the one more."""
 
-    def too_little(noise: float) -> bool:
-        return any(
-            balls_in_bins_delta(
-                bins=cycle_length, noise_stddev=noise, epsilon=epsilon, direction=direction, epochs=epochs
-            ).upper
-            > delta
-            for direction in ("remove", "add")
-        )
+    def make(noise: float) -> Release:
+        return BallsInBins(Gaussian(noise), bins=cycle_length, epochs=math.ceil(rounds / cycle_length))
 
-    noise = _least(too_little)
+    noise = accounting.calibrate(make, epsilon=epsilon, delta=delta)
     strategy = ToeplitzStrategy((1.0,))
     made = MatrixMechanism(strategy, BinnedParticipation(cycle_length), rounds, noise)
     error = noise * strategies.prefix_error(strategy, rounds)
-    return Row("independent noise, balls-in-bins", made, noise, error, "computed")
-
-
-def _least(too_little: Callable[[float], bool]) -> float:
-    low = high = 1.0
-    while too_little(high):
-        low, high = high, 2 * high
-        if high > 1e6:
-            raise CalibrationError("no noise meets the goal", bracket=(low, high))
-    while low == high or not too_little(low):
-        low, high = low / 2, min(low, high)
-        if low < 1e-3:
-            raise CalibrationError("hardly any noise is needed", bracket=(low, high))
-    while high > low * (1 + 1e-4):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if too_little(middle) else (low, middle)
-    return high
+    return Row("independent noise, balls-in-bins", made, noise, error, certified=True)
