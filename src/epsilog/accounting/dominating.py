@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from epsilog.accounting.flatten import flatten, gaussian_mu_of
+from epsilog.accounting.flatten import flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.laws import UNIT, Atoms, BaseLaw, Link, Normal, Pair, Tent
+from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
 from epsilog.terms import (
     ApproximateDP,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
     FixedSizeSampled,
+    Gaussian,
     Laplace,
     NeighboringRelation,
     PoissonSampled,
@@ -31,6 +33,7 @@ from epsilog.terms import (
 METHOD = "privacy loss distributions"
 _REPLACE = NeighboringRelation.REPLACE_ONE
 _MOST_ATOMS = 2_000_000
+_NEAREST = 1e-100  # a distance between Gaussians whose square a double holds
 _LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome counts as giving everything away
 
 Parts = tuple[tuple[Pair, int], ...]
@@ -61,28 +64,30 @@ def directions(release: Release, relation: NeighboringRelation) -> tuple[Directi
     >>> len(directions(PoissonSampled(Gaussian(1.0), 0.5), NeighboringRelation.ADD_OR_REMOVE_ONE))
     2
     """
-    squares, bag = [], {}
+    gaussians, bag = [], {}
     for part, count in flatten(release).items():
         mu = gaussian_mu_of(part, relation)
         if mu is None:
             bag[part] = count
         else:
-            squares.append(count * mu * mu)
-    square = math.fsum(squares)
+            gaussians.append(math.sqrt(count) * mu)
+    total = math.hypot(*gaussians)
     upper: dict[Link, list[tuple[Pair, int]]] = {link: [] for link in Link}
     lower: dict[Link, list[tuple[Pair, int]]] = {link: [] for link in Link}
-    if square > 0:  # all Gaussians are one Gaussian
-        for link in Link:
-            for side, factor in ((upper, 1 + 4 * UNIT), (lower, 1 - 4 * UNIT)):
-                law = Normal(math.sqrt(square) * factor) if math.isfinite(square) else _nothing_hidden()
-                side[link].append((Pair(law), 1))
+    for link in Link if total > 0 else ():  # all Gaussians are one Gaussian
+        above, below = _normal(total)
+        upper[link].append((Pair(above), 1))
+        lower[link].append((Pair(below), 1))
     sampled = False
     for part, count in bag.items():
         base, share = (part.release, _share(part)) if isinstance(part, PoissonSampled | FixedSizeSampled) else (part, 1)
         _check_sampling(part, relation)
         if share == 0:
             continue
-        above, below = base_laws(base, relation)
+        if isinstance(part, PoissonSampled) and relation is _REPLACE:
+            (above, below), share = _replaced(part), 1  # a pair of its own, symmetric as it is
+        else:
+            above, below = base_laws(base, relation)
         for link in Link:
             if share == 1:
                 upper[link].append((Pair(above), count))
@@ -126,23 +131,36 @@ def _share(part: PoissonSampled | FixedSizeSampled) -> float:
 
 
 def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
-    """Poisson sampling is proven for adding, removing, zeroing; fixed-size sampling for replacing."""
-    if isinstance(part, PoissonSampled) and relation is _REPLACE:
-        raise UnsupportedMechanismError(
-            part, method=METHOD, reason=f"Poisson sampling has no proven pair under {relation}"
-        )
+    """Fixed-size sampling is proven for replacing; Poisson sampling for adding, removing, zeroing, and see below."""
     if isinstance(part, FixedSizeSampled) and relation is not _REPLACE:
         raise UnsupportedMechanismError(part, method=METHOD, reason=f"a fixed size means replace-one, not {relation}")
+
+
+def _replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
+    """Poisson sampling under replace-one needs the unit's absence beside both contributions: Gaussians have a proof."""
+    parts = flatten(part.release)
+    if not all(isinstance(one, Gaussian) for one in parts):
+        reason = f"under {_REPLACE} Poisson sampling has a proven pair over Gaussian noise only"
+        raise UnsupportedMechanismError(part, method=METHOD, reason=reason)
+    mu = total_mu(part.release, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
+    if mu == 0:
+        return _same(_pure(0.0, 0.0))
+    if math.isinf(mu):
+        return _same(Atoms(np.zeros(1), np.array([1 - part.sampling_probability]), part.sampling_probability))
+    if mu > LARGEST_MU:
+        raise UnsupportedMechanismError(part, method=METHOD, reason="too little noise to work the sampled pair out")
+    above, below = (ReplacedSample(mu * by, part.sampling_probability) for by in (1 + 4 * UNIT, 1 - 4 * UNIT))
+    return above, below
 
 
 def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:  # noqa: PLR0912
     """Returns a law that dominates an unsampled release from above, and one that neighbours attain."""
     far = 2 if relation is _REPLACE else 1
     match release:
-        case _ if (mu := _gaussian_total(release, relation)) is not None:
+        case _ if (mu := total_mu(release, relation)) is not None:
             if mu == 0:
                 return _same(_pure(0.0, 0.0))
-            return (Normal(mu * (1 + 4 * UNIT)), Normal(mu)) if math.isfinite(mu) else _same(_nothing_hidden())
+            return _normal(mu)
         case Laplace(noise_multiplier=noise):
             return _laplace(far / noise) if noise > 0 else _same(_nothing_hidden())
         case DiscreteLaplace(noise_scale=scale, sensitivity=sensitivity):
@@ -173,11 +191,11 @@ def _same(law: BaseLaw) -> tuple[BaseLaw, BaseLaw]:
     return law, law
 
 
-def _gaussian_total(release: Release, relation: NeighboringRelation) -> float | None:
-    parts = [(gaussian_mu_of(part, relation), count) for part, count in flatten(release).items()]
-    if any(mu is None for mu, _ in parts):
-        return None
-    return math.sqrt(sum(count * mu * mu for mu, count in parts if mu is not None))
+def _normal(mu: float) -> tuple[BaseLaw, BaseLaw]:
+    """Two Gaussians mu apart, with room for the rounding of mu; nothing is nearer than a lattice can tell."""
+    if math.isinf(mu):
+        return _same(_nothing_hidden())
+    return Normal(max(mu, _NEAREST) * (1 + 8 * UNIT)), Normal(mu * (1 - 8 * UNIT)) if mu > _NEAREST else _pure(0.0, 0.0)
 
 
 def _nothing_hidden() -> Atoms:
