@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
-from epsilog.accounting.flatten import flatten, gaussian_mu_of
+from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.lattice import LatticeLaw, TooFineError
 from epsilog.accounting.laws import LARGEST_LOSS, UNIT, Array, Link, Normal
@@ -171,10 +171,10 @@ def base_mu(release: BallsInBins, relation: NeighboringRelation) -> float:
     """
     if relation is NeighboringRelation.REPLACE_ONE:
         raise UnsupportedMechanismError(release, method=METHOD, reason=f"no pair is proven under {relation}")
-    squares = [(gaussian_mu_of(part, relation), count) for part, count in flatten(release.release).items()]
-    if any(mu is None for mu, _ in squares):
+    base = total_mu(release.release, relation)
+    if base is None:
         raise UnsupportedMechanismError(release, method=METHOD, reason="only independent Gaussian noise is proven")
-    return math.sqrt(release.epochs * math.fsum(count * mu * mu for mu, count in squares if mu is not None))
+    return math.sqrt(release.epochs) * base
 
 
 def bounds(bins: int, mu: float, question: Question, *, gap: float) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from epsilog.accounting import allocation
 from epsilog.accounting.assumptions import assumptions
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question, bounds, upper_bound
 from epsilog.accounting.dominating import Direction, directions, largest_loss
-from epsilog.accounting.flatten import flatten, gaussian_mu_of
+from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.renyi import renyi_delta, renyi_epsilon
 from epsilog.accounting.spectral import spectral_bounds
@@ -63,7 +63,7 @@ def epsilon(
     """
     check.half_open(0, 1, delta=delta)
     _check(release, relation, gap)
-    mu = _total_mu(release, relation)
+    mu = total_mu(release, relation)
     if mu is not None:
         lower, upper = (math.inf if mu > 0 else 0.0,) * 2
         if delta > 0:
@@ -92,7 +92,7 @@ def delta(
     """
     check.at_least(0, epsilon=epsilon)
     _check(release, relation, gap)
-    mu = _total_mu(release, relation)
+    mu = total_mu(release, relation)
     if mu is not None:
         lower, upper = gaussian_delta(mu * _DOWN, epsilon)[0], gaussian_delta(mu * _UP, epsilon)[1]
         method = _GAUSSIAN
@@ -115,7 +115,7 @@ def upper_epsilon(release: Release, *, delta: float, relation: NeighboringRelati
     >>> round(upper_epsilon(Laplace(2.0), delta=0.1, relation=_ADD_OR_REMOVE), 4)
     0.2893
     """
-    if _total_mu(release, relation) is not None or delta == 0 or any(map(_concentrated, flatten(release))):
+    if total_mu(release, relation) is not None or delta == 0 or any(map(_concentrated, flatten(release))):
         return epsilon(release, delta=delta, relation=relation).upper
     return _upper(release, relation, EpsilonAt(delta), gap)
 
@@ -127,7 +127,7 @@ def upper_delta(release: Release, *, epsilon: float, relation: NeighboringRelati
     >>> round(upper_delta(Laplace(2.0), epsilon=0.0, relation=_ADD_OR_REMOVE), 4)
     0.2212
     """
-    if _total_mu(release, relation) is not None or any(map(_concentrated, flatten(release))):
+    if total_mu(release, relation) is not None or any(map(_concentrated, flatten(release))):
         return delta(release, epsilon=epsilon, relation=relation).upper
     return _upper(release, relation, DeltaAt(epsilon), gap)
 
@@ -153,17 +153,6 @@ def _check(release: Release, relation: NeighboringRelation, gap: float) -> None:
     check.instance(NeighboringRelation, relation=relation)
 
 
-def _total_mu(release: Release, relation: NeighboringRelation) -> float | None:
-    """The mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else."""
-    squares = []
-    for part, count in flatten(release).items():
-        mu = gaussian_mu_of(part, relation)
-        if mu is None:
-            return None
-        squares.append(count * mu * mu)
-    return math.sqrt(math.fsum(squares))
-
-
 def _numerical(
     release: Release, relation: NeighboringRelation, question: Question, gap: float
 ) -> tuple[float, float, str]:
@@ -177,7 +166,7 @@ def _numerical(
     rest = [Repeated(part, count) for part, count in flatten(release).items() if part not in concentrated]
     rho = math.fsum(part.rho * count for part, count in concentrated.items() if isinstance(part, ZeroConcentratedDP))
     least = Composed([*rest, GaussianDP(math.sqrt(2 * rho) * (1 - 1e-15))])
-    mu = _total_mu(least, relation)
+    mu = total_mu(least, relation)
     if mu is not None and isinstance(question, EpsilonAt):
         return gaussian_epsilon(mu * _DOWN, question.delta)[0], math.inf, _RENYI
     if mu is not None and isinstance(question, DeltaAt):

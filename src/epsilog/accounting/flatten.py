@@ -67,3 +67,16 @@ def gaussian_mu_of(release: Release, relation: NeighboringRelation) -> float | N
             return mu
         case _:
             return None
+
+
+def total_mu(release: Release, relation: NeighboringRelation) -> float | None:
+    """The mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else.
+
+    k Gaussians are one with mu^2 = sum mu_i^2; no square is formed that could underflow to nothing.
+
+    >>> total_mu(Repeated(Gaussian(1e200), 4), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    2e-200
+    """
+    parts = [(gaussian_mu_of(part, relation), count) for part, count in flatten(release).items()]
+    known = [math.sqrt(count) * mu for mu, count in parts if mu is not None]
+    return math.hypot(*known) if len(known) == len(parts) else None

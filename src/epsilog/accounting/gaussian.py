@@ -44,8 +44,10 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         return 1.0, 1.0
     ratio = epsilon / mu
     t = ratio - mu / 2
+    if t > 39:  # phi(t) is below e^-760; its square may overflow
+        return 0.0, 5e-324
     if math.isinf(ratio):
-        return floor, floor if epsilon < 0 else 5e-324
+        return floor, floor
     slip = 4 * _UNIT * (abs(ratio) + mu / 2)  # how far t may be off
     if t <= 0:
         near, far = math.exp(float(log_ndtr(-t))), math.exp(epsilon + float(log_ndtr(-t - mu)))

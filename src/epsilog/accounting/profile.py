@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilog.accounting import choose
 from epsilog.accounting.distributions import DeltaAt, bounds
-from epsilog.accounting.flatten import flatten, gaussian_mu_of
+from epsilog.accounting.flatten import flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.groups import group_directions
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
@@ -171,10 +171,7 @@ def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> floa
     >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
     2.0
     """
-    parts = [(gaussian_mu_of(part, relation), count) for part, count in flatten(release).items()]
-    if any(one is None for one, _ in parts):
-        return None
-    return math.sqrt(math.fsum(count * one * one for one, count in parts if one is not None))
+    return total_mu(release, relation)
 
 
 def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
