@@ -12,12 +12,14 @@ import numpy as np
 
 from epsilog.accounting.flatten import flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.laws import UNIT, Atoms, BaseLaw, Link, Normal, Pair, Tent
+from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
 from epsilog.terms import (
     ApproximateDP,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
     FixedSizeSampled,
+    Gaussian,
     Laplace,
     NeighboringRelation,
     PoissonSampled,
@@ -82,7 +84,10 @@ def directions(release: Release, relation: NeighboringRelation) -> tuple[Directi
         _check_sampling(part, relation)
         if share == 0:
             continue
-        above, below = base_laws(base, relation)
+        if isinstance(part, PoissonSampled) and relation is _REPLACE:
+            (above, below), share = _replaced(part), 1  # a pair of its own, symmetric as it is
+        else:
+            above, below = base_laws(base, relation)
         for link in Link:
             if share == 1:
                 upper[link].append((Pair(above), count))
@@ -126,13 +131,26 @@ def _share(part: PoissonSampled | FixedSizeSampled) -> float:
 
 
 def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
-    """Poisson sampling is proven for adding, removing, zeroing; fixed-size sampling for replacing."""
-    if isinstance(part, PoissonSampled) and relation is _REPLACE:
-        raise UnsupportedMechanismError(
-            part, method=METHOD, reason=f"Poisson sampling has no proven pair under {relation}"
-        )
+    """Fixed-size sampling is proven for replacing; Poisson sampling for adding, removing, zeroing, and see below."""
     if isinstance(part, FixedSizeSampled) and relation is not _REPLACE:
         raise UnsupportedMechanismError(part, method=METHOD, reason=f"a fixed size means replace-one, not {relation}")
+
+
+def _replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
+    """Poisson sampling under replace-one needs the unit's absence beside both contributions: Gaussians have a proof."""
+    parts = flatten(part.release)
+    if not all(isinstance(one, Gaussian) for one in parts):
+        reason = f"under {_REPLACE} Poisson sampling has a proven pair over Gaussian noise only"
+        raise UnsupportedMechanismError(part, method=METHOD, reason=reason)
+    mu = total_mu(part.release, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
+    if mu == 0:
+        return _same(_pure(0.0, 0.0))
+    if math.isinf(mu):
+        return _same(Atoms(np.zeros(1), np.array([1 - part.sampling_probability]), part.sampling_probability))
+    if mu > LARGEST_MU:
+        raise UnsupportedMechanismError(part, method=METHOD, reason="too little noise to work the sampled pair out")
+    above, below = (ReplacedSample(mu * by, part.sampling_probability) for by in (1 + 4 * UNIT, 1 - 4 * UNIT))
+    return above, below
 
 
 def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:  # noqa: PLR0912
