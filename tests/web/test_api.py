@@ -126,7 +126,7 @@ def test_unreadable_bodies_are_refused(site, raw):
 
 
 def test_what_has_no_proof_is_refused_in_words(site):
-    found = site.post("federated", RUN | {"relation": "replace-one"})
+    found = site.post("federated", RUN | {"sampling": "fixed-size"})
     assert (found.status, found.json()["type"]) == (422, "/problems/unsupported")
     assert "No nearby formula" in found.json()["detail"]
 
