@@ -22,7 +22,7 @@ import numpy as np
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
 from epsilog.accounting.laws import UNIT, Array, Atoms, Normal, Pair
-from epsilog.accounting.tilted import Complex, Moments, OutOfReachError, Tilt, TiltedSampled, Wave, tilt_of
+from epsilog.accounting.tilted import HAIR, Complex, Moments, OutOfReachError, Tilt, TiltedSampled, Wave, tilt_of
 
 _AIM = 1e-9  # relative error of delta to plan for
 _MOST_FREQUENCIES = 6_000
@@ -33,6 +33,7 @@ _AHEAD = np.cumsum([0.0, 1.6, 2.0, 2.5, 3.1])
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
 _NEWTON = 60
 _SHARES = (0.85, 0.7, 0.5)  # of the saddle's tilt
+_ENOUGH = 16  # parts of one kind that a plan looks at
 _AFFORDABLE = 6.0  # nats of accuracy that a shorter sum may cost
 
 
@@ -57,7 +58,7 @@ def spectral_bounds(directions: Sequence[Direction], question: Question) -> Boun
         sides = [direction.upper, *direction.lowers]
         if all(_same(direction.upper, parts) for parts in direction.lowers):
             sides = sides[:1]
-        found = [_bounds(parts, question) for parts in sides]
+        found = [_bounds(parts, question, lower) for parts in sides]
         upper = max(upper, found[0].upper)
         lower = max(lower, *(one.lower for one in found[-len(direction.lowers) :]))
     return Bounds(min(lower, upper), upper)
@@ -75,28 +76,57 @@ def _within_a_hair(one: Pair, other: Pair) -> bool:
         return False
     match one.law, other.law:
         case Normal(mu=mu), Normal(mu=nu):
-            return abs(mu - nu) <= 8 * UNIT * mu
+            return abs(mu - nu) <= HAIR * UNIT * mu
         case Atoms() as a, Atoms() as b:
             return a.only_p == b.only_p and np.array_equal(a.u, b.u) and np.array_equal(a.p, b.p)
         case a, b:
             return a == b
 
 
-def _bounds(parts: Parts, question: Question) -> Bounds:
+def _bounds(parts: Parts, question: Question, known: float) -> Bounds:
+    """Bounds the answer in one direction; if it is no more than is ``known`` of another, Chernoff's bound will do."""
     if all(isinstance(pair.law, Atoms) for pair, _ in parts):
         raise OutOfReachError("the characteristic function of atoms does not fall")
     tilts = [(tilt_of(pair), count) for pair, count in parts]
-    cumulant = _cumulant(tilts)
+    cumulant = _cumulant([(tilt_of(pair), count) for pair, count in _thinned(parts)])
     match question:
         case EpsilonAt(delta=delta):
             theta, near = _saddle_at_delta(cumulant, delta)
-            inversion = Inversion(tilts, _shortest(cumulant, theta, near), near)
-            return Bounds(inversion.epsilon(delta, near, upper=False), inversion.epsilon(delta, near, upper=True))
+            if near < known and (most := _most(tilts, theta, question)) <= known:
+                return Bounds(0.0, most)
+            return Inversion(tilts, _shortest(cumulant, theta, near), near).epsilon(delta, near)
         case DeltaAt(epsilon=epsilon):
             theta = _saddle_at_epsilon(cumulant, epsilon)
+            if known > 0 and (most := _most(tilts, theta, question)) <= known:
+                return Bounds(0.0, most)
             return Inversion(tilts, _shortest(cumulant, theta, epsilon), epsilon).delta(epsilon)
         case _:
             raise OutOfReachError("no such question")
+
+
+def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: EpsilonAt | DeltaAt) -> float:
+    """Bounds the answer from above by the exponential bound at one tilt: V is at most the kernel's peak."""
+    laws = [(tilt(theta), count) for tilt, count in tilts]
+    if any(law.infinite > 0 for law, _ in laws):
+        return math.inf
+    total = math.fsum(count * _upper(law.moments) for law, count in laws) + _entropy(theta)[0]
+    total += 16 * UNIT * (abs(total) + 1)
+    if isinstance(question, EpsilonAt):
+        return max((total - math.log(question.delta)) / theta * (1 + 16 * UNIT) + 1e-300, 0.0)
+    return math.exp(min(total - theta * question.epsilon * (1 - 4 * UNIT), 0.0)) * (1 + 16 * UNIT)
+
+
+def _thinned(parts: Parts) -> Parts:
+    """Some of many parts of one kind, with larger counts, for planning: parts in a row are much alike."""
+    kinds: dict[object, list[tuple[Pair, int]]] = {}
+    for pair, count in parts:
+        kinds.setdefault((type(pair.law), pair.link), []).append((pair, count))
+    kept: list[tuple[Pair, int]] = []
+    for alike in kinds.values():
+        stride = max(1, len(alike) // _ENOUGH)
+        groups = [alike[i : i + stride] for i in range(0, len(alike), stride)]
+        kept += [(group[len(group) // 2][0], sum(count for _, count in group)) for group in groups]
+    return tuple(kept)
 
 
 class Inversion:
@@ -268,24 +298,29 @@ class Inversion:
         lower = self.infinite * (1 - 8 * UNIT) + _exp(lead - slack, low)
         return Bounds(min(max(lower * (1 - 8 * UNIT), 0.0), 1.0), min(upper * (1 + 8 * UNIT) + 5e-324, 1.0))
 
-    def epsilon(self, delta: float, near: float, *, upper: bool) -> float:
-        """Bounds epsilon at ``delta`` on one side; the answer was checked by computing its delta."""
+    def epsilon(self, delta: float, near: float) -> Bounds:
+        """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
+        if self.delta(0.0).upper <= delta:
+            return Bounds(0.0, 0.0)
+        here = max(near, 1e-9 * self._deviation)
+        if self.infinite * (1 + 8 * UNIT) < delta:
+            here = _root(lambda at: self.delta(at).upper / delta, here, self.theta)
+            upper = self._checked(here, 1.0, lambda at: self.delta(at).upper <= delta)
+        else:
+            upper = math.inf
+        here = _root(lambda at: self.delta(at).lower / delta, here, self.theta)
+        lower = self._checked(here, -1.0, lambda at: at == 0 or self.delta(at).lower >= delta)
+        return Bounds(lower if math.isfinite(lower) else 0.0, upper)
 
-        def side(at: float) -> float:
-            return self.delta(at).upper if upper else self.delta(at).lower
-
-        if upper and self.infinite * (1 + 8 * UNIT) >= delta:
-            return math.inf
-        if upper and side(0.0) <= delta:
-            return 0.0
-        here = _root(lambda at: side(at) / delta, max(near, 1e-9 * self._deviation), self.theta)
+    def _checked(self, here: float, side: float, holds: Callable[[float], bool]) -> float:
+        """Moves ``here`` to one side until the test holds; ``inf`` if it never does."""
         nudge = max(1e-12 / self.theta, 4 * UNIT * here)
         for _ in range(60):
-            candidate = max(here + nudge if upper else here - nudge, 0.0)
-            if (side(candidate) <= delta) if upper else (candidate == 0.0 or side(candidate) >= delta):
+            candidate = max(here + side * nudge, 0.0)
+            if holds(candidate):
                 return candidate
             nudge *= 3
-        return math.inf if upper else 0.0
+        return math.inf
 
 
 class _Tail(NamedTuple):

@@ -31,7 +31,7 @@ _NEAR = 16.0  # deviations that the tilted mass may be away from the centre and 
 _MOST_NODES = 400_000
 _MOST_TERMS = 1_500_000
 _CUTS = 300  # cells of the certified decay bound, at least
-_HAIR = 8  # units in the last place that a pair's mu may be off: upper and lower laws differ by four
+HAIR = 12  # units in the last place that a mu may be off: those of the two sides differ by up to ten
 _PLAN, _FULL = 12.0, 40.0  # nats of quadrature accuracy: to look around, and to answer
 
 
@@ -124,23 +124,23 @@ class TiltedGaussian:
         """Returns closed forms; a hair of mu is part of the slip."""
         square = self.mu * self.mu
         total = self.theta * (self.theta + 1) * square / 2
-        return Moments(total, 4 * _HAIR * UNIT * abs(total), square * (self.theta + 0.5), square)
+        return Moments(total, 4 * HAIR * UNIT * abs(total), square * (self.theta + 0.5), square)
 
     @property
     def spread(self) -> float:
         """Returns mu."""
-        return self.mu * (1 + _HAIR * UNIT)
+        return self.mu * (1 + HAIR * UNIT)
 
     def wave(self, frequencies: Array, nats: float) -> Wave:  # noqa: ARG002
         """Returns e^(-mu^2 w^2 / 2); a hair of mu moves the mean, which turns the wave."""
         exponent = (self.mu * frequencies) ** 2 / 2
         turn = np.abs(frequencies) * abs(self.moments.mean)
-        error = 4 * _HAIR * UNIT * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
+        error = 4 * HAIR * UNIT * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
         return Wave(np.expm1(-exponent).astype(complex), error)
 
     def decay(self, frequency: float) -> float:
         """Returns the modulus itself, which falls."""
-        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * _HAIR * UNIT))
+        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * HAIR * UNIT))
 
 
 def _tilted_laplace(largest: float, theta: float) -> TiltedLaplace:
@@ -407,7 +407,7 @@ class _Rule:
         """Bounds the rounding of each weight, relatively, and of each loss."""
         law, loss, y = self._law, self.loss, self.y
         in_sample = law.share * np.exp(np.minimum(self._u - loss, 700.0))  # the posterior chance of having been sampled
-        moved = 2 * _HAIR * in_sample * (law.mu * np.abs(y) + law.mu * law.mu)
+        moved = 2 * HAIR * in_sample * (law.mu * np.abs(y) + law.mu * law.mu)
         loss_slip = UNIT * (8 * np.abs(loss) + 6 * np.expm1(np.maximum(-loss, 0.0)) + moved)
         slip = UNIT * (16 + 2 * y * y + 4 * np.abs(law.power * loss) + 2 * np.abs(self._exponent))
         return slip + abs(law.power) * loss_slip, loss_slip
