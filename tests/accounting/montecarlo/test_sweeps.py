@@ -90,6 +90,16 @@ def test_coverage_of_the_interval():
     assert missed > 0  # the control: an interval that never misses at failure 0.2 tests nothing
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("gap", [0.2, 0.05])
+def test_the_default_draws_reach_the_gap_and_spare_the_direction_that_matters_little(gap):
+    found = certificates.certify(BallsInBins(Gaussian(0.8), 16), epsilon=1.0, gap=gap, seed=14)
+    assert found.interval.upper <= (1 + 1.2 * gap) * found.interval.estimate  # the pilot's own error allowed for
+    remove, add = (part.trial.samples for part in found.evidence)
+    assert add < remove / 5 + 1024
+    assert certificates._draws(0.0, 0.5, 1e-3, 1e-6) == pytest.approx(500 * math.log(2e6), rel=0.2)
+
+
 def test_a_certificate_outside_its_brackets_is_refused(monkeypatch):
     monkeypatch.setattr(certificates, "run_trials", lambda trials, **_: tuple((0,) * t.shards for t in trials))
     with pytest.raises(CalibrationError, match="misses its brackets"):

@@ -148,13 +148,18 @@ def _sized(
     if samples is None:
         guess = [pilot_delta(release, p, d, seed) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
         worse = max(*guess, 1e-6 * max(math.exp(m) for m in log_m))
-        # the upper end stands at most sqrt(2 ln(1 / failure)) standard deviations above the mean
-        sizes = [
-            math.ceil(2 * math.log(2 / failure) * math.exp(m) * max(g, worse / 20) / (gap * worse) ** 2) + 1024
-            for g, m in zip(guess, log_m, strict=True)
-        ]
+        sizes = [_draws(g, math.exp(m), worse * (1 + gap), failure) for g, m in zip(guess, log_m, strict=True)]
     first, second = (Trial(release, *rest) for rest in zip(payoffs, tilt, log_m, sizes, strict=True))
     return first, second
+
+
+def _draws(delta: float, bound: float, upper: float, failure: float) -> int:
+    """Draws N after which an interval around delta should end below ``upper``: for planning only.
+
+    Bernstein's shape: delta + sqrt(2 delta w) + w <= upper at w = bound ln(2 / failure) / N.
+    """
+    root = 2 * (upper - delta) / (math.sqrt(2 * delta) + math.sqrt(2 * delta + 4 * (upper - delta)))
+    return math.ceil(bound * math.log(2 / failure) / root**2) + 1024
 
 
 def _interval(evidence: tuple[Evidence, ...], failure: float) -> Interval:

@@ -196,8 +196,10 @@ class Cyclic(_Banded):
     def loss(self, ratio: Array) -> Array:
         """The mean over slots; see ``_Banded``."""
         b, p = self.kind.cycle_length, self.kind.probability
-        single = ratio + math.log(p) if p == 1 else np.logaddexp(math.log(p) + ratio, math.log1p(-p))
-        fields = np.zeros((b, ratio.shape[1]))
-        for t in range(self.rounds):
-            fields[t % b] += single[t]
+        single = ratio
+        if p < 1:  # ln(1 - p + p e^ratio)
+            top = np.maximum(ratio, 0)
+            single = top + np.log((1 - p) * np.exp(-top) + p * np.exp(ratio - top))
+        idle = np.zeros((-self.rounds % b, ratio.shape[1]))
+        fields = np.concatenate([single, idle]).reshape(-1, b, ratio.shape[1]).sum(axis=0)
         return log_mean_exp(fields.T)
