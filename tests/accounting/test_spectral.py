@@ -283,3 +283,11 @@ def test_tilts_and_accuracies_agree_within_what_they_say(release, at):
         except OutOfReachError:
             continue
         assert max(one.lower for one in found) <= min(one.upper for one in found)
+
+
+@pytest.mark.parametrize(
+    "release", [sgd(0.7, 0.01, 10), Composed([sgd(3.3, 0.1, 7), Repeated(Gaussian(9.1), 11), Laplace(3)])]
+)
+def test_the_two_sides_are_close_enough_to_share_one_sum(release):
+    for direction in directions(release, ADD):
+        assert all(spectral_room._same(direction.upper, parts) for parts in direction.lowers)

@@ -31,7 +31,7 @@ _NEAR = 16.0  # deviations that the tilted mass may be away from the centre and 
 _MOST_NODES = 400_000
 _MOST_TERMS = 1_500_000
 _CUTS = 300  # cells of the certified decay bound, at least
-HAIR = 12  # units in the last place that a mu may be off: those of the two sides differ by up to ten
+HAIR = 24  # units in the last place that a mu may be off: those of the two sides differ by no more
 _PLAN, _FULL = 12.0, 40.0  # nats of quadrature accuracy: to look around, and to answer
 
 
