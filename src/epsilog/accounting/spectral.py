@@ -216,7 +216,7 @@ class Inversion:
                 break
             if here >= far:
                 return safe
-            points = here + step * _AHEAD
+            points = here + min(step, (far - here) / _AHEAD[-1]) * _AHEAD
             nats_there, reach, terms = self._covered(points, nats)
             effort += terms
             if effort > _MOST_EFFORT:
