@@ -1,14 +1,22 @@
 """Where accountants break: masses that cancel, noise next to none, laws that one point holds, counts beyond memory."""
 
 import math
+from contextlib import suppress
 
+import mpmath
 import numpy as np
 import pytest
 
 from epsilog.accounting import delta, epsilon, profile
-from epsilog.accounting.dominating import base_laws
-from epsilog.accounting.lattice import merge, pair_delta
-from epsilog.accounting.laws import Link, Pair
+from epsilog.accounting.composition import compose
+from epsilog.accounting.distributions import DeltaAt, EpsilonAt, bounds
+from epsilog.accounting.dominating import base_laws, directions
+from epsilog.accounting.flatten import total_mu
+from epsilog.accounting.gaussian import gaussian_epsilon
+from epsilog.accounting.lattice import LatticeLaw, connect, merge, pair_delta
+from epsilog.accounting.laws import UNIT, Link, Normal, Pair
+from epsilog.accounting.spectral import spectral_bounds
+from epsilog.accounting.tilted import OutOfReachError
 from epsilog.terms import (
     ApproximateDP,
     Composed,
@@ -23,6 +31,7 @@ from epsilog.terms import (
 )
 
 ADD, REPLACE, ZERO = NeighboringRelation
+mpmath.mp.dps = 40
 
 
 @pytest.mark.parametrize("stated", [20.0, 36.0, 37.0, 100.0, 590.0])
@@ -111,3 +120,187 @@ def test_one_gaussian_without_noise_gives_a_whole_mix_away():
     mix = Composed([Gaussian(0.0), Laplace(1.0)])
     assert epsilon(mix, delta=1e-5).lower == math.inf
     assert delta(mix, epsilon=1.0).upper == 1
+
+
+def tail(x):
+    return mpmath.erfc(x / mpmath.sqrt(2)) / 2
+
+
+def exact_delta(pair, at):
+    """Delta of a pair of (sampled) Gaussians in 40 digits."""
+    mu, share, at = mpmath.mpf(pair.law.mu), mpmath.mpf(pair.sampling_probability), mpmath.mpf(at)
+    if pair.link is Link.PLAIN:
+        x = at / mu + mu / 2
+        return tail(x - mu) - mpmath.exp(at) * tail(x)
+    if pair.link is Link.REMOVE:
+        if mpmath.expm1(at) <= -share:
+            return -mpmath.expm1(at)
+        x = mpmath.log1p(mpmath.expm1(at) / share) / mu + mu / 2
+        return share * tail(x - mu) - (mpmath.expm1(at) + share) * tail(x)
+    if mpmath.expm1(-at) <= -share:
+        return mpmath.mpf(0)
+    x = -mpmath.log1p(mpmath.expm1(-at) / share) / mu + mu / 2
+    return mpmath.exp(at) * ((mpmath.expm1(-at) + share) * tail(x - mu) - share * tail(x))
+
+
+def random_pair(rng):
+    link = (Link.PLAIN, Link.REMOVE, Link.ADD)[rng.integers(3)]
+    share = (
+        1.0 if link is Link.PLAIN else float(rng.choice([10 ** rng.uniform(-6, -0.3), 1 - 10 ** rng.uniform(-6, -1)]))
+    )
+    return Pair(Normal(float(10 ** rng.uniform(-2.5, 1.2))), share, link)
+
+
+def test_cells_of_a_normal_err_by_no_more_than_they_say():
+    """Narrow cells far out included; the control is the error that used to be assumed: 16 u of the larger tail."""
+    rng, beyond_assumed = np.random.default_rng(3), 0
+    for _ in range(60):
+        mu = float(10 ** rng.uniform(-2, 1.5))
+        x = np.sort(rng.uniform(-36, 36) + 10 ** rng.uniform(-13, 0) * rng.uniform(-1, 1, 4))
+        edges = (x - mu / 2) * mu
+        found = Normal(mu).masses(edges)
+        cuts = [mpmath.mpf(float(cut)) for cut in edges / mu + mu / 2]
+        for mass, slip, moved in ((found.q, found.q_slip, 0), (found.p, found.p_slip, mpmath.mpf(mu))):
+            for i in range(3):
+                low, high = cuts[i] - moved, cuts[i + 1] - moved
+                low, high = (-high, -low) if high < 0 else (low, high)
+                off = abs(mpmath.mpf(float(mass[i + 1])) - (tail(low) - tail(high)))
+                assert off <= slip[i + 1]
+                beyond_assumed += off > 16 * UNIT * tail(low)
+    assert beyond_assumed > 10
+
+
+def test_no_edge_is_misplaced_by_more_than_the_blur():
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        pair = random_pair(rng)
+        g = np.array([float(rng.uniform(*pair.reach(1e-30)))])
+        u = float(pair.to_base(g)[0])
+        if math.isinf(u):
+            continue
+        mu, share = mpmath.mpf(pair.law.mu), mpmath.mpf(pair.sampling_probability)
+        ratio = mpmath.mpf(u / pair.law.mu + pair.law.mu / 2) * mu - mu * mu / 2
+        sign = -1 if pair.link is Link.ADD else 1
+        loss = sign * mpmath.log(1 - share + share * mpmath.exp(sign * ratio))
+        assert abs(loss - mpmath.mpf(float(g[0]))) <= pair.blur(g)
+
+
+def test_a_lattice_law_lies_above_or_below_its_pair():
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        pair = random_pair(rng)
+        low, high = pair.reach(10 ** rng.uniform(-40, -6))
+        step = (high - low) / int(rng.integers(3, 200))
+        offset = pair.anchor() if rng.random() < 0.5 else float(rng.uniform(low, high))
+        first, last = math.floor((low - offset) / step) - 1, math.ceil((high - offset) / step) + 1
+        index = np.unique(np.append(rng.integers(first, last + 1, 150), [first, last]))
+        above = connect(pair, index, step=step, offset=offset)
+        below = merge(pair, index, step=step, offset=offset, coarse=float(rng.choice([step, 5 * step, math.inf])))
+        for at in rng.uniform(low, high, 6):
+            exact = exact_delta(pair, at)
+            values = []
+            for law in (above, below):
+                losses = law.offset + step * law.points
+                values.append(
+                    law.infinite + float(np.sum(np.where(losses > at, -np.expm1(at - losses), 0) * law.weight))
+                )
+            assert values[1] * (1 - 1e-13) <= exact <= values[0] * (1 + 1e-13) + 1e-300
+
+
+def test_composing_agrees_with_convolving():
+    """A few laws, and so many that they share their Fourier factors; plain convolution is the oracle."""
+    rng = np.random.default_rng(6)
+    for size in (1, 2, 3, 12):
+        laws, whole, lowest = [], np.ones(1), 0
+        for _ in range(size):
+            points = np.unique(rng.integers(-6, 9, 6))
+            weight = rng.dirichlet(np.ones(len(points)))
+            count = int(rng.integers(1, 4))
+            laws.append((LatticeLaw(points, weight, 0.0, 0.0), count))
+            dense = np.zeros(points[-1] - points[0] + 1)
+            dense[points - points[0]] = weight
+            for _ in range(count):
+                whole, lowest = np.convolve(whole, dense), lowest + int(points[0])
+        losses = 0.1 * (lowest + np.arange(len(whole)))
+        upper, lower = (compose(laws, step=0.1, theta=1.3, near=1.0, upper=side, nats=30.0) for side in (True, False))
+        for at in (-1.05, 0.0, 0.73, 2.0):
+            exact = math.fsum(w * -math.expm1(at - loss) for w, loss in zip(whole, losses, strict=True) if loss > at)
+            assert lower.delta(at) <= exact * (1 + 1e-12)
+            assert upper.delta(at) >= exact * (1 - 1e-12)
+            assert upper.delta(at) - lower.delta(at) <= 1e-9 * exact + 1e-14
+            assert upper.chernoff(at) >= exact
+
+
+@pytest.mark.parametrize(
+    ("noise", "share", "rounds", "question"),
+    [
+        (1.0, 0.01, 1_000, EpsilonAt(1e-5)),
+        (1.0, 0.01, 1_000, DeltaAt(50.0)),  # 6e-173
+        (0.1, 1e-3, 1_000, EpsilonAt(1e-5)),  # a rare large loss, far from all others
+        (0.05, 1e-3, 1_000, EpsilonAt(1e-5)),
+        (0.5, 1e-5, 5, EpsilonAt(1e-7)),
+        (1.0, 1e-6, 2, EpsilonAt(1e-10)),
+        (1.0, 1e-4, 10**7, EpsilonAt(1e-6)),
+    ],
+)
+def test_the_lattice_is_narrow_where_the_inversion_integral_agrees(noise, share, rounds, question):
+    ways = directions(Repeated(PoissonSampled(Gaussian(noise), share), rounds), ADD)
+    lower, upper = bounds(ways, question, gap=0.002)
+    assert upper - lower <= 0.002 * upper
+    with suppress(OutOfReachError):
+        low, high = spectral_bounds(ways, question)
+        assert lower <= high * (1 + 1e-9)
+        assert low <= upper * (1 + 1e-9)
+
+
+def test_a_thousand_losses_of_all_but_nothing():
+    """All hundred rounds answer truly with chance 2^-100, and then the loss is 100 / scale."""
+    lower, upper = bounds(directions(Repeated(Laplace(0.01), 100), ADD), EpsilonAt(1e-100), gap=0.002)
+    assert 10_000 * (1 - 1e-9) <= lower <= 10_000 <= upper <= 10_000 * (1 + 1e-9)
+    lower, upper = bounds(directions(Repeated(Laplace(0.1), 100), ADD), EpsilonAt(1e-30), gap=0.002)
+    assert 999 < lower <= upper < 1000
+    assert 2.0**-100 * -math.expm1(lower - 1000) <= 1e-30
+
+
+def test_noise_next_to_none_gives_away_whoever_is_sampled():
+    lower, upper = bounds(
+        directions(Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000), ADD), DeltaAt(1.0), gap=0.002
+    )
+    exact = -math.expm1(1000 * math.log1p(-1e-3))
+    assert exact * (1 - 1e-4) <= lower <= exact * (1 + 1e-9)
+    assert exact * (1 - 1e-9) <= upper <= exact * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("at", [100.0, 1000.0, 10_000.0])
+def test_far_beyond_what_is_lost_delta_is_next_to_nothing(at):
+    lower, upper = bounds(directions(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), ADD), DeltaAt(at), gap=0.002)
+    assert lower == 0
+    assert 0 < upper < 1e-250
+
+
+def test_rounds_beyond_any_transform_are_bounded_by_chernoff():
+    """10^12 rounds are near their Gaussian limit, mu = q sqrt(T (e - 1)); a lattice that memory holds said 303."""
+    limit = gaussian_epsilon(math.sqrt(math.e - 1), 1e-6)[1]
+    lower, upper = bounds(
+        directions(Repeated(PoissonSampled(Gaussian(1.0), 1e-6), 10**12), ADD), EpsilonAt(1e-6), gap=0.002
+    )
+    assert 0 <= lower <= limit * 1.01
+    assert 0.99 * limit <= upper <= 1.3 * limit
+
+
+@pytest.mark.parametrize("noise", [1e162, 1e200, 1e300])
+def test_noise_whose_square_overflows_is_still_a_release(noise):
+    mu = 3 / noise
+    for release in (Repeated(Gaussian(noise), 9), Composed([Gaussian(noise / 3), RandomizedResponse(1.0, 2)])):
+        relation = ADD if isinstance(release, Repeated) else REPLACE
+        assert epsilon(release, delta=0.0, relation=relation).upper == math.inf
+        assert delta(release, epsilon=1.0, relation=relation).upper > 0
+        assert delta(release, epsilon=0.0, relation=relation).upper >= mu * 0.39
+    assert total_mu(Repeated(Gaussian(noise), 9), ADD) == pytest.approx(mu, rel=1e-15)
+
+
+def test_many_laplace_laws_of_unlike_scales_are_narrow_at_once():
+    parts = [Gaussian(30.0 + i) for i in range(20)] + [Laplace(100.0 + 0.7 * i) for i in range(40)]
+    parts += [PoissonSampled(Gaussian(1.0 + 0.01 * i), 0.01) for i in range(20)]
+    lower, upper = bounds(directions(Composed(parts), ADD), EpsilonAt(1e-5), gap=0.002)
+    assert 0 < upper - lower <= 0.002 * upper

@@ -17,6 +17,7 @@ from epsilog.accounting.lattice import Integers, TooFineError
 from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Pair
 
 _SCALES = np.linspace(0, 1, 10)
+_FEWEST_POINTS = 12
 _STRONGEST = 4000.0  # nats by which a tilt may raise one round's largest loss
 _MOST_POINTS = 2**16  # of one law; a merged one is walked in plain Python
 
@@ -112,7 +113,7 @@ def lattice_points(
     density = weight / np.maximum(width, 1e-300)
     # wide gaps are for losses below the bulk: above it, connecting the dots would lift mass to where the tilt is large
     below = (weight < 1e-12) & (np.arange(len(weight)) < int(np.argmax(weight)))
-    widest = np.where(below, math.inf, max(1 / (theta + 1), step))
+    widest = np.where(below, math.inf, max(min(1 / (theta + 1), (high - low) / _FEWEST_POINTS), step))
     gaps = _spacings(density, weight, step, spacing, widest)
     position = np.concatenate(([0.0], np.cumsum(width / gaps)))
     if not position[-1] <= _MOST_POINTS:  # written so that NaN is refused, too
