@@ -95,7 +95,7 @@ def test_the_curve_rises_to_the_plan_and_brackets():
 
 def test_a_scheme_without_a_proof_is_refused():
     with pytest.raises(UnsupportedMechanismError):
-        plan.federated(**RUN, sampling="poisson", relation=NeighboringRelation.REPLACE_ONE)
+        plan.federated(**RUN, sampling="fixed-size", relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import typer
 from epsilog.cli.app import REFUSED, Json, plan_app, print_json
 from epsilog.cli.show import figures, interval_text, note, table
 from epsilog.terms import DeltaPolicy, NeighboringRelation
+from epsilog.terms.digits import upper_text
 
 Cap = Annotated[float, typer.Option("--delta-cap", help="The policy's largest delta; 0 for no cap.")]
 
@@ -64,7 +65,7 @@ def federated(
         "Federated plan",
         [
             ("sampling", f"{sampling}, q = m/N = {q:.6g} ({q:.3%})"),
-            ("noise multiplier", f"{noise_multiplier:.6g}"),
+            ("noise multiplier", upper_text(noise_multiplier, 6)),
             ("delta", f"{priced.delta.delta:g} ({priced.delta.rationale})"),
             ("relation, unit", f"{relation}, one {privacy_unit}"),
             ("[bold]epsilon, certified[/bold]", f"[bold]{interval_text(priced.epsilon)}[/bold]"),
@@ -123,7 +124,7 @@ def queries(
             [
                 f"{s.weight:g}",
                 f"{s.epsilon:.6g}",
-                *(f"{noise.scale:.6g}" for noise in (s.classic, s.exact, s.optimal)),
+                *(upper_text(noise.scale, 6) for noise in (s.classic, s.exact, s.optimal)),
                 f"{s.optimal.error_95:.4g}",
             ]
             for s in dict.fromkeys(priced.shares)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from html import escape
 
 from epsilog.terms import check
+from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.guarantee import NeighboringRelation
 
-
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"
+_DIGITS = 7  # significant ones; an upper bound is rounded up, a lower one down
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +61,15 @@ class Interval:
 
     def __str__(self) -> str:
         at = "".join(f" at {name} {value:.6g}" for name, value in self.given)
-        return f"{self.quantity} in [{_shown(self.lower)}, {_shown(self.upper)}]{at} ({self.relation}; {self.method})"
+        sides = f"[{lower_text(self.lower, _DIGITS)}, {upper_text(self.upper, _DIGITS)}]"
+        return f"{self.quantity} in {sides}{at} ({self.relation}; {self.method})"
 
     def _repr_html_(self) -> str:
         at = ", ".join(f"{escape(name)} = {value:.6g}" for name, value in self.given)
         rows = [
-            ("upper bound (may be claimed)", _shown(self.upper)),
-            ("lower bound", _shown(self.lower)),
-            ("estimate", _shown(self.estimate)),
+            ("upper bound (may be claimed)", upper_text(self.upper, _DIGITS)),
+            ("lower bound", lower_text(self.lower, _DIGITS)),
+            ("estimate", "-" if self.estimate is None else f"{self.estimate:.6g}"),
             ("method", self.method),
             ("relation", str(self.relation)),
             *((("assumes" if i == 0 else ""), text) for i, text in enumerate(self.assumptions)),

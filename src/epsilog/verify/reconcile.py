@@ -11,7 +11,7 @@ from typing import Any
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.plan import price
 from epsilog.terms import ClientLevelCentral, Composed, Gaussian, Guarantee, PoissonSampled, Repeated, Scheme
-from epsilog.terms.digits import upper_text
+from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.clipping import check_clipping
 from epsilog.verify.evidence import CUSTODY, ROUNDS, Evidence
 from epsilog.verify.findings import Finding, Verdict, overall
@@ -93,11 +93,12 @@ def check_claim(guarantee: Guarantee, scheme: Scheme) -> Finding:
     if not math.isfinite(again.upper):
         return Finding("claim", Verdict.FAILED, "The schedule gives no finite guarantee.", numbers[:2])
     if claimed >= again.upper * (1 - 1e-12):
-        says = f"Recomputed: epsilon is in [{again.lower:.6g}, {again.upper:.6g}]; the claim of {claimed:.6g} holds."
+        says = f"Recomputed: epsilon is in [{lower_text(again.lower, 6)}, {upper_text(again.upper, 6)}]; "
+        says += f"the claim of {claimed:.6g} holds."
         return Finding("claim", Verdict.PASSED, says, numbers)
     says = f"The claim of {claimed:.6g} is below the bound that we can prove, {upper_text(again.upper, 6)}"
     if claimed < again.lower:
-        says += f", and below the least possible loss, {again.lower:.6g}"
+        says += f", and below the least possible loss, {lower_text(again.lower, 6)}"
     close = again.lower <= claimed and claimed >= again.upper * (1 - WITHIN)
     return Finding("claim", Verdict.WARNED if close else Verdict.FAILED, says + ".", numbers)
 
