@@ -73,6 +73,14 @@ def test_every_key_opens_its_own_stream():
     assert len({float(shards.stream(*key).random()) for key in keys}) == len(keys)
 
 
+def test_one_failure_stops_both_directions():
+    pair = [trial(samples=20 * shards.SHARD), trial(direction="add", strength=8.0, samples=20 * shards.SHARD)]
+    remove, add = run.run_trials(pair, seed=1)
+    found = run.run_trials(pair, seed=1, limits=[sum(remove[:4]), sum(add)])
+    assert found == (remove[:7], add[:7])
+    assert run.run_trials(pair, seed=1, limits=[sum(remove), sum(add)]) == (remove, add)
+
+
 def philox(key, counter):
     """Philox 4x64 with 10 rounds, straight from the paper (Salmon et al. 2011, section 4.3)."""
     mask, (k0, k1), (c0, c1, c2, c3) = 2**64 - 1, key, counter

@@ -27,7 +27,7 @@ class Evidence:
 
     Attributes:
         trial: the experiment.
-        hits: the hits of each shard, up to where the trial failed.
+        hits: the hits of each shard, up to where this trial or the one of the other direction failed.
     """
 
     trial: Trial

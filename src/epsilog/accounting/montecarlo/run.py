@@ -158,14 +158,14 @@ def run_trials(
     Args:
         trials: what to count.
         seed: of the streams.
-        limits: hits above which a trial has failed and need not go on; looked at after shard 1, 3, 7, 15, ..., so that
-            where it stops depends on the counts alone. By default every shard is drawn.
+        limits: hits above which a trial has failed, and with it all of them: none need go on. Looked at after shard 1,
+            3, 7, 15, ..., so that where they stop depends on the counts alone. By default every shard is drawn.
         workers: processes; 1 stays in this one; ``None`` asks joblib's configured backend.
         journal: where finished shards are remembered.
         progress: called after each shard with the trial, its draws done and its hits so far.
 
     Returns:
-        For each trial, the hits of each shard in order, up to where it failed.
+        For each trial, the hits of each shard in order, up to where one failed.
     """
     if journal is not None and journal.source.seed != seed:
         raise ValueError(f"seed must be the journal's, {journal.source.seed!r}, got {seed!r}")
@@ -173,9 +173,10 @@ def run_trials(
     counts: list[list[int]] = [[] for _ in trials]
     wave = 1 if limits else 1 << 40
     while True:
+        if limits and any(sum(found) > limit for found, limit in zip(counts, limits, strict=True)):
+            return tuple(tuple(found) for found in counts)
         ranges = [
-            range(0) if limits and sum(found) > limits[i] else range(len(found), min(len(found) + wave, trial.shards))
-            for i, (trial, found) in enumerate(zip(trials, counts, strict=True))
+            range(len(found), min(len(found) + wave, trial.shards)) for trial, found in zip(trials, counts, strict=True)
         ]
         labels = [(i, shard) for i, part in enumerate(ranges) for shard in part]
         if not labels:
