@@ -419,7 +419,8 @@ def test_a_single_file_works_without_a_server(browser, tmp_path, name):
     assert clean(browser) == []
 
 
-def test_a_slow_and_a_dead_server(browser, serve_app):
+def slow_app():
+    """Every answer takes a second and a half longer."""
     app = create_app()
 
     @app.middleware("http")
@@ -430,7 +431,28 @@ def test_a_slow_and_a_dead_server(browser, serve_app):
             await asyncio.sleep(1.5)
         return await call_next(request)
 
-    with serve_app(app) as site:
+    return app
+
+
+def test_a_number_never_stands_beside_another_question(browser, serve_app):
+    """The browser cannot price balls-in-bins: until the server does, the old number keeps the words it came with."""
+    with serve_app(slow_app()) as site:
+        browser.get(site.url + "/federated")
+        until(lambda: "certified" in text(browser, ".beside"))
+        first = claim(browser)
+        one(browser, "[name=sampling]").send_keys("balls")
+        one(browser, "[name=relation]").send_keys("zero")
+        put(browser, "target_epsilon", "1")
+        until(lambda: browser.find_elements("css selector", ".results.busy"))
+        assert (text(browser, ".claim b"), "add or remove one" in text(browser, ".beside")) == (first, True)
+        assert "Epochs" not in text(browser, ".results")
+        assert "…" in text(browser, ".goal")
+        until(lambda: "zero out" in text(browser, ".beside"))
+        assert float(text(browser, ".claim b")) > 1.5 * float(first)
+
+
+def test_a_slow_and_a_dead_server(browser, serve_app):
+    with serve_app(slow_app()) as site:
         browser.get(site.url + "/federated")
         quick = until(lambda: text(browser, ".claim b"), 1.4)  # the twin does not wait
         assert "in the browser" in text(browser, ".method")

@@ -111,7 +111,7 @@ class Certificates:
         release, exact = ask.release(), ask.exact()  # wrong values are refused here, by name
         job = Job(self._work(ask, release), ask=ask.model_dump(), of=ask.samples, exact=exact, directions={})
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._file(job, "ask").write_text(json.dumps({"software": _SOFTWARE, "ask": ask.model_dump()}))
+        _write(self._file(job, "ask"), {"software": _SOFTWARE, "ask": ask.model_dump()})
         try:
             self.shelf.begin(job)
         except HTTPException:
@@ -149,7 +149,7 @@ class Certificates:
                 journal=self._file(job, "journal"),
                 progress=progress,
             )
-            self._file(job, "evidence").write_text(json.dumps(found.to_json()))
+            _write(self._file(job, "evidence"), found.to_json())
             return {"interval": codec.encode(found.interval)}
 
         return draw
@@ -170,6 +170,13 @@ class Certificates:
         except (OSError, ValueError, KeyError, TypeError):
             return
         self.shelf.keep(Job(self._work(ask, release), name=name, **news))
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    """All of it or nothing: whoever reads it after a crash finds no half."""
+    whole = path.with_name(f"{path.name}.new")
+    whole.write_text(json.dumps(document))
+    whole.replace(path)
 
 
 @router.post("/certificates", summary="Start a certificate", status_code=201)

@@ -33,7 +33,7 @@ export function Field({ form, name }: { form: Form; name: string }) {
         {spec.label} {spec.symbol && <i class="symbol">{spec.symbol}</i>}
       </label>
       {spec.kind === "choice" ? (
-        <select {...shared} value={raw} onInput={(e) => form.set(name, e.currentTarget.value)}>
+        <select {...shared} value={raw} onInput={(e) => form.set(name, e.currentTarget.value)} onChange={(e) => (form.set(name, e.currentTarget.value), form.commit())}>
           {spec.choices!.map(([value, label]) => (
             <option key={value} value={value} selected={value === raw}>
               {label}

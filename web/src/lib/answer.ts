@@ -3,8 +3,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./types";
 
-export interface Answer<A> {
+export interface Answer<Q, A> {
   answer: A | null;
+  of: Q | null; // the question that it answers: until the next answer is there, not the one last asked
   busy: boolean;
   problem: Problem | null;
   retry(): void;
@@ -15,9 +16,10 @@ export function useAnswer<Q, A>(
   ask: Q | null,
   run: (ask: Q, signal: AbortSignal) => Promise<A>,
   options: { delay?: number; onProblem?: (problem: Problem) => void } = {},
-): Answer<A> {
-  const [state, setState] = useState<{ answer: A | null; busy: boolean; problem: Problem | null }>({
+): Answer<Q, A> {
+  const [state, setState] = useState<Omit<Answer<Q, A>, "retry">>({
     answer: null,
+    of: null,
     busy: ask !== null,
     problem: null,
   });
@@ -27,7 +29,7 @@ export function useAnswer<Q, A>(
   const key = ask === null ? null : JSON.stringify(ask);
   useEffect(() => {
     if (ask === null) {
-      setState({ answer: null, busy: false, problem: null });
+      setState({ answer: null, of: null, busy: false, problem: null });
       return;
     }
     const stop = new AbortController();
@@ -35,12 +37,12 @@ export function useAnswer<Q, A>(
     const timer = setTimeout(() => {
       current.current.run(ask, stop.signal).then(
         (answer) => {
-          if (!stop.signal.aborted) setState({ answer, busy: false, problem: null });
+          if (!stop.signal.aborted) setState({ answer, of: ask, busy: false, problem: null });
         },
         (error: unknown) => {
           if (stop.signal.aborted) return;
           const problem = error instanceof Problem ? error : new Problem("An error of ours", String(error));
-          setState({ answer: null, busy: false, problem });
+          setState({ answer: null, of: null, busy: false, problem });
           current.current.options.onProblem?.(problem);
         },
       );
@@ -63,10 +65,10 @@ export function useSharpened<Q, A>(
   sharp: (ask: Q, signal: AbortSignal) => Promise<A>,
   quick: (ask: Q, signal: AbortSignal) => Promise<A>,
   options: { delay?: number; onProblem?: (problem: Problem) => void },
-): Answer<A> & { settled: boolean } {
+): Answer<Q, A> & { settled: boolean } {
   const main = useAnswer(ask, sharp, options);
   const first = useAnswer(ask, quick, { delay: 0 });
   const settled = main.answer !== null && !main.busy;
-  const answer = main.busy && !first.busy ? (first.answer ?? main.answer) : main.answer;
-  return { ...main, answer, settled };
+  const shown = main.busy && !first.busy && first.answer !== null ? first : main;
+  return { ...main, answer: shown.answer, of: shown.of, settled };
 }

@@ -70,7 +70,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
   }, [form.values]);
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useSharpened(ask, engine.federated, twin.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
-  const { answer } = main;
+  const { answer, of } = main;
   const settled = main.settled ? ask : null;
 
   return (
@@ -119,7 +119,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           </Card>
         )}
         {main.problem && <Trouble problem={main.problem} retry={main.retry} />}
-        {answer && ask && <Answer ask={ask} answer={answer} target={target} />}
+        {answer && of && <Answer ask={of} answer={answer} target={target} />}
         {answer && ask && <Rounds ask={settled} engine={engine} />}
         {answer && ask && (
           <Card title="The question turned round">
@@ -268,14 +268,15 @@ function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: nu
   const noise = useAnswer(goal, (g, signal) => engine.noiseFor(g.ask, g.target, signal), { delay: 200 });
   const hangTogether = ask?.sampling === "balls-in-bins";
   const rounds = useAnswer(hangTogether ? null : goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
+  const fresh = (found: { of: typeof goal }): boolean => found.of !== null && found.of.ask === ask && found.of.target === target;
   if (target === null) return <p class="empty">Give a target to see which noise and how many rounds meet it.</p>;
   return (
     <dl class="stats">
       <Stat label={`Least noise for ε ≤ ${show(target)}`} note={ask ? `with ${showWhole(ask.rounds)} rounds` : ""}>
-        {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null ? "…" : <>σ = {show(noise.answer, 5, "up")}</>}
+        {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null || !fresh(noise) ? "…" : <>σ = {show(noise.answer, 5, "up")}</>}
       </Stat>
       <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}` : ""}>
-        {hangTogether ? <small>not answered for balls in bins: the rounds of an epoch hang together</small> : rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null ? "…" : showWhole(rounds.answer)}
+        {hangTogether ? <small>not answered for balls in bins: the rounds of an epoch hang together</small> : rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null || !fresh(rounds) ? "…" : showWhole(rounds.answer)}
       </Stat>
     </dl>
   );

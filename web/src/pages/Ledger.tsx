@@ -139,7 +139,7 @@ function Cycles({ budgets }: { budgets: Budget[] }) {
         </div>
       )}
       {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
-      {found.answer && (found.answer.cycles.length > 0 ? <Spent caps={found.answer.caps} cycles={found.answer.cycles} scope={scope} /> : <p class="empty">Nothing has been started under this budget.</p>)}
+      {found.answer && (found.answer.cycles.length > 0 ? <Spent caps={found.answer.caps} cycles={found.answer.cycles} scope={found.of!} /> : <p class="empty">Nothing has been started under this budget.</p>)}
     </Card>
   );
 }

@@ -193,7 +193,7 @@ export function Playground() {
                 caption="What each release contributes; parts do not add up, because composition is not a sum"
                 columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "mix without it, ε ≤", number: true }, { title: "the difference", number: true }]}
                 rows={answer.parts.map((part, i) => [
-                  `${i + 1}: ${MECHANISMS.find(([name]) => name === parts[i]?.mechanism)?.[1] ?? ""}`,
+                  `${i + 1}: ${MECHANISMS.find(([name]) => name === account.of?.parts[i]?.mechanism)?.[1] ?? ""}`,
                   show(part.alone.upper, 4, "up"),
                   show(part.without.upper, 4, "up"),
                   show(Math.max(0, answer.epsilon.upper - part.without.upper), 3),

@@ -226,7 +226,7 @@ function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) 
       {found.answer && (
         <>
           <p>
-            At δ = {show(delta)}, from <b>{showWhole(found.answer.against_pure)} queries</b> on Gaussian noise has the smaller 95% error than
+            At δ = {show(found.of!.delta)}, from <b>{showWhole(found.answer.against_pure)} queries</b> on Gaussian noise has the smaller 95% error than
             plain Laplace
             {found.answer.against_optimal !== null && <>, and by {showWhole(found.answer.against_optimal)} queries than Laplace composed tightly as well</>}.
           </p>
