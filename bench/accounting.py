@@ -1,7 +1,7 @@
 """Times epsilog's certified intervals beside dp-accounting and prv-accountant on the same tasks; prints Markdown.
 
 Run on a quiet machine: OMP_NUM_THREADS=1 python bench/accounting.py [--quick]. One warm-up, then medians. The number
-of a peer is its upper bound; ours is the whole interval, at the default gap. Tasks as in the accountants dossier, section 3.
+of a peer is its upper bound; ours is the whole interval, at the default gap.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ class Inversion:
             if effort > _MOST_EFFORT:
                 break
             if reach[0] < 0.002 * here:  # not even here: a normal law would have enough a little further on
-                here *= min(max(1.02, 1.02 * math.sqrt(nats / max(nats_there[0], 1e-9))), 1.5)
+                here *= min(max(1.02, 1.08 * math.sqrt(nats / max(nats_there[0], 1e-9))), 1.5)
                 safe, step = here, 0.05 * here
                 continue
             for left, right, forth, back in zip(points, points[1:], reach, reach[1:], strict=False):
