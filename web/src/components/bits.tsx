@@ -63,7 +63,7 @@ export function Trouble({ problem, retry }: { problem: Problem; retry?: () => vo
         ✕
       </span>
       <span>
-        <b>{problem.title}.</b> {problem.message}{" "}
+        <b>{problem.title}.</b> {problem.message !== problem.title && problem.message}{" "}
         {retry && problem.status === 0 && (
           <button type="button" class="quiet" onClick={retry}>
             Ask again
