@@ -320,6 +320,12 @@ class TiltedSampled:
         bounded = np.log1p(self.share * np.expm1(np.minimum(u, 600.0)))
         return np.where(u < 600, bounded, u + math.log(self.share)), u
 
+    def loss_slips(self, y: Array, loss: Array, u: Array) -> Array:
+        """Bounds the rounding of l, and what a hair of mu makes of it, at each y."""
+        in_sample = self.share * np.exp(np.minimum(u - loss, 700.0))  # the posterior chance of having been sampled
+        moved = 2 * HAIR * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
+        return np.asarray(UNIT * (8 * np.abs(loss) + 6 * np.expm1(np.maximum(-loss, 0.0)) + moved))
+
     def ends(self, margin: float) -> tuple[float, float]:
         """Returns y beyond which ln of the tilted density falls at a rate of at least ``margin``, on either side."""
         return min(self.power, 0.0) * self.mu - margin, max(self.power, 0.0) * self.mu + margin
@@ -385,6 +391,7 @@ class _Rule:
         keep = exponent > peak - nats - 6
         outer = (outline.widths / step + 1) * np.exp(np.minimum(outline.outside - peak, 0.0))  # so many nodes, so much
         dropped = float(outer.sum() + weight[~keep].sum())
+        self._every = y, loss, u
         self.y, self.loss, self._u, self._exponent = y[keep], loss[keep], u[keep], exponent[keep]
         total = float(weight[keep].sum())
         self.weight = weight[keep] / total
@@ -406,9 +413,7 @@ class _Rule:
     def slips(self) -> tuple[Array, Array]:
         """Bounds the rounding of each weight, relatively, and of each loss."""
         law, loss, y = self._law, self.loss, self.y
-        in_sample = law.share * np.exp(np.minimum(self._u - loss, 700.0))  # the posterior chance of having been sampled
-        moved = 2 * HAIR * in_sample * (law.mu * np.abs(y) + law.mu * law.mu)
-        loss_slip = UNIT * (8 * np.abs(loss) + 6 * np.expm1(np.maximum(-loss, 0.0)) + moved)
+        loss_slip = law.loss_slips(y, loss, self._u)
         slip = UNIT * (16 + 2 * y * y + 4 * np.abs(law.power * loss) + 2 * np.abs(self._exponent))
         return slip + abs(law.power) * loss_slip, loss_slip
 
@@ -417,19 +422,18 @@ class _Rule:
 
         Many rounds leave it close to 0 in each; then E e^(s l) - 1 is summed by itself, without cancellation.
         """
-        law, y = self._law, self.y
-        slip, loss_slip = self.slips()
-        found = self._log_sum
-        off = float(np.sum(self.weight * slip)) + UNIT * (len(y) + 16 + 4 * abs(found))
-        x, x_slip = law.power * self.loss, abs(law.power) * loss_slip
+        law, found = self._law, self._log_sum
+        off = float(np.sum(self.weight * self.slips()[0])) + UNIT * (len(self.y) + 16 + 4 * abs(found))
+        y, loss, u = self._every  # the tilted law may have less than a normal law has
+        x = law.power * loss
         if abs(found) < 0.5 and float(x.max()) < 300 and y[0] < -1 and y[-1] > 1:
             normal = self._step / math.sqrt(2 * math.pi) * np.exp(-y * y / 2)
-            grown = np.expm1(x)
+            grown, x_slip = np.expm1(x), abs(law.power) * law.loss_slips(y, loss, u)
             rounding = UNIT * (20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (x_slip + 2 * UNIT * np.abs(x))
             rise, rise_slip = float(np.sum(normal * grown)), 2.1 * float(np.sum(normal * rounding))
+            rise_slip += 4.2 * (math.exp(-y[0] * y[0] / 2) + math.exp(-y[-1] * y[-1] / 2))
             if rise_slip < off:
-                tails = 2 * math.exp(-y[0] * y[0] / 2) + 2 * math.exp(-y[-1] * y[-1] / 2)
-                found, off = math.log1p(rise), rise_slip + 2.1 * tails
+                found, off = math.log1p(rise), rise_slip
         return found, 1.01 * (off + 2.1 * self.lost + 2.1 * float(self.aliasing(np.zeros(1))[0]))
 
 
