@@ -125,10 +125,11 @@ def test_waves_and_moments_err_by_no_more_than_they_say(mu, share, theta, link, 
     for nats in (8.0, 38.0):
         dip, error, _ = law.wave(np.array([frequency]), nats)
         assert abs(dip[0] - exact) <= error[0] + 1e-15 * abs(exact)
-    assert error[0] < 1e-11
+    small = 1e-13 * (100 + (mu * (theta + 1)) ** 2)  # rounding grows with the exponents
+    assert error[0] < small
     total = float(np.log(at.real))
     assert abs(law.moments.log_total - total) <= law.moments.slip + 4e-16 * abs(total)
-    assert law.moments.slip < 1e-11
+    assert law.moments.slip < small
 
 
 @settings(max_examples=40, deadline=None)
