@@ -18,18 +18,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
-from epsilog.accounting.flatten import flatten, total_mu
+from epsilog.accounting.flatten import bins_mu, flatten
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.lattice import LatticeLaw, TooFineError
 from epsilog.accounting.laws import LARGEST_LOSS, UNIT, Array, Link, Normal
 from epsilog.accounting.ratio_sums import Excess, RatioLaw, contract, spread
-from epsilog.terms import BallsInBins, NeighboringRelation, Release, UnsupportedMechanismError
+from epsilog.terms import BallsInBins, NeighboringRelation, Release
 
 METHOD = "balls-in-bins: sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)"
 _REFINEMENTS, _ATTEMPTS = 5, 12
 _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
-_LEAST_MU, _LARGEST_MU = 1e-4, 30.0
 _HEAVY = 2.0  # a mu from which on one ratio decides
 _CELLS = 600  # of the planning law
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
@@ -160,21 +160,7 @@ def whole_release(release: Release, relation: NeighboringRelation) -> tuple[int,
     part = next(iter(bag), None)
     if not isinstance(part, BallsInBins) or bag != {part: 1}:
         return None
-    return part.bins, base_mu(part, relation)
-
-
-def base_mu(release: BallsInBins, relation: NeighboringRelation) -> float:
-    """The distance of the base Gaussians over the noise, all epochs of the same bins together.
-
-    Raises:
-        UnsupportedMechanismError: the base is not Gaussian, or the relation is replace-one.
-    """
-    if relation is NeighboringRelation.REPLACE_ONE:
-        raise UnsupportedMechanismError(release, method=METHOD, reason=f"no pair is proven under {relation}")
-    base = total_mu(release.release, relation)
-    if base is None:
-        raise UnsupportedMechanismError(release, method=METHOD, reason="only independent Gaussian noise is proven")
-    return math.sqrt(release.epochs) * base
+    return part.bins, bins_mu(part, relation)
 
 
 def bounds(bins: int, mu: float, question: Question, *, gap: float) -> tuple[float, float]:
@@ -190,7 +176,7 @@ def bounds(bins: int, mu: float, question: Question, *, gap: float) -> tuple[flo
         return (math.inf, math.inf) if isinstance(question, EpsilonAt) else (1.0, 1.0)
     if mu == 0:
         return 0.0, 0.0
-    if not _LEAST_MU <= mu <= _LARGEST_MU:  # where no lattice helps: without the bins it costs no less
+    if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:  # where no lattice helps: without the bins it costs no less
         free = mu * (1 + 4 * UNIT)
         if isinstance(question, EpsilonAt):
             return 0.0, gaussian_epsilon(free, question.delta)[1]

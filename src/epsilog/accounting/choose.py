@@ -137,7 +137,7 @@ def _upper(release: Release, relation: NeighboringRelation, question: Question, 
     allocated = allocation.whole_release(release, relation)
     if allocated is not None:
         return allocation.bounds(*allocated, question, gap=gap)[1]
-    ways = directions(release, relation)
+    ways = directions(release, relation, lost=_lost(release, question))
     most = question.at_most(_largest_losses(release, relation)[1])
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
         with suppress(OutOfReachError):
@@ -162,7 +162,7 @@ def _numerical(
         return *allocation.bounds(*allocated, question, gap=gap), allocation.METHOD
     concentrated = {part: count for part, count in flatten(release).items() if _concentrated(part)}
     if not concentrated:
-        return _by_loss(directions(release, relation), question, gap)
+        return _by_loss(directions(release, relation, lost=_lost(release, question)), question, gap)
     rest = [Repeated(part, count) for part, count in flatten(release).items() if part not in concentrated]
     rho = math.fsum(part.rho * count for part, count in concentrated.items() if isinstance(part, ZeroConcentratedDP))
     least = Composed([*rest, GaussianDP(math.sqrt(2 * rho) * (1 - 1e-15))])
@@ -184,6 +184,12 @@ def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tup
                 return lower, upper, _SPECTRAL
     on_lattice = bounds(ways, question, gap=gap)
     return max(lower, on_lattice[0]), min(upper, on_lattice[1]), _NUMERICAL
+
+
+def _lost(release: Release, question: Question) -> float:
+    """What one release may lose where its law has to be cut, so that all together lose next to nothing."""
+    size = question.delta if isinstance(question, EpsilonAt) else 1e-10
+    return 1e-4 * size / max(sum(flatten(release).values()), 1)
 
 
 def _concentrated(part: Release) -> bool:

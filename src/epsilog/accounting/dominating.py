@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from epsilog.accounting.flatten import flatten, gaussian_mu_of, total_mu
+from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU, allocated
+from epsilog.accounting.flatten import bins_mu, flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.laws import UNIT, Atoms, BaseLaw, Link, Normal, Pair, Tent
 from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
 from epsilog.terms import (
     ApproximateDP,
+    BallsInBins,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
@@ -52,8 +54,12 @@ class Direction:
     lowers: tuple[Parts, ...]
 
 
-def directions(release: Release, relation: NeighboringRelation) -> tuple[Direction, ...]:  # noqa: PLR0912
+def directions(  # noqa: PLR0912
+    release: Release, relation: NeighboringRelation, *, lost: float = 1e-11
+) -> tuple[Direction, ...]:
     """Returns every direction in which neighbours can differ; the worst of them counts.
+
+    ``lost`` is what cutting the tail of one balls-in-bins epoch may add to delta.
 
     Raises:
         UnsupportedMechanismError: a part has no proven pair under this relation.
@@ -80,6 +86,13 @@ def directions(release: Release, relation: NeighboringRelation) -> tuple[Directi
         lower[link].append((Pair(below), 1))
     sampled = False
     for part, count in bag.items():
+        if isinstance(part, BallsInBins):
+            for link in (Link.REMOVE, Link.ADD):
+                above, below = _allocated(part, relation, link, lost)
+                upper[link].append((Pair(above), count))
+                lower[link].append((Pair(below), count))
+            sampled = True
+            continue
         base, share = (part.release, _share(part)) if isinstance(part, PoissonSampled | FixedSizeSampled) else (part, 1)
         _check_sampling(part, relation)
         if share == 0:
@@ -134,6 +147,19 @@ def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
     """Fixed-size sampling is proven for replacing; Poisson sampling for adding, removing, zeroing, and see below."""
     if isinstance(part, FixedSizeSampled) and relation is not _REPLACE:
         raise UnsupportedMechanismError(part, method=METHOD, reason=f"a fixed size means replace-one, not {relation}")
+
+
+def _allocated(part: BallsInBins, relation: NeighboringRelation, link: Link, lost: float) -> tuple[BaseLaw, BaseLaw]:
+    """Balls-in-bins in one direction; out of reach of its lattice the bins are left out of account."""
+    mu, nothing = bins_mu(part, relation), _pure(0.0, 0.0)
+    if mu == 0:
+        return _same(nothing)
+    if math.isinf(mu):
+        return _same(_nothing_hidden())
+    if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:
+        return Normal(max(mu, _NEAREST) * (1 + 4 * UNIT)), nothing
+    above, below = allocated(part.bins, mu, link, max(lost, 1e-250))
+    return above, below or nothing
 
 
 def _replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:

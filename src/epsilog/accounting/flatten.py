@@ -17,7 +17,10 @@ from epsilog.terms import (
     Release,
     Repeated,
     ToeplitzStrategy,
+    UnsupportedMechanismError,
 )
+
+_BINS = "balls-in-bins"
 
 
 def flatten(release: Release) -> dict[Release, int]:
@@ -80,3 +83,17 @@ def total_mu(release: Release, relation: NeighboringRelation) -> float | None:
     parts = [(gaussian_mu_of(part, relation), count) for part, count in flatten(release).items()]
     known = [math.sqrt(count) * mu for mu, count in parts if mu is not None]
     return math.hypot(*known) if len(known) == len(parts) else None
+
+
+def bins_mu(release: BallsInBins, relation: NeighboringRelation) -> float:
+    """The distance of the base Gaussians over the noise, all epochs of the same bins together.
+
+    Raises:
+        UnsupportedMechanismError: the base is not Gaussian, or the relation is replace-one.
+    """
+    if relation is NeighboringRelation.REPLACE_ONE:
+        raise UnsupportedMechanismError(release, method=_BINS, reason=f"no pair is proven under {relation}")
+    base = total_mu(release.release, relation)
+    if base is None:
+        raise UnsupportedMechanismError(release, method=_BINS, reason="only independent Gaussian noise is proven")
+    return math.sqrt(release.epochs) * base

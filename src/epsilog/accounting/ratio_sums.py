@@ -150,21 +150,24 @@ def _masses(law: Normal, ratios: Array) -> tuple[Array, Array, Array, Array]:
     return p, q, p_slip, q_slip
 
 
-class Excess:
-    """E (Z - k)^+ for the sum Z of ``count`` independent copies of a lattice variable, from one side.
+class TiltedSum:
+    """The law of a sum of ``count`` independent copies of a lattice variable, from one side, seen at one tilt.
 
     Attributes:
-        tilt: the rate of the exponential tilt; large sums are its bulk.
+        tilt: the rate of the exponential tilt; sums of the size it favours are seen with relative accuracy.
         size: length of the transform.
+        values: the sums inside the window, ascending, shape (size,).
+        density: their tilted masses, rounded to the side, shape (size,).
+        slack: what the logarithm of a mass may be off by.
     """
 
-    def __init__(self, law: LatticeLaw, count: int, *, step: float, tilt: float, strike: float, upper: bool) -> None:
-        """Transforms, takes the power and sums up from above, once for all strikes near ``strike``.
+    def __init__(self, law: LatticeLaw, count: int, *, step: float, tilt: float, upper: bool) -> None:
+        """Transforms and takes the power.
 
         Raises:
             TooFineError: the transform would be too long.
         """
-        self.tilt, self._strike, self._upper = tilt, strike, upper
+        self.tilt, self._upper, self._origin = tilt, upper, count * law.offset
         points, weight, log_total, slip = _tilted(law, tilt * step)
         low, high = _window(points, weight, count)
         start = math.floor(low)
@@ -174,12 +177,38 @@ class Excess:
         density, error = _power(points, weight, slip, count, self.size)
         error += 2 * math.exp(-_NATS)
         density = np.roll(density, -(start % self.size))  # now entry j is index start + j
-        density = density + error if upper else density - error
-        density = np.maximum(density, 0.0)
-        values = count * law.offset + step * (start + np.arange(self.size))
-        slack = 32 * UNIT * (1 + count + tilt * (abs(count * law.offset) + abs(step * start) + step * self.size))
-        slack += count * (slip + 20 * UNIT * abs(log_total)) + UNIT * (4 * self.size + 16 * tilt * abs(strike))
-        self._log_scale = count * log_total + tilt * (count * law.offset - strike) + (slack if upper else -slack)
+        self.density = np.maximum(density + error if upper else density - error, 0.0)
+        self.values: Array = np.asarray(self._origin + step * (start + np.arange(self.size)), dtype=np.float64)
+        reach = abs(self._origin) + abs(step * start) + step * self.size
+        self.slack = 32 * UNIT * (1 + count + abs(tilt) * reach)
+        self.slack += count * (slip + 20 * UNIT * abs(log_total)) + 4 * UNIT * self.size
+        self._log_total = count * log_total
+
+    def log_factor(self, value: Array) -> Array:
+        """The logarithm of what undoes the tilt at ``value``, rounded to the side."""
+        slack = self.slack + 16 * UNIT * abs(self.tilt) * np.abs(value)
+        plain = self._log_total + self.tilt * (self._origin - value)
+        return np.asarray(plain + slack if self._upper else plain - slack)
+
+
+class Excess:
+    """E (Z - k)^+ for the sum Z of ``count`` independent copies of a lattice variable, from one side.
+
+    Attributes:
+        tilt: the rate of the exponential tilt; large sums are its bulk.
+        size: length of the transform.
+    """
+
+    def __init__(self, law: LatticeLaw, count: int, *, step: float, tilt: float, strike: float, upper: bool) -> None:
+        """Takes the sum's law and adds it up from above, once for all strikes near ``strike``.
+
+        Raises:
+            TooFineError: the transform would be too long.
+        """
+        self.tilt, self._strike, self._upper = tilt, strike, upper
+        whole = TiltedSum(law, count, step=step, tilt=tilt, upper=upper)
+        self.size, values, density = whole.size, whole.values, whole.density
+        self._log_scale = float(whole.log_factor(np.array(strike)))
         keep = values >= strike - _REACH / tilt
         values, density = values[keep], density[keep]
         if len(values) == 0:
