@@ -276,6 +276,13 @@ def test_far_beyond_what_is_lost_delta_is_next_to_nothing(at):
     lower, upper = bounds(directions(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), ADD), DeltaAt(at), gap=0.002)
     assert lower == 0
     assert 0 < upper < 1e-250
+    assert 0 < delta(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), epsilon=at).upper < 1e-250
+
+
+def test_losses_too_large_for_a_lattice_are_bounded_by_renyi():
+    """One loss is about mu^2 / 2 = 555; whoever is sampled k times, a binomial number, loses it k times."""
+    found = epsilon(Repeated(PoissonSampled(Gaussian(0.03), 0.01), 100), delta=1e-5)
+    assert 7 * 500 < found.lower <= found.upper < 10 * 600
 
 
 def test_rounds_beyond_any_transform_are_bounded_by_chernoff():

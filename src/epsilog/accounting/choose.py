@@ -21,6 +21,7 @@ from epsilog.terms import (
     NeighboringRelation,
     Release,
     Repeated,
+    UnsupportedMechanismError,
     ZeroConcentratedDP,
     check,
 )
@@ -31,6 +32,7 @@ _NUMERICAL = "privacy loss distribution: dots connected above (Doroshenko et al.
 _SPECTRAL = "Laplace inversion, every error bounded (docs: accounting/spectral)"
 _UP, _DOWN = 1 + 1e-14, 1 - 1e-14  # what adding up the parts' mu may be off by
 _PURE = "pure composition"
+_LOOSE = 0.2  # a relative width from which on Renyi DP may do better above
 _RENYI = "Renyi DP above (Mironov 2017; Canonne et al. 2020), privacy loss distribution below"
 
 
@@ -144,7 +146,18 @@ def _upper(release: Release, relation: NeighboringRelation, question: Question, 
             lower, upper = spectral_bounds(ways, question)
             if upper - lower <= gap * upper:
                 return min(upper, most)
-    return min(most, upper_bound(ways, question, gap=gap))
+    upper = min(most, upper_bound(ways, question, gap=gap))
+    return upper if math.isfinite(upper) else min(upper, _renyi(release, relation, question))
+
+
+def _renyi(release: Release, relation: NeighboringRelation, question: Question) -> float:
+    """Bounds an answer from above by Renyi DP; ``inf`` where that has no bound, or numbers that no double holds."""
+    with suppress(UnsupportedMechanismError, OverflowError):
+        if isinstance(question, EpsilonAt):
+            return renyi_epsilon(release, delta=question.delta, relation=relation)
+        if isinstance(question, DeltaAt):
+            return renyi_delta(release, epsilon=question.epsilon, relation=relation)
+    return math.inf
 
 
 def _check(release: Release, relation: NeighboringRelation, gap: float) -> None:
@@ -162,7 +175,11 @@ def _numerical(
         return *allocation.bounds(*allocated, question, gap=gap), allocation.METHOD
     concentrated = {part: count for part, count in flatten(release).items() if _concentrated(part)}
     if not concentrated:
-        return _by_loss(directions(release, relation, lost=_lost(release, question)), question, gap)
+        lower, upper, method = _by_loss(directions(release, relation, lost=_lost(release, question)), question, gap)
+        if math.isfinite(upper) and upper - lower <= _LOOSE * upper:
+            return lower, upper, method
+        rough = _renyi(release, relation, question)
+        return (lower, rough, _RENYI) if rough < upper else (lower, upper, method)
     rest = [Repeated(part, count) for part, count in flatten(release).items() if part not in concentrated]
     rho = math.fsum(part.rho * count for part, count in concentrated.items() if isinstance(part, ZeroConcentratedDP))
     least = Composed([*rest, GaussianDP(math.sqrt(2 * rho) * (1 - 1e-15))])

@@ -38,6 +38,8 @@ DEFAULT_ORDERS: Array = np.unique(
     np.concatenate((1 + np.geomspace(0.005, 11, 70), np.arange(12.0, 65), np.round(np.geomspace(64, 32768, 50))))
 )
 
+_MOST_NODES = 100_000  # of a quadrature
+
 
 def stretch(relation: NeighboringRelation) -> int:
     """How far one neighbour can move a sum, in contributions of one unit: 2 for replace-one, else 1."""
@@ -179,6 +181,12 @@ def _sampled_gaussian(order: float, noise: float, share: float) -> float:
         total = float(logsumexp(terms))
         return max(0.0, total + 1e-12 * (1 + abs(total))) / (order - 1)
     step = min(noise / 3, 2 * math.pi**2 * noise**2 / (40 + math.pi**2 * noise**2 / 2))
+    if (
+        order + 20 * noise
+    ) / step > _MOST_NODES:  # log A is convex in the order, so the chord between whole orders lies above it
+        low, high = math.floor(order), math.ceil(order)
+        below, above = ((k - 1) * _sampled_gaussian(k, noise, share) if k > 1 else 0.0 for k in (low, high))
+        return ((high - order) * below + (order - low) * above) / (order - 1)
     x = np.arange(-10 * noise, order + 10 * noise, step)
     u = (2 * x - 1) / (2 * noise**2)
     ratio = np.logaddexp(math.log1p(-share), math.log(share) + u)
@@ -243,4 +251,4 @@ def renyi_delta(
     check.at_least(0, epsilon=epsilon)
     bounds = rdp(release, orders, relation=relation)
     logs = (orders - 1) * (bounds - epsilon + np.log1p(-1 / orders)) - np.log(orders)
-    return float(np.exp(np.minimum(logs.min() + 1e-9, 0.0)))
+    return float(np.maximum(np.exp(np.minimum(logs.min() + 1e-9, 0.0)), 5e-324))  # what underflows is not nothing
