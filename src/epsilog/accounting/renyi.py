@@ -181,9 +181,7 @@ def _sampled_gaussian(order: float, noise: float, share: float) -> float:
         total = float(logsumexp(terms))
         return max(0.0, total + 1e-12 * (1 + abs(total))) / (order - 1)
     step = min(noise / 3, 2 * math.pi**2 * noise**2 / (40 + math.pi**2 * noise**2 / 2))
-    if (
-        order + 20 * noise
-    ) / step > _MOST_NODES:  # log A is convex in the order, so the chord between whole orders lies above it
+    if order + 20 * noise > _MOST_NODES * step:  # log A is convex in the order: chords between whole orders lie above
         low, high = math.floor(order), math.ceil(order)
         below, above = ((k - 1) * _sampled_gaussian(k, noise, share) if k > 1 else 0.0 for k in (low, high))
         return ((high - order) * below + (order - low) * above) / (order - 1)
