@@ -11,6 +11,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from epsilog.accounting import assumptions, calibrate, delta, epsilon
+from epsilog.accounting.allocated import allocated
 from epsilog.accounting.allocation import Allocation
 from epsilog.accounting.lattice import LatticeLaw
 from epsilog.accounting.laws import Link, Normal
@@ -18,11 +19,13 @@ from epsilog.accounting.ratio_sums import Excess, contract, spread
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
+    Composed,
     Gaussian,
     Laplace,
     MatrixMechanism,
     NeighboringRelation,
     PoissonSampled,
+    PureDP,
     Repeated,
     ToeplitzStrategy,
     UnsupportedMechanismError,
@@ -84,29 +87,31 @@ def call(strike, mu):
     return float(ndtr(mu / 2 - far) - strike * ndtr(-mu / 2 - far))
 
 
-@pytest.mark.parametrize(("noise", "at"), [(0.7, 1.0), (2.0, 0.3), (1.0, 0.1), (0.4, 5.0)])
-def test_two_bins_by_integration(noise, at):
-    mu = 1 / noise
+def two_bins(mu, at, link):
+    """Delta of two bins at any epsilon, by integrating the call on one ratio over the other."""
 
     def density(x):
         return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
-    def over(strike):
-        kink = (math.log(strike) + mu * mu / 2) / mu
-        parts = [-12.0, kink - 2, kink - 0.3, kink, kink + 0.3, kink + 2, 14 + mu]
-        return sum(
-            quad(lambda x: density(x) * call(strike - math.exp(mu * x - mu * mu / 2), mu), a, b, epsabs=1e-14)[0]
-            for a, b in pairwise(parts)
-        )
+    strike = 2 * math.exp(at if link is Link.REMOVE else -at)
+    kink = (math.log(strike) + mu * mu / 2) / mu
+    parts = [-12.0, *sorted({kink - 4, kink - 2, kink - 0.3, kink, kink + 0.3, kink + 2} - {-12.0}), 14 + mu + kink]
+    parts = [x for x in parts if x >= -12.0]
+    over = sum(
+        quad(lambda x: density(x) * call(strike - math.exp(mu * x - mu * mu / 2), mu), a, b, epsabs=1e-14)[0]
+        for a, b in pairwise(parts)
+    )
+    return over / 2 if link is Link.REMOVE else math.exp(at) / 2 * (over - (2 - strike))
 
-    removed = over(2 * math.exp(at)) / 2
-    strike = 2 * math.exp(-at)
-    added = math.exp(at) / 2 * (over(strike) - (2 - strike))
-    for exact, link in ((removed, Link.REMOVE), (added, Link.ADD)):
-        lower, upper = both_sides(2, noise, at, link, width=1e-4)
-        assert lower <= exact * (1 + 1e-9) + 1e-13
-        assert upper >= exact * (1 - 1e-9) - 1e-13
-        assert upper - lower <= 5e-4 * exact
+
+@pytest.mark.parametrize(("noise", "at"), [(0.7, 1.0), (2.0, 0.3), (1.0, 0.1), (0.4, 5.0)])
+@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
+def test_two_bins_by_integration(noise, at, link):
+    exact = two_bins(1 / noise, at, link)
+    lower, upper = both_sides(2, noise, at, link, width=1e-4)
+    assert lower <= exact * (1 + 1e-9) + 1e-13
+    assert upper >= exact * (1 - 1e-9) - 1e-13
+    assert upper - lower <= 5e-4 * exact
 
 
 @quick
@@ -264,6 +269,68 @@ def test_calibration_lands_on_the_safe_side():
     noise = calibrate(lambda z: BallsInBins(Gaussian(z), 100), epsilon=1.0, delta=1e-6)
     assert epsilon(BallsInBins(Gaussian(noise), 100), delta=1e-6).upper <= 1.0 * (1 + 1e-3)
     assert epsilon(BallsInBins(Gaussian(0.99 * noise), 100), delta=1e-6).lower > 1.0
+
+
+def profile_of(law, at):
+    return float(np.maximum(law.p - math.exp(at) * law.q, 0.0).sum()) + law.only_p
+
+
+@pytest.mark.parametrize(("bins", "noise", "at"), [(16, 1.0, 1.0), (100, 1.0, 0.5), (300, 2.0, 0.1), (2, 1.5, 0.4)])
+@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
+def test_the_laws_that_compose_lie_on_either_side_of_the_payoffs(bins, noise, at, link):
+    lower, upper = both_sides(bins, noise, at, link, width=1e-4)
+    above, below = allocated(bins, 1 / noise, link, 1e-12)
+    assert profile_of(above, at) >= lower
+    assert profile_of(below, at) <= upper
+    assert profile_of(above, at) - profile_of(below, at) <= 0.05 * upper
+    assert above.p.sum() + above.only_p >= 1
+    assert below.p.sum() <= 1
+
+
+@pytest.mark.parametrize("at", [-6.0, -0.7, 0.7, 3.0])
+@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
+def test_the_laws_that_compose_keep_their_sides_at_every_epsilon_below_zero_too(at, link):
+    exact, (above, below) = two_bins(0.8, at, link), allocated(2, 0.8, link, 1e-12)
+    assert profile_of(above, at) >= exact * (1 - 1e-9) - 1e-13
+    assert profile_of(below, at) <= exact * (1 + 1e-9) + 1e-13
+
+
+def test_beside_next_to_nothing_it_costs_what_it_costs_alone():
+    alone = epsilon(BallsInBins(Gaussian(1.0), 50), delta=1e-6)
+    beside = epsilon(Composed([BallsInBins(Gaussian(1.0), 50), PureDP(1e-9)]), delta=1e-6)
+    assert beside.lower <= alone.upper * (1 + 1e-6)
+    assert beside.upper >= alone.lower
+    assert beside.gap <= 0.005
+
+
+def test_fresh_bins_cost_less_than_the_same_bins_and_more_epochs_more():
+    found = [epsilon(Repeated(BallsInBins(Gaussian(1.0), 100), k), delta=1e-6) for k in (1, 2, 5, 10)]
+    assert all(less.lower < more.upper for less, more in pairwise(found))
+    assert all(one.gap <= 0.005 for one in found)
+    assert found[-1].upper < epsilon(BallsInBins(Gaussian(1.0), 100, epochs=10), delta=1e-6).lower
+
+
+@pytest.mark.parametrize(("bins", "noise"), [(10, 0.0), (10, 0.02), (10, 1e6), (5, 0.4)])
+def test_composed_extremes_are_answered_if_loosely(bins, noise):
+    found = epsilon(Repeated(BallsInBins(Gaussian(noise), bins), 2), delta=1e-6)
+    assert 0 <= found.lower <= found.upper
+    assert found.upper >= epsilon(BallsInBins(Gaussian(noise), bins), delta=1e-6).lower
+
+
+@pytest.mark.slow
+def test_two_epochs_with_fresh_bins_by_simulation():
+    """Six standard errors; thirty percent more noise is noticed."""
+    rng, bins, noise, at, draws = np.random.default_rng(8), 5, 1.0, 1.0, 400_000
+    loss = np.zeros(draws)
+    for _ in range(2):
+        x = rng.standard_normal((draws, bins))
+        x[:, 0] += 1 / noise
+        loss += np.log(np.exp(x / noise - 0.5 / noise**2).mean(axis=1))
+    share = -np.expm1(np.minimum(at - loss, 0.0))
+    error = 6 * share.std() / math.sqrt(draws)
+    found, quieter = (delta(Repeated(BallsInBins(Gaussian(z), bins), 2), epsilon=at) for z in (noise, 1.3 * noise))
+    assert found.lower - error <= share.mean() <= found.upper + error
+    assert share.mean() > quieter.upper + error
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Balls-in-bins as a pair of laws, so that it composes: epochs with fresh bins, and other releases beside them.
 
 The sums of ``ratio_sums`` are read as laws of the privacy loss ln(S / b): the upper one dominates the release, the
-lower one is dominated by it (docs/accounting/balls-in-bins.md, section 6).
+lower one is dominated by it (docs/accounting/balls-in-bins.md, section 5).
 """
 
 from __future__ import annotations
