@@ -17,7 +17,6 @@ from epsilog.accounting.laws import UNIT, Array, Link, Masses, Pair
 Integers = npt.NDArray[np.int64]
 
 _SLICES = 5  # outcomes are cut this many times finer than the lattice before they are merged
-_DEEPEST = 3  # slices below a lattice point that it may take
 
 
 class TooFineError(Exception):

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting.dominating import Parts
 from epsilog.accounting.lattice import Integers, TooFineError
 from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Pair
 
@@ -133,8 +132,3 @@ def _spacings(density: Array, weight: Array, step: float, spacing: float, widest
         fits = max(int(np.sum((gaps * gaps) @ weight <= spacing**2)), 1)
         low, high = scales[fits - 1], scales[min(fits, len(scales) - 1)]
     return np.asarray(np.minimum(np.maximum(low * cube, step), widest))
-
-
-def total_count(parts: Parts) -> int:
-    """How many single releases a composition holds."""
-    return sum(count for _, count in parts)

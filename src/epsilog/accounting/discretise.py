@@ -1,0 +1,132 @@
+"""From pairs to a composition on one lattice, at the step that a plan names: above by ``connect``, below by ``merge``.
+
+Any step is valid. Atoms decide how good one is: losses that share a lattice by nature keep it, one law's atoms are put
+on the lattice, those of several laws are rounded to a finer one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from epsilog.accounting.composition import Composition, compose
+from epsilog.accounting.dominating import Parts
+from epsilog.accounting.lattice import LatticeLaw, connect, merge
+from epsilog.accounting.laws import Atoms, Link, Normal, Pair, Tent
+from epsilog.accounting.saddle import Sketch, lattice_points
+
+WIDEST = 25.0  # a step: e^loss stays finite on the lattice
+_REFINED = 16  # times that a lattice is finer below, where several laws have atoms: these are rounded to it
+_LONGEST_NATURAL = 2**19
+
+Sketches = list[tuple[Sketch, int]]
+
+
+class Plan(NamedTuple):
+    """How to discretise one composition.
+
+    Attributes:
+        sketches: each pair cut coarsely, with its count.
+        theta: the tilt.
+        step: the lattice step that should meet the gap, in nats.
+        tail: the mass that each round may lose at either end.
+        near: about the epsilon in question.
+        nats: how small, as -log, the errors of the composition should be.
+        start: the nats that were planned at first.
+    """
+
+    sketches: Sketches
+    theta: float
+    step: float
+    tail: float
+    near: float
+    nats: float
+    start: float
+
+
+def on_lattice(parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upper: bool) -> Composition:
+    """Composes pairs at ``fine`` times the planned step (for the lower side less); ``sketches`` are those of the pairs.
+
+    Raises:
+        TooFineError: memory should not hold so many points; it carries what has been found so far.
+    """
+    wanted = min(plan.step * (fine if upper else 0.75 * fine), WIDEST)  # merging as done here errs about twice as far
+    natural = _natural(parts, wanted)
+    if natural is not None:
+        step, atoms = natural
+        exact = _exact(parts, atoms, upper=upper)
+        return compose(exact, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
+    refined = _REFINED if not upper and len(_spans(parts)) > 1 else 1
+    step = _aligned(parts, 0.8 * wanted) / refined
+    laws: list[tuple[LatticeLaw, int]] = []
+    for (given, count), (part, _) in zip(parts, sketches, strict=True):
+        if not upper and given.law.hair > 0 and _span(given) < step and laws:
+            continue  # too little to see on this lattice; leaving a release out can only lose
+        pair = given if upper else _fitted(given, step)
+        offset, every, tail = 0.0 if pair.link is Link.BOTH else pair.anchor(), 0, plan.tail
+        if len(parts) > 1 and pair.link is Link.PLAIN and isinstance(pair.law, Normal):
+            # cut where even the tilted law is next to nothing: edges ring through all frequencies
+            tail = max(math.exp(-0.5 * (plan.theta * pair.law.mu + math.sqrt(2 * plan.nats + 30)) ** 2), 1e-290)
+            every = refined
+        points = lattice_points(
+            pair, part, theta=plan.theta, step=step, spacing=wanted, offset=offset, tail=tail, every=every
+        )
+        if upper:
+            law = connect(pair, points, step=step, offset=offset)
+        else:
+            law = merge(pair, points, step=step, offset=offset, coarse=0.99 / (plan.theta + 1))
+        laws.append((law, count))
+    return compose(laws, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
+
+
+def _aligned(parts: Parts, step: float) -> float:
+    """Fits the step to the one law with atoms there is, so that its lowest and highest atoms lie on the lattice."""
+    spans = _spans(parts)
+    span = spans.pop() if len(spans) == 1 else 0.0
+    return span / math.ceil(span / step) if span >= step else step
+
+
+def _spans(parts: Parts) -> set[float]:
+    """How far apart the lowest and the highest atoms are, of the laws that have atoms."""
+    return {_span(pair) for pair, _ in parts if pair.law.hair > 0 and pair.law.only_p == 0}
+
+
+def _span(pair: Pair) -> float:
+    low, high = pair.from_base(np.array(pair.law.ends()))
+    return float(high - low)
+
+
+def _fitted(pair: Pair, step: float) -> Pair:
+    """A Laplace pair a little closer together, so that both atoms lie on the lattice: it can only lose less."""
+    if not (isinstance(pair.law, Tent) and pair.link is Link.PLAIN and pair.law.top > 0):
+        return pair
+    whole = math.floor(2 * pair.law.epsilon / step * (1 + 1e-12))
+    epsilon = min(pair.law.epsilon, whole * step / 2)
+    return pair if whole == 0 else Pair(Tent(epsilon, 0.25 * math.exp(-epsilon / 2), 0.5))
+
+
+def _natural(parts: Parts, wanted: float) -> tuple[float, list[Atoms]] | None:
+    """The step that all losses share by nature, if they do and a transform can hold it."""
+    laws = [pair.law for pair, _ in parts if pair.link is Link.PLAIN and isinstance(pair.law, Atoms)]
+    if len(laws) < len(parts) or len({law.step for law in laws}) != 1 or laws[0].step <= 0:
+        return None
+    step = laws[0].step
+    spread = math.sqrt(
+        sum(count * float(np.sum(law.p * law.u**2)) for law, (_, count) in zip(laws, parts, strict=True))
+    )
+    return (step, laws) if step >= wanted or 20 * spread / step < _LONGEST_NATURAL else None
+
+
+def _exact(parts: Parts, laws: list[Atoms], *, upper: bool) -> list[tuple[LatticeLaw, int]]:
+    """Atoms that lie on the lattice already: masses and losses move to the safe side by their own rounding."""
+    exact = []
+    for law, (_, count) in zip(laws, parts, strict=True):
+        sign = 1.0 if upper else -1.0
+        first = float(law.u[0]) if len(law.u) else 0.0
+        index = np.rint((law.u - first) / law.step).astype(np.int64)
+        slip = float(np.abs(law.u - first - law.step * index).max(initial=0.0)) + law.hair
+        factor = 1 + sign * law.slip
+        exact.append((LatticeLaw(index, law.p * factor, law.only_p * factor, first + sign * slip), count))
+    return exact
