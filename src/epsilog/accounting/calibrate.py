@@ -29,7 +29,7 @@ def calibrate(
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     low: float | None = None,
     high: float | None = None,
-    tolerance: float = 3e-4,
+    tolerance: float = 1e-5,
 ) -> float:
     """Finds the cheapest value of one parameter that meets a goal.
 

@@ -94,9 +94,9 @@ def check_claim(guarantee: Guarantee, scheme: Scheme) -> Finding:
         return Finding("claim", Verdict.FAILED, "The schedule gives no finite guarantee.", numbers[:2])
     if claimed >= again.upper * (1 - 1e-12):
         says = f"Recomputed: epsilon is in [{lower_text(again.lower, 6)}, {upper_text(again.upper, 6)}]; "
-        says += f"the claim of {claimed:.6g} holds."
+        says += f"the claim of {upper_text(claimed, 6)} holds."
         return Finding("claim", Verdict.PASSED, says, numbers)
-    says = f"The claim of {claimed:.6g} is below the bound that we can prove, {upper_text(again.upper, 6)}"
+    says = f"The claim of {lower_text(claimed, 6)} is below the bound that we can prove, {upper_text(again.upper, 6)}"
     if claimed < again.lower:
         says += f", and below the least possible loss, {lower_text(again.lower, 6)}"
     close = again.lower <= claimed and claimed >= again.upper * (1 - WITHIN)

@@ -90,7 +90,7 @@ function Counts() {
             </svg>
             <b>{show(share.optimal.scale, 4, "up")}</b>
           </div>
-          <Notice grade="good">The same guarantee: 95% of the answers fall within ±{show(share.optimal.error_95, 3, "up")} of the truth instead of ±{show(share.classic.error_95, 3, "up")}.</Notice>
+          <Notice grade="good">The same guarantee: 95% of the answers fall within ±{show(share.optimal.error_95, 4, "up")} of the truth instead of ±{show(share.classic.error_95, 4, "up")}.</Notice>
         </>
       ) : (
         <p class="empty">Working it out…</p>

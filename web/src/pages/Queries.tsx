@@ -198,7 +198,7 @@ function Shape({ answer }: { answer: QueriesAnswer }) {
   return (
     <Card title="What one answer will look like">
       <Plot
-        title={`Where a noisy answer falls when the truth is ${show(centre)}: 95% of the time within ±${show(noise.error_95, 3, "up")}`}
+        title={`Where a noisy answer falls when the truth is ${show(centre)}: 95% of the time within ±${show(noise.error_95, 4, "up")}`}
         x={{ title: "noisy answer", tight: true }}
         y={{ title: "density" }}
         series={[
