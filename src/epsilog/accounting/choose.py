@@ -32,7 +32,7 @@ _NUMERICAL = "privacy loss distribution: dots connected above (Doroshenko et al.
 _SPECTRAL = "Laplace inversion, every error bounded (docs: accounting/spectral)"
 _UP, _DOWN = 1 + 1e-14, 1 - 1e-14  # what adding up the parts' mu may be off by
 _PURE = "pure composition"
-_LOOSE = 0.2  # a relative width from which on Renyi DP may do better above
+_LOOSE = 0.02  # a relative width from which on Renyi DP may do better above
 _RENYI = "Renyi DP above (Mironov 2017; Canonne et al. 2020), privacy loss distribution below"
 
 
