@@ -83,6 +83,34 @@ def test_a_fixed_size_is_priced_for_replace_one_only():
         plan.federated(**RUN, sampling="fixed-size")
 
 
+def test_balls_in_bins_is_priced_between_poisson_sampling_and_none():
+    binned = plan.federated(**RUN, sampling="balls-in-bins")
+    assert 0 < binned.epsilon.gap <= 0.002
+    assert binned.epsilon.upper < binned.unamplified.lower
+    assert any("independently of the others" in line for line in binned.epsilon.assumptions)
+    points = plan.curve(binned, points=4)
+    assert [point.epsilon.upper for point in points] == sorted(point.epsilon.upper for point in points)
+    yearly = plan.federated(**RUN, sampling="balls-in-bins", releases_per_period=4)
+    assert yearly.cumulative.lower > binned.epsilon.upper
+    with pytest.raises(UnsupportedMechanismError, match="balls-in-bins"):
+        plan.federated(**RUN, sampling="balls-in-bins", relation=NeighboringRelation.REPLACE_ONE)
+
+
+def test_balls_in_bins_is_calibrated_in_noise_and_in_whole_epochs():
+    given = {"population": 5_000, "cohort_size": 100, "sampling": "balls-in-bins"}
+    noise = plan.noise_for(**given, rounds=100, epsilon=2.0)
+    assert plan.federated(**given, rounds=100, noise_multiplier=noise).epsilon.upper <= 2.0
+    rounds = plan.rounds_for(**given, noise_multiplier=noise, epsilon=2.0)
+    assert rounds % 50 == 0
+    assert rounds >= 100
+    assert plan.federated(**given, rounds=rounds + 1, noise_multiplier=noise).epsilon.upper > 2.0
+
+
+def test_poisson_sampling_is_priced_for_replace_one_too():
+    replaced = plan.federated(**RUN, relation=NeighboringRelation.REPLACE_ONE)
+    assert replaced.epsilon.lower > plan.federated(**RUN).epsilon.upper
+
+
 def test_the_curve_rises_to_the_plan_and_brackets():
     found = plan.federated(**RUN)
     points = plan.curve(found, points=6)

@@ -31,6 +31,7 @@ SAMPLERS = ("poisson", "fixed-size", "balls-in-bins")
 LEAST_NOISE = 0.2  # below it sampling is not priced: epsilon is in the hundreds anyway, and working it out takes long
 GAP = 0.002  # relative width of an interval to aim for
 _STEPS = 20
+_MOST_EPOCHS = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +301,31 @@ def rounds_for(
     """
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
     schedule = Schedule(population, cohort_size, 1, noise_multiplier, sampling)
+    if sampling == "balls-in-bins":
+        return _whole_epochs(schedule, epsilon=epsilon, delta=decision.delta, relation=relation)
     step, delta = schedule.step(), decision.delta
     most = rounds_that_fit(step, epsilon=epsilon, delta=delta, relation=relation)
     while most > 0 and bound_epsilon(Repeated(step, most), delta=delta, relation=relation, gap=GAP).upper > epsilon:
         most = min(most - 1, int(most * (1 - GAP / 2)))  # what is answered must fit where ``federated`` prices it, too
     return most
+
+
+def _whole_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation: NeighboringRelation) -> int:
+    """The rounds of the most epochs that fit: with balls-in-bins the rounds of an epoch cost what the epoch costs."""
+
+    def fits(epochs: int) -> bool:
+        release = replace(schedule, rounds=epochs * schedule.bins).release()
+        return bound_epsilon(release, delta=delta, relation=relation, gap=GAP).upper <= epsilon
+
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+        if high > _MOST_EPOCHS:
+            raise CalibrationError(f"any number of rounds meets epsilon {epsilon:g}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low * schedule.bins
 
 
 @dataclass(frozen=True, slots=True)
