@@ -41,7 +41,7 @@ _NEAREST = 1e-100  # a distance between Gaussians whose square a double holds
 _LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome counts as giving everything away
 
 _LEANS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)
-_LEANS_OF_ONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(120))
+_LEANS_OF_ONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))
 
 Parts = tuple[tuple[Pair, int], ...]
 
