@@ -20,14 +20,14 @@ from epsilog.accounting.laws import UNIT, Array
 
 _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
 _RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
-_LONGEST = 5 * 2**19
+_LONGEST = 2**21
 _SHORT = 2**17  # transforms up to this length are not worth shortening
 _FEW = 20_000  # terms of a Fourier sum that is cheaper than a transform
-_TABLE = 1_500_000  # factors of Fourier sums that are kept for all laws but the first
+_TABLE = 1_200_000  # factors of Fourier sums that are kept for all laws but the first
 _NONE = np.zeros(0, np.int64)
 
 Waves = npt.NDArray[np.complex128]
-_DIRECT = 3_000_000  # terms of a Fourier sum that is still cheaper than a longer transform
+_DIRECT = 1_500_000  # terms of a Fourier sum that is still cheaper than a longer transform
 _ROUGH = 1e-8  # relative error of a power from which on its transform is summed afresh
 _AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
 

@@ -189,7 +189,7 @@ class _Search:
                     self.upper = min(self.upper, self.question.roughly(problem.what))
                 if self.upper < _NOTHING:
                     return
-                self.fine *= max(2.0, 1.1 * problem.factor)
+                self.fine *= max(1.2, 1.1 * problem.factor)
             else:
                 found = self.question.answer(composed, self.plan.near)
                 self.upper = min(self.upper, found)
@@ -208,7 +208,7 @@ class _Search:
                 try:
                     composed = on_lattice(parts, sketches, self.plan, fine, upper=False)
                 except TooFineError as problem:
-                    fine *= max(2.0, 1.1 * problem.factor)
+                    fine *= max(1.2, 1.1 * problem.factor)
                 else:
                     best = max(best, self.question.answer(composed, self.plan.near))
                     self._sharpen(composed)
