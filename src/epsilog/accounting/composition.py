@@ -90,7 +90,7 @@ class Composition:
         self._slack = math.fsum(c * (t.slip + 4 * UNIT * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True))
         low, self._bulk, high = _window(tilted, counts, nats)
         self._high = math.floor(high) + 1
-        self.size = _fast_length(self._high - math.ceil(low) + 8)
+        self.size = fast_length(self._high - math.ceil(low) + 8)
         self._swell = math.fsum(c * t.slip for c, t in zip(counts, tilted, strict=True))
         self._tilted, self._counts, self._ready, self.blunt = tilted, counts, False, 0.0
 
@@ -267,7 +267,7 @@ def _turned(where: Integers, points: Integers, size: int) -> Waves:
     return np.asarray(np.exp(-2j * np.pi / size * ((points[:, None] * where) % size)))
 
 
-def _fast_length(least: int) -> int:
+def fast_length(least: int) -> int:
     """The least of 2^k, 3 2^k, 5 2^k that is not below ``least``: lengths that transforms are fast and proven for."""
     return min(odd << max(0, math.ceil(math.log2(max(least, 1) / odd))) for odd in (1, 3, 5))
 

@@ -12,8 +12,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import fft
 
+from epsilog.accounting.composition import fast_length
 from epsilog.accounting.lattice import Integers, LatticeLaw, TooFineError
 from epsilog.accounting.laws import UNIT, Array, Normal
 
@@ -171,7 +171,7 @@ class TiltedSum:
         points, weight, log_total, slip = _tilted(law, tilt * step)
         low, high = _window(points, weight, count)
         start = math.floor(low)
-        self.size = fft.next_fast_len(math.ceil(high) - start + 8, real=True)
+        self.size = fast_length(math.ceil(high) - start + 8)
         if not self.size <= _LONGEST:
             raise TooFineError(self, self.size / _LONGEST)
         density, error = _power(points, weight, slip, count, self.size)
@@ -285,7 +285,7 @@ def _power(points: Integers, weight: Array, slip: float, count: int, size: int) 
     for one in weight[run][::-1]:
         peeled = peeled * turn + one
     shift = np.exp(-2j * math.pi / size * ((np.arange(size // 2 + 1) * (int(points[run][0]) % size)) % size))
-    values = fft.rfft(wrapped) + peeled * shift
+    values = np.fft.rfft(wrapped) + peeled * shift
     modulus = np.abs(values)
     logs = np.log(values + (modulus < 1e-300))
     power = np.exp(count * logs)
@@ -294,7 +294,7 @@ def _power(points: Integers, weight: Array, slip: float, count: int, size: int) 
     most = np.exp(np.minimum(count * np.log(modulus + slip), 1.0))
     error = np.maximum(most - size_of, 0.0) + 8 * UNIT * count * (1 + np.abs(logs)) * most
     norm = math.sqrt(2 * float(np.sum(most**2)))
-    return fft.irfft(power, size), 2 * float(error.sum()) / size + relative * norm / math.sqrt(size)
+    return np.fft.irfft(power, size), 2 * float(error.sum()) / size + relative * norm / math.sqrt(size)
 
 
 def _heaviest_run(points: Integers, weight: Array) -> slice:
