@@ -7,7 +7,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from conftest import small_task
-
 from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.train import Randomness, run_rounds
 

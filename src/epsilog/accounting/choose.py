@@ -12,7 +12,7 @@ from epsilog.accounting.dominating import Direction, directions, largest_loss
 from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.renyi import renyi_delta, renyi_epsilon
-from epsilog.accounting.spectral import spectral_bounds
+from epsilog.accounting.spectral import LEAST, spectral_bounds
 from epsilog.accounting.tilted import OutOfReachError
 from epsilog.terms import (
     Composed,
@@ -144,7 +144,7 @@ def _upper(release: Release, relation: NeighboringRelation, question: Question, 
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
         with suppress(OutOfReachError):
             lower, upper = spectral_bounds(ways, question)
-            if upper - lower <= gap * upper:
+            if upper - lower <= max(gap * upper, LEAST):
                 return min(upper, most)
     upper = min(most, upper_bound(ways, question, gap=gap))
     return upper if math.isfinite(upper) else min(upper, _renyi(release, relation, question))
@@ -197,7 +197,7 @@ def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tup
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
         with suppress(OutOfReachError):
             lower, upper = spectral_bounds(ways, question)
-            if upper - lower <= gap * upper:
+            if upper - lower <= max(gap * upper, LEAST):
                 return lower, upper, _SPECTRAL
     on_lattice = bounds(ways, question, gap=gap)
     return max(lower, on_lattice[0]), min(upper, on_lattice[1]), _NUMERICAL

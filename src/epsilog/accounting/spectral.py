@@ -31,6 +31,7 @@ _MOST_EFFORT = 1_500_000  # terms of all sums of a scan
 _FARTHEST = 1e7
 _AHEAD = np.cumsum([0.0, 1.6, 2.0, 2.5, 3.1])
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
+LEAST = 1e-315  # a delta below which only the upper side is of interest
 _NEWTON = 60
 _SHARES = (0.85, 0.7, 0.5)  # of the saddle's tilt
 _ENOUGH = 16  # parts of one kind that a plan looks at
@@ -97,8 +98,8 @@ def _bounds(parts: Parts, question: Question, known: float) -> Bounds:
             return Inversion(tilts, _shortest(cumulant, theta, near), near).epsilon(delta, near)
         case DeltaAt(epsilon=epsilon):
             theta = _saddle_at_epsilon(cumulant, epsilon)
-            if known > 0 and (most := _most(tilts, theta, question)) <= known:
-                return Bounds(0.0, most)
+            if (most := _most(tilts, theta, question)) <= max(known, LEAST):
+                return Bounds(0.0, max(most, 5e-324))
             return Inversion(tilts, _shortest(cumulant, theta, epsilon), epsilon).delta(epsilon)
         case _:
             raise OutOfReachError("no such question")
