@@ -311,3 +311,33 @@ def test_many_laplace_laws_of_unlike_scales_are_narrow_at_once():
     parts += [PoissonSampled(Gaussian(1.0 + 0.01 * i), 0.01) for i in range(20)]
     lower, upper = bounds(directions(Composed(parts), ADD), EpsilonAt(1e-5), gap=0.002)
     assert 0 < upper - lower <= 0.002 * upper
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "release",
+    [
+        Repeated(PoissonSampled(Gaussian(1e-154), 0.5), 2),
+        Repeated(PoissonSampled(Gaussian(1e-200), 0.5), 2),
+        PoissonSampled(Gaussian(1e-200), 0.5),
+        Composed([Gaussian(1e-200), Laplace(1.0)]),
+    ],
+    ids=str,
+)
+def test_noise_whose_square_leaves_the_numbers_hides_next_to_nothing(release):
+    assert epsilon(release, delta=1e-5).upper == math.inf
+    assert delta(release, epsilon=1.0).upper >= 0.5
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_statement_that_gives_nothing_away_costs_nothing_beside_others():
+    sgd = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 100)
+    alone = epsilon(sgd, delta=1e-5)
+    assert epsilon(Composed([PureDP(0.0), sgd]), delta=1e-5).upper == pytest.approx(alone.upper, rel=1e-6)
+    beside = epsilon(Composed([ApproximateDP(0.0, 1e-9), sgd]), delta=1e-5)
+    assert alone.lower < beside.lower <= beside.upper < alone.upper * 1.001
+
+
+def test_a_delta_that_is_spent_already_is_infinite_on_both_sides():
+    found = epsilon(Composed([Gaussian(1.0), ApproximateDP(1.0, 1e-5)]), delta=1e-6)
+    assert (found.lower, found.upper) == (math.inf, math.inf)

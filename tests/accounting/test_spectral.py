@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsilog.accounting import delta, epsilon
+from epsilog.accounting import choose, delta, epsilon
 from epsilog.accounting import spectral as spectral_room
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, bounds
 from epsilog.accounting.dominating import directions
@@ -292,3 +292,30 @@ def test_tilts_and_accuracies_agree_within_what_they_say(release, at):
 def test_the_two_sides_are_close_enough_to_share_one_sum(release):
     for direction in directions(release, ADD):
         assert all(spectral_room._same(direction.upper, parts) for parts in direction.lowers)
+
+
+@pytest.mark.parametrize(
+    ("largest", "theta"), [(447.6, 2.3e-6), (500.0, -0.3), (2.08e-5, -0.499), (588.8, 1e-4), (3.0, -7.0)]
+)
+def test_the_laplace_cumulant_keeps_its_word_at_any_tilt(largest, theta):
+    found = tilt_of(directions(Laplace(1 / largest), ADD)[0].upper[0][0])(theta).moments
+    mpmath.mp.dps = 40
+    a, z = mpmath.mpf(1 / (1 / largest)), mpmath.mpf(theta)
+    exact = mpmath.log(((z + 1) * mpmath.exp(z * a) + z * mpmath.exp(-(z + 1) * a)) / (2 * z + 1))
+    off = abs(float(exact - mpmath.mpf(found.log_total)))
+    mpmath.mp.dps = 15
+    assert off <= found.slip
+
+
+def test_a_sum_that_is_no_number_is_no_answer():
+    tilts = [(tilt_of(pair), count) for pair, count in directions(sgd(1.0, 0.01, 500), ADD)[0].upper]
+    inversion = Inversion(tilts, 5.0, 1.5)
+    inversion._power[3] = math.nan
+    with pytest.raises(OutOfReachError):
+        inversion.delta(1.5)
+
+
+def test_two_proven_intervals_that_do_not_meet_are_an_error(monkeypatch):
+    monkeypatch.setattr(choose, "spectral_bounds", lambda *_: spectral_room.Bounds(5.0, 6.0))
+    with pytest.raises(ArithmeticError, match="do not meet"):
+        epsilon(sgd(1.0, 0.01, 500), delta=1e-5)

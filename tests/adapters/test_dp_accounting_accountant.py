@@ -14,6 +14,7 @@ from epsilog.adapters.dp_accounting import CertifiedAccountant, from_event  # no
 
 Theirs = dp_accounting.NeighboringRelation
 SGD = events.SelfComposedDpEvent(events.PoissonSampledDpEvent(0.01, events.GaussianDpEvent(1.0)), 1000)
+SAMPLED_LAPLACE = events.PoissonSampledDpEvent(0.01, events.LaplaceDpEvent(1.0))
 WITHOUT_REPLACEMENT = events.SampledWithoutReplacementDpEvent(1000, 10, events.GaussianDpEvent(1.0))
 
 
@@ -41,6 +42,7 @@ def test_it_is_one_of_theirs_and_defaults_to_add_or_remove():
         (events.SelfComposedDpEvent(events.LaplaceDpEvent(5.0), 20), Theirs.ADD_OR_REMOVE_ONE),
         (events.SelfComposedDpEvent(events.DiscreteLaplaceDpEvent(0.1, 2), 20), Theirs.ADD_OR_REMOVE_ONE),
         (events.GaussianDpEvent(2.0), Theirs.REPLACE_ONE),
+        (SGD, Theirs.REPLACE_ONE),
     ],
     ids=str,
 )
@@ -78,7 +80,7 @@ def test_counts_multiply_wherever_they_stand():
     ("event", "relation", "culprit"),
     [
         (events.ComposedDpEvent([SGD, WITHOUT_REPLACEMENT]), Theirs.ADD_OR_REMOVE_ONE, WITHOUT_REPLACEMENT),
-        (SGD, Theirs.REPLACE_ONE, SGD.event),
+        (SAMPLED_LAPLACE, Theirs.REPLACE_ONE, SAMPLED_LAPLACE),
         (events.ZCDpEvent(0.1, xi=0.5), Theirs.ADD_OR_REMOVE_ONE, events.ZCDpEvent(0.1, xi=0.5)),
         (
             events.SelfComposedDpEvent(events.RandomizedResponseDpEvent(0.5, 2), 3),

@@ -197,9 +197,13 @@ def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tup
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
         with suppress(OutOfReachError):
             lower, upper = spectral_bounds(ways, question)
-            if upper - lower <= max(gap * upper, LEAST):
+            if lower == upper or upper - lower <= max(gap * upper, LEAST):
                 return lower, upper, _SPECTRAL
     on_lattice = bounds(ways, question, gap=gap)
+    if not (lower <= on_lattice[1] and on_lattice[0] <= upper):  # both are proven: one of the programs is wrong
+        raise ArithmeticError(
+            f"two proven intervals do not meet: {(lower, upper)} and {on_lattice}; please report this"
+        )
     return max(lower, on_lattice[0]), min(upper, on_lattice[1]), _NUMERICAL
 
 

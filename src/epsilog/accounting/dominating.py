@@ -37,6 +37,7 @@ from epsilog.terms import (
 METHOD = "privacy loss distributions"
 _REPLACE = NeighboringRelation.REPLACE_ONE
 _MOST_ATOMS = 2_000_000
+_FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
 _NEAREST = 1e-100  # a distance between Gaussians whose square a double holds
 _LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome counts as giving everything away
 
@@ -257,6 +258,8 @@ def _normal(mu: float) -> tuple[BaseLaw, BaseLaw]:
     """Two Gaussians mu apart, with room for the rounding of mu; nothing is nearer than a lattice can tell."""
     if math.isinf(mu):
         return _same(_nothing_hidden())
+    if mu > _FARTHEST:
+        return _nothing_hidden(), Normal(_FARTHEST)
     return Normal(max(mu, _NEAREST) * (1 + 8 * UNIT)), Normal(mu * (1 - 8 * UNIT)) if mu > _NEAREST else _pure(0.0, 0.0)
 
 

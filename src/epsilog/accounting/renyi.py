@@ -71,7 +71,7 @@ def _rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> A
 
 @_rdp.register
 def _(release: Gaussian, orders: Array, *, relation: NeighboringRelation) -> Array:
-    if release.noise_multiplier == 0:
+    if release.noise_multiplier < 1e-150:  # its square leaves the numbers
         return np.full_like(orders, np.inf)
     return orders * stretch(relation) ** 2 / (2 * release.noise_multiplier**2)  # Mironov 2017, Prop. 7
 
@@ -163,7 +163,7 @@ def _(release: PoissonSampled, orders: Array, *, relation: NeighboringRelation) 
     if relation is NeighboringRelation.REPLACE_ONE or not isinstance(release.release, Gaussian):
         raise UnsupportedMechanismError(release, method="RDP", reason=f"under {relation}")
     noise = release.release.noise_multiplier
-    if noise == 0:
+    if noise < 1e-100:  # the least loss of a sampled round is beyond what doubles can tell from infinity
         return np.full_like(orders, np.inf)
     return np.array([_sampled_gaussian(order, noise, release.sampling_probability) for order in orders])
 

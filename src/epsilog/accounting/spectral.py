@@ -245,11 +245,11 @@ class Inversion:
             left = np.maximum(rises - gap[:, None] * spreads, 0.0)
             return np.asarray(-0.5 * np.log1p(-np.minimum(left * left, 1 - 1e-15)) @ counts, dtype=np.float64)
 
-        low, high = np.zeros(len(points)), np.max(rises / spreads, axis=1)
+        low, high = np.zeros(len(points)), np.max(rises / np.maximum(spreads, 1e-300), axis=1)
         here = lost(low)
         if len(counts) == 1:  # the same in closed form
             needed = math.sqrt(-math.expm1(-2 * nats * (1 + 1e-9) / counts[0]))
-            return here, np.asarray(np.maximum(rises[:, 0] - needed, 0.0) / spreads[0]), terms
+            return here, np.asarray(np.maximum(rises[:, 0] - needed, 0.0) / max(spreads[0], 1e-300)), terms
         for _ in range(12):
             middle = (low + high) / 2
             enough = lost(middle) >= nats * (1 + 1e-9)
@@ -295,12 +295,16 @@ class Inversion:
         lead = self.log_total - theta * epsilon
         slack = self._slack + 8 * UNIT * (1 + abs(self.log_total) + abs(theta * epsilon))
         high, low = total + margin, total - margin - self._copies(epsilon)
+        if not (math.isfinite(high) and math.isfinite(low) and math.isfinite(lead)):
+            raise OutOfReachError("the sum is not a number")
         upper = self.infinite * (1 + 8 * UNIT) + _exp(lead + slack, high)
         lower = self.infinite * (1 - 8 * UNIT) + _exp(lead - slack, low)
         return Bounds(min(max(lower * (1 - 8 * UNIT), 0.0), 1.0), min(upper * (1 + 8 * UNIT) + 5e-324, 1.0))
 
     def epsilon(self, delta: float, near: float) -> Bounds:
         """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
+        if self.infinite * (1 - 8 * UNIT) > delta:
+            return Bounds(math.inf, math.inf)
         if self.delta(0.0).upper <= delta:
             return Bounds(0.0, 0.0)
         here = max(near, 1e-9 * self._deviation)

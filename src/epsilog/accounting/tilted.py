@@ -27,7 +27,9 @@ Complex = npt.NDArray[np.complex128]
 _HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi
 _LOG_COSINES = np.log(np.cos(_HALF_WIDTHS / 2))
 _GROWTH = np.geomspace(0.002, 1.0, 48)
+_LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits
 _NEAR = 16.0  # deviations that the tilted mass may be away from the centre and is not looked for
+_EXTREME = 1e100  # a mu whose square, and whose inverse's, a double can still hold
 _MOST_NODES = 400_000
 _MOST_TERMS = 1_500_000
 _CUTS = 300  # cells of the certified decay bound, at least
@@ -95,6 +97,8 @@ def tilt_of(pair: Pair) -> Tilt:
     Raises:
         OutOfReachError: its characteristic function has no proven form here.
     """
+    if isinstance(pair.law, Normal) and not 1 / _EXTREME < pair.law.mu < _EXTREME:
+        raise OutOfReachError(f"mu = {pair.law.mu:g} leaves the numbers when squared")
     match pair:
         case Pair(law=Normal(mu=mu), link=Link.PLAIN):
             return lambda theta: TiltedGaussian(mu, theta)
@@ -145,8 +149,9 @@ class TiltedGaussian:
 
 def _tilted_laplace(largest: float, theta: float) -> TiltedLaplace:
     """The loss is symmetric: K(theta) = K(-1 - theta), least at -1/2, where a little more stands for it."""
-    away = abs(theta + 0.5)
-    return TiltedLaplace(largest, max(away, 1e-3) - 0.5, -1.0 if theta < -0.5 else 1.0)
+    if theta < -0.5:
+        return TiltedLaplace(largest, max(-1 - theta, _LEAST_TILT), -1.0)
+    return TiltedLaplace(largest, max(theta, _LEAST_TILT))
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ class TiltedLaplace:
         first, second, d = n1 / n0, n2 / n0, 2 / (2 * theta + 1)
         mean = first - d
         variance = max(second - first * first + d * d, 1e-6 * a * a)
-        slip = UNIT * (32 + 8 * theta * a)
+        slip = UNIT * (32 + 2 * a + 8 * abs(theta) * a + 32 / (2 * theta + 1))
         return Moments(total, slip, self.sign * mean, variance)
 
     @property
@@ -318,7 +323,7 @@ class TiltedSampled:
         """Returns l and u at each y; both grow with y."""
         u = self.mu * y - self.mu * self.mu / 2
         bounded = np.log1p(self.share * np.expm1(np.minimum(u, 600.0)))
-        return np.where(u < 600, bounded, u + math.log(self.share)), u
+        return np.where(u < 600, bounded, np.logaddexp(math.log1p(-self.share), u + math.log(self.share))), u
 
     def loss_slips(self, y: Array, loss: Array, u: Array) -> Array:
         """Bounds the rounding of l, and what a hair of mu makes of it, at each y."""
@@ -434,7 +439,7 @@ class _Rule:
             rise_slip += 4.2 * (math.exp(-y[0] * y[0] / 2) + math.exp(-y[-1] * y[-1] / 2))
             if rise_slip < off:
                 found, off = math.log1p(rise), rise_slip
-        return found, 1.01 * (off + 2.1 * self.lost + 2.1 * float(self.aliasing(np.zeros(1))[0]))
+        return found, 1.01 * (off + 3 * self.lost + 3 * float(self.aliasing(np.zeros(1))[0]))
 
 
 class _Far(NamedTuple):
@@ -453,8 +458,8 @@ def _far(law: TiltedSampled) -> _Far:
     left, right = (loss[:-1], loss[1:]) if s >= 0 else (loss[1:], loss[:-1])  # where e^(s l) is least, and largest
     log_total, slip = law.moments.log_total, law.moments.slip + 1e-9
     mass = _log_normal_cells(edge)
-    least = np.exp(mass + s * left - log_total - slip)
-    most = np.exp(mass + s * right - log_total + slip)
+    least = np.exp(np.minimum(mass + s * left - log_total - slip, 0.0))
+    most = np.exp(np.minimum(mass + s * right - log_total + slip, 690.0))
     slope = math.log(mu * law.share) + (u - loss)[:-1]  # ln of dl/dy at the lower edge, where it is least
     density = np.exp(np.minimum(s * right - _nearest(edge) ** 2 / 2 - slope - log_total + slip, 690.0))
     # maxima of the density lie between -mu and s mu; there are two at most, and one if the second derivative has a sign
