@@ -266,8 +266,8 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
 function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: number | null; engine: Engine }) {
   const goal = ask && target !== null ? { ask, target } : null;
   const noise = useAnswer(goal, (g, signal) => engine.noiseFor(g.ask, g.target, signal), { delay: 200 });
-  const hangTogether = ask?.sampling === "balls-in-bins";
-  const rounds = useAnswer(hangTogether ? null : goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
+  const wholeEpochs = ask?.sampling === "balls-in-bins";
+  const rounds = useAnswer(goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
   const fresh = (found: { of: typeof goal }): boolean => found.of !== null && found.of.ask === ask && found.of.target === target;
   if (target === null) return <p class="empty">Give a target to see which noise and how many rounds meet it.</p>;
   return (
@@ -275,8 +275,8 @@ function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: nu
       <Stat label={`Least noise for ε ≤ ${show(target)}`} note={ask ? `with ${showWhole(ask.rounds)} rounds` : ""}>
         {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null || !fresh(noise) ? "…" : <>σ = {show(noise.answer, 5, "up")}</>}
       </Stat>
-      <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}` : ""}>
-        {hangTogether ? <small>not answered for balls in bins: the rounds of an epoch hang together</small> : rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null || !fresh(rounds) ? "…" : showWhole(rounds.answer)}
+      <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}${wholeEpochs ? ", in whole epochs" : ""}` : ""}>
+        {rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null || !fresh(rounds) ? "…" : showWhole(rounds.answer)}
       </Stat>
     </dl>
   );
