@@ -31,6 +31,7 @@ _MOST_EFFORT = 1_500_000  # terms of all sums of a scan
 _FARTHEST = 1e7
 _AHEAD = np.cumsum([0.0, 1.6, 2.0, 2.5, 3.1])
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
+_FEW = 25  # sampled rounds; with fewer the sum is longer than a lattice, where it ends at all
 LEAST = 1e-315  # a delta below which only the upper side is of interest
 _NEWTON = 60
 _SHARES = (0.85, 0.7, 0.5)  # of the saddle's tilt
@@ -88,6 +89,8 @@ def _bounds(parts: Parts, question: Question, known: float) -> Bounds:
     """Bounds the answer in one direction; if it is no more than is ``known`` of another, Chernoff's bound will do."""
     if all(isinstance(pair.law, Atoms) for pair, _ in parts):
         raise OutOfReachError("the characteristic function of atoms does not fall")
+    if all(pair.sampling_probability < 1 for pair, _ in parts) and sum(count for _, count in parts) < _FEW:
+        raise OutOfReachError("so few sampled rounds leave a characteristic function that falls too slowly")
     tilts = [(tilt_of(pair), count) for pair, count in parts]
     cumulant = _cumulant([(tilt_of(pair), count) for pair, count in _thinned(parts)])
     match question:
