@@ -2,7 +2,18 @@
 
 ``epsilon`` and ``delta`` ask about one release, ``profile`` about its whole curve, ``calibrate`` and
 ``rounds_that_fit`` turn the question round. Every answer is an interval: its ``upper`` may be claimed. The formulas of
-``closed_forms`` are estimates, shown beside it and never charged. Proofs: docs/accounting/certified-bounds.md.
+``closed_forms`` are estimates, shown beside it and never charged. Proofs: docs/accounting/.
+
+Where to look: ``flatten`` counts the single releases; ``dominating`` finds their pairs of laws (``laws``, ``replaced``,
+``groups``, ``allocated``); ``choose`` asks one method and says which:
+
+- ``gaussian``: closed forms;
+- ``spectral``, on the ``tilted`` laws: an inversion integral with a proven error;
+- ``distributions``: a lattice (``saddle`` plans it, ``discretise`` and ``lattice`` cut, ``composition`` composes);
+- ``allocation``, by sums of lognormals (``ratio_sums``): balls-in-bins;
+- ``renyi``: Renyi divergences.
+
+``profile`` and ``calibrate`` ask ``choose``; ``montecarlo`` simulates what none of them can price.
 """
 
 from epsilog.accounting.assumptions import assumptions
