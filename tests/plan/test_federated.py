@@ -5,7 +5,8 @@ import math
 import pytest
 
 from epsilog import plan
-from epsilog.terms import CalibrationError, DeltaPolicy, NeighboringRelation, UnsupportedMechanismError
+from epsilog.plan.wording import formula_sentence
+from epsilog.terms import CalibrationError, DeltaPolicy, Interval, NeighboringRelation, UnsupportedMechanismError
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
 
@@ -159,3 +160,9 @@ def test_limits_say_what_is_not_covered():
     assert sum("NOT" in line for line in said) == 2
     assert any("every 5 rounds" in line for line in said)
     assert "school" in said[0]
+
+
+def test_a_sentence_never_rounds_a_bound_to_its_wrong_side():
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    assert "at least 3.999 " in formula_sentence(3.5, Interval(3.99996, 4.00001, "m", relation))
+    assert "bound of 4.001" in formula_sentence(4.0, Interval(3.9, 4.00001, "m", relation))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from epsilog.terms import Interval
+from epsilog.terms.digits import lower_text, upper_text
 
 
 def formula_sentence(total: float, certified: Interval) -> str:
@@ -18,18 +19,18 @@ def formula_sentence(total: float, certified: Interval) -> str:
         return "Without noise there is no privacy: both are infinite."
     if total < certified.lower:
         factor = certified.lower / total if total > 0 else math.inf
+        least = lower_text(certified.lower)
         return (
-            f"The closed form under-reports: it says {total:.4g} where the loss is at least {certified.lower:.4g} "
+            f"The closed form under-reports: it says {total:.4g} where the loss is at least {least} "
             f"({factor:.3g} times as much). It is no bound and is never charged."
         )
+    most = upper_text(certified.upper)
     if total < certified.upper:
         return (
-            f"The closed form says {total:.4g}, below the certified bound of {certified.upper:.4g}: "
+            f"The closed form says {total:.4g}, below the certified bound of {most}: "
             "it may not be claimed, and is never charged."
         )
-    return (
-        f"The closed form says {total:.4g}, above the certified bound of {certified.upper:.4g}: it over-reports here."
-    )
+    return f"The closed form says {total:.4g}, above the certified bound of {most}: it over-reports here."
 
 
 def delta_sentence(delta: float, population: int) -> tuple[str, str]:
