@@ -16,7 +16,7 @@ from epsilog.accounting.gaussian import gaussian_epsilon
 from epsilog.accounting.lattice import LatticeLaw, connect, merge, pair_delta
 from epsilog.accounting.laws import UNIT, Link, Normal, Pair
 from epsilog.accounting.spectral import spectral_bounds
-from epsilog.accounting.tilted import OutOfReachError
+from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (
     ApproximateDP,
     Composed,

@@ -14,7 +14,8 @@ from epsilog.accounting.distributions import DeltaAt, EpsilonAt, bounds
 from epsilog.accounting.dominating import directions
 from epsilog.accounting.laws import Link, Normal, Pair
 from epsilog.accounting.spectral import Inversion, spectral_bounds
-from epsilog.accounting.tilted import OutOfReachError, TiltedGaussian, tilt_of
+from epsilog.accounting.tilted import TiltedGaussian, tilt_of
+from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (
     Composed,
     Gaussian,

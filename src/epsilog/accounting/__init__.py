@@ -8,7 +8,7 @@ Where to look: ``flatten`` counts the single releases; ``dominating`` finds thei
 ``groups``, ``allocated``); ``choose`` asks one method and says which:
 
 - ``gaussian``: closed forms;
-- ``spectral``, on the ``tilted`` laws: an inversion integral with a proven error;
+- ``spectral``: an inversion integral with a proven error (``tilted`` laws, ``tilted_sampled``, their ``waves``);
 - ``distributions``: a lattice (``saddle`` plans it, ``discretise`` and ``lattice`` cut, ``composition`` composes);
 - ``allocation``, by sums of lognormals (``ratio_sums``): balls-in-bins;
 - ``renyi``: Renyi divergences.

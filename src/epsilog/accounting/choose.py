@@ -13,7 +13,7 @@ from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.renyi import renyi_delta, renyi_epsilon
 from epsilog.accounting.spectral import LEAST, spectral_bounds
-from epsilog.accounting.tilted import OutOfReachError
+from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (
     Composed,
     GaussianDP,

@@ -22,7 +22,9 @@ import numpy as np
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
 from epsilog.accounting.laws import UNIT, Array, Atoms, Normal, Pair
-from epsilog.accounting.tilted import HAIR, Complex, Moments, OutOfReachError, Tilt, TiltedSampled, Wave, tilt_of
+from epsilog.accounting.tilted import Tilt, tilt_of
+from epsilog.accounting.tilted_sampled import TiltedSampled
+from epsilog.accounting.waves import HAIR, Complex, Moments, OutOfReachError, Wave
 
 _AIM = 1e-9  # relative error of delta to plan for
 _MOST_FREQUENCIES = 6_000

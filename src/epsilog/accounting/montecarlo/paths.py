@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +19,18 @@ from epsilog.terms import CyclicParticipation, SpacedParticipation
 Array = NDArray[np.float64]
 
 
-class _Banded:
+class _Banded(ABC):
     """What b-min-sep and cyclic Poisson share: columns C_t that do not overlap within one participation."""
 
     exact = False
 
     def log_moment(self, order: int) -> float:
-        """The Renyi moment; see ``Pair``."""
-        raise NotImplementedError
+        """The Renyi moment, of pairs whose tilt is ``exact`` only; see ``Pair``."""
+        raise AssertionError(f"no moment of order {order} is known: the tilt is not exact")
 
-    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> Array:
-        """Draws tilted losses; see ``Pair``."""
-        raise NotImplementedError
+    def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> Array:  # noqa: ARG002
+        """Draws tilted losses, of pairs whose tilt is ``exact`` only; see ``Pair``."""
+        raise AssertionError(f"no tilt of order {order} can be drawn: it is not exact")
 
     def __init__(self, column: Array, noise_stddev: float, rounds: int) -> None:
         self.column, self.stddev, self.rounds = column, noise_stddev, rounds
@@ -52,16 +53,17 @@ class _Banded:
         ratio -= self.energy[:, None] / 2
         return ratio
 
+    @abstractmethod
     def loss(self, ratio: Array) -> Array:
         """Log of the likelihood ratio of the mixture; shape (rounds, n) to (n,)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def taken(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
         """Draws who takes part when; shape (rounds, count)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _largest_energy(self) -> float:
-        raise NotImplementedError
+        """The squared norm over the noise of the fullest participation."""
 
     def brackets(self, epsilon: float, direction: str) -> tuple[float, float]:
         """0 and the Gaussian of the fullest participation."""
