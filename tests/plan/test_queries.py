@@ -3,22 +3,25 @@
 import math
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsilog import plan
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.accounting import gaussian_delta
-from epsilog.terms import Composed, DeltaPolicy, Laplace
+from epsilog.accounting import gaussian_delta, gaussian_epsilon
+from epsilog.terms import Composed, DeltaPolicy, Gaussian, Laplace, PureDP
 
 
 def test_the_worked_example():
     found = plan.queries(epsilon=1.0, queries=100, queries_used=40)
     share = found.shares[0]
     assert (share.count, share.epsilon, share.classic.scale) == (100, 0.01, 100.0)
-    assert found.consumed == pytest.approx(0.4)
+    assert found.consumed.split == pytest.approx(0.4)
+    assert found.consumed.optimal.upper == found.consumed.classic.upper == pytest.approx(0.4)
     assert found.remaining == pytest.approx(0.6)
+    assert found.queries_left == 60
     assert found.saving == 1.0  # pure DP: the plain split is optimal
 
 
@@ -30,6 +33,52 @@ def test_gaussian_noise_even_and_optimal(queries, classic, optimal):
     assert share.classic.scale == pytest.approx(classic, rel=1e-3)
     assert share.optimal.scale == pytest.approx(optimal, rel=1e-3)
     assert share.optimal.scale < share.exact.scale < share.classic.scale
+
+
+@pytest.mark.parametrize(("used", "cost"), [(1, 0.0850), (40, 0.6112), (100, 1.0)])
+def test_what_is_consumed_is_priced_at_the_noise_that_is_recommended(used, cost):
+    found = plan.queries(epsilon=1.0, queries=100, mechanism="gaussian", delta=1e-6, queries_used=used)
+    share, consumed = found.shares[0], found.consumed
+    assert consumed.optimal.upper == pytest.approx(cost, rel=1e-3)
+    for noise, interval in ((share.classic, consumed.classic), (share.exact, consumed.exact)):
+        assert interval.upper == pytest.approx(gaussian_epsilon(math.sqrt(used) / noise.scale, 1e-6)[1], rel=1e-9)
+    truth = gaussian_epsilon(math.sqrt(used) / share.optimal.scale, 1e-6)
+    assert consumed.optimal.lower <= truth[1] * (1 + 1e-9)
+    assert truth[0] * (1 - 1e-9) <= consumed.optimal.upper <= 1.0
+    assert found.remaining == pytest.approx(1.0 - cost, abs=1e-4)
+    assert consumed.split == pytest.approx(used / 100)  # which says nothing about the noise that is recommended
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    epsilon=st.floats(0.1, 5),
+    weights=st.lists(st.sampled_from([1.0, 1.1, 2.0, 3.0, 7.0]), min_size=2, max_size=8),
+    mechanism=st.sampled_from(["laplace", "gaussian"]),
+    data=st.data(),
+)
+def test_what_remains_can_be_spent(epsilon, weights, mechanism, data):
+    used = data.draw(st.integers(0, len(weights)))
+    found = plan.queries(
+        epsilon=epsilon, queries=len(weights), mechanism=mechanism, delta=1e-5, weights=weights, queries_used=used
+    )
+    kind = Laplace if mechanism == "laplace" else Gaussian
+    asked = [kind(share.optimal.scale) for share in found.shares[:used]]
+    further = Composed([*asked, PureDP(found.remaining)])
+    assert bound_epsilon(further, delta=1e-5).lower <= epsilon  # what remains is no more than a pure release may cost
+    assert bound_epsilon(Composed(asked), delta=1e-5).lower <= found.consumed.optimal.upper <= epsilon
+    if used:
+        louder = Composed([kind(0.98 * share.optimal.scale) for share in found.shares])
+        assert bound_epsilon(louder, delta=1e-5).upper > epsilon * 0.99  # and the noise is no more than is needed
+
+
+@pytest.mark.slow
+def test_a_thousand_different_weights_are_priced_in_steps_on_the_safe_side():
+    rng = np.random.default_rng(7)
+    weights = rng.uniform(0.1, 10, 1000).tolist()
+    found = plan.queries(epsilon=1.0, queries=1000, weights=weights, delta=1e-6, queries_used=1000)
+    exact = bound_epsilon(Composed([Laplace(share.optimal.scale) for share in found.shares]), delta=1e-6)
+    assert 0.9 < exact.upper <= 1.0  # every share by itself: within the budget, and hardly less than it
+    assert exact.lower <= found.consumed.optimal.upper <= 1.0
 
 
 @settings(max_examples=40, deadline=None)
@@ -70,7 +119,8 @@ def test_a_million_queries_are_one_share():
     found = plan.queries(epsilon=1.0, queries=10**6, mechanism="gaussian", delta=1e-6, queries_used=10**5)
     assert len(found.shares) == 1
     assert found.queries == 10**6
-    assert found.consumed == pytest.approx(0.1)
+    assert found.consumed.split == pytest.approx(0.1)
+    assert found.queries_left == 900_000
 
 
 def test_asking_more_than_planned_is_a_finding():
@@ -82,7 +132,8 @@ def test_asking_more_than_planned_is_a_finding():
 
 def test_weighted_use_is_counted_in_order():
     found = plan.queries(epsilon=1.0, queries=3, weights=[2.0, 1.0, 1.0], queries_used=2)
-    assert found.consumed == pytest.approx(0.75)
+    assert found.consumed.split == pytest.approx(0.75)
+    assert found.consumed.optimal.upper == pytest.approx(0.75)
 
 
 def test_the_classic_formula_is_caught():

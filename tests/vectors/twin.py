@@ -67,8 +67,10 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
             return {"value": classic_gaussian_stddev(epsilon=case["epsilon"], delta=case["delta"])}
         case "queries":
             found = plan.queries(**case["ask"]).to_json()
-            kept = ("consumed", "remaining", "compatible", "saving", "classic_total_delta", "relative_error_95")
-            return {name: found[name] for name in kept} | {"shares": found["shares"]}
+            kept = ("remaining", "queries_left", "compatible", "saving", "classic_total_delta", "relative_error_95")
+            ways = {way: {"upper": found["consumed"][way]["upper"]} for way in ("classic", "exact", "optimal")}
+            consumed = {"split": found["consumed"]["split"]} | ways
+            return {name: found[name] for name in kept} | {"consumed": consumed, "shares": found["shares"]}
     raise ValueError(f"kind must be known, got {case['kind']!r}")
 
 

@@ -9,7 +9,7 @@ import typer
 from epsilog.cli.app import REFUSED, Json, plan_app, print_json
 from epsilog.cli.show import figures, interval_text, note, table
 from epsilog.terms import DeltaPolicy, NeighboringRelation
-from epsilog.terms.digits import upper_text
+from epsilog.terms.digits import lower_text, upper_text
 
 Cap = Annotated[float, typer.Option("--delta-cap", help="The policy's largest delta; 0 for no cap.")]
 
@@ -134,8 +134,11 @@ def queries(
         figures(
             "Budget",
             [
-                ("consumed (classic split)", f"{priced.consumed:.6g} of {epsilon:g}, {used} of {number} queries"),
-                ("remaining", f"{priced.remaining:.6g}"),
+                ("used", f"{used} of {number} queries; {priced.queries_left} more fit"),
+                ("consumed, optimal noise", interval_text(priced.consumed.optimal)),
+                ("consumed, classic noise", interval_text(priced.consumed.classic)),
+                ("consumed, classic split", f"{priced.consumed.split:.6g} of {epsilon:g} (bookkeeping, no bound)"),
+                ("remaining, optimal noise", f"{lower_text(priced.remaining, 6)}, for pure releases"),
                 ("delta", "none: pure DP" if priced.delta is None else f"{priced.delta.delta:g}"),
                 ("saving", f"{priced.saving:.3g} times less noise when composed optimally"),
             ],

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from epsilog.accounting import calibrate, classic_gaussian_stddev, gaussian_mu
 from epsilog.accounting import delta as bound_delta
-from epsilog.terms import Composed, DeltaDecision, DeltaPolicy, Gaussian, Laplace, Release, Repeated, check, codec
+from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.terms import (
+    Composed,
+    DeltaDecision,
+    DeltaPolicy,
+    Gaussian,
+    Interval,
+    Laplace,
+    Release,
+    Repeated,
+    check,
+    codec,
+)
 
 MECHANISMS = ("laplace", "gaussian")
 _NORMAL_95 = 1.959963984540054  # half-width of the central 95% of a unit Gaussian
 _LAPLACE_95 = math.log(20)  # half-width of the central 95% of a unit Laplace: P(|x| > t) = exp(-t)
+_MOST_SHARES = 48  # different shares priced one by one; beyond it near-equal ones are priced as the largest of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,29 @@ class QueryShare:
 
 
 @dataclass(frozen=True, slots=True)
+class Consumed:
+    """What the queries answered so far cost together, by the noise that they were answered with.
+
+    Attributes:
+        split: the bookkeeping of the classic split, the sum of their epsilons; no statement about any other noise, and
+            for Gaussian noise at a delta of as many times the plan's.
+        classic: certified, at the plan's delta, if they had the classic noise.
+        exact: the same if they had the exact noise.
+        optimal: the same if they had the optimal noise, which is what the plan recommends.
+    """
+
+    split: float
+    classic: Interval
+    exact: Interval
+    optimal: Interval
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; infinite numbers are the text "inf"."""
+        ways = {"classic": self.classic, "exact": self.exact, "optimal": self.optimal}
+        return {"split": self.split} | {name: codec.encode(found) for name, found in ways.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
     """A budget over several queries.
 
@@ -82,7 +119,7 @@ class QueryPlan:
         sensitivity: the most one privacy unit can move an answer (L1 for Laplace, L2 for Gaussian).
         shares: groups of equal queries, in the order in which they are asked.
         queries_used: how many were answered already, in order.
-        consumed: their epsilon under the classic split, in nats.
+        consumed: what these cost, for each way to set the noise.
         classic_total_delta: what the classic Gaussian formula really spends in delta over all queries (Q delta).
         findings: what a reader must be told.
         magnitude: a typical true answer, to compare errors with; None if not said.
@@ -94,7 +131,7 @@ class QueryPlan:
     sensitivity: float
     shares: tuple[QueryShare, ...]
     queries_used: int
-    consumed: float
+    consumed: Consumed
     classic_total_delta: float
     findings: tuple[str, ...]
     magnitude: float | None = None
@@ -105,9 +142,20 @@ class QueryPlan:
         return sum(share.count for share in self.shares)
 
     @property
+    def queries_left(self) -> int:
+        """Queries of this plan that may still be asked, each with its own noise; together they stay in the budget."""
+        return max(0, self.queries - self.queries_used)
+
+    @property
     def remaining(self) -> float:
-        """Epsilon left under the classic split; negative when more was asked than planned."""
-        return self.epsilon - self.consumed
+        """What is certainly left of epsilon beside the queries used, if they had the optimal noise.
+
+        A further release of pure epsilon up to this fits the budget, since (epsilon, delta)- and (epsilon', 0)-DP
+        compose to their sum. The rest of the plan (``queries_left``) fits too, though its price alone may be more than
+        this: prices do not add up. Negative when more was asked than planned.
+        """
+        left = self.epsilon - self.consumed.optimal.upper
+        return max(left, 0.0) if self.compatible else left  # a plan that is kept never overdraws, whatever the rounding
 
     @property
     def compatible(self) -> bool:
@@ -131,8 +179,9 @@ class QueryPlan:
             "sensitivity": self.sensitivity,
             "queries": self.queries,
             "queries_used": self.queries_used,
-            "consumed": self.consumed,
-            "remaining": self.remaining,
+            "queries_left": self.queries_left,
+            "consumed": self.consumed.to_json(),
+            "remaining": codec.encode(self.remaining),
             "compatible": self.compatible,
             "classic_total_delta": codec.encode(self.classic_total_delta),
             "saving": self.saving,
@@ -190,7 +239,7 @@ def queries(
         CalibrationError: no noise meets the goal.
 
     >>> plan = queries(epsilon=1.0, queries=100, queries_used=40)
-    >>> plan.shares[0].classic.scale, round(plan.consumed, 12), round(plan.remaining, 12)
+    >>> plan.shares[0].classic.scale, round(plan.consumed.optimal.upper, 12), round(plan.remaining, 12)
     (100.0, 0.4, 0.6)
     """
     check.positive(epsilon=epsilon, sensitivity=sensitivity)
@@ -207,18 +256,30 @@ def queries(
     total = math.fsum(count * weight for count, weight in groups)
     epsilons = [epsilon * (weight / total) for _, weight in groups]
     optimal = _optimal(mechanism, epsilon, at, [(count, weight / total) for count, weight in groups])
+    classic = {each: _classic(mechanism, each, at) for each in set(epsilons)}
     exact = {each: _exact(mechanism, each, at) for each in set(epsilons)}
     shares = tuple(
         QueryShare(
             count=count,
             weight=weight,
             epsilon=each,
-            classic=Noise.of(mechanism, sensitivity * _classic(mechanism, each, at)),
+            classic=Noise.of(mechanism, sensitivity * classic[each]),
             exact=Noise.of(mechanism, sensitivity * exact[each]),
             optimal=Noise.of(mechanism, sensitivity * scale),
         )
         for (count, weight), each, scale in zip(groups, epsilons, optimal, strict=True)
     )
+    consumed = _consumed(
+        mechanism,
+        at,
+        taken=_taken([count for count, _ in groups], queries_used),
+        epsilons=epsilons,
+        classic=[classic[each] for each in epsilons],
+        exact=[exact[each] for each in epsilons],
+        optimal=optimal,
+    )
+    if at > 0 and queries_used <= queries:
+        consumed = replace(consumed, optimal=_at_most(epsilon, consumed.optimal))
     return QueryPlan(
         epsilon=epsilon,
         delta=decision,
@@ -226,7 +287,7 @@ def queries(
         sensitivity=sensitivity,
         shares=shares,
         queries_used=queries_used,
-        consumed=_consumed(shares, queries_used),
+        consumed=consumed,
         classic_total_delta=min(1.0, queries * at) if mechanism == "gaussian" else 0.0,
         findings=(
             *(decision.warnings if decision else ()),
@@ -321,14 +382,67 @@ def _groups(weights: Sequence[float] | None, queries: int) -> list[tuple[int, fl
     return [(1, float(weight)) for weight in weights]
 
 
-def _consumed(shares: Sequence[QueryShare], used: int) -> float:
-    """Epsilon of the first ``used`` queries; those beyond the plan cost as much as its last one."""
-    parts, left = [], used
-    for share in shares:
-        taken = min(left, share.count)
-        parts.append(taken * share.epsilon)
-        left -= taken
-    return math.fsum([*parts, left * shares[-1].epsilon])
+def _taken(counts: Sequence[int], used: int) -> list[int]:
+    """How many of each group the first ``used`` queries are; those beyond the plan are counted to its last group."""
+    taken, left = [], used
+    for count in counts:
+        taken.append(min(left, count))
+        left -= taken[-1]
+    taken[-1] += left
+    return taken
+
+
+def _consumed(
+    mechanism: str,
+    delta: float,
+    *,
+    taken: Sequence[int],
+    epsilons: Sequence[float],
+    classic: Sequence[float],
+    exact: Sequence[float],
+    optimal: Sequence[float],
+) -> Consumed:
+    """Prices the queries used, under each way's noise for unit sensitivity; the same noise is priced once."""
+
+    def price(scales: Sequence[float]) -> Interval:
+        if mechanism == "gaussian" or delta == 0:
+            used = Counter[float]()
+            for scale, count in zip(scales, taken, strict=True):
+                used[scale] += count
+            groups = [(count, scale) for scale, count in used.items() if count]
+        else:
+            groups = [(n, 1 / share) for n, share in _stepped([(n, 1 / b) for n, b in zip(taken, scales, strict=True)])]
+        kind = Gaussian if mechanism == "gaussian" else Laplace
+        parts = [Repeated(kind(scale), count) for count, scale in groups if math.isfinite(scale)]
+        return bound_epsilon(Composed(parts), delta=delta)
+
+    prices = {tuple(scales): price(scales) for scales in (classic, exact, optimal)}
+    split = math.fsum(count * each for count, each in zip(taken, epsilons, strict=True))
+    return Consumed(split, prices[tuple(classic)], prices[tuple(exact)], prices[tuple(optimal)])
+
+
+def _at_most(total: float, found: Interval) -> Interval:
+    """A part of a plan costs no more than the plan, which was calibrated to ``total``."""
+    return replace(found, lower=min(found.lower, total), upper=min(found.upper, total))
+
+
+def _stepped(groups: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """(count, share) with at most ``_MOST_SHARES`` different shares: near-equal ones become the largest of them.
+
+    A larger share means less noise, so the price is on the safe side.
+    """
+    used = [(count, share) for count, share in groups if count]
+    different = sorted({share for _, share in used})
+    if len(different) > _MOST_SHARES:
+        low, width = math.log(different[0]), math.log(different[-1] / different[0]) / _MOST_SHARES
+        tops: dict[int, float] = {}
+        for share in different:  # rising, so the last of a step is its largest
+            tops[min(int((math.log(share) - low) / width), _MOST_SHARES - 1)] = share
+        used = [(n, tops[min(int((math.log(share) - low) / width), _MOST_SHARES - 1)]) for n, share in used]
+    joined = Counter[float]()
+    for count, share in used:
+        joined[share] += count
+    return [(count, share) for share, count in joined.items()]
 
 
 def _delta(
@@ -374,8 +488,10 @@ def _optimal(mechanism: str, epsilon: float, delta: float, groups: Sequence[tupl
     if delta == 0:
         return split
 
+    coarse = _stepped(groups)
+
     def release(scale: float) -> Release:
-        return Composed([Repeated(Laplace(scale / share), count) for count, share in groups])
+        return Composed([Repeated(Laplace(scale / share), count) for count, share in coarse])
 
     scale = calibrate(release, epsilon=epsilon, delta=delta)
     return [min(scale / share, plain) for (_, share), plain in zip(groups, split, strict=True)]  # both are proofs

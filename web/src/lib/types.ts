@@ -83,7 +83,8 @@ export interface QueriesAnswer {
   sensitivity: number;
   queries: number;
   queries_used: number;
-  consumed: number;
+  queries_left: number;
+  consumed: { split: number; classic: Interval; exact: Interval; optimal: Interval };
   remaining: number;
   compatible: boolean;
   classic_total_delta: number;

@@ -68,7 +68,7 @@ function Counts() {
   const share = answer?.shares[0];
   return (
     <Card title="Queries: one budget, a hundred counts">
-      <p class="method">ε = 1 at δ = 10⁻⁶ over 100 counts, 40 of them answered: {answer ? show(answer.remaining) : "0.6"} is left under the plain split</p>
+      <p class="method">ε = 1 at δ = 10⁻⁶ over 100 counts, 40 of them answered{answer && `, at most ${show(answer.consumed.optimal.upper, 4, "up")} consumed, and the other ${answer.queries_left} still fit`}</p>
       {answer && share ? (
         <>
           <div class="headline">

@@ -10,7 +10,7 @@ import type { FieldSpec, Raw, Store, Values } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent, showWhole, typeset } from "../lib/numbers";
 import { twin } from "../lib/twin/engine";
-import type { Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
+import type { Interval, Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
 import { Sensitivity } from "./Sensitivity";
 import { Snippets } from "./Snippets";
 
@@ -99,7 +99,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
         {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}
         {!compact && <Guidance />}
         {answer && ask && !compact && <Export ask={ask} raw={form.raw} answer={answer} />}
-        {answer && <Spoken text={`Each query gets epsilon ${show(answer.shares[0]!.epsilon)}; noise scale ${show(answer.shares[0]!.optimal.scale)}. Remaining budget ${show(answer.remaining)}.`} />}
+        {answer && <Spoken text={`Each query gets epsilon ${show(answer.shares[0]!.epsilon)}; noise scale ${show(answer.shares[0]!.optimal.scale)}. Consumed at most ${show(answer.consumed.optimal.upper, 4, "up")}; ${showWhole(answer.queries_left)} more queries fit.`} />}
       </div>
     </div>
   );
@@ -109,7 +109,8 @@ function Answer({ answer, try_ }: { answer: QueriesAnswer; try_: () => void }) {
   const first = answer.shares[0]!;
   const even = answer.shares.length === 1;
   const letter = answer.mechanism === "laplace" ? "b" : "σ";
-  const part = Math.min(1, answer.consumed / answer.epsilon);
+  const consumed = answer.consumed.optimal.upper;
+  const part = Math.min(1, consumed / answer.epsilon);
   return (
     <>
       <Card>
@@ -142,14 +143,15 @@ function Answer({ answer, try_ }: { answer: QueriesAnswer; try_: () => void }) {
           <rect class={answer.compatible ? "spent" : "spent over"} width={100 * part} height="6" />
         </svg>
         <dl class="stats">
-          <Stat label="Each query's ε" note={even ? "even split" : "first of a weighted split"}>
+          <Stat label="Each query's share" note={even ? "even split of ε" : "first of a weighted split of ε"}>
             {show(first.epsilon)}
           </Stat>
-          <Stat label="Consumed" note={`${showWhole(answer.queries_used)} of ${showWhole(answer.queries)} queries`}>
-            {show(answer.consumed)}
+          <Stat label="Consumed" note={`${showWhole(answer.queries_used)} of ${showWhole(answer.queries)} queries, with this noise`}>
+            {consumed > 0 && "≤ "}
+            {show(consumed, 4, "up")}
           </Stat>
-          <Stat label="Remaining" note={answer.compatible ? "under the plain split" : "incompatible plan"}>
-            {show(answer.remaining)}
+          <Stat label="Remaining" note={answer.compatible ? `${showWhole(answer.queries_left)} more of these queries fit` : "incompatible plan"}>
+            {show(answer.remaining, 4, "down")}
           </Stat>
           <Stat label="95% error" note={answer.relative_error_95 === null ? "give a typical answer to compare" : `${showPercent(answer.relative_error_95)} of a typical answer`}>
             ±{show(first.optimal.error_95, 4, "up")}
@@ -166,8 +168,8 @@ function Answer({ answer, try_ }: { answer: QueriesAnswer; try_: () => void }) {
       <Card title="Three ways to set the noise">
         <Table
           caption={even ? "Noise on every query" : "Noise on each query"}
-          columns={[{ title: even ? "way" : "query" }, { title: `scale ${letter}`, number: true }, { title: "mean error", number: true }, { title: "95% error", number: true }]}
-          rows={even ? ways(answer).map(([name, noise]) => [name, ...cells(noise)]) : answer.shares.slice(0, 50).map((s, i) => [`${i + 1} (ε ${show(s.epsilon, 3)})`, ...cells(s.optimal)])}
+          columns={[{ title: even ? "way" : "query" }, { title: `scale ${letter}`, number: true }, { title: "mean error", number: true }, { title: "95% error", number: true }, ...(even ? [{ title: "consumed", number: true }] : [])]}
+          rows={even ? ways(answer).map(([name, noise, spent]) => [name, ...cells(noise), `≤ ${show(spent.upper, 4, "up")}`]) : answer.shares.slice(0, 50).map((s, i) => [`${i + 1} (ε ${show(s.epsilon, 3)})`, ...cells(s.optimal)])}
         />
       </Card>
     </>
@@ -176,12 +178,12 @@ function Answer({ answer, try_ }: { answer: QueriesAnswer; try_: () => void }) {
 
 const cells = (noise: Noise): string[] => [show(noise.scale, 4, "up"), show(noise.expected_error), show(noise.error_95, 4, "up")];
 
-const ways = (answer: QueriesAnswer): (readonly [string, Noise])[] => {
-  const share = answer.shares[0]!;
+const ways = (answer: QueriesAnswer): (readonly [string, Noise, Interval])[] => {
+  const [share, spent] = [answer.shares[0]!, answer.consumed];
   return [
-    ["classic formula, even split", share.classic],
-    ["exact calibration, even split", share.exact],
-    ["optimal: only the total counts", share.optimal],
+    ["classic formula, even split", share.classic, spent.classic],
+    ["exact calibration, even split", share.exact, spent.exact],
+    ["optimal: only the total counts", share.optimal, spent.optimal],
   ];
 };
 
@@ -292,7 +294,7 @@ function Scenarios({ raw, engine, set }: { raw: Raw; engine: Engine; set: (text:
             show(a.shares[0]!.classic.scale),
             show(a.shares[0]!.optimal.scale, 4, "up"),
             `±${show(a.shares[0]!.optimal.error_95, 4, "up")}`,
-            show(a.remaining),
+            show(a.remaining, 4, "down"),
           ])}
         />
       )}

@@ -145,13 +145,25 @@ export function queries(ask: QueriesAsk, policyCap: number | null = 1e-6): Queri
     };
   });
   let left = ask.queries_used;
-  let consumed = 0;
-  for (const share of shares) {
-    const taken = Math.min(left, share.count);
-    consumed += taken * share.epsilon;
-    left -= taken;
-  }
-  consumed += left * shares.at(-1)!.epsilon;
+  const taken = shares.map((share, i) => {
+    const here = i === shares.length - 1 ? left : Math.min(left, share.count); // beyond the plan: as its last one
+    left -= here;
+    return here;
+  });
+  const price = (way: "classic" | "exact" | "optimal"): Interval => {
+    const sum = (power: number): number => shares.reduce((s, share, i) => s + taken[i]! * (ask.sensitivity / share[way].scale) ** power, 0);
+    return gaussian
+      ? bound(gaussianEpsilon(Math.sqrt(sum(2)) * (1 + 1e-13), delta), "exact Gaussian (Balle & Wang 2018)", "add-or-remove-one")
+      : bound(sum(1) * (1 + 1e-13), "basic composition", "add-or-remove-one");
+  };
+  const consumed = {
+    split: shares.reduce((sum, share, i) => sum + taken[i]! * share.epsilon, 0),
+    classic: price("classic"),
+    exact: price("exact"),
+    optimal: price("optimal"),
+  };
+  const compatible = ask.queries_used <= ask.queries;
+  const remaining = ask.epsilon - consumed.optimal.upper;
   const findings: string[] = [];
   if (ask.queries_used > ask.queries)
     findings.push(`incompatible plan: queries_used must be at most queries = ${ask.queries}, got ${ask.queries_used}`);
@@ -167,9 +179,10 @@ export function queries(ask: QueriesAsk, policyCap: number | null = 1e-6): Queri
     sensitivity: ask.sensitivity,
     queries: ask.queries,
     queries_used: ask.queries_used,
+    queries_left: Math.max(0, ask.queries - ask.queries_used),
     consumed,
-    remaining: ask.epsilon - consumed,
-    compatible: ask.queries_used <= ask.queries,
+    remaining: compatible ? Math.max(0, remaining) : remaining,
+    compatible,
     classic_total_delta: gaussian ? Math.min(1, ask.queries * delta) : 0,
     saving: shares[0]!.classic.scale / shares[0]!.optimal.scale,
     magnitude: ask.magnitude,
