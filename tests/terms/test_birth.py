@@ -46,6 +46,9 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         (lambda: Interval(1.0, 0.5, "m", ADD_OR_REMOVE), "upper must be at least lower"),
         (lambda: Interval(0.0, 1.0, "m", ADD_OR_REMOVE, estimate=2.0), "estimate must be in"),
         (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (math.nan,), 0.0, 0.0), "padding must be finite"),
+        (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (), math.inf, 0.0), "test_loss must be finite"),
+        (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (), 0.0, None), "test_loss and test_score must both be there"),
+        (lambda: terms.CustodyRecord(1, (), 0.0, 0.0, dropped=-1), "dropped must be at least 0"),
     ],
 )
 def test_out_of_range_is_refused_by_name(make, says):

@@ -41,7 +41,8 @@ SAMPLES = [
     terms.ClientLevelCentral(2410, 0.1, 100, 0.5, 1.2),
     terms.ExampleLevelClientSide(2410, 60, 30, 4, 0.25, 1, 1.0, 1.5),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), 0.5, 0.75),
-    terms.CustodyRecord(1, (3, 5, 9), 0.5, 1.0),
+    terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), None, None),
+    terms.CustodyRecord(1, (3, 5, 9), 0.5, 1.0, dropped=2, unusable_rows=3),
 ]
 
 

@@ -145,9 +145,14 @@ def test_without_privacy_nothing_is_clipped_or_noised(small_task):
     assert not np.any([outcome.record.padding for outcome in outcomes])
 
 
-def test_a_model_whose_loss_is_no_longer_finite_stops_the_run(small_task):
-    with pytest.raises(FloatingPointError, match="round 1: the model is no longer finite"):
-        train(small_task(), dataclasses.replace(CENTRAL, noise_multiplier=1e300), Randomness.simulated(1))
+@pytest.mark.parametrize("noise_multiplier", [1e160, 1e300])
+def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_task, noise_multiplier):
+    scheme = dataclasses.replace(CENTRAL, noise_multiplier=noise_multiplier, rounds=1)
+    outcome = train(small_task(), scheme, Randomness.simulated(1))[0]
+    assert outcome.record.diverged
+    assert (outcome.record.test_loss, outcome.record.test_score) == (None, None)
+    assert outcome.record.output_hash == rounds.output_hash(outcome.state.model)
+    assert not train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.simulated(1))[0].record.diverged
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Killed anywhere and started again, a run ends with the same bytes; files that contradict the ledger stop it."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -151,7 +152,7 @@ def test_a_dry_run_is_the_same_training_without_traces(task, scheme, tmp_path):
     result = train(task, scheme, tmp_path)
     curve = dry_run(scheme, task, randomness=Randomness.simulated(4))
     assert np.array_equal(curve.model, result.model)
-    assert curve.scores.tolist() == [record.test_score for record in result.records]
+    assert curve.records == result.records
     with pytest.raises(ValueError, match="randomness must be simulated in a dry run"):
         dry_run(scheme, task, randomness=Randomness.from_os())
 
@@ -164,6 +165,29 @@ def test_a_real_run_draws_fresh_noise_every_time(task, scheme, tmp_path):
         for one in range(2)
     ]
     assert not np.array_equal(*models)
+
+
+@pytest.mark.parametrize("good_rounds", [0, 1])
+def test_a_run_that_diverges_ends_there_and_leaves_readable_records(small_task, tmp_path, good_rounds):
+    """The scheme's noise is far too large from round ``good_rounds + 1`` on; all that is released stays readable."""
+    noisy = dataclasses.replace(CENTRAL, noise_multiplier=1e300)
+    charge, task = MemoryCharge(), small_task()
+    if good_rounds:
+        train(task, dataclasses.replace(CENTRAL, rounds=good_rounds), tmp_path, charge)
+    result = train(task, noisy, tmp_path, charge)
+    assert [record.diverged for record in result.records] == [False] * good_rounds + [True]
+    assert sorted(charge.rounds_released) == list(range(1, good_rounds + 2))
+    assert tuple(checkpoints.read_records(tmp_path / "rounds.jsonl", RoundRecord)) == result.records
+    before, again = files(tmp_path), train(task, noisy, tmp_path, charge)
+    assert again.records == result.records
+    assert files(tmp_path) == before
+    assert charge.started == list(range(1, good_rounds + 2))
+
+
+def test_a_dry_run_that_diverges_ends_there_too(small_task):
+    noisy = dataclasses.replace(CENTRAL, noise_multiplier=1e300)
+    curve = dry_run(noisy, small_task(), randomness=Randomness.simulated(4))
+    assert [record.diverged for record in curve.records] == [True]
 
 
 def spoil_ledger(folder, charge):

@@ -79,7 +79,7 @@ class _Watcher:
             return
         if self._bar is None:
             self._bar = self._progress.add_task("round", total=plan.scheme.rounds, facts="")
-        facts = f"loss {record.test_loss:.4f}  score {record.test_score:.4f}"
+        facts = f"loss {_figure(record.test_loss)}  score {_figure(record.test_score)}"
         if record.round % 5 == 0 or record.round == plan.scheme.rounds:
             facts += f"  epsilon <= {plan.epsilon_after(record.round).upper:.3f}"
         self._progress.update(self._bar, completed=record.round, facts=facts, description=f"round {record.round}")
@@ -106,7 +106,7 @@ def _summary(report: dict[str, Any], folder: Path) -> None:
         ],
     )
     if utility.get("study"):
-        points = "  ".join(f"{p['epsilon']:g}: {p['test_score']:.3f}" for p in utility["study"])
+        points = "  ".join(f"{p['epsilon']:g}: {_figure(p['test_score'])}" for p in utility["study"])
         note(f"Score at other budgets (epsilon: score)  {points}")
     note(report["accounting"]["formula"]["verdict"])
     for finding in report["verification"]["findings"]:
@@ -135,7 +135,10 @@ def _side_by_side(reports: list[dict[str, Any]]) -> None:
 
 
 def _figure(value: float | str | None) -> str:
-    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
+    """Four digits; there is no figure where training diverged."""
+    if value is None:
+        return "diverged"
+    return f"{value:.4g}" if isinstance(value, (int, float)) else value
 
 
 @app.command("verify")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,28 +12,13 @@ from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.model import Programme
 from epsilog.programme.prepare import write_json
 from epsilog.prove import Utility
-from epsilog.terms import RoundRecord
-from epsilog.verify import Finding, Verdict, check_noise, power, read_records
+from epsilog.verify import Finding, Verdict, check_noise, power
 
 if TYPE_CHECKING:
     from epsilog.train import Task
 
 WEAKENED = 0.7  # the control's share of the planned noise
 Told = Callable[[str], None]
-
-
-class MemoryCharge:
-    """A charge that lives and dies with the process, for runs that no ledger knows."""
-
-    def __init__(self) -> None:
-        self.rounds_released: dict[int, str] = {}
-
-    def round_started(self, round_number: int, /) -> None:
-        """Nothing to note."""
-
-    def round_released(self, round_number: int, /, *, output_hash: str) -> None:
-        """Keeps the hash."""
-        self.rounds_released[round_number] = output_hash
 
 
 def simulate(programme: Programme, plan: RegisteredPlan, task: Task, folder: Path, tell: Told) -> Utility:
@@ -52,10 +36,11 @@ def simulate(programme: Programme, plan: RegisteredPlan, task: Task, folder: Pat
         tell(f"training at epsilon {epsilon:g}")
         other = _at(programme, plan, epsilon)
         curve = dry_run(other.scheme, task, randomness=seeded)
-        points.append((epsilon, other.scheme.noise_multiplier, float(curve.losses[-1]), float(curve.scores[-1])))
-    without = tuple((float(a), float(b)) for a, b in zip(bare.losses, bare.scores, strict=True))
+        last = curve.records[-1]
+        points.append((epsilon, other.scheme.noise_multiplier, last.test_loss, last.test_score))
+    without = tuple((record.test_loss, record.test_score) for record in bare.records)
     tell(f"a control run with {1 - WEAKENED:.0%} too little noise, which the checks must reject")
-    control = run_control(plan, task, folder / "control", seed=int(programme.run.seed or 0) + 1)
+    control = run_control(plan, task, seed=int(programme.run.seed or 0) + 1)
     utility = Utility(score_name, without, tuple(points), control.to_json())
     write_json(stored, dataclasses.asdict(utility))
     return utility
@@ -86,15 +71,12 @@ def _at(programme: Programme, plan: RegisteredPlan, epsilon: float) -> Registere
     )
 
 
-def run_control(plan: RegisteredPlan, task: Task, folder: Path, *, seed: int) -> Finding:
+def run_control(plan: RegisteredPlan, task: Task, *, seed: int) -> Finding:
     """Trains as planned, but with a noise source that lies about its size; returns what the noise check says."""
-    from epsilog.train import Randomness, run_rounds
+    from epsilog.train import Randomness, dry_run
 
-    shutil.rmtree(folder, ignore_errors=True)
-    lying = Randomness.weakened(seed, noise_factor=WEAKENED)
-    run_rounds(plan.scheme, task, randomness=lying, charge=MemoryCharge(), folder=folder)
-    records = read_records(folder / "rounds.jsonl", RoundRecord, {})
-    return check_noise(records, noise_stddev=plan.scheme.noise_stddev)
+    lying = dry_run(plan.scheme, task, randomness=Randomness.weakened(seed, noise_factor=WEAKENED))
+    return check_noise(lying.records, noise_stddev=plan.scheme.noise_stddev)
 
 
 def control_finding(utility: Utility) -> Finding:

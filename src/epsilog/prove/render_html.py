@@ -48,10 +48,10 @@ def plots(report: dict[str, Any]) -> dict[str, str]:
         )
     rounds = report["rounds"]
     if rounds:
-        lines = [Series("with DP", tuple((float(r["round"]), r["test_score"]) for r in rounds))]
+        lines = [Series("with DP", _scores(rounds, "round"))]
         bare = (report["utility"] or {}).get("without_dp", [])
         if bare:
-            lines.append(Series("without DP", tuple((float(r["round"]), r["test_score"]) for r in bare)))
+            lines.append(Series("without DP", _scores(bare, "round")))
         drawn["score"] = line_plot(
             lines, title="Score by round", x_label="round", y_label=report["result"]["score_name"].split(" on ")[0]
         )
@@ -59,14 +59,21 @@ def plots(report: dict[str, Any]) -> dict[str, str]:
     if study:
         without = report["utility"]["without_dp"]
         drawn["study"] = line_plot(
-            [Series("with DP", tuple((p["epsilon"], p["test_score"]) for p in study), markers=True)],
+            [Series("with DP", _scores(study, "epsilon"), markers=True)],
             title="Score by budget",
             x_label="epsilon of the whole run (each point a run of its own)",
             y_label=report["result"]["score_name"].split(" on ")[0],
             log_x=True,
-            mark=("without DP", without[-1]["test_score"]) if without else None,
+            mark=("without DP", without[-1]["test_score"])
+            if without and without[-1]["test_score"] is not None
+            else None,
         )
     return drawn
+
+
+def _scores(points: list[dict[str, Any]], over: str) -> tuple[tuple[float, float], ...]:
+    """Scores to draw; where training diverged there is none."""
+    return tuple((float(p[over]), p["test_score"]) for p in points if p["test_score"] is not None)
 
 
 def number(value: Any) -> str:

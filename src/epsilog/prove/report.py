@@ -25,14 +25,14 @@ class Utility:
 
     Attributes:
         score_name: what the score is, e.g. "R squared on the public test set".
-        without_dp: loss and score after each round without clip and noise.
-        study: (epsilon, noise multiplier, final loss, final score) for other budgets.
+        without_dp: loss and score after each round without clip and noise; None each where training diverged.
+        study: (epsilon, noise multiplier, final loss, final score) for other budgets; likewise.
         control: what the verifier said of a run whose noise was 30% too low.
     """
 
     score_name: str
-    without_dp: tuple[tuple[float, float], ...] = ()
-    study: tuple[tuple[float, float, float, float], ...] = ()
+    without_dp: tuple[tuple[float | None, float | None], ...] = ()
+    study: tuple[tuple[float, float, float | None, float | None], ...] = ()
     control: dict[str, Any] = field(default_factory=dict)
 
 
@@ -96,6 +96,7 @@ def build_report(
         ],
         "result": {
             "rounds": len(evidence.records),
+            "diverged": bool(last and last.diverged),
             "score_name": score_name,
             "test_loss": last.test_loss if last else None,
             "test_score": last.test_score if last else None,

@@ -23,8 +23,8 @@ class RoundRecord:
         noise_stddev: the standard deviation that was asked of the noise source.
         clip_norm: the norm bound that was enforced.
         padding: noise on the padding coordinates, in the order drawn.
-        test_loss: loss on the public test set, outside the population.
-        test_score: score on the public test set (R squared or accuracy, as the programme says).
+        test_loss: loss on the public test set, outside the population; None where the released model has no finite one.
+        test_score: score on the public test set (R squared or accuracy, as the programme says); None likewise.
     """
 
     round: int
@@ -32,8 +32,8 @@ class RoundRecord:
     noise_stddev: float
     clip_norm: float
     padding: tuple[float, ...]
-    test_loss: float
-    test_score: float
+    test_loss: float | None
+    test_score: float | None
 
     def __post_init__(self) -> None:
         check.integer(1, round=self.round)
@@ -41,6 +41,15 @@ class RoundRecord:
         check.positive(clip_norm=self.clip_norm)
         for value in self.padding:
             check.finite(padding=value)
+        if (self.test_loss is None) != (self.test_score is None):
+            raise ValueError(f"test_loss and test_score must both be there or neither, got {self.test_score!r}")
+        if self.test_loss is not None:
+            check.finite(test_loss=self.test_loss, test_score=self.test_score)
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the released model has no finite loss on the public test set: training ends there."""
+        return self.test_loss is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +61,19 @@ class CustodyRecord:
         participants: ids of the clients that took part.
         largest_norm: the largest norm after clipping (of updates, or of example gradients, as the scheme says).
         clipped_fraction: the share of them that clipping shortened.
+        dropped: how many of them were not finite, or had no finite norm, and counted as zero.
+        unusable_rows: rows of the participants that no step could use: a value not finite, or a label of no class.
     """
 
     round: int
     participants: tuple[int, ...]
     largest_norm: float
     clipped_fraction: float
+    dropped: int = 0
+    unusable_rows: int = 0
 
     def __post_init__(self) -> None:
         check.integer(1, round=self.round)
         check.at_least(0, largest_norm=self.largest_norm)
         check.within(0, 1, clipped_fraction=self.clipped_fraction)
+        check.integer(0, dropped=self.dropped, unusable_rows=self.unusable_rows)

@@ -88,16 +88,17 @@ def next_round(
         randomness: where draws come from; a simulated one gives the same outcome again.
         private: False leaves out clip and noise, for a baseline that protects nobody.
 
-    Raises:
-        FloatingPointError: the model or its test loss is no longer finite.
+    Returns:
+        The outcome. A model without a finite loss is released as well, and its record says so: that is read off the
+        released model and public data alone, so nobody's data shows in it.
     """
     done = state.round + 1
     compute = _central if isinstance(scheme, ClientLevelCentral) else _client_side
     change, cohort, clipped, padding = compute(scheme, engine, state, randomness, private=private)  # type: ignore[arg-type]
-    model = state.model + change
-    loss, score = engine.evaluate(model)
-    if not (np.isfinite(model).all() and np.isfinite([loss, score]).all()):
-        raise FloatingPointError(f"round {done}: the model is no longer finite; lower the learning rate")
+    with np.errstate(over="ignore", invalid="ignore"):
+        model = state.model + change
+    scored = engine.evaluate(model)
+    loss, score = scored if np.isfinite([*model, *scored]).all() else (None, None)
     participations = state.participations.copy()
     participations[cohort] += 1
     return Outcome(

@@ -53,14 +53,12 @@ class Curve:
     """What a dry run shows.
 
     Attributes:
-        losses: on the public test set, after each round; shape (rounds,).
-        scores: likewise.
         model: after the last round; shape (d,).
+        records: of every round; they end early where training diverged.
     """
 
-    losses: NDArray[np.float64]
-    scores: NDArray[np.float64]
     model: NDArray[np.float64]
+    records: tuple[RoundRecord, ...]
 
 
 def run_rounds(
@@ -75,7 +73,8 @@ def run_rounds(
     """Trains, or goes on training where a killed run stopped; calling it on a finished run only reads.
 
     A round that was started and not released is computed again under the same charge with fresh draws: nothing of it
-    left the process.
+    left the process. A released model without a finite loss on the public test set ends the run early: the last record
+    says so, and the whole plan stays charged.
 
     Args:
         scheme: how people are protected; the one that was priced.
@@ -89,7 +88,6 @@ def run_rounds(
         ValueError: a scheme that does not fit the task.
         RecordsError: files that the charge contradicts.
         ConflictError: another process is training in the folder.
-        FloatingPointError: training diverged.
     """
     from epsilog.train.engine import Engine
 
@@ -101,16 +99,19 @@ def run_rounds(
             raise RecordsError(f"the ledger has released {len(released)} rounds of a schedule of {scheme.rounds}")
         state = files.resume(released) or begin(task)
         engine = Engine(task)
-        for one in range(state.round + 1, scheme.rounds + 1):
+        records = read_records(files.rounds, RoundRecord) if released else []
+        while state.round < scheme.rounds and not (records and records[-1].diverged):
+            one = state.round + 1
             charge.round_started(one)
             outcome = next_round(scheme, engine, state, randomness)
             files.prepare(outcome)
             charge.round_released(one, output_hash=outcome.record.output_hash)
             files.settle(outcome)
             state = outcome.state
+            records.append(outcome.record)
             if progress is not None:
                 progress(outcome.record)
-        return Trained(state.model, tuple(read_records(files.rounds, RoundRecord)), len(released))
+        return Trained(state.model, tuple(records), len(released))
 
 
 def dry_run(scheme: Scheme, task: Task, *, randomness: Randomness, private: bool = True) -> Curve:
@@ -124,17 +125,15 @@ def dry_run(scheme: Scheme, task: Task, *, randomness: Randomness, private: bool
 
     Raises:
         ValueError: randomness that is not simulated, or a scheme that does not fit the task.
-        FloatingPointError: training diverged.
     """
     from epsilog.train.engine import Engine
 
     if not randomness.is_simulated:
         raise ValueError("randomness must be simulated in a dry run, got the operating system's")
     scheme = require_fit(scheme, task)
-    engine, state, curve = Engine(task), begin(task), []
-    for _ in range(scheme.rounds):
+    engine, state, records = Engine(task), begin(task), list[RoundRecord]()
+    while state.round < scheme.rounds and not (records and records[-1].diverged):
         outcome = next_round(scheme, engine, state, randomness, private=private)
         state = outcome.state
-        curve.append((outcome.record.test_loss, outcome.record.test_score))
-    losses, scores = np.array(curve).T
-    return Curve(losses, scores, state.model)
+        records.append(outcome.record)
+    return Curve(state.model, tuple(records))

@@ -173,6 +173,9 @@ def check_rounds(evidence: Evidence) -> Finding:
     for name in (ROUNDS, CUSTODY):
         if name in word.evidence and name in evidence.hashes and word.evidence[name] != evidence.hashes[name]:
             return Finding("rounds", Verdict.FAILED, f"{name} is not the file that was committed.", counted)
+    if any(record.diverged for record in evidence.records):
+        says = f"Training diverged in round {len(numbers)} of {planned}: the released model has no finite loss. "
+        return Finding("rounds", Verdict.WARNED, says + "The whole plan stays charged.", counted)
     if len(numbers) < planned:
         says = f"{len(numbers)} of {planned} planned rounds were run; the whole plan stays charged."
         return Finding("rounds", Verdict.WARNED, says, counted)

@@ -27,8 +27,8 @@ interface Report {
   accounting: { formula: { total: number; verdict: string }; curve: { round: number; lower: number; upper: number }[] };
   budget: { epsilon: string; charged?: { epsilon?: string }; state?: string };
   rounds: { round: number; test_loss: number | null; test_score: number | null }[];
-  result: { score_name: string; test_score: number | null };
-  utility: { without_dp: { round: number; test_score: number }[] } | null;
+  result: { score_name: string; test_score: number | null; diverged: boolean };
+  utility: { without_dp: { round: number; test_score: number | null }[] } | null;
   verification: {
     verdict: string;
     findings: { check: string; verdict: string; says: string; numbers: Record<string, number> }[];
@@ -106,7 +106,7 @@ function Run({ name }: { name: string }) {
           <Stat label="Closed form" note="an estimate, no bound">
             {show(report.accounting.formula.total)}
           </Stat>
-          <Stat label={report.result.score_name}>{show(report.result.test_score)}</Stat>
+          <Stat label={report.result.score_name}>{report.result.diverged ? "diverged" : show(report.result.test_score)}</Stat>
         </dl>
         <Notice grade={grade(report.verification.verdict)}>Reconciliation: {report.verification.verdict}.</Notice>
         <div class="buttons">
@@ -160,7 +160,7 @@ function Run({ name }: { name: string }) {
             series={[
               { name: "with privacy", look: "claim", points: scores.map((r) => [r.round, r.test_score!] as const) },
               ...(report.utility?.without_dp.length
-                ? [{ name: "without clip and noise", look: "other" as const, points: report.utility.without_dp.map((r) => [r.round, r.test_score] as const) }]
+                ? [{ name: "without clip and noise", look: "other" as const, points: report.utility.without_dp.filter((r) => r.test_score !== null).map((r) => [r.round, r.test_score!] as const) }]
                 : []),
             ]}
           />
