@@ -15,6 +15,7 @@ from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import pair_of
 from epsilog.accounting.montecarlo.payoff import HockeyStick, Payoff
 from epsilog.accounting.montecarlo.shards import BLOCK, Trial, pilot_stream
+from epsilog.accounting.montecarlo.threads import one_thread
 from epsilog.terms import CalibrationError, Release, check
 
 
@@ -112,6 +113,7 @@ def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int)
     return high
 
 
+@one_thread()
 def pilot_delta(release: Release, payoff: Payoff, direction: str, seed: int, *, draws: int = 4096) -> float:
     """Estimates delta from draws of their own stream, which no certificate uses."""
     pair = pair_of(release)

@@ -16,6 +16,7 @@ from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import pair_of
 from epsilog.accounting.montecarlo.payoff import Payoff
+from epsilog.accounting.montecarlo.threads import one_thread
 from epsilog.terms import Release, check
 
 STREAM = "philox/1024/v0"
@@ -82,6 +83,7 @@ def is_proven(trial: Trial) -> bool:
     return trial.log_bound >= proven - tilts.ROUND_OFF / 2
 
 
+@one_thread()
 def count_hits(trial: Trial, seed: int, shard: int) -> int:
     """Counts the hits of one shard of a trial.
 

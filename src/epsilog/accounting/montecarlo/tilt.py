@@ -21,6 +21,7 @@ from epsilog.accounting.montecarlo.oracle import ADD, DIRECTIONS, REMOVE
 from epsilog.accounting.montecarlo.pairs import Pair
 from epsilog.accounting.montecarlo.partitions import LARGEST_ORDER
 from epsilog.accounting.montecarlo.payoff import Payoff
+from epsilog.accounting.montecarlo.threads import one_thread
 from epsilog.terms import UnsupportedMechanismError, check
 
 Array = NDArray[np.float64]
@@ -152,6 +153,7 @@ def hits(
     return np.asarray(log_values(pair, tilt, payoff, rng, count, log_m=log_m) - log_m > -coin)
 
 
+@one_thread()
 def choose_tilt(pair: Pair, payoff: Payoff, direction: str) -> Tilt:
     """Finds the tilt with the smallest bound M: no draws are needed, and a Bernoulli trial's cost is M / delta.
 
