@@ -2,7 +2,6 @@
 
 import json
 import math
-import socket
 import threading
 import time
 
@@ -371,51 +370,6 @@ def test_many_askers_at_once(site):
         thread.join()
     assert len(answers) == 24
     assert len(set(answers)) == 1
-
-
-@pytest.mark.parametrize(("dropped", "begun"), [(True, 5), (False, 17)])
-def test_what_nobody_waits_for_is_not_begun(serve_app, monkeypatch, dropped, begun):
-    """Four answers are worked out at a time; twelve more are hung up on while they wait, one is not."""
-    from epsilog.web import stale
-
-    if not dropped:  # the control: without the rule all are worked out
-        monkeypatch.setattr(stale, "PURE", ("/nowhere",))
-    going, seen, lock = threading.Event(), [], threading.Lock()
-    real = plan.queries
-
-    def slow(**given):
-        with lock:
-            seen.append(given["queries"])
-        going.wait(20)
-        return real(**given)
-
-    monkeypatch.setattr(plan, "queries", slow)
-
-    def post(connection, queries):
-        body = json.dumps({"epsilon": 1.0, "queries": queries}).encode()
-        head = "POST /api/v1/queries HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-
-    with serve_app(create_app()) as site:
-        open_ones = [socket.create_connection((site.host, site.port), timeout=30) for _ in range(17)]
-        for i, connection in enumerate(open_ones[:4]):
-            post(connection, 100 + i)
-        until = time.monotonic() + 20
-        while len(seen) < 4 and time.monotonic() < until:
-            time.sleep(0.01)
-        for i, connection in enumerate(open_ones[4:16]):
-            post(connection, 200 + i)
-            connection.close()
-        time.sleep(0.5)  # for the server to see that they hung up
-        post(open_ones[16], 300)
-        time.sleep(0.2)
-        going.set()
-        assert open_ones[16].recv(12) == b"HTTP/1.1 200"
-        for connection in (*open_ones[:4], open_ones[16]):
-            connection.close()
-    assert set(seen[:4]) == {100, 101, 102, 103}
-    assert 300 in seen
-    assert len(seen) == begun
 
 
 FAMILIES = [

@@ -14,11 +14,13 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from epsilog.web import calculators, certificates, pages, playground, problems, reading
 from epsilog.web.certificates import Certificates
+from epsilog.web.desk import DEADLINE, Desk
 from epsilog.web.jobs import Shelf
+from epsilog.web.questions import PREFIX
 from epsilog.web.security import Guard
 from epsilog.web.stale import DropStale
 
-THREADS = 4  # answers worked out at a time; more would only slow each other down
+THREADS = 8  # files and books read at a time
 
 
 @asynccontextmanager
@@ -28,13 +30,20 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         certificates = Certificates(app.state.certificates_in or Path(scratch))
         app.state.certificates = certificates
         app.state.verifications = Shelf(what="checks of the ledger", at_once=1)
+        app.state.desk = Desk(deadline=app.state.deadline)
+        await app.state.desk.open()
         yield
+        await app.state.desk.close()
         for job in (*certificates.shelf.jobs(), *app.state.verifications.jobs()):
             job.stop("paused")
 
 
 def create_app(
-    *, ledger: str | None = None, runs: Path | str | None = None, certificates_in: Path | str | None = None
+    *,
+    ledger: str | None = None,
+    runs: Path | str | None = None,
+    certificates_in: Path | str | None = None,
+    deadline: float = DEADLINE,
 ) -> FastAPI:
     """Puts the rooms together; see ``epsilog.web.create_app``."""
     app = FastAPI(
@@ -48,11 +57,12 @@ def create_app(
     )
     app.state.ledger, app.state.runs = ledger, None if runs is None else Path(runs)
     app.state.certificates_in = None if certificates_in is None else Path(certificates_in)
+    app.state.deadline = deadline
     problems.install(app)
-    app.include_router(calculators.router, prefix="/api/v1")
-    app.include_router(playground.router, prefix="/api/v1")
-    app.include_router(certificates.router, prefix="/api/v1")
-    app.include_router(reading.router, prefix="/api/v1")
+    app.include_router(calculators.questions.router(), prefix=PREFIX)
+    app.include_router(playground.questions.router(), prefix=PREFIX)
+    app.include_router(certificates.router, prefix=PREFIX)
+    app.include_router(reading.router, prefix=PREFIX)
     app.include_router(pages.router)
     app.add_middleware(GZipMiddleware)
     app.add_middleware(DropStale)

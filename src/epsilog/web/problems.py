@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -40,11 +41,11 @@ def field_error(message: str) -> dict[str, Any]:
     return {"message": f"must be {match['bound']}", **match.groupdict(), "value": match["value"][:_LONGEST]}
 
 
-def _bad_value(_: Request, error: Exception) -> JSONResponse:
+def _bad_value(error: Exception) -> JSONResponse:
     return problem(422, "invalid-input", "A value is out of its bounds", str(error)[:500], [field_error(str(error))])
 
 
-def _bad_request(_: Request, error: Exception) -> JSONResponse:
+def _bad_request(error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     errors = [
         {
@@ -63,7 +64,7 @@ def _plain(message: str) -> str:
     return message[0].lower() + message[1:] if message else message
 
 
-def _unsupported(_: Request, error: Exception) -> JSONResponse:
+def _unsupported(error: Exception) -> JSONResponse:
     assert isinstance(error, UnsupportedMechanismError)
     return problem(422, "unsupported", "No proof covers this", unsupported(error))
 
@@ -75,35 +76,52 @@ def unsupported(error: UnsupportedMechanismError) -> str:
     return f"{error.method} has no proven bound for {kind}{reason}. No nearby formula is used instead."
 
 
-def _no_answer(_: Request, error: Exception) -> JSONResponse:
+def _no_answer(error: Exception) -> JSONResponse:
     return problem(422, "no-answer", "No value meets the goal", str(error)[:500])
 
 
-def _out_of_reach(_: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
+def _out_of_reach(error: Exception) -> JSONResponse:  # noqa: ARG001
     detail = "These values are beyond what double precision can bound; nothing is claimed for them."
     return problem(422, "out-of-reach", "Too extreme to compute", detail)
 
 
-def _refused(_: Request, error: Exception) -> JSONResponse:
+def _refused(error: Exception) -> JSONResponse:
     return problem(422, "refused", "The library refuses", str(error)[:500])
 
 
-def _http(_: Request, error: Exception) -> JSONResponse:
+def _http(error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return problem(error.status_code, "http", str(error.detail), str(error.detail))
 
 
-def _unexpected(_: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
+def _unexpected(error: Exception) -> JSONResponse:  # noqa: ARG001
     return problem(500, "internal", "An error of ours", "The server failed; its log says how. No number was computed.")
+
+
+_HANDLERS: dict[type[Exception], Callable[[Exception], JSONResponse]] = {
+    ValueError: _bad_value,
+    ArithmeticError: _out_of_reach,
+    RequestValidationError: _bad_request,
+    UnsupportedMechanismError: _unsupported,
+    CalibrationError: _no_answer,
+    EpsilogError: _refused,
+    HTTPException: _http,
+    Exception: _unexpected,
+}
+
+
+def describe(error: Exception) -> JSONResponse:
+    """The problem document of a failure: that of the nearest class which has one."""
+    return next(_HANDLERS[kind] for kind in type(error).__mro__ if issubclass(kind, Exception) and kind in _HANDLERS)(
+        error
+    )
 
 
 def install(app: FastAPI) -> None:
     """Gives every failure of ``app`` a problem document."""
-    app.add_exception_handler(ValueError, _bad_value)
-    app.add_exception_handler(ArithmeticError, _out_of_reach)
-    app.add_exception_handler(RequestValidationError, _bad_request)
-    app.add_exception_handler(UnsupportedMechanismError, _unsupported)
-    app.add_exception_handler(CalibrationError, _no_answer)
-    app.add_exception_handler(EpsilogError, _refused)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unexpected)
+
+    def respond(_: Request, error: Exception) -> JSONResponse:
+        return describe(error)
+
+    for kind in _HANDLERS:
+        app.add_exception_handler(kind, respond)

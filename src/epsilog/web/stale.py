@@ -1,7 +1,7 @@
-"""Calculations that nobody waits for any more are not begun.
+"""Calculations that nobody waits for any more are ended.
 
-A page that asks again while it waits hangs up on what it asked before. The request is then dropped if its turn in the
-thread pool has not come; what has begun runs to its end, which takes well under a second.
+A page that asks again while it waits hangs up on what it asked before. The request is then cancelled: it is not
+begun if its turn at the desk has not come, and if it has, the process that works on it is ended.
 """
 
 from __future__ import annotations

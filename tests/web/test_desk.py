@@ -1,0 +1,187 @@
+"""Work is bounded: deadlines, hanging up, crashes and crowds, with a worker of the test's own and with the real one."""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import time
+
+import pytest
+
+from epsilog.web import create_app
+from epsilog.web.app import create_app as create_app_with
+from epsilog.web.asks import Ask
+from epsilog.web.desk import Desk
+from epsilog.web.questions import Question
+
+WORKER = """
+import json, os, sys, time
+for line in sys.stdin:
+    ask = json.loads(line)["ask"]
+    if ask["dies"]: os._exit(3)
+    time.sleep(ask["sleeps"])
+    print(json.dumps([200, "application/json", json.dumps({"pid": os.getpid()})]), flush=True)
+"""
+
+
+class Order(Ask):
+    sleeps: float = 0.0
+    dies: bool = False
+
+
+LIGHT = Question("/light", "", Order, dict, heavy=False)
+HEAVY = Question("/heavy", "", Order, dict, heavy=True)
+
+
+def with_desk(story, **options):
+    async def told():
+        desk = Desk(command=(sys.executable, "-c", WORKER), **options)
+        await desk.open()
+        try:
+            return await asyncio.wait_for(story(desk), 60)
+        finally:
+            await desk.close()
+
+    return asyncio.run(told())
+
+
+def pid_of(response):
+    return json.loads(bytes(response.body))["pid"]
+
+
+def is_gone(pid):
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_deadline_ends_the_work_and_the_next_question_is_answered():
+    async def story(desk):
+        first = pid_of(await desk.answer(LIGHT, Order()))
+        late = await desk.answer(LIGHT, Order(sleeps=600))
+        return first, late, pid_of(await desk.answer(LIGHT, Order()))
+
+    first, late, second = with_desk(story, workers=1, deadline=1.0)
+    assert late.status_code == 422
+    assert json.loads(bytes(late.body))["type"] == "/problems/too-much-work"
+    assert first != second
+    assert is_gone(first)
+
+
+def test_hanging_up_ends_the_work():
+    async def story(desk):
+        first = pid_of(await desk.answer(LIGHT, Order()))
+        asked = asyncio.create_task(desk.answer(LIGHT, Order(sleeps=600)))
+        await asyncio.sleep(0.2)
+        asked.cancel()
+        begun = time.monotonic()
+        second = pid_of(await desk.answer(LIGHT, Order()))
+        return first, second, time.monotonic() - begun
+
+    first, second, waited = with_desk(story, workers=1, deadline=300.0)
+    assert first != second
+    assert is_gone(first)
+    assert waited < 30
+
+
+def test_what_nobody_waits_for_is_not_begun():
+    async def story(desk):
+        busy = asyncio.create_task(desk.answer(LIGHT, Order(sleeps=0.7)))
+        await asyncio.sleep(0.1)
+        left = [asyncio.create_task(desk.answer(LIGHT, Order(sleeps=600))) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        for each in left:
+            each.cancel()
+        last = await desk.answer(LIGHT, Order())
+        return pid_of(await busy), pid_of(last)
+
+    worked, last = with_desk(story, workers=1, deadline=300.0)
+    assert worked == last  # had one of the twenty been begun, its process would have been ended
+
+
+def test_a_process_that_dies_is_an_error_once():
+    async def story(desk):
+        with pytest.raises(RuntimeError, match="ended before"):
+            await desk.answer(LIGHT, Order(dies=True))
+        return pid_of(await desk.answer(LIGHT, Order()))
+
+    assert with_desk(story, workers=1) > 0
+
+
+def test_heavy_questions_leave_a_process_free():
+    async def story(desk):
+        heavy = [asyncio.create_task(desk.answer(HEAVY, Order(sleeps=600))) for _ in range(5)]
+        await asyncio.sleep(0.3)
+        answered = pid_of(await desk.answer(LIGHT, Order()))
+        for each in heavy:
+            each.cancel()
+        return answered
+
+    assert with_desk(story, workers=2, deadline=300.0) > 0
+
+
+def test_a_crowd_is_turned_away_and_told_when_to_come_back():
+    async def story(desk):
+        crowd = [asyncio.create_task(desk.answer(LIGHT, Order(sleeps=600))) for _ in range(4)]
+        await asyncio.sleep(0.3)
+        refused = await desk.answer(LIGHT, Order())
+        for each in crowd:
+            each.cancel()
+        await asyncio.gather(*crowd, return_exceptions=True)
+        return refused, await desk.answer(LIGHT, Order())
+
+    refused, answered = with_desk(story, workers=1, waiting=3, deadline=300.0)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
+    assert answered.status_code == 200
+
+
+def mix(parts):
+    """Different parts that are dear to compose: sampled Laplace noise, each unlike the others."""
+    return {
+        "parts": [
+            {
+                "mechanism": "laplace",
+                "parameter": 2 + i / 7,
+                "sampling_probability": 0.02 + 0.03 * i,
+                "count": 1 + 9 * i,
+            }
+            for i in range(parts)
+        ],
+        "delta": 1e-6,
+    }
+
+
+@pytest.mark.slow
+def test_abandoned_work_holds_nobody_up(serve_app):
+    with serve_app(create_app()) as site:
+        assert site.post("queries", {"epsilon": 1.0, "queries": 3}).status == 200  # the processes are up
+        for path, body in [("account/profile", mix(20)), ("queries", weighted())] * 4:
+            data = json.dumps(body).encode()
+            head = f"POST /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            with socket.create_connection((site.host, site.port), timeout=30) as connection:
+                connection.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+                time.sleep(0.05)
+        begun = time.monotonic()
+        assert site.ask("GET", "/api/openapi.json").status == 200
+        files = time.monotonic() - begun
+        assert site.post("queries", {"epsilon": 1.0, "queries": 3}).status == 200
+        both = time.monotonic() - begun
+    assert files < 5
+    assert both < 15  # a new process starts in between
+
+
+def weighted():
+    return {"epsilon": 1.0, "queries": 1000, "weights": [1 + i / 250 for i in range(1000)], "delta": 1e-6}
+
+
+@pytest.mark.slow
+def test_too_much_work_is_a_problem_document(serve_app):
+    with serve_app(create_app_with(deadline=0.001)) as site:
+        found = site.post("account/profile", mix(20))
+    assert found.status == 422
+    assert found.json()["title"] == "This takes too long here"
