@@ -143,6 +143,71 @@ def test_what_cannot_run_leaves_nothing(write_programme, tmp_path, change, error
     assert not (tmp_path / "runs").exists()
 
 
+HIDDEN = """
+import sys
+for name in sys.argv[3].split():
+    sys.modules[name] = None
+from pathlib import Path
+from epsilog.programme import run
+from epsilog.terms import ProgrammeError
+class Silent:
+    def stage(self, says): pass
+    def round(self, record, plan): pass
+path, runs = Path(sys.argv[1]), Path(sys.argv[2])
+try:
+    print(run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent()).reconciliation.verdict)
+except ProgrammeError as error:
+    print(error)
+"""
+
+
+def without(modules, path, runs):
+    return subprocess.run(
+        [sys.executable, "-c", HIDDEN, str(path), str(runs), modules], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_a_missing_extra_books_nothing_and_leaves_nothing(write_programme, tmp_path):
+    assert "install epsilog[train]" in without("jax", write_programme(), tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_finished_run_needs_no_engine(done, tmp_path):
+    path, outcome, _ = done
+    shutil.copytree(outcome.folder.parent, tmp_path / "runs")
+    assert without("jax", path, tmp_path / "runs").strip() == "passed"
+
+
+def test_settings_that_diverge_and_folders_that_cannot_be_written_book_nothing(write_programme, tmp_path):
+    wild = ("clip_norm = 0.2", "clip_norm = 1e160")
+    with pytest.raises(ProgrammeError, match="must"):
+        finished(write_programme(wild), tmp_path)
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(ProgrammeError, match="a run cannot be kept here"):
+        run(write_programme(), runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_two_runs_of_one_programme_at_once_charge_once_and_release_once(write_programme, tmp_path):
+    """The one that comes second stops with a message, or finds everything done; nothing breaks."""
+    path, runs = write_programme(), tmp_path / "runs"
+    command = [sys.executable, "-m", "epsilog", "run", str(path), "--runs", str(runs)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(2)]
+    said = [one.communicate()[0] for one in both]
+    codes = [one.returncode for one in both]
+    assert 0 in codes, said
+    for code, text in zip(codes, said, strict=True):
+        assert "Traceback" not in text
+        assert code == 0 or "another process is training in" in text
+    with read_ledger(runs / "ledger.db") as books:
+        verbs = [entry.verb for entry in books.history()]
+    assert verbs.count(Verb.STARTED) == verbs.count(Verb.COMMITTED) == 1
+    assert verbs.count(Verb.ROUND_STARTED) == verbs.count(Verb.ROUND_RELEASED) == 4
+    again, _ = finished(path, tmp_path)
+    assert again.reconciliation.verdict != "failed"
+
+
 def test_missing_and_damaged_records_are_named(copied):
     ledger = copied.parent / "ledger.db"
     lines = (copied / "rounds.jsonl").read_text().splitlines()

@@ -1,8 +1,12 @@
 """A federation small enough for the slow engine: twelve clients, up to six examples, one client empty."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from epsilog.spend import Request
+from epsilog.terms import NeighboringRelation
 from epsilog.train import Federation, Task, Training
 from epsilog.train.models import Dense
 
@@ -37,6 +41,42 @@ def small_task(
     )
 
 
+class MemoryCharge:
+    """A charge that lives in this process, stored as the ledger stores it, and strict about the order of its verbs."""
+
+    def __init__(self, scheme, unit, *, simulation=True, state="reserved", rounds=None):
+        self.scheme = scheme
+        stored = Request(scheme.release(), privacy_unit=unit, delta="1e-6", rounds=rounds, simulation=simulation)
+        stored = dataclasses.replace(stored, relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
+        self.request, self.state = Request.from_json(stored.to_json()), state
+        self.started, self.rounds_released = [], {}
+
+    def repriced(self, scheme):
+        """The same books with another scheme written into them."""
+        other = MemoryCharge(scheme, self.request.privacy_unit, state=self.state)
+        other.started, other.rounds_released = self.started, self.rounds_released
+        return other
+
+    def start(self):
+        assert self.state == "reserved"
+        self.state = "started"
+
+    def round_started(self, round_number):
+        assert self.state == "started"
+        assert round_number == len(self.rounds_released) + 1
+        self.started.append(round_number)
+
+    def round_released(self, round_number, *, output_hash):
+        assert round_number == self.started[-1]
+        assert round_number not in self.rounds_released, "released twice"
+        self.rounds_released[round_number] = output_hash
+
+
 @pytest.fixture(name="small_task")
 def _small_task():
     return small_task
+
+
+@pytest.fixture(name="charge_for")
+def _charge_for():
+    return MemoryCharge

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from conftest import small_task
+from conftest import MemoryCharge, small_task
 from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
-from epsilog.train import Randomness, run_rounds
+from epsilog.train import PaidRun, Randomness, run_rounds
 
 SCHEMES = {
     "central": ClientLevelCentral(12, 0.5, 30, 0.2, 1.0),
@@ -19,8 +19,15 @@ SCHEMES = {
 class FileCharge:
     """The ledger as far as training knows it: one flushed line an entry; a torn last line never happened."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, scheme, unit):
+        self.path, self.request = path, MemoryCharge(scheme, unit).request
+
+    @property
+    def state(self):
+        return "started" if self.entries() else "reserved"
+
+    def start(self):
+        self._append({})
 
     def entries(self):
         text = self.path.read_text() if self.path.exists() else ""
@@ -49,10 +56,5 @@ class FileCharge:
 if __name__ == "__main__":
     kind, folder = sys.argv[1], Path(sys.argv[2])
     task = small_task(unit_is_client=kind == "central")
-    run_rounds(
-        SCHEMES[kind],
-        task,
-        randomness=Randomness.simulated(4),
-        charge=FileCharge(folder / "ledger.jsonl"),
-        folder=folder / "run",
-    )
+    charge = FileCharge(folder / "ledger.jsonl", SCHEMES[kind], task.unit)
+    run_rounds(PaidRun(SCHEMES[kind], charge, Randomness.simulated(4)), task, folder=folder / "run")

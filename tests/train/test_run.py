@@ -21,31 +21,15 @@ from epsilog.terms import (
     RecordsError,
     RoundRecord,
 )
-from epsilog.train import Randomness, checkpoints, dry_run, run_rounds
+from epsilog.train import PaidRun, Randomness, checkpoints, dry_run, run_rounds
 
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 CLIENT_SIDE = ExampleLevelClientSide(12, 5, 3, 2, 0.5, 1, 0.2, 1.0)
 SCHEMES = [CENTRAL, CLIENT_SIDE]
 
 
-class MemoryCharge:
-    def __init__(self):
-        self.started, self.rounds_released = [], {}
-
-    def round_started(self, round_number):
-        assert round_number == len(self.rounds_released) + 1
-        self.started.append(round_number)
-
-    def round_released(self, round_number, *, output_hash):
-        assert round_number == self.started[-1]
-        assert round_number not in self.rounds_released, "released twice"
-        self.rounds_released[round_number] = output_hash
-
-
-def train(task, scheme, folder, charge=None, *, seed=4, **settings):
-    return run_rounds(
-        scheme, task, randomness=Randomness.simulated(seed), charge=charge or MemoryCharge(), folder=folder, **settings
-    )
+def train(task, charge, folder, *, seed=4, **settings):
+    return run_rounds(PaidRun(charge.scheme, charge, Randomness.simulated(seed)), task, folder=folder, **settings)
 
 
 def files(folder):
@@ -60,6 +44,11 @@ def _scheme(request):
 @pytest.fixture(name="task")
 def _task(scheme, small_task):
     return small_task(unit_is_client=scheme is CENTRAL)
+
+
+@pytest.fixture(name="charge")
+def _charge(scheme, task, charge_for):
+    return charge_for(scheme, task.unit)
 
 
 class KilledError(BaseException):
@@ -91,20 +80,20 @@ def kill_at(monkeypatch, countdown, charge):
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_any_durable_moment_ends_with_the_same_bytes(task, scheme, tmp_path, monkeypatch):
-    whole = train(task, scheme, tmp_path / "whole")
+def test_a_run_killed_at_any_durable_moment_ends_with_the_same_bytes(charge_for, task, scheme, tmp_path, monkeypatch):
+    whole = train(task, charge_for(scheme, task.unit), tmp_path / "whole")
     moments = 0
     for countdown in range(1, 500):
-        charge, folder = MemoryCharge(), tmp_path / f"killed-{countdown}"
+        charge, folder = charge_for(scheme, task.unit), tmp_path / f"killed-{countdown}"
         with monkeypatch.context() as patch:
             kill_at(patch, countdown, charge)
             try:
-                train(task, scheme, folder, charge)
+                train(task, charge, folder)
             except KilledError:
                 moments += 1
             else:
                 break
-        resumed = train(task, scheme, folder, charge)
+        resumed = train(task, charge, folder)
         assert np.array_equal(resumed.model, whole.model)
         assert files(folder) == files(tmp_path / "whole")
         assert len(charge.started) <= scheme.rounds + 1
@@ -115,29 +104,28 @@ def test_a_run_killed_at_any_durable_moment_ends_with_the_same_bytes(task, schem
 
 @pytest.mark.parametrize("name", ["rounds.jsonl", "custody.jsonl"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
-def test_a_torn_or_missing_last_line_is_repaired(task, scheme, tmp_path, name, share):
-    charge = MemoryCharge()
-    train(task, scheme, tmp_path, charge)
+def test_a_torn_or_missing_last_line_is_repaired(charge, task, tmp_path, name, share):
+    train(task, charge, tmp_path)
     before, path = files(tmp_path), tmp_path / name
     *lines, last = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines) + last[: int(share * len(last))])
-    train(task, scheme, tmp_path, charge)
+    train(task, charge, tmp_path)
     assert files(tmp_path) == before
 
 
-def test_a_finished_run_is_only_read(task, scheme, tmp_path):
-    charge = MemoryCharge()
-    first = train(task, scheme, tmp_path, charge)
-    again = train(task, scheme, tmp_path, charge, seed=99)
+def test_a_finished_run_is_only_read(charge_for, task, scheme, tmp_path):
+    charge = charge_for(scheme, task.unit)
+    first = train(task, charge, tmp_path)
+    again = train(task, charge, tmp_path, seed=99)
     assert np.array_equal(first.model, again.model)
     assert first.records == again.records
     assert (first.resumed_after, again.resumed_after) == (0, 3)
     assert charge.started == [1, 2, 3]
 
 
-def test_records_and_ledger_tell_the_same_story(task, scheme, tmp_path):
-    charge, seen = MemoryCharge(), []
-    result = train(task, scheme, tmp_path, charge, progress=seen.append)
+def test_records_and_ledger_tell_the_same_story(charge_for, task, scheme, tmp_path):
+    charge, seen = charge_for(scheme, task.unit), []
+    result = train(task, charge, tmp_path, progress=seen.append)
     public = checkpoints.read_records(tmp_path / "rounds.jsonl", RoundRecord)
     private = checkpoints.read_records(tmp_path / "custody.jsonl", CustodyRecord)
     assert tuple(public) == tuple(seen) == result.records
@@ -148,8 +136,8 @@ def test_records_and_ledger_tell_the_same_story(task, scheme, tmp_path):
     assert (tmp_path / "checkpoints").stat().st_mode & 0o077 == 0
 
 
-def test_a_dry_run_is_the_same_training_without_traces(task, scheme, tmp_path):
-    result = train(task, scheme, tmp_path)
+def test_a_dry_run_is_the_same_training_without_traces(charge_for, task, scheme, tmp_path):
+    result = train(task, charge_for(scheme, task.unit), tmp_path)
     curve = dry_run(scheme, task, randomness=Randomness.simulated(4))
     assert np.array_equal(curve.model, result.model)
     assert curve.records == result.records
@@ -157,10 +145,12 @@ def test_a_dry_run_is_the_same_training_without_traces(task, scheme, tmp_path):
         dry_run(scheme, task, randomness=Randomness.from_os())
 
 
-def test_a_real_run_draws_fresh_noise_every_time(task, scheme, tmp_path):
+def test_a_real_run_draws_fresh_noise_every_time(charge_for, task, scheme, tmp_path):
     models = [
         run_rounds(
-            scheme, task, randomness=Randomness.from_os(), charge=MemoryCharge(), folder=tmp_path / str(one)
+            PaidRun(scheme, charge_for(scheme, task.unit, simulation=False), Randomness.from_os()),
+            task,
+            folder=tmp_path / str(one),
         ).model
         for one in range(2)
     ]
@@ -168,17 +158,18 @@ def test_a_real_run_draws_fresh_noise_every_time(task, scheme, tmp_path):
 
 
 @pytest.mark.parametrize("good_rounds", [0, 1])
-def test_a_run_that_diverges_ends_there_and_leaves_readable_records(small_task, tmp_path, good_rounds):
+def test_a_run_that_diverges_ends_there_and_leaves_readable_records(charge_for, small_task, tmp_path, good_rounds):
     """The scheme's noise is far too large from round ``good_rounds + 1`` on; all that is released stays readable."""
-    noisy = dataclasses.replace(CENTRAL, noise_multiplier=1e300)
-    charge, task = MemoryCharge(), small_task()
+    noisy, task = dataclasses.replace(CENTRAL, noise_multiplier=1e300), small_task()
+    charge = charge_for(dataclasses.replace(CENTRAL, rounds=max(1, good_rounds)), "client", state="started")
     if good_rounds:
-        train(task, dataclasses.replace(CENTRAL, rounds=good_rounds), tmp_path, charge)
-    result = train(task, noisy, tmp_path, charge)
+        train(task, charge, tmp_path)
+    charge = charge.repriced(noisy)
+    result = train(task, charge, tmp_path)
     assert [record.diverged for record in result.records] == [False] * good_rounds + [True]
     assert sorted(charge.rounds_released) == list(range(1, good_rounds + 2))
     assert tuple(checkpoints.read_records(tmp_path / "rounds.jsonl", RoundRecord)) == result.records
-    before, again = files(tmp_path), train(task, noisy, tmp_path, charge)
+    before, again = files(tmp_path), train(task, charge, tmp_path)
     assert again.records == result.records
     assert files(tmp_path) == before
     assert charge.started == list(range(1, good_rounds + 2))
@@ -242,27 +233,27 @@ def lose_records(folder, charge):
         lose_checkpoint, break_checkpoint, edit_line, drop_first_line, lose_records,
     ],
 )  # fmt: skip
-def test_files_that_contradict_the_ledger_stop_the_run(small_task, tmp_path, spoil):
-    charge = MemoryCharge()
-    train(small_task(), CENTRAL, tmp_path, charge)
+def test_files_that_contradict_the_ledger_stop_the_run(charge_for, small_task, tmp_path, spoil):
+    charge = charge_for(CENTRAL, "client")
+    train(small_task(), charge, tmp_path)
     spoil(tmp_path, charge)
     with pytest.raises(RecordsError):
-        train(small_task(), CENTRAL, tmp_path, charge)
+        train(small_task(), charge, tmp_path)
 
 
-def test_more_rounds_than_the_schedule_are_refused(small_task, tmp_path):
-    charge = MemoryCharge()
-    train(small_task(), CENTRAL, tmp_path, charge)
+def test_more_rounds_than_the_schedule_are_refused(charge_for, small_task, tmp_path):
+    charge = charge_for(CENTRAL, "client")
+    train(small_task(), charge, tmp_path)
     with pytest.raises(RecordsError, match="released 3 rounds of a schedule of 2"):
-        train(small_task(), ClientLevelCentral(12, 0.5, 2, 0.2, 1.0), tmp_path, charge)
+        train(small_task(), charge.repriced(dataclasses.replace(CENTRAL, rounds=2)), tmp_path)
 
 
-def test_two_processes_cannot_train_in_one_folder(small_task, tmp_path):
+def test_two_processes_cannot_train_in_one_folder(charge_for, small_task, tmp_path):
     with (
         checkpoints.RunFolder(tmp_path).locked(),
         pytest.raises(ConflictError, match="another process is training in"),
     ):
-        train(small_task(), CENTRAL, tmp_path)
+        train(small_task(), charge_for(CENTRAL, "client"), tmp_path)
 
 
 def test_importing_the_part_does_not_import_jax():

@@ -113,7 +113,7 @@ def stored_plan(file: Path) -> RegisteredPlan | None:
 def write_atomically(file: Path, content: bytes) -> None:
     """Replaces a file so that a kill or a power cut leaves the old one or the new one, never half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    waiting = file.with_name(file.name + ".tmp")
+    waiting = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     with waiting.open("wb") as stream:
         stream.write(content)
         stream.flush()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from epsilog.plan import RegisteredPlan
-from epsilog.programme.model import load
+from epsilog.programme.model import Programme, load
 from epsilog.programme.prepare import (
     load_programme_task,
     make_plan,
@@ -17,11 +17,15 @@ from epsilog.programme.prepare import (
     write_json,
 )
 from epsilog.programme.simulation import control_finding, simulate
-from epsilog.programme.steps import reserve, train
+from epsilog.programme.steps import rehearse_unless_trained, reserve, train
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import open_ledger
 from epsilog.terms import RoundRecord
+from epsilog.train.checkpoints import exclusive
 from epsilog.verify import Reconciliation, read_evidence, reconcile
+
+if TYPE_CHECKING:
+    from epsilog.train import Task
 
 
 class Observer(Protocol):
@@ -54,7 +58,8 @@ def run(path: Path, *, runs: Path, ledger: Path, observer: Observer) -> Outcome:
         observer: told of stages and rounds.
 
     Raises:
-        ProgrammeError: the file, or the data against it, is wrong; nothing was written.
+        ProgrammeError: the file, or the data against it, is wrong, or a rehearsal fails (engine, settings, disk);
+            nothing was written.
         CalibrationError: the plan cannot meet its budget; nothing was written.
         BudgetExceededError: the ledger refuses the plan; nothing of it was written.
         LedgerIntegrityError: the ledger was edited.
@@ -66,15 +71,23 @@ def run(path: Path, *, runs: Path, ledger: Path, observer: Observer) -> Outcome:
     folder = runs / f"{programme.programme.name}-{settings_hash(programme)[:8]}"
     observer.stage("planning")
     plan = stored_plan(folder / "plan.json") or make_plan(programme, task, path.parent)
+    observer.stage("rehearsing")
+    rehearse_unless_trained(plan, task, ledger=ledger, folder=folder)
     ledger.parent.mkdir(parents=True, exist_ok=True)
     with open_ledger(ledger) as books:
         books.verify()  # nothing is booked on top of a ledger that does not hold
         charge = reserve(books, plan, folder)
-        if charge.state == "reserved":
-            charge.start()
-        if charge.state == "started":
-            observer.stage("training")
-            train(plan, task, seed=programme.run.seed, charge=charge, folder=folder, on_round=observer.round)
+        with exclusive(folder / "lock", folder.name):
+            if charge.state != "committed":
+                observer.stage("training")
+                train(plan, task, seed=programme.run.seed, charge=charge, folder=folder, on_round=observer.round)
+            return _proved(programme, plan, task, folder=folder, ledger=ledger, observer=observer)
+
+
+def _proved(
+    programme: Programme, plan: RegisteredPlan, task: Task, *, folder: Path, ledger: Path, observer: Observer
+) -> Outcome:
+    """Verifies a finished run and writes its report."""
     utility = simulate(programme, plan, task, folder, observer.stage) if programme.run.simulation else None
     observer.stage("verifying")
     evidence = read_evidence(folder, ledger)

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.prepare import write_json
-from epsilog.spend import Charge, Ledger
-from epsilog.terms import EpsilogError, RoundRecord
+from epsilog.spend import Charge, Ledger, read_ledger
+from epsilog.terms import EpsilogError, ProgrammeError, RoundRecord
 from epsilog.verify import read_evidence
 
 if TYPE_CHECKING:
     from epsilog.train import Task
+
+
+def charge_key(plan: RegisteredPlan) -> str:
+    """The idempotency key of a plan's charge."""
+    return f"{plan.name}-{plan.details['settings'][:16]}"
+
+
+def rehearse_unless_trained(plan: RegisteredPlan, task: Task, *, ledger: Path, folder: Path) -> None:
+    """Tries everything that can fail before money moves; a run whose charge is closed has nothing left to try."""
+    if ledger.exists():
+        with read_ledger(ledger) as books:
+            charge = books.find(charge_key(plan))
+            if charge is not None and charge.state == "committed":
+                return
+    from epsilog.train import rehearse
+
+    try:
+        rehearse(plan.scheme, task, folder)
+    except ValueError as error:
+        raise ProgrammeError(plan.name, [str(error)]) from error
 
 
 def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
@@ -35,7 +56,7 @@ def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
         return books.reserve(
             budget["scope"],
             plan.scheme.release(),
-            key=f"{plan.name}-{plan.details['settings'][:16]}",
+            key=charge_key(plan),
             delta=budget["delta"],
             relation=guarantee.relation,
             privacy_unit=guarantee.privacy_unit,
@@ -45,8 +66,9 @@ def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
         )
     except EpsilogError:  # refused, whatever the reason: nothing of the plan stays behind
         if new:
-            (folder / "plan.json").unlink()
-            folder.rmdir()
+            (folder / "plan.json").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # another process is at work in it
+                folder.rmdir()
         raise
 
 
@@ -59,18 +81,16 @@ def train(
     folder: Path,
     on_round: Callable[[RoundRecord, RegisteredPlan], None],
 ) -> None:
-    """Runs the rounds that are still due under a started charge, and commits it with the hashes of the records.
+    """Starts a reserved charge, runs the rounds that are still due, and commits it with the hashes of the records.
 
     Without a ``seed`` the noise comes from the operating system; with one, the run is a simulation.
     """
-    from epsilog.train import Randomness, run_rounds
+    from epsilog.train import PaidRun, Randomness, run_rounds
 
     randomness = Randomness.from_os() if seed is None else Randomness.simulated(seed)
     run_rounds(
-        plan.scheme,
+        PaidRun(plan.scheme, charge, randomness),
         task,
-        randomness=randomness,
-        charge=charge,
         folder=folder,
         progress=lambda record: on_round(record, plan),
     )

@@ -52,6 +52,11 @@ class RunFolder:
         """The curator's records, one JSON document a line."""
         return self.path / "custody.jsonl"
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Everything that a run writes to, whether it is there yet or not."""
+        return self.rounds, self.custody, self.path / "checkpoints", self.path / "checkpoints" / "lock"
+
     def checkpoint(self, round: int) -> Path:  # noqa: A002
         """Where the state after a round is kept."""
         return self.path / "checkpoints" / f"round-{round:04d}.npz"
@@ -65,11 +70,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         (self.path / "checkpoints").mkdir(mode=0o700, exist_ok=True)
         self.custody.touch(mode=0o600)
-        with (self.path / "checkpoints" / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConflictError(f"another process is training in {self.path.name!r}") from None
+        with exclusive(self.path / "checkpoints" / "lock", self.path.name):
             yield
 
     def prepare(self, outcome: Outcome) -> None:
@@ -140,6 +141,17 @@ class RunFolder:
         path.replace(final)
         _flush_folder(final.parent)
         return stored
+
+
+@contextlib.contextmanager
+def exclusive(lock: Path, name: str) -> Iterator[None]:
+    """Holds a lock file that no second process can hold; whoever dies lets go of it."""
+    with lock.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConflictError(f"another process is training in {name!r}") from None
+        yield
 
 
 def read_records(path: Path, kind: type[Record]) -> list[Record]:

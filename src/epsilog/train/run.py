@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms.errors import RecordsError
+from epsilog.terms.errors import ConflictError, RecordsError
 from epsilog.terms.rounds import RoundRecord
 from epsilog.terms.schemes import Scheme
 from epsilog.train.checkpoints import RunFolder, read_records
 from epsilog.train.noise import Randomness
+from epsilog.train.paid import PaidRun
+from epsilog.train.rehearsal import rehearse
 from epsilog.train.rounds import begin, next_round, require_fit
 from epsilog.train.task import Task
-
-
-class Charge(Protocol):
-    """The ledger's side of a run: a charge that was started before this call."""
-
-    @property
-    def rounds_released(self) -> Mapping[int, str]:
-        """Output hash of every released round, by round number."""
-
-    def round_started(self, round_number: int, /) -> None:
-        """Notes that a round begins; called again for a round that was started and never released."""
-
-    def round_released(self, round_number: int, /, *, output_hash: str) -> None:
-        """Notes durably that a round's output, which is already on disk, is released."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,48 +49,51 @@ class Curve:
 
 
 def run_rounds(
-    scheme: Scheme,
-    task: Task,
-    *,
-    randomness: Randomness,
-    charge: Charge,
-    folder: Path,
-    progress: Callable[[RoundRecord], None] | None = None,
+    paid: PaidRun, task: Task, *, folder: Path, progress: Callable[[RoundRecord], None] | None = None
 ) -> Trained:
     """Trains, or goes on training where a killed run stopped; calling it on a finished run only reads.
 
-    A round that was started and not released is computed again under the same charge with fresh draws: nothing of it
-    left the process. A released model without a finite loss on the public test set ends the run early: the last record
-    says so, and the whole plan stays charged.
+    A charge that is only reserved is started here, once everything that can fail has been rehearsed: what is refused
+    costs nothing. A round that was started and not released is computed again under the same charge with fresh draws:
+    nothing of it left the process. A released model without a finite loss on the public test set ends the run early:
+    the last record says so, and the whole plan stays charged.
 
     Args:
-        scheme: how people are protected; the one that was priced.
+        paid: the scheme, the charge that pays for it, and where its draws come from.
         task: the data, model and local training.
-        randomness: ``Randomness.from_os()`` for people, ``Randomness.simulated(seed)`` for studies.
-        charge: a started charge.
         folder: the run's own folder; made if need be.
         progress: called with the public record of every round that this call released.
 
     Raises:
-        ValueError: a scheme that does not fit the task.
+        ValueError: a scheme that does not fit the task, or settings that diverge without any data.
+        ProgrammeError: the engine or the disk fails before anything is spent.
         RecordsError: files that the charge contradicts.
-        ConflictError: another process is training in the folder.
+        ConflictError: another process is training in the folder, or the charge is cancelled.
     """
-    from epsilog.train.engine import Engine
-
-    scheme = require_fit(scheme, task)
+    scheme, charge = require_fit(paid.scheme, task), paid.charge
+    paid.require_unit(task)
     files = RunFolder(folder)
+    if charge.state not in ("reserved", "started", "committed"):
+        raise ConflictError(f"the charge must be reserved, started or committed, and it is {charge.state}")
+    if charge.state == "reserved":
+        rehearse(scheme, task, folder)
     with files.locked():
         released = dict(charge.rounds_released)
         if len(released) > scheme.rounds:
             raise RecordsError(f"the ledger has released {len(released)} rounds of a schedule of {scheme.rounds}")
         state = files.resume(released) or begin(task)
-        engine = Engine(task)
         records = read_records(files.rounds, RoundRecord) if released else []
-        while state.round < scheme.rounds and not (records and records[-1].diverged):
+        if charge.state == "reserved":
+            charge.start()
+        if _ended(scheme, records):
+            return Trained(state.model, tuple(records), len(released))
+        from epsilog.train.engine import Engine
+
+        engine = Engine(task)
+        while not _ended(scheme, records):
             one = state.round + 1
             charge.round_started(one)
-            outcome = next_round(scheme, engine, state, randomness)
+            outcome = next_round(scheme, engine, state, paid.randomness)
             files.prepare(outcome)
             charge.round_released(one, output_hash=outcome.record.output_hash)
             files.settle(outcome)
@@ -114,11 +104,15 @@ def run_rounds(
         return Trained(state.model, tuple(records), len(released))
 
 
+def _ended(scheme: Scheme, records: Sequence[RoundRecord]) -> bool:
+    return len(records) >= scheme.rounds or bool(records and records[-1].diverged)
+
+
 def dry_run(scheme: Scheme, task: Task, *, randomness: Randomness, private: bool = True) -> Curve:
     """Trains without records and without a charge, for sweeps and baselines under simulation.
 
     Args:
-        scheme: as in ``run_rounds``.
+        scheme: how people would be protected.
         task: as in ``run_rounds``.
         randomness: must be simulated: nothing here is accounted for.
         private: False leaves out clip and noise.
@@ -132,7 +126,7 @@ def dry_run(scheme: Scheme, task: Task, *, randomness: Randomness, private: bool
         raise ValueError("randomness must be simulated in a dry run, got the operating system's")
     scheme = require_fit(scheme, task)
     engine, state, records = Engine(task), begin(task), list[RoundRecord]()
-    while state.round < scheme.rounds and not (records and records[-1].diverged):
+    while not _ended(scheme, records):
         outcome = next_round(scheme, engine, state, randomness, private=private)
         state = outcome.state
         records.append(outcome.record)

@@ -1,0 +1,101 @@
+"""Everything that can fail is tried before money moves, on data that belong to nobody.
+
+``rehearse`` imports the engine, scores the starting model on the public test set, compiles and runs one round of the
+scheme on blank clients (arrays of the true shapes, all rows absent), and writes, renames, locks and reads back that
+round on the disk that the run will use. What it draws protects nobody and is thrown away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from epsilog.terms import EpsilogError, ProgrammeError
+from epsilog.terms.schemes import Scheme
+from epsilog.train.checkpoints import RunFolder
+from epsilog.train.noise import Randomness
+from epsilog.train.rounds import Outcome, begin, next_round, require_fit
+from epsilog.train.task import Task
+
+SPARE = 2.0  # how much more disk must be free than the run is expected to fill
+
+
+def rehearse(scheme: Scheme, task: Task, folder: Path) -> None:
+    """Tries a run without touching anybody's data or leaving a trace.
+
+    Args:
+        scheme: how people will be protected.
+        task: the data, model and local training; of the clients only shapes are used.
+        folder: the run's own folder, which need not exist.
+
+    Raises:
+        ValueError: a scheme that does not fit the task, or settings that make the model diverge without any data.
+        ProgrammeError: the extra ``train`` is missing, the engine fails, or the folder cannot be written.
+    """
+    outcome = _blank_round(scheme, task)
+    try:
+        _try_disk(outcome, folder, rounds=scheme.rounds)
+    except (OSError, EpsilogError) as error:
+        raise ProgrammeError(str(folder), [f"a run cannot be kept here: {error}"]) from error
+
+
+def _blank_round(scheme: Scheme, task: Task) -> Outcome:
+    trainable = require_fit(scheme, task)
+    try:
+        from epsilog.train.engine import Engine
+
+        engine = Engine(_blank(task))
+        scored = engine.evaluate(begin(task).model)
+        outcome = next_round(trainable, engine, begin(task), Randomness.simulated(0))
+    except ImportError as error:
+        raise ProgrammeError(
+            "training", [f"the engine cannot be imported ({error}); install epsilog[train]"]
+        ) from error
+    except (RuntimeError, MemoryError) as error:
+        raise ProgrammeError("training", [f"the engine fails on blank data: {error}"]) from error
+    if not np.isfinite(scored).all():
+        raise ValueError(f"the starting model must have a finite loss and score on the test set, got {scored}")
+    if outcome.record.diverged:
+        raise ValueError(
+            "learning_rate and noise must leave the model finite, and one round of noise alone makes it diverge: "
+            f"learning_rate {task.training.learning_rate:g}, noise_stddev {scheme.noise_stddev:g}"
+        )
+    return outcome
+
+
+def _blank(task: Task) -> Task:
+    """The same shapes, with clients that have no rows."""
+    clients = task.clients
+    blank = dataclasses.replace(
+        clients,
+        features=np.zeros_like(clients.features),
+        targets=np.zeros_like(clients.targets),
+        present=np.zeros_like(clients.present),
+    )
+    return dataclasses.replace(task, clients=blank)
+
+
+def _try_disk(outcome: Outcome, folder: Path, *, rounds: int) -> None:
+    """Goes through a whole round on disk, beside where the run will lie, and asks for room for all of them."""
+    at = folder
+    while not at.exists() and at.parent != at:
+        at = at.parent
+    for path in (at, *(RunFolder(folder).files if at == folder else ())):
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(f"{path} is not writable")
+    with tempfile.TemporaryDirectory(prefix=".rehearsal-", dir=at) as place:
+        trial = RunFolder(Path(place) / "run")
+        with trial.locked():
+            trial.prepare(outcome)
+            trial.settle(outcome)
+            trial.resume({1: outcome.record.output_hash})
+        lines = sum(path.stat().st_size for path in (trial.rounds, trial.custody))
+        needed = SPARE * (rounds * lines + 2 * trial.checkpoint(1).stat().st_size)
+        free = shutil.disk_usage(place).free
+    if free < needed:
+        raise OSError(f"{needed / 1e6:.3g} MB must be free, and {free / 1e6:.3g} MB are")
