@@ -28,6 +28,8 @@ _NONE = np.zeros(0, np.int64)
 
 Waves = npt.NDArray[np.complex128]
 _DIRECT = 1_500_000  # terms of a Fourier sum that is still cheaper than a longer transform
+_PROBES = 16  # frequencies that tell which law is the smoothest
+_BLURRED = 20.0  # nats by which rounding may swell a spectrum: with more, a transform says nothing
 _ROUGH = 1e-8  # relative error of a power from which on its transform is summed afresh
 _AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
 
@@ -93,13 +95,14 @@ class Composition:
         self.size = fast_length(self._high - math.ceil(low) + 8)
         self._swell = math.fsum(c * t.slip for c, t in zip(counts, tilted, strict=True))
         self._tilted, self._counts, self._ready, self.blunt = tilted, counts, False, 0.0
+        self._blurred = False
 
     def _transform(self) -> None:
         """Multiplies the characteristic functions at the frequencies that matter; bounds the others and the errors."""
         size = self.size
         where = np.arange(size // 2 + 1)
-        bound, error, log_power = (np.broadcast_to(np.zeros(1, kind), len(where)) for kind in (float, float, complex))
-        parts = sorted(zip(self._tilted, self._counts, strict=True), key=lambda part: part[1] * part[0].log_power)
+        bound, blur, log_power = (np.broadcast_to(np.zeros(1, kind), len(where)) for kind in (float, float, complex))
+        parts = sorted(zip(self._tilted, self._counts, strict=True), key=self._left)
         others = np.unique(np.concatenate([law.points for law, _ in parts[1:]])) if len(parts) > 1 else _NONE
         shared: Array | None = None
         for law, count in parts:  # the smoothest first: few frequencies survive it
@@ -111,21 +114,31 @@ class Composition:
             else:
                 fast = len(where) * n > max(_FEW, size // 4)
                 values, slip = _fast(law, where, size) if fast else _sum(law, _factors(where, law.points, size))
-                bound = bound + count * np.log(np.abs(values) + slip)
-                keep = bound > -self._nats - _DISCARD
-                where, values, bound, log_power, error = (a[keep] for a in (where, values, bound, log_power, error))
+                keep = bound + count * np.log(np.abs(values) + slip) > -self._nats - _DISCARD
+                where, values, bound, log_power, blur = (a[keep] for a in (where, values, bound, log_power, blur))
                 if fast and count * slip > _ROUGH and len(where) * n <= _DIRECT:
                     values, slip = _sum(law, _factors(where, law.points, size))
-            modulus = np.abs(values)
-            logs = np.log(values + (modulus < 1e-300))
-            rounding = (8 + len(parts)) * UNIT * (1 + np.abs(logs))
-            error = error + count * (slip / np.maximum(modulus - slip, 1e-300) + rounding)
+            logs = np.log(np.where(np.abs(values) < 1e-300, 1e-300, values))  # far below the slip
+            bound = bound + count * np.logaddexp(logs.real, math.log(slip))
+            blur = blur + count * (8 + len(parts)) * UNIT * (1 + np.abs(logs))
             log_power = log_power + count * logs
+        self._ready, self._tilted = True, []
+        self._blurred = not float((bound + blur).max()) <= _BLURRED
+        if self._blurred:
+            return
         self._frequency, self._power = where, np.exp(log_power)
         ends = (where == 0) | ((size % 2 == 0) & (where == size // 2))
         self._share = np.where(ends, 1.0, 2.0) / size
-        self._error = np.abs(self._power) * np.expm1(np.minimum(error, 50.0))
-        self._ready, self._tilted = True, []
+        self._error = np.exp(bound + blur) * -np.expm1(log_power.real - bound - blur)  # docs, section 5
+
+    def _left(self, part: tuple[_Tilted, int]) -> float:
+        """About how much of a law's power is left, in nats over some frequencies; less than nothing does not count."""
+        if len(self._tilted) == 1:
+            return 0.0
+        law, count = part
+        probes = np.unique(np.rint(np.geomspace(1, self.size / 2, _PROBES)).astype(np.int64))
+        modulus = np.abs(_sum(law, _factors(probes, law.points, self.size))[0])
+        return float(np.maximum(count * np.log(np.maximum(modulus, 1e-300)), -self._nats - _DISCARD).sum())
 
     def delta(self, epsilon: float) -> float:
         """Bounds delta at ``epsilon`` on this composition's side; what underflows is the least number, not 0, above."""
@@ -156,6 +169,8 @@ class Composition:
     def _delta(self, epsilon: float) -> float:
         if not self._ready:
             self._transform()
+        if self._blurred:
+            return self.chernoff(epsilon) if self.upper else min(max(self.infinite, 0.0), 1.0)
         step, theta, size = self._step, self.theta, self.size
         first = math.floor((epsilon - self.offset) / step) + 1
         first = max(first, self._high - size)  # below the window lies next to nothing; the margin counts it
@@ -163,7 +178,7 @@ class Composition:
         start = self.offset + first * step - epsilon + blur
         length = max(0, min(size, self._high - first + 1))
         lead, most = self._lead(epsilon), _kernel_peak(theta)
-        total, margin = 0.0, most * 2 * math.exp(min(self._swell - self._nats, 700.0)) + abs(blur)
+        total, margin = 0.0, most * 2 * math.exp(self._swell - self._nats) + abs(blur)
         if length > 0:
             angle = 2j * np.pi / size
             shift = np.exp(angle * ((self._frequency * first) % size))
@@ -178,7 +193,7 @@ class Composition:
             rough = 64 * UNIT * np.abs(self._power) * (np.abs(terms[0]) + np.abs(terms[1]))
             margin += float(np.sum(self._share * (self._error * np.abs(kernel) + rough)))
             kernels = most + 1 / (theta * (theta + 1) * step)  # the kernel is unimodal: its peak and its integral
-            margin += kernels * math.exp(min(self._swell - self._nats - _DISCARD, 700.0))
+            margin += kernels * math.exp(self._swell - self._nats - _DISCARD)
         value = total + self._sign * margin
         self.blunt = margin / max(total, 1e-300)
         if value <= 0:
@@ -228,14 +243,13 @@ class Composition:
 class _Tilted(NamedTuple):
     """A lattice law times e^(rate * points), normalised.
 
-    ``slip`` bounds its relative error in total variation, ``log_power`` is the logarithm of its spectrum's mean square.
+    ``slip`` bounds its relative error in total variation.
     """
 
     points: Integers
     weight: Array
     log_total: float
     slip: float
-    log_power: float
 
 
 def _fast(law: _Tilted, where: Integers, size: int) -> tuple[Waves, float]:
@@ -275,7 +289,7 @@ def fast_length(least: int) -> int:
 def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
     index, weight = law.points[law.weight > 0], law.weight[law.weight > 0]
     if len(index) == 0:
-        return _Tilted(np.zeros(1, np.int64), np.ones(1), -1e4, 0.0, 0.0)  # nothing finite is left
+        return _Tilted(np.zeros(1, np.int64), np.ones(1), -1e4, 0.0)  # nothing finite is left
     exponent = rate * index
     top = float((exponent + np.log(weight)).max())
     half = np.exp((exponent - top) / 2)  # twice, lest it overflow where a weight is tiny
@@ -285,7 +299,7 @@ def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
     total = float(tilted.sum())
     tilted = tilted / total
     slip = UNIT * (32 + 4 * float(np.sum(tilted * np.abs(exponent - top))) + 4 * abs(top))
-    return _Tilted(index, tilted, top + math.log(total), slip, math.log(float(tilted @ tilted)))
+    return _Tilted(index, tilted, top + math.log(total), slip)
 
 
 def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[float, float, float]:

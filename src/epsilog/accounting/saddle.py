@@ -40,7 +40,7 @@ def sketch(pair: Pair, tail: float) -> Sketch:
     edges = np.clip(edges, edges[1] - 1e-6, edges[-2] + 1e-6) if plain.link is Link.PLAIN else edges
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.log(p) - np.log(q)
-    loss = np.minimum(loss, LARGEST_LOSS)  # as far as a lattice reaches
+    loss = np.minimum(loss, np.minimum(edges[1:], LARGEST_LOSS))  # Q's mass may underflow; as far as a lattice reaches
     seen = (p > 0) & ((q > 0) | (pair.law.only_p == 0))
     least = float(loss[seen].min()) if seen.any() else 0.0
     return Sketch(edges, np.where(seen, loss, least), np.where(seen, p, 0.0))
