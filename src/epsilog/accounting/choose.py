@@ -8,19 +8,21 @@ from contextlib import suppress
 from epsilog.accounting import allocation
 from epsilog.accounting.assumptions import assumptions
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question, bounds, upper_bound
-from epsilog.accounting.dominating import Direction, directions, largest_loss
-from epsilog.accounting.flatten import flatten, total_mu
+from epsilog.accounting.dominating import Direction, directions, largest_loss, share_of
+from epsilog.accounting.flatten import flatten, sampled_parts, times, total_mu, unsampled
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.renyi import renyi_delta, renyi_epsilon
 from epsilog.accounting.spectral import LEAST, spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (
+    BallsInBins,
     Composed,
+    FixedSizeSampled,
     GaussianDP,
     Interval,
     NeighboringRelation,
+    PoissonSampled,
     Release,
-    Repeated,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
     check,
@@ -34,6 +36,11 @@ _UP, _DOWN = 1 + 1e-14, 1 - 1e-14  # what adding up the parts' mu may be off by
 _PURE = "pure composition"
 _LOOSE = 0.02  # a relative width from which on Renyi DP may do better above
 _RENYI = "Renyi DP above (Mironov 2017; Canonne et al. 2020), privacy loss distribution below"
+_UNSAMPLED = (
+    "above as if sampling hid nothing (docs: accounting/certified-bounds, 1.5), privacy loss distribution below"
+)
+_MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
+_FEW = 4  # kinds of sampled parts that are unsampled one at a time
 
 
 def epsilon(
@@ -117,7 +124,7 @@ def upper_epsilon(release: Release, *, delta: float, relation: NeighboringRelati
     >>> round(upper_epsilon(Laplace(2.0), delta=0.1, relation=_ADD_OR_REMOVE), 4)
     0.2893
     """
-    if total_mu(release, relation) is not None or delta == 0 or any(map(_concentrated, flatten(release))):
+    if delta == 0:
         return epsilon(release, delta=delta, relation=relation).upper
     return _upper(release, relation, EpsilonAt(delta), gap)
 
@@ -129,13 +136,42 @@ def upper_delta(release: Release, *, epsilon: float, relation: NeighboringRelati
     >>> round(upper_delta(Laplace(2.0), epsilon=0.0, relation=_ADD_OR_REMOVE), 4)
     0.2212
     """
-    if total_mu(release, relation) is not None or any(map(_concentrated, flatten(release))):
-        return delta(release, epsilon=epsilon, relation=relation).upper
     return _upper(release, relation, DeltaAt(epsilon), gap)
 
 
 def _upper(release: Release, relation: NeighboringRelation, question: Question, gap: float) -> float:
+    """Bounds an answer from above, and never by more than if nothing were sampled."""
+    upper = _upper_by_loss(release, relation, question, gap)
+    return min(upper, _upper_unsampled(release, relation, question, gap, loose=not math.isfinite(upper)))
+
+
+def _upper_unsampled(
+    release: Release, relation: NeighboringRelation, question: Question, gap: float, *, loose: bool
+) -> float:
+    """Bounds an answer from above with every unit in every sample: a Gaussian's at once, others where it may help."""
+    sampled = sampled_parts(release)
+    if not sampled:
+        return math.inf
+    bins = tuple(part for part in sampled if isinstance(part, BallsInBins))
+    gaussian = total_mu(unsampled(release, sampled), relation) is not None
+    ways = dict.fromkeys((sampled, bins) if loose or bins or any(map(_much, sampled)) else (sampled,) * gaussian)
+    if loose and len(sampled) <= _FEW:
+        ways |= dict.fromkeys((part,) for part in sampled)
+    least = _renyi(unsampled(release, sampled), relation, question) if loose else math.inf
+    for parts in filter(None, ways):
+        with suppress(UnsupportedMechanismError):
+            least = min(least, _upper_by_loss(unsampled(release, parts), relation, question, gap))
+    return least
+
+
+def _much(part: Release) -> bool:
+    return isinstance(part, PoissonSampled | FixedSizeSampled) and share_of(part) >= _MUCH
+
+
+def _upper_by_loss(release: Release, relation: NeighboringRelation, question: Question, gap: float) -> float:
     """Bounds an answer from above by loss distributions: as ``_by_loss``, without the lattice's lower side."""
+    if total_mu(release, relation) is not None or any(map(_concentrated, flatten(release))):
+        return _answer(release, relation, question)
     allocated = allocation.whole_release(release, relation)
     if allocated is not None:
         return allocation.bounds(*allocated, question, gap=gap)[1]
@@ -148,6 +184,14 @@ def _upper(release: Release, relation: NeighboringRelation, question: Question, 
                 return min(upper, most)
     upper = min(most, upper_bound(ways, question, gap=gap))
     return upper if math.isfinite(upper) else min(upper, _renyi(release, relation, question))
+
+
+def _answer(release: Release, relation: NeighboringRelation, question: Question) -> float:
+    """Bounds an answer from above by whatever bounds it best."""
+    if isinstance(question, EpsilonAt):
+        return epsilon(release, delta=question.delta, relation=relation).upper
+    assert isinstance(question, DeltaAt)
+    return delta(release, epsilon=question.epsilon, relation=relation).upper
 
 
 def _renyi(release: Release, relation: NeighboringRelation, question: Question) -> float:
@@ -169,6 +213,28 @@ def _check(release: Release, relation: NeighboringRelation, gap: float) -> None:
 def _numerical(
     release: Release, relation: NeighboringRelation, question: Question, gap: float
 ) -> tuple[float, float, str]:
+    """Bounds an answer from both sides, and never by more than if nothing were sampled."""
+    lower, upper, method = _sampled(release, relation, question, gap)
+    free = _upper_unsampled(release, relation, question, gap, loose=not _tight(lower, upper))
+    if free >= upper:
+        return lower, upper, method
+    _must_meet((lower, upper), (0.0, free))
+    return min(lower, free), free, _UNSAMPLED
+
+
+def _tight(lower: float, upper: float) -> bool:
+    return math.isfinite(upper) and upper - lower <= _LOOSE * upper
+
+
+def _must_meet(one: tuple[float, float], other: tuple[float, float]) -> None:
+    """Both are proven: if they do not meet, one of the programs is wrong."""
+    if not (one[0] <= other[1] * (1 + 1e-9) and other[0] <= one[1] * (1 + 1e-9)):
+        raise ArithmeticError(f"two proven intervals do not meet: {one} and {other}; please report this")
+
+
+def _sampled(
+    release: Release, relation: NeighboringRelation, question: Question, gap: float
+) -> tuple[float, float, str]:
     """Bounds by loss distributions; a rho-zCDP statement has none, but a Gaussian that satisfies it bounds it below."""
     allocated = allocation.whole_release(release, relation)
     if allocated is not None:
@@ -176,11 +242,11 @@ def _numerical(
     concentrated = {part: count for part, count in flatten(release).items() if _concentrated(part)}
     if not concentrated:
         lower, upper, method = _by_loss(directions(release, relation, lost=_lost(release, question)), question, gap)
-        if math.isfinite(upper) and upper - lower <= _LOOSE * upper:
+        if _tight(lower, upper):
             return lower, upper, method
         rough = _renyi(release, relation, question)
         return (lower, rough, _RENYI) if rough < upper else (lower, upper, method)
-    rest = [Repeated(part, count) for part, count in flatten(release).items() if part not in concentrated]
+    rest = [times(part, count) for part, count in flatten(release).items() if part not in concentrated]
     rho = math.fsum(part.rho * count for part, count in concentrated.items() if isinstance(part, ZeroConcentratedDP))
     least = Composed([*rest, GaussianDP(math.sqrt(2 * rho) * (1 - 1e-15))])
     mu = total_mu(least, relation)
@@ -200,10 +266,7 @@ def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tup
             if lower == upper or upper - lower <= max(gap * upper, LEAST):
                 return lower, upper, _SPECTRAL
     on_lattice = bounds(ways, question, gap=gap)
-    if not (lower <= on_lattice[1] and on_lattice[0] <= upper):  # both are proven: one of the programs is wrong
-        raise ArithmeticError(
-            f"two proven intervals do not meet: {(lower, upper)} and {on_lattice}; please report this"
-        )
+    _must_meet((lower, upper), on_lattice)
     return max(lower, on_lattice[0]), min(upper, on_lattice[1]), _NUMERICAL
 
 

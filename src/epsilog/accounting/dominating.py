@@ -105,7 +105,9 @@ def directions(  # noqa: PLR0912
                 attained(link, [Pair(below)] * len(leans), count)
             sampled = True
             continue
-        base, share = (part.release, _share(part)) if isinstance(part, PoissonSampled | FixedSizeSampled) else (part, 1)
+        base, share = (
+            (part.release, share_of(part)) if isinstance(part, PoissonSampled | FixedSizeSampled) else (part, 1)
+        )
         _check_sampling(part, relation)
         if share == 0:
             continue
@@ -176,7 +178,8 @@ def largest_loss(parts: Parts) -> float:
     return total
 
 
-def _share(part: PoissonSampled | FixedSizeSampled) -> float:
+def share_of(part: PoissonSampled | FixedSizeSampled) -> float:
+    """The chance that a unit is in the sample."""
     return part.sampling_probability if isinstance(part, PoissonSampled) else part.sample_size / part.population
 
 
@@ -208,10 +211,11 @@ def _replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
     mu = total_mu(part.release, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
     if mu == 0:
         return _same(_pure(0.0, 0.0))
+    revealed = Atoms(np.zeros(1), np.array([1 - part.sampling_probability]), part.sampling_probability)
     if math.isinf(mu):
-        return _same(Atoms(np.zeros(1), np.array([1 - part.sampling_probability]), part.sampling_probability))
-    if mu > LARGEST_MU:
-        raise UnsupportedMechanismError(part, method=METHOD, reason="too little noise to work the sampled pair out")
+        return _same(revealed)
+    if mu > LARGEST_MU:  # above as if who is in the sample were told (joint convexity), below a shorter contribution
+        return revealed, ReplacedSample(LARGEST_MU, part.sampling_probability)
     above, below = (ReplacedSample(mu * by, part.sampling_probability) for by in (1 + 4 * UNIT, 1 - 4 * UNIT))
     return above, below
 

@@ -1,0 +1,109 @@
+"""Leaving units out of rounds never costs: no sampled or binned answer is above that of the same rounds with all."""
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tests import generators
+
+from epsilog.accounting import delta, epsilon
+from epsilog.accounting.choose import upper_epsilon
+from epsilog.accounting.flatten import sampled_parts, unsampled
+from epsilog.terms import (
+    BallsInBins,
+    Composed,
+    DiscreteGaussian,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    Repeated,
+    ZeroConcentratedDP,
+)
+
+ADD, REPLACE, ZERO = NeighboringRelation
+quick = settings(
+    max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, phases=[Phase.generate]
+)
+
+
+def plain(release):
+    return unsampled(release, sampled_parts(release))
+
+
+@pytest.mark.parametrize(
+    ("release", "at"),
+    [
+        (Composed([BallsInBins(Gaussian(1.2), 2), Gaussian(2.0)]), 1e-2),  # said 5.868 for 2.2305
+        (Repeated(BallsInBins(Gaussian(0.5), 2), 100), 1e-6),  # said inf for 294.2
+        (Composed([BallsInBins(Gaussian(0.05), 3), Gaussian(2.0)]), 1e-6),
+        (Repeated(BallsInBins(Gaussian(0.01), 2), 2), 1e-6),
+        (Repeated(BallsInBins(Gaussian(1e3), 2, epochs=10**6), 2), 1e-6),
+    ],
+)
+def test_bins_beside_gaussians_cost_no_more_than_the_gaussians(release, at):
+    everyone = epsilon(plain(release), delta=at).upper
+    found = epsilon(release, delta=at)
+    assert found.lower <= found.upper <= everyone
+    assert upper_epsilon(release, delta=at, relation=ADD) <= everyone
+    assert delta(release, epsilon=found.upper).upper <= at * (1 + 1e-6)
+
+
+def test_only_the_bins_that_do_not_help_are_ignored():
+    """Beside useless bins the sampling of the other rounds still counts."""
+    steps = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1_000)
+    release = Composed([Repeated(BallsInBins(Gaussian(0.5), 2), 10), steps])
+    everyone = epsilon(Composed([Repeated(Gaussian(0.5), 10), steps]), delta=1e-6).upper
+    assert epsilon(release, delta=1e-6).upper <= everyone
+    assert everyone < 0.2 * epsilon(plain(release), delta=1e-6).upper
+
+
+@pytest.mark.parametrize("share", [0.999, 1 - 1e-12])
+@pytest.mark.parametrize("base", [Gaussian(1.0), Laplace(1.0), DiscreteGaussian(2.0)])
+def test_samples_of_nearly_all(base, share):
+    release = Repeated(PoissonSampled(base, share), 30)
+    everyone = epsilon(Repeated(base, 30), delta=1e-6)
+    found = epsilon(release, delta=1e-6)
+    assert found.upper <= everyone.upper
+    assert found.upper >= everyone.lower * (1 - 0.01)
+
+
+@pytest.mark.slow
+@quick
+@given(st.builds(Repeated, generators.singles(), st.integers(1, 20)), st.sampled_from([1e-9, 1e-3, 0.2]))
+def test_random_releases(release, at):
+    assert epsilon(release, delta=at).upper <= epsilon(plain(release), delta=at).upper * (1 + 1e-9)
+
+
+@pytest.mark.slow
+@quick
+@given(st.builds(Repeated, generators.singles(REPLACE), st.integers(1, 20)), st.sampled_from([1e-9, 1e-3]))
+def test_random_releases_under_replace_one(release, at):
+    found, everyone = (epsilon(one, delta=at, relation=REPLACE) for one in (release, plain(release)))
+    assert found.upper <= everyone.upper * (1 + 1e-9)
+
+
+def test_little_noise_under_replace_one():
+    """Its pair leaves the numbers: above stand the sample itself, told with all in it, and the unsampled Gaussian."""
+    release = Repeated(PoissonSampled(Gaussian(0.02), 1e-9), 10)
+    assert epsilon(release, delta=1.1e-8, relation=REPLACE).upper == 0
+    assert delta(release, epsilon=1.0, relation=REPLACE).upper == pytest.approx(1e-8, rel=1e-6)
+    found = epsilon(release, delta=1e-9, relation=REPLACE)
+    assert found.upper <= epsilon(Repeated(Gaussian(0.02), 10), delta=1e-9, relation=REPLACE).upper
+    assert epsilon(PoissonSampled(Gaussian(1 / 36), 0.5), delta=1e-6, relation=REPLACE).upper >= (
+        epsilon(PoissonSampled(Gaussian(1 / 36.001), 0.5), delta=1e-6, relation=REPLACE).lower
+    )
+
+
+def test_counts_beyond_the_largest_count_of_one_repetition():
+    many = Repeated(Repeated(PoissonSampled(Gaussian(1e12), 0.5), 10**9), 10**9)
+    assert (
+        epsilon(many, delta=1e-6).upper <= epsilon(Repeated(Repeated(Gaussian(1e12), 10**9), 10**9), delta=1e-6).upper
+    )
+    beside = Composed([ZeroConcentratedDP(1e-40), Repeated(Repeated(Gaussian(1e18), 10**10), 10**10)])
+    assert 0 <= epsilon(beside, delta=1e-6).upper < 1e-3
+
+
+def test_a_sample_of_all_is_all():
+    assert sampled_parts(PoissonSampled(Gaussian(1.0), 1.0)) == ()
+    assert plain(FixedSizeSampled(Gaussian(1.0), 3, 10)) == Composed([Repeated(Gaussian(1.0), 1)])
