@@ -15,6 +15,9 @@ from epsilog.terms import CalibrationError, Composed, Interval, NeighboringRelat
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _EVALUATIONS = 80
+_START, _GROWTH, _GROWTHS = (0.3, 30.0), 30.0, 12
+_NOTHING = -50.0  # the excess of what costs next to nothing
+_ELSEWHERE = tuple(10.0**k for k in (*range(0, -19, -1), *range(1, 19)))  # to look for values that have a meaning
 _MOST_ROUNDS = 10**12
 
 
@@ -30,13 +33,15 @@ def calibrate(
     low: float | None = None,
     high: float | None = None,
     tolerance: float = 1e-5,
+    whole: bool = False,
 ) -> float:
     """Finds the cheapest value of one parameter that meets a goal.
 
     The goal is (epsilon, delta), or an advantage, or a true positive rate at a false positive rate.
 
     Args:
-        make: builds the release from the parameter; the cost must be monotone in it, either way.
+        make: builds the release from the parameter; the cost must be monotone in it, either way. Where it raises
+            ``ValueError`` the parameter has no meaning (a probability above 1), and the search stays inside.
         epsilon: the goal, in nats, with ``delta``.
         delta: the goal's failure probability, in (0, 1), with ``epsilon``.
         advantage: the goal for TPR - FPR of the best attack, in (0, 1).
@@ -45,26 +50,36 @@ def calibrate(
         relation: which data sets are neighbours.
         low: the least value to try; found by search when blank.
         high: the largest value to try; found by search when blank.
-        tolerance: how close, relatively, to the exact answer to stop.
+        tolerance: how close, relatively, to the exact answer to stop; whole numbers are exact.
+        whole: whether the parameter counts something: ``make`` then gets an ``int``, and so does the caller.
 
     Returns:
         A value whose certified upper bound was computed and meets the goal: the least such one if the cost falls with
-        the parameter (noise), the largest if it grows (sampling probability).
+        the parameter (noise), the largest if it grows (sampling probability). Where even the costliest value that has
+        a meaning meets the goal (a probability of 1), that one.
 
     Raises:
+        ValueError: the parameter has no meaning at ``low`` or ``high``, or wherever it was tried.
         CalibrationError: no value in the bracket meets the goal, every value does, or the search did not converge.
 
-    >>> from epsilog.terms import Gaussian
+    >>> from epsilog.terms import Gaussian, PoissonSampled
     >>> round(calibrate(Gaussian, epsilon=1.0, delta=1e-6), 1)
     4.2
+    >>> calibrate(lambda q: PoissonSampled(Gaussian(5.0), q), epsilon=1.0, delta=1e-6)
+    1.0
+    >>> calibrate(lambda count: Repeated(Gaussian(10.0), count), epsilon=1.0, delta=1e-6, whole=True)
+    5
     """
     check.between(0, 1, tolerance=tolerance)
-    excess = _excess(make, epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr, relation=relation)
-    good, bad, at_bad, at_good = _bracket(excess, low, high)
+    made: Callable[[float], Release] = (lambda at: make(int(at))) if whole else make
+    excess = _excess(made, epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr, relation=relation)
+    good, bad, at_bad, at_good = _bracket(_Meaning(made, whole), excess, low, high)
     for attempt in range(_EVALUATIONS):
-        if abs(good - bad) <= tolerance * min(good, bad):
-            return good
+        if abs(good - bad) <= (1 if whole else tolerance * min(good, bad)):
+            return int(good) if whole else good
         middle = _between((good, at_good), (bad, at_bad), attempt, tolerance)
+        if whole:
+            middle = min(max(round(middle), min(good, bad) + 1), max(good, bad) - 1)
         value = excess(middle)
         if value <= 0:
             good, at_good = middle, value
@@ -105,27 +120,85 @@ def _excess(
 def _log_ratio(value: float, goal: float) -> float:
     if math.isnan(value):
         raise CalibrationError("a bound was not a number")
-    return math.log(value / goal) if value > 0 else -50.0
+    return max(math.log(value) - math.log(goal), _NOTHING) if value > 0 else _NOTHING
+
+
+class _Meaning:
+    """Where a parameter has a meaning: where ``make`` does not raise ``ValueError``. Nothing is priced to find out."""
+
+    def __init__(self, make: Callable[[float], Release], whole: bool) -> None:
+        self._make, self._whole = make, whole
+        self._refusal = ""
+
+    def holds(self, at: float) -> bool:
+        """Whether the parameter may be ``at``."""
+        try:
+            self._make(at)
+        except ValueError as error:
+            self._refusal = str(error)
+            return False
+        return True
+
+    def start(self, low: float | None, high: float | None) -> tuple[float, float]:
+        """Two values to begin with: the ends that were given, or such as have a meaning."""
+        given = {name: end for name, end in (("low", low), ("high", high)) if end is not None}
+        for name, end in given.items():  # an end that was given says itself what is wrong with it
+            check.positive(**{name: end})
+            if self._whole and end != int(end):
+                raise ValueError(f"{name} must be a whole number, got {end!r}")
+            self._make(end)
+        if low is not None and high is not None and not low < high:
+            raise ValueError(f"low must be below high = {high!r}, got {low!r}")
+        first, last = (self._rounded(at) for at in _START)
+        first, last = min(first, *given.values(), last), max(first, *given.values(), last)
+        inside = next((at for at in (*given.values(), first, last, *_ELSEWHERE) if self.holds(at)), None)
+        if inside is None:
+            raise ValueError(f"no value that was tried has a meaning, so low and high are needed: {self._refusal}")
+        first = low if low is not None else self.towards(first, inside)
+        return first, high if high is not None else self.towards(last, inside)
+
+    def towards(self, goal: float, inside: float) -> float:
+        """The value nearest to ``goal`` that has a meaning, to the last digit; ``inside`` has one."""
+        outside = self._rounded(goal)
+        if outside == inside or self.holds(outside):
+            return outside
+        while True:
+            near, far = sorted((inside, outside))
+            middle = self._rounded(math.sqrt(near) * math.sqrt(far) if far > 2 * near else (near + far) / 2)
+            if middle in (near, far):
+                return inside
+            inside, outside = (middle, outside) if self.holds(middle) else (inside, middle)
+
+    def _rounded(self, at: float) -> float:
+        return max(math.floor(at), 1) if self._whole else at
 
 
 def _bracket(
-    excess: Callable[[float], float], low: float | None, high: float | None
+    meaning: _Meaning, excess: Callable[[float], float], low: float | None, high: float | None
 ) -> tuple[float, float, float, float]:
-    """Finds a value that meets the goal and one that does not, by growing the open ends."""
-    first, last = (0.3 if low is None else low), (30.0 if high is None else high)
-    check.positive(low=first, high=last)
-    if not first < last:
-        raise ValueError(f"low must be below high = {last!r}, got {first!r}")
+    """Finds a value that meets the goal and one that does not, by growing the open ends towards what is missing."""
+    first, last = meaning.start(low, high)
     at_first, at_last = excess(first), excess(last)
-    for _ in range(12):
+    for _ in range(_GROWTHS):
         if (at_first <= 0) != (at_last <= 0):
             break
-        if low is None:
-            first /= 30
-            at_first = excess(first)
-        if high is None and (at_first <= 0) == (at_last <= 0):
-            last *= 30
-            at_last = excess(last)
+        lacking = 1 if at_first <= 0 else -1  # a costlier value, or a cheaper one
+        lower = first if low is not None else meaning.towards(first / _GROWTH, first)
+        upper = last if high is not None else meaning.towards(last * _GROWTH, last)
+        left, right = lacking * at_first >= lacking * at_last, lacking * at_last >= lacking * at_first
+        if (
+            lacking > 0
+            and left != right
+            and (lower == first and low is None if left else upper == last and high is None)
+        ):
+            costliest, at = (first, at_first) if left else (last, at_last)
+            return costliest, costliest, at, at
+        if not ((left and lower < first) or (right and upper > last)):
+            break
+        if left and lower < first:
+            first, at_first = lower, excess(lower)
+        if right and upper > last and (at_first <= 0) == (at_last <= 0):
+            last, at_last = upper, excess(upper)
     if at_first <= 0 and at_last <= 0:
         raise CalibrationError("every value tried meets the goal", bracket=(first, last))
     if at_first > 0 and at_last > 0:

@@ -1,0 +1,118 @@
+"""Calibration stays where its parameter has a meaning, whichever way the cost goes, and says what is wrong."""
+
+import pytest
+
+from epsilog.accounting import calibrate, epsilon
+from epsilog.accounting.choose import upper_epsilon
+from epsilog.terms import (
+    ApproximateDP,
+    BallsInBins,
+    CalibrationError,
+    Composed,
+    DiscreteLaplace,
+    Gaussian,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Repeated,
+)
+
+ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+GOAL = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def sgd(noise, share, rounds):
+    return Repeated(PoissonSampled(Gaussian(noise), share), rounds)
+
+
+def meets(release, relation=ADD):
+    return upper_epsilon(release, delta=1e-6, relation=relation) <= 1.0
+
+
+def test_a_probability_needs_no_bounds():
+    share = calibrate(lambda q: sgd(1.0, q, 100), **GOAL)
+    assert meets(sgd(1.0, share, 100))
+    assert not meets(sgd(1.0, share * (1 + 3e-5), 100))
+
+
+def test_where_even_the_end_of_the_domain_meets_the_goal_it_is_the_answer():
+    assert calibrate(lambda q: sgd(20.0, q, 2), **GOAL) == 1.0
+
+
+def test_a_cost_that_falls_inside_the_unit_interval():
+    flip = calibrate(lambda f: Repeated(RandomizedResponse(f, categories=3), 100), relation=REPLACE, **GOAL)
+    assert 0.98 < flip < 1
+    assert meets(Repeated(RandomizedResponse(flip, categories=3), 100), REPLACE)
+    assert not meets(Repeated(RandomizedResponse(flip * (1 - 3e-5), categories=3), 100), REPLACE)
+
+
+@pytest.mark.parametrize(
+    ("make", "exact"),
+    [
+        (lambda count: Repeated(Gaussian(10.0), count), 5),
+        (lambda sensitivity: DiscreteLaplace(30.0, sensitivity), 30),
+        (lambda bins: BallsInBins(Gaussian(1.0), bins), 79),
+    ],
+)
+def test_whole_numbers_are_exact_whether_the_cost_grows_or_falls(make, exact):
+    found = calibrate(make, whole=True, **GOAL)
+    assert found == exact
+    assert isinstance(found, int)
+    assert meets(make(found))
+    assert meets(make(found - 1)) != meets(make(found + 1))
+
+
+def test_a_domain_that_starts_far_from_zero():
+    noise = calibrate(lambda z: Gaussian(z - 100.0), **GOAL)
+    assert noise == pytest.approx(100 + calibrate(Gaussian, **GOAL), rel=1e-4)
+
+
+def test_a_delta_as_the_parameter():
+    assert calibrate(lambda d: ApproximateDP(0.5, d), **GOAL) == pytest.approx(1e-6, rel=1e-4)
+
+
+def test_costs_too_small_to_tell_apart_do_not_mislead_it():
+    assert calibrate(lambda n: Repeated(PureDP(1e-30), n), whole=True, **GOAL) == 2**53 - 1
+    with pytest.raises(CalibrationError, match="every value tried meets the goal"):
+        calibrate(lambda n: Repeated(PureDP(0.0), n), whole=True, **GOAL)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "complaint"),
+    [
+        ({"high": 2.0}, r"sampling_probability must be in \[0, 1\], got 2.0"),
+        ({"low": 1.5}, r"sampling_probability must be in \[0, 1\], got 1.5"),
+        ({"low": 0.5, "high": 0.2}, "low must be below high"),
+        ({"low": 0.0}, "low must be finite and above 0"),
+        ({"high": float("nan")}, "high must be finite"),
+        ({"high": 0.5, "whole": True}, "high must be a whole number"),
+    ],
+)
+def test_an_end_that_was_given_says_what_is_wrong_with_it(bounds, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        calibrate(lambda q: sgd(1.0, q, 100), **GOAL, **bounds)
+
+
+def test_a_given_end_is_never_passed():
+    with pytest.raises(CalibrationError, match="no value tried meets the goal") as caught:
+        calibrate(lambda q: sgd(1.0, q, 100), low=0.4, **GOAL)
+    assert caught.value.bracket == (0.4, 1.0)
+    with pytest.raises(CalibrationError, match="no value tried meets the goal") as caught:
+        calibrate(lambda q: Composed([PureDP(2.0), sgd(20.0, q, 2)]), **GOAL)
+    assert caught.value.bracket is not None
+    assert caught.value.bracket[1] == 1.0
+
+
+def test_a_parameter_without_a_meaning_anywhere_is_an_error_that_quotes_the_reason():
+    with pytest.raises(ValueError, match="low and high are needed: noise_multiplier must be finite and at least 0"):
+        calibrate(lambda z: Gaussian(-z), **GOAL)
+    with pytest.raises(ValueError, match="low and high are needed: bins must be a whole number"):
+        calibrate(lambda bins: BallsInBins(Gaussian(1.0), bins), **GOAL)
+
+
+def test_little_noise_under_replace_one_is_answered_on_the_way():
+    """A first guess may have too little noise for the pair; that must not end the search."""
+    noise = calibrate(lambda z: sgd(z, 0.01, 1_000), epsilon=3_000.0, delta=1e-6, relation=REPLACE)
+    found = epsilon(sgd(noise, 0.01, 1_000), delta=1e-6, relation=REPLACE)
+    assert found.upper <= 3_000 * 1.002
