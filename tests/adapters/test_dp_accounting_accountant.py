@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import pytest
+from scipy import stats
 
 dp_accounting = pytest.importorskip("dp_accounting")
 
@@ -55,6 +57,44 @@ def test_their_loss_distributions_lie_in_our_interval(event, relation):
     assert ours.get_epsilon(1e-6) == interval.upper
     assert ours.get_delta(1.0) == pytest.approx(theirs.get_delta(1.0), rel=0.02)
     assert ours.get_delta(interval.upper) <= 1e-6 * 1.01
+
+
+def told_apart(noise_multiplier, epsilon):
+    """Delta of their event's own words: clip 1, noise of that deviation on the sum, and a 1 replaced by a -1.
+
+    The best test is a threshold, so its error rates, two normal tails, are all there is to it.
+    """
+    at = np.linspace(-40, 40, 800_001)
+    hit, false_alarm = stats.norm.sf(at, 1, noise_multiplier), stats.norm.sf(at, -1, noise_multiplier)
+    return float(np.max(hit - math.exp(epsilon) * false_alarm))
+
+
+def test_under_replace_one_a_clipped_sum_moves_twice():
+    """``GaussianDpEvent`` divides by the clip norm; their loss distributions double it, Renyi forgets to."""
+    event = events.GaussianDpEvent(2.0)
+    ours = CertifiedAccountant(Theirs.REPLACE_ONE).compose(event).get_epsilon(1e-5)
+    assert told_apart(2.0, ours) == pytest.approx(1e-5, rel=1e-3)
+    assert dp_accounting.pld.PLDAccountant(Theirs.REPLACE_ONE).compose(event).get_epsilon(1e-5) == pytest.approx(
+        ours, rel=1e-3
+    )
+    renyi = dp_accounting.rdp.RdpAccountant(neighboring_relation=Theirs.REPLACE_ONE).compose(event).get_epsilon(1e-5)
+    assert told_apart(2.0, renyi) > 100 * 1e-5
+    assert CertifiedAccountant(Theirs.REPLACE_SPECIAL).compose(event).get_epsilon(1e-5) < renyi < ours / 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        events.LaplaceDpEvent(2.0),
+        events.SampledWithoutReplacementDpEvent(1000, 1000, events.GaussianDpEvent(2.0)),
+        events.SampledWithoutReplacementDpEvent(1000, 100, events.GaussianDpEvent(2.0)),
+    ],
+    ids=str,
+)
+def test_their_renyi_orders_fall_below_our_lower_bound_under_replace_one(event):
+    ours = CertifiedAccountant(Theirs.REPLACE_ONE).compose(event).interval(1e-5)
+    renyi = dp_accounting.rdp.RdpAccountant(neighboring_relation=Theirs.REPLACE_ONE).compose(event).get_epsilon(1e-5)
+    assert renyi < 0.6 * ours.lower
 
 
 def test_counts_multiply_wherever_they_stand():
