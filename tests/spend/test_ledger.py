@@ -266,7 +266,7 @@ def test_bad_scopes_are_refused(ledger, scope):
         ({"key": "a\0b"}, "key must be"),
         ({"plan_hash": "abc"}, "plan_hash must be a SHA-256"),
         ({"rounds": 0}, "rounds must be"),
-        ({"simulation": 1}, "simulation must be a bool"),
+        ({"simulation": 1}, "simulation must be True or False"),
         ({"delta": "1"}, r"delta must be in \(0, 1\)"),
         ({"delta": "0"}, r"delta must be in \(0, 1\)"),
         ({"delta": "nan"}, "delta must be a decimal"),

@@ -85,7 +85,7 @@ def test_bad_scales_are_refused(draw, scale):
 
 
 def test_bad_counts_and_releases_are_refused():
-    with pytest.raises(ValueError, match="count must be a int"):
+    with pytest.raises(ValueError, match="count must be a whole number"):
         noisy_count(7.5, DiscreteLaplace(1.0))
     with pytest.raises(ValueError, match="release must be a DiscreteGaussian or DiscreteLaplace"):
         noisy_count(7, Gaussian(1.0))

@@ -23,7 +23,7 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         (lambda: terms.FixedSizeSampled(terms.Gaussian(1.0), 11, 10), r"sample_size must be in \[0, 10\], got 11"),
         (lambda: terms.Repeated(terms.Gaussian(1.0), 0), "count must be at least 1, got 0"),
         (lambda: terms.Repeated(terms.Gaussian(1.0), 2.0), "count must be a whole number, got 2.0"),
-        (lambda: terms.Composed([1.0]), "releases must be a Release"),
+        (lambda: terms.Composed([1.0]), r"releases\[0\] must be a Release"),
         (lambda: terms.ApproximateDP(1.0, 1.5), r"delta must be in \[0, 1\], got 1.5"),
         (lambda: terms.RandomizedResponse(0.5, categories=1), "categories must be at least 2, got 1"),
         (lambda: terms.ClientLevelCentral(10, 0.1, 0, 1.0, 1.0), "rounds must be at least 1, got 0"),
@@ -42,10 +42,10 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         (lambda: terms.Guarantee(1.0, 1.0, ADD_OR_REMOVE, "person", 10), r"delta must be in \[0, 1\), got 1.0"),
         (lambda: terms.Guarantee(1.0, 0.1, ADD_OR_REMOVE, " ", 10), "privacy_unit must be a string"),
         (lambda: Interval(math.nan, 1.0, "m", ADD_OR_REMOVE), "lower must be at least 0, got nan"),
-        (lambda: Interval(0.0, math.nan, "m", ADD_OR_REMOVE), "upper must be at least lower"),
+        (lambda: Interval(0.0, math.nan, "m", ADD_OR_REMOVE), "upper must be at least 0, got nan"),
         (lambda: Interval(1.0, 0.5, "m", ADD_OR_REMOVE), "upper must be at least lower"),
         (lambda: Interval(0.0, 1.0, "m", ADD_OR_REMOVE, estimate=2.0), "estimate must be in"),
-        (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (math.nan,), 0.0, 0.0), "padding must be finite"),
+        (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (math.nan,), 0.0, 0.0), r"padding\[0\] must be finite"),
         (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (), math.inf, 0.0), "test_loss must be finite"),
         (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (), 0.0, None), "test_loss and test_score must both be there"),
         (lambda: terms.CustodyRecord(1, (), 0.0, 0.0, dropped=-1), "dropped must be at least 0"),
@@ -58,7 +58,7 @@ def test_out_of_range_is_refused_by_name(make, says):
 
 def test_booleans_are_not_numbers():
     with pytest.raises(ValueError, match="delta must be a number, got True"):
-        check.within(0, 1, delta=True)
+        check.within(0, 1)(delta=True)
 
 
 def test_local_steps_round_epochs_over_probability():

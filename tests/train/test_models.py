@@ -64,7 +64,7 @@ def test_scores_are_r_squared_and_accuracy():
     [
         (lambda: Dense((3,), "half-squared-error"), "widths must name inputs and outputs"),
         (lambda: Dense((3, 2), "half-squared-error"), "widths must end in 1"),
-        (lambda: Dense((3, 0, 1), "half-squared-error"), "width must be at least 1, got 0"),
+        (lambda: Dense((3, 0, 1), "half-squared-error"), r"widths\[1\] must be at least 1, got 0"),
         (lambda: Dense((3, 1), "hinge"), "loss must be one of"),
     ],
 )

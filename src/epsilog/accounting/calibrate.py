@@ -70,7 +70,7 @@ def calibrate(
     >>> calibrate(lambda count: Repeated(Gaussian(10.0), count), epsilon=1.0, delta=1e-6, whole=True)
     5
     """
-    check.between(0, 1, tolerance=tolerance)
+    tolerance = check.between(0, 1)(tolerance=tolerance)
     made: Callable[[float], Release] = (lambda at: make(int(at))) if whole else make
     excess = _excess(made, epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr, relation=relation)
     good, bad, at_bad, at_good = _bracket(_Meaning(made, whole), excess, low, high)
@@ -103,15 +103,15 @@ def _excess(
     if sum(goals) != 1 or (epsilon is None) != (delta is None) or (tpr is None) != (fpr is None):
         raise ValueError("goal must be epsilon with delta, or advantage, or tpr with fpr")
     if epsilon is not None and delta is not None:
-        check.positive(epsilon=epsilon)
-        check.between(0, 1, delta=delta)
+        epsilon = check.positive()(epsilon=epsilon)
+        delta = check.between(0, 1)(delta=delta)
         return lambda at: _log_ratio(upper_epsilon(make(at), delta=delta, relation=relation), epsilon)
     if advantage is not None:
-        check.between(0, 1, advantage=advantage)
+        advantage = check.between(0, 1)(advantage=advantage)
         return lambda at: _log_ratio(upper_delta(make(at), epsilon=0.0, relation=relation), advantage)
     assert tpr is not None
     assert fpr is not None
-    check.between(0, 1, fpr=fpr, tpr=tpr)
+    fpr, tpr = check.between(0, 1)(fpr=fpr), check.between(0, 1)(tpr=tpr)
     if tpr <= fpr:
         raise ValueError(f"tpr must be above fpr = {fpr!r}, got {tpr!r}")
     return lambda at: _log_ratio(profile(make(at), relation=relation).tpr(fpr).upper - fpr, tpr - fpr)
@@ -141,9 +141,9 @@ class _Meaning:
 
     def start(self, low: float | None, high: float | None) -> tuple[float, float]:
         """Two values to begin with: the ends that were given, or such as have a meaning."""
+        low, high = check.optional(check.positive())(low=low), check.optional(check.positive())(high=high)
         given = {name: end for name, end in (("low", low), ("high", high)) if end is not None}
         for name, end in given.items():  # an end that was given says itself what is wrong with it
-            check.positive(**{name: end})
             if self._whole and end != int(end):
                 raise ValueError(f"{name} must be a whole number, got {end!r}")
             self._make(end)
@@ -240,8 +240,8 @@ def rounds_that_fit(
     >>> rounds_that_fit(Gaussian(noise_multiplier=10.0), epsilon=1.0, delta=1e-6)
     5
     """
-    check.positive(epsilon=epsilon)
-    check.between(0, 1, delta=delta)
+    epsilon = check.positive()(epsilon=epsilon)
+    delta = check.between(0, 1)(delta=delta)
     before = Composed([]) if spent is None else spent
 
     def fits(count: int) -> bool:

@@ -70,8 +70,8 @@ def epsilon(
     >>> round(epsilon(sgd, delta=1e-5).lower, 8), round(epsilon(sgd, delta=1e-5).upper, 8)
     (1.82823667, 1.82823667)
     """
-    check.half_open(0, 1, delta=delta)
-    _check(release, relation, gap)
+    delta = check.half_open(0, 1)(delta=delta)
+    gap = _check(release, relation, gap)
     mu = total_mu(release, relation)
     if mu is not None:
         lower, upper = (math.inf if mu > 0 else 0.0,) * 2
@@ -86,7 +86,7 @@ def epsilon(
             upper = min(upper, _largest_losses(release, relation)[1])
         if method is _RENYI:
             upper = min(upper, renyi_epsilon(release, delta=delta, relation=relation))
-    given = (("delta", float(delta)),)
+    given = (("delta", delta),)
     return Interval(min(lower, upper), upper, method, relation, assumptions=assumptions(release), given=given)
 
 
@@ -99,8 +99,8 @@ def delta(
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)
     0.126936738
     """
-    check.at_least(0, epsilon=epsilon)
-    _check(release, relation, gap)
+    epsilon = check.at_least(0)(epsilon=epsilon)
+    gap = _check(release, relation, gap)
     mu = total_mu(release, relation)
     if mu is not None:
         lower, upper = gaussian_delta(mu * _DOWN, epsilon)[0], gaussian_delta(mu * _UP, epsilon)[1]
@@ -111,7 +111,7 @@ def delta(
             upper = min(upper, renyi_delta(release, epsilon=epsilon, relation=relation))
         if _largest_losses(release, relation)[1] <= epsilon:
             lower, upper = 0.0, 0.0
-    given = (("epsilon", float(epsilon)),)
+    given = (("epsilon", epsilon),)
     return Interval(
         min(lower, upper), upper, method, relation, assumptions=assumptions(release), quantity="delta", given=given
     )
@@ -204,10 +204,10 @@ def _renyi(release: Release, relation: NeighboringRelation, question: Question) 
     return math.inf
 
 
-def _check(release: Release, relation: NeighboringRelation, gap: float) -> None:
-    check.between(0, 1, gap=gap)
-    check.instance(Release, release=release)
-    check.instance(NeighboringRelation, relation=relation)
+def _check(release: Release, relation: NeighboringRelation, gap: float) -> float:
+    check.instance(Release)(release=release)
+    check.instance(NeighboringRelation)(relation=relation)
+    return check.between(0, 1)(gap=gap)
 
 
 def _numerical(

@@ -51,10 +51,10 @@ def fl_formula(*, sampling_probability: float, noise_multiplier: float, rounds: 
     >>> round(worked.total, 4), round(worked.root_term, 4), round(worked.linear_term, 4)
     (1.0913, 1.0513, 0.04)
     """
-    check.within(0, 1, sampling_probability=sampling_probability)
-    check.at_least(0, noise_multiplier=noise_multiplier)
-    check.integer(1, rounds=rounds)
-    check.between(0, 1, delta=delta)
+    sampling_probability = check.within(0, 1)(sampling_probability=sampling_probability)
+    noise_multiplier = check.at_least(0)(noise_multiplier=noise_multiplier)
+    rounds = check.integer(1)(rounds=rounds)
+    delta = check.between(0, 1)(delta=delta)
     if noise_multiplier == 0:
         return FederatedEstimate(math.inf, math.inf)
     rate = sampling_probability / noise_multiplier
@@ -72,8 +72,9 @@ def classic_gaussian_stddev(*, epsilon: float, delta: float, sensitivity: float 
     >>> round(classic_gaussian_stddev(epsilon=1.0, delta=1e-6), 3)
     5.299
     """
-    check.positive(epsilon=epsilon, sensitivity=sensitivity)
-    check.between(0, 1, delta=delta)
+    epsilon = check.positive()(epsilon=epsilon)
+    sensitivity = check.positive()(sensitivity=sensitivity)
+    delta = check.between(0, 1)(delta=delta)
     return sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
@@ -85,7 +86,8 @@ def laplace_scale(*, epsilon: float, sensitivity: float = 1.0) -> float:
     >>> laplace_scale(epsilon=0.01)
     100.0
     """
-    check.positive(epsilon=epsilon, sensitivity=sensitivity)
+    epsilon = check.positive()(epsilon=epsilon)
+    sensitivity = check.positive()(sensitivity=sensitivity)
     return sensitivity / epsilon
 
 
@@ -95,6 +97,6 @@ def even_split(*, epsilon: float, queries: int) -> float:
     >>> even_split(epsilon=1.0, queries=100)
     0.01
     """
-    check.positive(epsilon=epsilon)
-    check.integer(1, queries=queries)
+    epsilon = check.positive()(epsilon=epsilon)
+    queries = check.integer(1)(queries=queries)
     return epsilon / queries

@@ -34,7 +34,7 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
     >>> round(lower, 12) == round(upper, 12) == 0.126936737507
     True
     """
-    check.finite(epsilon=epsilon)
+    epsilon = check.finite()(epsilon=epsilon)
     floor = max(0.0, -math.expm1(min(epsilon, 0.0)))  # no mechanism does better, and mu = 0 attains it
     if not mu >= 0:
         raise ValueError(f"mu must be at least 0, got {mu!r}")
@@ -67,7 +67,7 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
     >>> round(lower, 6), round(upper, 6)
     (4.377178, 4.377178)
     """
-    check.between(0, 1, delta=delta)
+    delta = check.between(0, 1)(delta=delta)
     if math.isinf(mu):
         return math.inf, math.inf
     if gaussian_delta(mu, 0.0)[1] <= delta:
@@ -84,8 +84,8 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     >>> round(1 / gaussian_mu(epsilon=1.0, delta=1e-6), 4)  # the noise multiplier
     4.2247
     """
-    check.at_least(0, epsilon=epsilon)
-    check.between(0, 1, delta=delta)
+    epsilon = check.at_least(0)(epsilon=epsilon)
+    delta = check.between(0, 1)(delta=delta)
     small = 1.0
     while gaussian_delta(small, epsilon)[1] > delta:
         small /= 2

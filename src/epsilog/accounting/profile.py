@@ -50,6 +50,14 @@ class Profile:
     relation: NeighboringRelation = _ADD_OR_REMOVE
     gap: float = 0.002
 
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            release=check.instance(Release),
+            relation=check.instance(NeighboringRelation),
+            gap=check.between(0, 1),
+        )
+
     def epsilon(self, delta: float) -> Interval:
         """Bounds epsilon at ``delta``."""
         return choose.epsilon(self.release, delta=delta, relation=self.relation, gap=self.gap)
@@ -72,7 +80,7 @@ class Profile:
         curve by a line and its mirror image. The upper bound takes the best of some epsilons; the lower one covers all
         of them by a grid, so it is the coarser.
         """
-        check.within(0, 1, fpr=fpr)
+        fpr = check.within(0, 1)(fpr=fpr)
         top = min(-math.log(max(fpr, 1e-300)), 40.0)
         grid = {at: self.delta(at) for at in (0.0, *(float(at) for at in np.geomspace(1e-2, 1, 9) * top))}
 
@@ -92,7 +100,7 @@ class Profile:
         if any(isinstance(part, PoissonSampled | FixedSizeSampled) for part in flatten(self.release)):
             lower = _by_advantage(grid[0.0].lower, fpr)
         lower, found = min(max(fpr, lower), upper), grid[0.0]
-        given = (("fpr", float(fpr)),)
+        given = (("fpr", fpr),)
         return Interval(
             lower, max(upper, fpr), found.method, self.relation,
             assumptions=found.assumptions, quantity="tpr", given=given,
@@ -113,8 +121,8 @@ class Profile:
         leaves as a whole the mixture of Ganesh 2024 (arXiv:2401.10294); else Dwork & Roth 2014, Theorem 2.2, for delta:
         delta_k(epsilon) <= delta(epsilon / k) (e^epsilon - 1) / (e^(epsilon / k) - 1).
         """
-        check.integer(1, units=units)
-        check.at_least(0, epsilon=epsilon)
+        units = check.integer(1)(units=units)
+        epsilon = check.at_least(0)(epsilon=epsilon)
         one, held = mu(self.release, self.relation), self.delta(epsilon).assumptions
         method = "group privacy (Dwork & Roth 2014)"
         ways = group_directions(self.release, self.relation, units=units)
@@ -132,7 +140,7 @@ class Profile:
             lower = self.delta(epsilon).lower
             one_unit = self.delta(share).upper
             upper = min(1.0, one_unit * factor * (1 + 1e-12)) if one_unit > 0 else 0.0
-        given = (("epsilon", float(epsilon)), ("units", float(units)))
+        given = (("epsilon", epsilon), ("units", float(units)))
         return Interval(
             min(lower, upper), upper, method, self.relation, assumptions=held, quantity="delta", given=given,
         )  # fmt: skip
@@ -158,9 +166,6 @@ def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE,
     >>> round(profile(Gaussian(noise_multiplier=1.0)).advantage().upper, 4)
     0.3829
     """
-    check.instance(Release, release=release)
-    check.instance(NeighboringRelation, relation=relation)
-    check.between(0, 1, gap=gap)
     return Profile(release, relation, gap)
 
 

@@ -228,7 +228,7 @@ def renyi_epsilon(
     >>> round(renyi_epsilon(Repeated(Gaussian(noise_multiplier=4.0), count=10), delta=1e-5), 2)
     3.62
     """
-    check.between(0, 1, delta=delta)
+    delta = check.between(0, 1)(delta=delta)
     bounds = rdp(release, orders, relation=relation) + np.log1p(-1 / orders)
     bounds = bounds - (math.log(delta) + np.log(orders)) / (orders - 1)
     return float(np.maximum(bounds.min() * (1 + 1e-12) + 1e-14, 0.0))  # keeps a NaN, as max(0.0, nan) would not
@@ -246,7 +246,7 @@ def renyi_delta(
     >>> renyi_delta(Repeated(Gaussian(noise_multiplier=4.0), count=10), epsilon=3.62) <= 1e-5
     True
     """
-    check.at_least(0, epsilon=epsilon)
+    epsilon = check.at_least(0)(epsilon=epsilon)
     bounds = rdp(release, orders, relation=relation)
     logs = (orders - 1) * (bounds - epsilon + np.log1p(-1 / orders)) - np.log(orders)
     return float(np.maximum(np.exp(np.minimum(logs.min() + 1e-9, 0.0)), 5e-324))  # what underflows is not nothing

@@ -61,7 +61,7 @@ class Run:
     def interval(self, delta: float | None = None, *, gap: float = 0.002) -> Interval:
         """Bounds epsilon from both sides, with method and assumptions; a blank delta is the one it reports at."""
         at = self.delta if delta is None else delta
-        check.between(0, 1, delta=at)
+        at = check.between(0, 1)(delta=at)
         bounds = accounting.epsilon(self.release, delta=at, relation=self.relation, gap=gap)
         return replace(bounds, assumptions=bounds.assumptions + self.assumptions)
 
@@ -95,10 +95,10 @@ def from_state(state: Mapping[str, Any]) -> Run:
         ]
     except (KeyError, TypeError) as error:
         raise ValueError(f"state is not that of a Flower accountant: {error!r}") from error
-    check.between(0, 1, target_delta=delta)
-    check.integer(1, population_size=population)
+    delta = check.between(0, 1)(target_delta=delta)
+    population = check.integer(1)(population_size=population)
     if limit is not None:
-        check.positive(max_epsilon=limit)
+        limit = check.positive()(max_epsilon=limit)
     assumed = (_UNAMPLIFIED,) if config["sampling_method"] == "no-amplification" else ()
     return Run(Composed(sums), relation, delta, population, limit, assumed)
 
@@ -107,9 +107,8 @@ def _noisy_sum(event: Mapping[str, Any], population: int, sampling: str, relatio
     """One release of the sampling that was declared; other pairs of sampling and relation have no meaning there."""
     if event["population_size"] != population:
         raise ValueError(f"population_size must be {population}, got {event['population_size']!r}")
-    check.positive(noise_multiplier=event["noise_multiplier"])
-    noise, size = Gaussian(event["noise_multiplier"]), event["sample_size"]
-    check.integer(1, population, sample_size=size)
+    noise = Gaussian(check.positive()(noise_multiplier=event["noise_multiplier"]))
+    size = check.integer(1, population)(sample_size=event["sample_size"])
     match sampling, relation:
         case "poisson", NeighboringRelation.ADD_OR_REMOVE_ONE:
             return PoissonSampled(noise, size / population)
@@ -172,7 +171,7 @@ class CertifiedAccountant:
         limit = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if limit is None:
             raise ValueError("max_epsilon must be given here or in the configuration, got None")
-        check.positive(max_epsilon=limit)
+        limit = check.positive()(max_epsilon=limit)
         return not self._run(self._with(event, count)).interval().upper <= limit
 
     def state_dict(self) -> dict[str, object]:
@@ -198,7 +197,7 @@ class CertifiedAccountant:
     def _with(self, event: GaussianPrivacyEvent, count: int) -> dict[tuple[float, int], int]:
         if event.population_size != self._config.population_size:
             raise ValueError(f"population_size must be {self._config.population_size}, got {event.population_size!r}")
-        check.integer(1, count=count)
+        count = check.integer(1)(count=count)
         key = (event.noise_multiplier, event.sample_size)
         counts = self._counts | {key: self._counts.get(key, 0) + count}
         self._run(counts)  # checks the event

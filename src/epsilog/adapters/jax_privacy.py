@@ -65,7 +65,7 @@ def delta_from_epsilon_and_samples(
     plain = montecarlo.delta_from_samples(epsilon=epsilon, losses=samples, weights=counts)  # checks the samples, too
     if other_event is None:
         return plain
-    check.instance(BesideProfile, other_event=other_event)
+    other_event = check.instance(BesideProfile)(other_event=other_event)
     if other_event.epsilon != epsilon:
         raise ValueError(f"other_event must be a profile at epsilon = {epsilon!r}, got {other_event.epsilon!r}")
     loss = np.asarray(samples, dtype=np.float64)

@@ -128,15 +128,17 @@ def correlated(
     >>> found.winner.name
     'correlated noise (4 bands), balls-in-bins'
     """
-    check.integer(1, rounds=rounds, cycle_length=cycle_length)
-    check.positive(epsilon=epsilon)
-    check.between(0, 1, delta=delta)
-    powers = [2**k for k in range(1, 12) if 2**k <= min(cycle_length, rounds)] if bands is None else list(bands)
+    rounds = check.integer(1)(rounds=rounds)
+    cycle_length = check.integer(1)(cycle_length=cycle_length)
+    epsilon = check.positive()(epsilon=epsilon)
+    delta = check.between(0, 1)(delta=delta)
+    if bands is None:
+        bands = [2**k for k in range(1, 12) if 2**k <= min(cycle_length, rounds)]
     rows = [
         _poisson(rounds, cycle_length, epsilon=epsilon, delta=delta),
         _binned(rounds, cycle_length, epsilon=epsilon, delta=delta),
     ]
-    for size in powers:
+    for size in check.each(check.integer(1))(bands=bands):
         strategy = strategies.optimal(size, rounds)
         release = MatrixMechanism(strategy, BinnedParticipation(cycle_length), rounds, 1.0)
         noise = estimate_noise(release, epsilon=epsilon, delta=delta, seed=seed)

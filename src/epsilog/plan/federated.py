@@ -55,11 +55,15 @@ class Schedule:
     clip_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        check.integer(1, population=self.population, rounds=self.rounds)
-        check.integer(1, self.population, cohort_size=self.cohort_size)
-        check.at_least(0, noise_multiplier=self.noise_multiplier)
-        check.one_of(SAMPLERS, sampling=self.sampling)
-        check.positive(clip_norm=self.clip_norm)
+        check.fields(
+            self,
+            population=check.integer(1),
+            rounds=check.integer(1),
+            cohort_size=check.integer(1, self.population),
+            noise_multiplier=check.at_least(0),
+            sampling=check.one_of(SAMPLERS),
+            clip_norm=check.positive(),
+        )
 
     @property
     def noise_stddev(self) -> float:
@@ -203,8 +207,9 @@ def federated(
     0.5621
     """
     schedule = Schedule(population, cohort_size, rounds, noise_multiplier, sampling, clip_norm)
-    check.text(privacy_unit=privacy_unit)
-    check.integer(1, releases_per_period=releases_per_period)
+    privacy_unit = check.text()(privacy_unit=privacy_unit)
+    releases_per_period = check.integer(1)(releases_per_period=releases_per_period)
+    gap = check.between(0, 1)(gap=gap)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
 
     def priced(count: int) -> Interval:
@@ -213,8 +218,8 @@ def federated(
     first = priced(1)
     formula = fl_formula(
         sampling_probability=schedule.sampling_probability,
-        noise_multiplier=noise_multiplier,
-        rounds=rounds,
+        noise_multiplier=schedule.noise_multiplier,
+        rounds=schedule.rounds,
         delta=decision.delta,
     )
     return FederatedPlan(
@@ -265,6 +270,7 @@ def noise_for(
     >>> 0.83 < noise_for(epsilon=2.0, population=50_000, cohort_size=500, rounds=200) < 0.85
     True
     """
+    epsilon = check.positive()(epsilon=epsilon)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
     schedule = Schedule(population, cohort_size, rounds, 1.0, sampling)
 
@@ -299,6 +305,7 @@ def rounds_for(
     >>> rounds_for(epsilon=2.0, population=50_000, cohort_size=500, noise_multiplier=1.2) > 200
     True
     """
+    epsilon = check.positive()(epsilon=epsilon)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
     schedule = Schedule(population, cohort_size, 1, noise_multiplier, sampling)
     if sampling == "balls-in-bins":
@@ -349,7 +356,7 @@ def curve(plan: FederatedPlan, *, points: int = 12, gap: float = 0.02) -> tuple[
     >>> [point.rounds for point in curve(plan)]
     [1, 2, 3, 4]
     """
-    check.integer(2, points=points)
+    points = check.integer(2)(points=points)
     schedule, delta = plan.schedule, plan.delta.delta
     rounds = _spaced(schedule.rounds, points)
     bounds = (_price(replace(schedule, rounds=count), delta, plan.relation, count=1, gap=gap) for count in rounds)

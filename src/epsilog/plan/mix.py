@@ -59,7 +59,7 @@ class ProfileView:
         Every point of the profile is a proof; the least of their bounds holds. Source: Kairouz, Oh & Viswanath 2015,
         Theorem 2.1 (arXiv:1311.0776).
         """
-        check.within(0, 1, fpr=fpr)
+        fpr = check.within(0, 1)(fpr=fpr)
         best = 1.0
         for eps, delta in zip(self.epsilons, self.deltas, strict=True):
             down = math.exp(-eps)
@@ -106,8 +106,8 @@ def profile_view(
     >>> round(view.advantage.upper, 4), 0.05 < view.true_positive_rate(0.01) < 0.13
     (0.3829, True)
     """
-    check.between(0, 1, delta=delta)
-    check.integer(2, points=points)
+    delta = check.between(0, 1)(delta=delta)
+    points = check.integer(2)(points=points)
     reach = bound_epsilon(release, delta=delta, relation=relation).upper
     last = reach * 1.1 if math.isfinite(reach) and reach > 0 else 1.0
     epsilons = tuple(last * i / (points - 1) for i in range(points))

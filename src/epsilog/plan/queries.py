@@ -242,14 +242,14 @@ def queries(
     >>> plan.shares[0].classic.scale, round(plan.consumed.optimal.upper, 12), round(plan.remaining, 12)
     (100.0, 0.4, 0.6)
     """
-    check.positive(epsilon=epsilon, sensitivity=sensitivity)
-    check.integer(1, queries=queries)
-    check.integer(0, queries_used=queries_used)
-    check.one_of(MECHANISMS, mechanism=mechanism)
-    if magnitude is not None:
-        check.finite(magnitude=magnitude)
-        if magnitude == 0:
-            raise ValueError("magnitude must be other than 0, got 0")
+    epsilon = check.positive()(epsilon=epsilon)
+    sensitivity = check.positive()(sensitivity=sensitivity)
+    queries = check.integer(1)(queries=queries)
+    queries_used = check.integer(0)(queries_used=queries_used)
+    mechanism = check.one_of(MECHANISMS)(mechanism=mechanism)
+    magnitude = check.optional(check.finite())(magnitude=magnitude)
+    if magnitude == 0:
+        raise ValueError("magnitude must be other than 0, got 0")
     groups = _groups(weights, queries)
     decision = _delta(delta, mechanism=mechanism, population=population, policy=policy)
     at = decision.delta if decision else 0.0
@@ -345,12 +345,11 @@ def crossover(
     >>> crossover(epsilon=1.0, delta=1e-6, counts=(1, 10)).against_pure
     8
     """
-    check.positive(epsilon=epsilon)
-    check.between(0, 1, delta=delta)
+    epsilon = check.positive()(epsilon=epsilon)
+    delta = check.between(0, 1)(delta=delta)
     stddev = 1 / gaussian_mu(epsilon=epsilon, delta=delta)
     rows = []
-    for count in counts:
-        check.integer(1, counts=count)
+    for count in check.each(check.integer(1))(counts=counts):
         laplace = _optimal("laplace", epsilon, delta, [(count, 1 / count)])[0]
         rows.append(
             CrossoverRow(
@@ -377,9 +376,7 @@ def _groups(weights: Sequence[float] | None, queries: int) -> list[tuple[int, fl
         return [(queries, 1.0)]
     if len(weights) != queries:
         raise ValueError(f"weights must be one for each of {queries} queries, got {len(weights)}")
-    for weight in weights:
-        check.positive(weights=weight)
-    return [(1, float(weight)) for weight in weights]
+    return [(1, weight) for weight in check.each(check.positive())(weights=weights)]
 
 
 def _taken(counts: Sequence[int], used: int) -> list[int]:
@@ -451,7 +448,7 @@ def _delta(
     if population is not None and (delta is not None or mechanism == "gaussian"):
         return (policy or DeltaPolicy()).decide(delta, population=population)
     if delta is not None:
-        check.between(0, 1, delta=delta)
+        delta = check.between(0, 1)(delta=delta)
         return DeltaDecision(delta, "as given; no population was named to compare it with 1/N")
     if mechanism == "gaussian":
         raise ValueError("delta must be in (0, 1) for the Gaussian mechanism, or population given, got None")

@@ -124,8 +124,8 @@ def register(
     *,
     name: str,
     noise_multiplier: float | None,
-    budget_epsilon: Decimal,
-    delta: Decimal,
+    budget_epsilon: float | Decimal,
+    delta: float | Decimal,
     relation: NeighboringRelation,
     privacy_unit: str,
     population: int,
@@ -154,9 +154,9 @@ def register(
     Raises:
         CalibrationError: no noise meets the budget, or the noise that was given costs more than it.
     """
-    cap, at = float(budget_epsilon), float(delta)
-    check.positive(budget_epsilon=cap)
-    check.between(0, 1, delta=at)
+    cap = check.positive()(budget_epsilon=budget_epsilon)
+    at = check.between(0, 1)(delta=delta)
+    noise_multiplier = check.optional(check.at_least(0))(noise_multiplier=noise_multiplier)
     if noise_multiplier is None:
         noise_multiplier = _least_noise(scheme_for, cap, at, relation)
     scheme = scheme_for(noise_multiplier)
@@ -178,7 +178,7 @@ def register(
         unamplified=epsilon(scheme.unamplified(), delta=at, relation=relation),
         formula=formula,
         budget=budget,
-        simulation=simulation,
+        simulation=check.flag()(simulation=simulation),
         details=details,
     )
 
@@ -204,7 +204,7 @@ def round_up(value: float, digits: int) -> float:
     >>> round_up(1.23456789, 6)
     1.23457
     """
-    check.positive(value=value)
+    value = check.positive()(value=value)
     unit = Decimal(10) ** (math.floor(math.log10(value)) - digits + 1)
     rounded = float((Decimal(value) / unit).to_integral_value("ROUND_CEILING") * unit)
     return rounded if rounded >= value else math.nextafter(value, math.inf)

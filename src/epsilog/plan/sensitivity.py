@@ -47,13 +47,14 @@ def sensitivity(
     >>> sensitivity("sum", low=0, high=100).value, sensitivity("mean", low=0, high=100, size=1000).value
     (100.0, 0.1)
     """
-    check.one_of(QUERIES, query=query)
-    check.integer(1, contributions=contributions)
-    check.instance(NeighboringRelation, relation=relation)
+    query = check.one_of(QUERIES)(query=query)
+    contributions = check.integer(1)(contributions=contributions)
+    check.instance(NeighboringRelation)(relation=relation)
     rows = "one row" if contributions == 1 else f"up to {contributions} rows"
     if query == "count":
         return Sensitivity(float(contributions), f"one unit has {rows}, so a count moves by at most {contributions}")
-    check.finite(low=low, high=high)
+    low = check.finite()(low=low)
+    high = check.finite()(high=high)
     if not low < high:
         raise ValueError(f"high must be above low = {low!r}, got {high!r}")
     if relation is NeighboringRelation.REPLACE_ONE:
@@ -63,10 +64,10 @@ def sensitivity(
         move = contributions * max(abs(low), abs(high))
         how = f"a unit has {rows}, each at most {_g(max(abs(low), abs(high)))} in size"
     if query == "sum":
-        return Sensitivity(float(move), how)
+        return Sensitivity(move, how)
     if size is None:
         raise ValueError("size must be a declared public divisor for a mean, got None")
-    check.integer(1, size=size)
+    size = check.integer(1)(size=size)
     return Sensitivity(move / size, f"{how}; the sum is divided by the declared size {size}")
 
 

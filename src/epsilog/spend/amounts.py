@@ -16,10 +16,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import Self
 
-Number = str | float | Fraction  # a decimal string, or a number
+from epsilog.terms import check
+
+Number = str | float | Fraction | Decimal  # a decimal string, or a number (numpy's too)
 DECIMALS = {"epsilon": 9, "delta": 18, "rho": 15, "mu_squared": 15}
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)
 _STORED = re.compile(r"(0|[1-9]\d*)(?:\.(\d*[1-9]))?", re.ASCII)
@@ -33,12 +37,10 @@ def _exact(quantity: str, value: object) -> Fraction:
         if len(value) > _LONGEST or not _NUMBER.fullmatch(value):
             raise ValueError(f"{quantity} must be a decimal number such as '0.5' or '1e-6', got {value[:_LONGEST]!r}")
         exact = Fraction(value)
-    elif isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+    elif isinstance(value, bool) or not isinstance(value, Real | Decimal):
         raise ValueError(f"{quantity} must be a decimal string or a number, got {value!r}")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{quantity} must be finite, got {value!r}")
     else:
-        exact = Fraction(value)
+        exact = check.ratio()(**{quantity: value})
     if not 0 <= exact <= _LARGEST:
         raise ValueError(f"{quantity} must be in [0, {_LARGEST}], got {value!r}")
     return exact

@@ -64,12 +64,12 @@ class Charge:
 
     def round_started(self, number: int) -> None:
         """Notes that a round begins; it may begin again as long as nothing of it was released."""
-        check.integer(1, round=number)
+        number = check.integer(1)(round=number)
         self._ledger.advance(self.key, Verb.ROUND_STARTED, {"round": number})
 
     def round_released(self, number: int, *, output_hash: str) -> None:
         """Notes what a round is about to release; called before it leaves the process. Twice the same is once."""
-        check.integer(1, round=number)
+        number = check.integer(1)(round=number)
         sha256(output_hash=output_hash)
         self._ledger.advance(self.key, Verb.ROUND_RELEASED, {"round": number, "output_hash": output_hash})
 
@@ -81,5 +81,5 @@ class Charge:
 
     def cancel(self, reason: str) -> None:
         """Gives back a reservation that never started. Twice the same is once."""
-        check.text(reason=reason)
+        reason = check.text()(reason=reason)
         self._ledger.advance(self.key, Verb.CANCELLED, {"reason": reason})

@@ -60,7 +60,7 @@ class Entry:
     body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check.integer(1, index=self.index)
+        check.fields(self, index=check.integer(1))
         sha256(previous=self.previous)
         if datetime.fromisoformat(self.time).utcoffset() is None:
             raise ValueError(f"time must carry its offset from UTC, got {self.time!r}")

@@ -74,7 +74,7 @@ FILTERS = {
 
 def filter_of(kind: str) -> Filter:
     """The filter of a kind of budget; an unknown kind is a ``ValueError``."""
-    check.one_of(FILTERS, kind=kind)
+    kind = check.one_of(FILTERS)(kind=kind)
     return FILTERS[kind]
 
 

@@ -24,7 +24,7 @@ def ancestors(scope: str) -> tuple[str, ...]:
     >>> ancestors("acme/claims/2026-Q4")
     ('acme', 'acme/claims', 'acme/claims/2026-Q4')
     """
-    check.text(scope=scope)
+    scope = check.text()(scope=scope)
     parts = scope.split("/")
     if not all(part and part == part.strip() for part in parts) or not _plain(scope):
         raise ValueError(f"scope must be names joined by '/', printable and without blank ends, got {scope!r}")
@@ -37,7 +37,7 @@ def _plain(text: str) -> bool:
 
 def check_key(key: str) -> None:
     """Requires an idempotency key: printable text of at most 500 characters."""
-    check.text(key=key)
+    key = check.text()(key=key)
     if not _plain(key):
         raise ValueError(f"key must be printable (NFC) text of at most 500 characters, got {key[:80]!r}")
 
@@ -245,8 +245,7 @@ def advance_round(charge: ChargeRecord, state: RoundState | None, entry: Entry) 
 
     A round may begin again, under the same charge, as long as nothing of it was released.
     """
-    number = entry.body["round"]
-    check.integer(1, round=number)
+    number = check.integer(1)(round=entry.body["round"])
     if charge.rounds is not None and number > charge.rounds:
         raise ConflictError(
             f"round must be at most {charge.rounds}, as charge {charge.key!r} was planned, got {number}"

@@ -122,10 +122,10 @@ class Ledger:
             raise ValueError(
                 f"caps of a {kind} budget must be {', '.join(quantities)}, got {', '.join(caps) or 'none'}"
             )
-        check.instance(NeighboringRelation, relation=relation)
-        check.instance(bool, simulation=simulation)
+        relation = check.instance(NeighboringRelation)(relation=relation)
+        simulation = check.flag()(simulation=simulation)
         if privacy_unit is not None:
-            check.text(privacy_unit=privacy_unit)
+            privacy_unit = check.text()(privacy_unit=privacy_unit)
         folds.ancestors(scope)
         body = {
             "kind": kind,
@@ -349,7 +349,7 @@ class Ledger:
             folds.ancestors(prefix)
         elif verb is not None:
             raise ValueError("prefix must be a scope where a verb is asked for, got None")
-        check.integer(1, limit=limit)
+        limit = check.integer(1)(limit=limit)
         with self._store.reading() as session:
             until = session.head()[0] + 1 if before is None else before
             return session.page(before=until, limit=limit, scope=prefix, verb=verb)
@@ -364,7 +364,7 @@ class Ledger:
         Returns:
             The entry that started each charge, and all that was spent up to and with it, to the last unit.
         """
-        check.integer(1, limit=limit)
+        limit = check.integer(1)(limit=limit)
         with self._store.reading() as session:
             budget = _budget(session, scope)
             newest = session.page(before=session.head()[0] + 1, limit=limit, scope=scope, verb=Verb.STARTED)

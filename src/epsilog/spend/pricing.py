@@ -57,19 +57,20 @@ class Request:
     simulation: bool = False
 
     def __post_init__(self) -> None:
-        check.instance(Release, release=self.release)
-        check.instance((NeighboringRelation, type(None)), relation=self.relation)
-        check.instance(bool, simulation=self.simulation)
-        if self.privacy_unit is not None:
-            check.text(privacy_unit=self.privacy_unit)
+        check.fields(
+            self,
+            release=check.instance(Release),
+            relation=check.optional(check.instance(NeighboringRelation)),
+            privacy_unit=check.optional(check.text()),
+            rounds=check.optional(check.integer(1)),
+            simulation=check.flag(),
+        )
         if self.delta is not None:
             rounded = Amounts.charged({"delta": self.delta})["delta"]
-            check.between(0, 1, delta=float(rounded))
+            check.between(0, 1)(delta=float(rounded))
             object.__setattr__(self, "delta", rounded)
         if self.plan_hash is not None:
             sha256(plan_hash=self.plan_hash)
-        if self.rounds is not None:
-            check.integer(1, rounds=self.rounds)
         if self.amount is not None:
             object.__setattr__(self, "amount", dict(Amounts.charged(self.amount)))
             if self.delta is not None:

@@ -32,8 +32,8 @@ def noisy_count(
     >>> noisy_count(100, DiscreteLaplace(noise_scale=2.0), below=random.Random(1).randrange)
     98
     """
-    check.instance(int, count=count)
-    check.instance((DiscreteGaussian, DiscreteLaplace), release=release)
+    count = check.integer(-check.LARGEST_INTEGER)(count=count)
+    check.instance((DiscreteGaussian, DiscreteLaplace))(release=release)
     if isinstance(release, DiscreteLaplace):
         return count + (discrete_laplace(release.noise_scale, below=below) if release.noise_scale else 0)
     return count + (discrete_gaussian(release.noise_stddev, below=below) if release.noise_stddev else 0)
@@ -49,8 +49,7 @@ def discrete_laplace(noise_scale: float | Fraction, *, below: RandBelow = secret
     Source:
         Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithm 2, with b = t / s.
     """
-    check.positive(noise_scale=noise_scale)
-    t, s = Fraction(noise_scale).as_integer_ratio()
+    t, s = _exactly(noise_scale=noise_scale).as_integer_ratio()
     while True:
         u = below(t)
         if not _exp_coin(u, t, below):
@@ -74,14 +73,19 @@ def discrete_gaussian(noise_stddev: float | Fraction, *, below: RandBelow = secr
     Source:
         Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithm 3.
     """
-    check.positive(noise_stddev=noise_stddev)
-    variance = Fraction(noise_stddev) ** 2
-    t = math.floor(Fraction(noise_stddev)) + 1
+    stddev = _exactly(noise_stddev=noise_stddev)
+    variance, t = stddev**2, math.floor(stddev) + 1
     while True:
         candidate = discrete_laplace(Fraction(t), below=below)
         exponent = (abs(candidate) - variance / t) ** 2 / (2 * variance)
         if _exp_coin(*exponent.as_integer_ratio(), below):
             return candidate
+
+
+def _exactly(**named: object) -> Fraction:
+    """The number as it is, without rounding; above 0."""
+    check.positive()(**named)
+    return check.ratio()(**named)
 
 
 def _exp_coin(numerator: int, denominator: int, below: RandBelow) -> bool:

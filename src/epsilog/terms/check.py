@@ -1,9 +1,16 @@
-"""Checks with one voice: ``delta must be in (0, 1), got 1.5``.
+"""Rules with one voice: ``delta must be in (0, 1), got 1.5``.
 
-Each check takes its bound first and the values by keyword, so that the message names the argument. NaN fails all of
-them, and so does anything that is not a real number; booleans are not numbers here.
+A rule checks a value and returns it as Python's own kind, in one act, so that nothing else is ever stored or computed
+with: ``delta = check.between(0, 1)(delta=delta)``. The value is given by keyword, and the message names it. A frozen
+dataclass settles its fields at birth with ``check.fields``.
 
->>> between(0, 1, delta=1.5)
+numpy's scalars, ``Decimal`` and ``Fraction`` are as welcome as Python's numbers. Where a float is meant, each becomes
+the double nearest to it, as ``float(x)`` does (``Decimal("0.1")`` is 0.1), and that double is what is checked, stored,
+shown and accounted; what would round to 0 or overflow is refused, and so is NaN. Only the sides of an interval are
+rounded outwards. Where a whole number is meant, only integers are taken: 2.0 is none. Booleans are not numbers here,
+and numbers are not booleans.
+
+>>> between(0, 1)(delta=1.5)
 Traceback (most recent call last):
 ValueError: delta must be in (0, 1), got 1.5
 """
@@ -11,87 +18,251 @@ ValueError: delta must be in (0, 1), got 1.5
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from numbers import Integral, Real
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 LARGEST_INTEGER = 2**53 - 1  # the largest integer that JSON carries exactly (RFC 8785)
 
-
-def _real(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{name} must be a number, got {value!r}")
-    return float(value)
+T = TypeVar("T")
+U = TypeVar("U")
 
 
-def _require(bound: str, holds: Callable[[float], bool], named: dict[str, object]) -> None:
-    for name, value in named.items():
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[T]):
+    """What a value must be.
+
+    Attributes:
+        read: turns a named value into Python's own kind, or says why not.
+        holds: whether what was read is in bounds.
+        bound: the bound in words.
+    """
+
+    read: Callable[[str, Any], T]
+    holds: Callable[[T], bool] = lambda _: True
+    bound: str = ""
+
+    def __call__(self, **named: object) -> T:
+        """Checks the one value given by keyword and returns it as Python's own kind."""
+        ((name, value),) = named.items()
+        found = self.read(name, value)
+        if not self.holds(found):
+            raise ValueError(f"{name} must be {self.bound}, got {_shown(value)}")
+        return found
+
+
+def fields(born: object, **rules: Rule[Any]) -> None:
+    """Settles fields of a frozen dataclass, for its ``__post_init__``: each becomes what its rule returns."""
+    for name, rule in rules.items():
+        object.__setattr__(born, name, rule(**{name: getattr(born, name)}))
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        return "a number of thousands of digits"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real | Decimal) and not isinstance(value, bool | np.timedelta64)
+
+
+def _real(name: str, value: Any) -> float:
+    if not _is_number(value):
+        raise ValueError(f"{name} must be a number, got {_shown(value)}")
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):  # an integer or a fraction past every double; a signalling NaN
+        raise ValueError(f"{name} must be a finite number, got {_shown(value)}") from None
+    if math.isinf(number) and value not in (math.inf, -math.inf):
+        raise ValueError(f"{name} must be a finite number, got {_shown(value)}")
+    if number == 0 and value != 0:
+        raise ValueError(f"{name} must be 0 or a number that does not round to it, got {_shown(value)}")
+    return number + 0.0  # no negative zero
+
+
+def _whole(name: str, value: Any) -> int:
+    if not _is_number(value) or not isinstance(value, Integral):
+        raise ValueError(f"{name} must be a whole number, got {_shown(value)}")
+    return int(value)
+
+
+def _outward(toward: float) -> Callable[[str, Any], float]:
+    """Reads a side of an interval: a value between two doubles becomes the one of them that is nearer ``toward``."""
+
+    def read(name: str, value: Any) -> float:
         number = _real(name, value)
-        if not (math.isfinite(number) and holds(number)):
-            raise ValueError(f"{name} must be {bound}, got {value!r}")
+        if math.isnan(number):
+            return number
+        exact = int(value) if isinstance(value, Integral) else value  # numpy's integers compare as floats do
+        inside = number > exact if toward < 0 else number < exact
+        return math.nextafter(number, toward) if inside else number
+
+    return read
 
 
-def finite(**named: object) -> None:
-    """Requires finite real numbers."""
-    _require("finite", lambda _: True, named)
+def _ratio(name: str, value: Any) -> Fraction:
+    if not _is_number(value):
+        raise ValueError(f"{name} must be a number, got {_shown(value)}")
+    if isinstance(value, Integral):
+        return Fraction(int(value))
+    try:
+        return Fraction(*value.as_integer_ratio())  # all of Python's and numpy's have it
+    except (OverflowError, ValueError):
+        raise ValueError(f"{name} must be finite, got {_shown(value)}") from None
 
 
-def positive(**named: object) -> None:
-    """Requires finite numbers above zero."""
-    _require("finite and above 0", lambda x: x > 0, named)
+def ratio() -> Rule[Fraction]:
+    """The finite number as it is, without rounding: for money, and for sampling exactly."""
+    return Rule(_ratio)
 
 
-def at_least(bound: float, **named: object) -> None:
-    """Requires finite numbers, each at least ``bound``."""
-    _require(f"finite and at least {bound:g}", lambda x: x >= bound, named)
+def number() -> Rule[float]:
+    """Any real number, infinities and NaN included."""
+    return Rule(_real)
 
 
-def above(bound: float, **named: object) -> None:
-    """Requires finite numbers, each above ``bound``."""
-    _require(f"finite and above {bound:g}", lambda x: x > bound, named)
+def _finite(bound: str, holds: Callable[[float], bool]) -> Rule[float]:
+    return Rule(_real, lambda x: math.isfinite(x) and holds(x), bound)
 
 
-def between(low: float, high: float, **named: object) -> None:
-    """Requires numbers strictly between ``low`` and ``high``."""
-    _require(f"in ({low:g}, {high:g})", lambda x: low < x < high, named)
+def finite() -> Rule[float]:
+    """A finite real number."""
+    return _finite("finite", lambda _: True)
 
 
-def within(low: float, high: float, **named: object) -> None:
-    """Requires numbers between ``low`` and ``high``, both allowed."""
-    _require(f"in [{low:g}, {high:g}]", lambda x: low <= x <= high, named)
+def positive() -> Rule[float]:
+    """A finite number above zero."""
+    return _finite("finite and above 0", lambda x: x > 0)
 
 
-def half_open(low: float, high: float, **named: object) -> None:
-    """Requires numbers in ``[low, high)``."""
-    _require(f"in [{low:g}, {high:g})", lambda x: low <= x < high, named)
+def at_least(low: float) -> Rule[float]:
+    """A finite number, at least ``low``."""
+    return _finite(f"finite and at least {low:g}", lambda x: x >= low)
 
 
-def integer(low: int, high: int = LARGEST_INTEGER, **named: object) -> None:
-    """Requires whole numbers from ``low`` to ``high``."""
-    for name, value in named.items():
-        if isinstance(value, bool) or not isinstance(value, Integral):
-            raise ValueError(f"{name} must be a whole number, got {value!r}")
-        if not low <= int(value) <= high:
-            bound = f"at least {low}" if high == LARGEST_INTEGER and int(value) < low else f"in [{low}, {high}]"
-            raise ValueError(f"{name} must be {bound}, got {value!r}")
+def above(low: float) -> Rule[float]:
+    """A finite number above ``low``."""
+    return _finite(f"finite and above {low:g}", lambda x: x > low)
 
 
-def text(**named: object) -> None:
-    """Requires strings that are not blank."""
-    for name, value in named.items():
+def between(low: float, high: float) -> Rule[float]:
+    """A number strictly between ``low`` and ``high``."""
+    return _finite(f"in ({low:g}, {high:g})", lambda x: low < x < high)
+
+
+def within(low: float, high: float) -> Rule[float]:
+    """A number between ``low`` and ``high``, both allowed."""
+    return _finite(f"in [{low:g}, {high:g}]", lambda x: low <= x <= high)
+
+
+def half_open(low: float, high: float) -> Rule[float]:
+    """A number in ``[low, high)``."""
+    return _finite(f"in [{low:g}, {high:g})", lambda x: low <= x < high)
+
+
+def share() -> Rule[float]:
+    """A number in ``(0, 1]``."""
+    return _finite("in (0, 1]", lambda x: 0 < x <= 1)
+
+
+def lower_side() -> Rule[float]:
+    """A lower bound, at least 0 and perhaps infinite; what no double holds is rounded down."""
+    return Rule(_outward(-math.inf), lambda x: x >= 0, "at least 0")
+
+
+def upper_side() -> Rule[float]:
+    """An upper bound, at least 0 and perhaps infinite; what no double holds is rounded up."""
+    return Rule(_outward(math.inf), lambda x: x >= 0, "at least 0")
+
+
+def integer(low: int, high: int = LARGEST_INTEGER) -> Rule[int]:
+    """A whole number from ``low`` to ``high``."""
+
+    def read(name: str, value: Any) -> int:
+        found = _whole(name, value)
+        if not low <= found <= high:
+            bound = f"at least {low}" if high == LARGEST_INTEGER and found < low else f"in [{low}, {high}]"
+            raise ValueError(f"{name} must be {bound}, got {_shown(value)}")
+        return found
+
+    return Rule(read)
+
+
+def flag() -> Rule[bool]:
+    """True or False, Python's or numpy's."""
+
+    def read(name: str, value: Any) -> bool:
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, got {_shown(value)}")
+        return bool(value)
+
+    return Rule(read)
+
+
+def text() -> Rule[str]:
+    """A string that is not blank."""
+
+    def read(name: str, value: Any) -> str:
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"{name} must be a string that is not blank, got {value!r}")
+            raise ValueError(f"{name} must be a string that is not blank, got {_shown(value)}")
+        return str(value)
+
+    return Rule(read)
 
 
-def one_of(choices: Collection[object], **named: object) -> None:
-    """Requires members of ``choices``."""
-    for name, value in named.items():
-        if value not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}")
+def one_of(choices: Collection[T]) -> Rule[T]:
+    """A member of ``choices``; returned as it stands there."""
+
+    def read(name: str, value: Any) -> T:
+        for choice in choices:
+            if value == choice:
+                return choice
+        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, got {_shown(value)}")
+
+    return Rule(read)
 
 
-def instance(kind: type | tuple[type, ...], **named: object) -> None:
-    """Requires instances of ``kind``."""
+def instance(kind: type | tuple[type, ...]) -> Rule[Any]:
+    """An instance of ``kind``, as it is."""
     expected = kind.__name__ if isinstance(kind, type) else " or ".join(k.__name__ for k in kind)
-    for name, value in named.items():
+
+    def read(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
-            raise ValueError(f"{name} must be a {expected}, got {value!r}")
+            raise ValueError(f"{name} must be a {expected}, got {_shown(value)}")
+        return value
+
+    return Rule(read)
+
+
+def each(rule: Rule[T]) -> Rule[tuple[T, ...]]:
+    """A tuple of what ``rule`` allows, from any ordered series: a list, an array."""
+
+    def read(name: str, value: Any) -> tuple[T, ...]:
+        if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
+            raise ValueError(f"{name} must be a series, got {_shown(value)}")
+        return tuple(rule(**{f"{name}[{i}]": item}) for i, item in enumerate(value))
+
+    return Rule(read)
+
+
+def pair(first: Rule[T], second: Rule[U]) -> Rule[tuple[T, U]]:
+    """A pair of what the two rules allow."""
+
+    def read(name: str, value: Any) -> tuple[T, U]:
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            raise ValueError(f"{name} must be a pair, got {_shown(value)}")
+        return first(**{name: value[0]}), second(**{name: value[1]})
+
+    return Rule(read)
+
+
+def optional(rule: Rule[T]) -> Rule[T | None]:
+    """None, or what ``rule`` allows."""
+    return Rule(lambda name, value: None if value is None else rule(**{name: value}))

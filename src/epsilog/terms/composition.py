@@ -20,9 +20,7 @@ class Composed(Release):
     releases: tuple[Release, ...]
 
     def __init__(self, releases: Iterable[Release]) -> None:
-        object.__setattr__(self, "releases", tuple(releases))
-        for part in self.releases:
-            check.instance(Release, releases=part)
+        object.__setattr__(self, "releases", check.each(check.instance(Release))(releases=tuple(releases)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +36,4 @@ class Repeated(Release):
     count: int
 
     def __post_init__(self) -> None:
-        check.instance(Release, release=self.release)
-        check.integer(1, count=self.count)
+        check.fields(self, release=check.instance(Release), count=check.integer(1))

@@ -39,8 +39,11 @@ class Guarantee:
     population: int
 
     def __post_init__(self) -> None:
-        check.at_least(0, epsilon=self.epsilon)
-        check.half_open(0, 1, delta=self.delta)
-        check.instance(NeighboringRelation, relation=self.relation)
-        check.text(privacy_unit=self.privacy_unit)
-        check.integer(1, population=self.population)
+        check.fields(
+            self,
+            epsilon=check.at_least(0),
+            delta=check.half_open(0, 1),
+            relation=check.instance(NeighboringRelation),
+            privacy_unit=check.text(),
+            population=check.integer(1),
+        )

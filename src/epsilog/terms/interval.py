@@ -40,14 +40,21 @@ class Interval:
     given: tuple[tuple[str, float], ...] = field(default=())
 
     def __post_init__(self) -> None:
-        if not self.lower >= 0:  # written so that NaN fails
-            raise ValueError(f"lower must be at least 0, got {self.lower!r}")
-        if not self.upper >= self.lower:
+        check.fields(
+            self,
+            lower=check.lower_side(),
+            upper=check.upper_side(),
+            method=check.text(),
+            relation=check.instance(NeighboringRelation),
+            estimate=check.optional(check.number()),
+            assumptions=check.each(check.text()),
+            quantity=check.text(),
+            given=check.each(check.pair(check.text(), check.number())),
+        )
+        if self.upper < self.lower:
             raise ValueError(f"upper must be at least lower = {self.lower!r}, got {self.upper!r}")
-        if self.estimate is not None and not self.lower <= self.estimate <= self.upper:
+        if self.estimate is not None and not self.lower <= self.estimate <= self.upper:  # so that NaN fails
             raise ValueError(f"estimate must be in [{self.lower!r}, {self.upper!r}], got {self.estimate!r}")
-        check.text(method=self.method, quantity=self.quantity)
-        check.instance(NeighboringRelation, relation=self.relation)
 
     @property
     def gap(self) -> float:

@@ -24,12 +24,10 @@ class ToeplitzStrategy:
     coefficients: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        check.instance(tuple, coefficients=self.coefficients)
+        check.fields(self, coefficients=check.each(check.at_least(0)))
         if not self.coefficients:
             raise ValueError("coefficients must not be empty, got ()")
-        check.positive(coefficients=self.coefficients[0])
-        for value in self.coefficients:
-            check.at_least(0, coefficients=value)
+        check.positive()(coefficients=self.coefficients[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +41,13 @@ class DenseStrategy:
     rows: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
+        check.fields(self, rows=check.each(check.each(check.at_least(0))))
         if not self.rows:
             raise ValueError("rows must not be empty, got ()")
         for t, row in enumerate(self.rows):
             if len(row) != t + 1:
                 raise ValueError(f"rows must be lower triangular: row {t} must have {t + 1} entries, got {len(row)}")
-            for value in row:
-                check.at_least(0, rows=value)
-            check.positive(rows=row[-1])
+            check.positive()(rows=row[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ class BinnedParticipation:
     cycle_length: int
 
     def __post_init__(self) -> None:
-        check.integer(1, cycle_length=self.cycle_length)
+        check.fields(self, cycle_length=check.integer(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +84,12 @@ class SpacedParticipation:
     warm_start: bool = False
 
     def __post_init__(self) -> None:
-        check.integer(1, min_separation=self.min_separation)
-        check.within(0, 1, probability=self.probability)
-        check.positive(probability=self.probability)
-        check.one_of((True, False), warm_start=self.warm_start)
+        check.fields(
+            self,
+            min_separation=check.integer(1),
+            probability=check.share(),
+            warm_start=check.flag(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +105,7 @@ class CyclicParticipation:
     probability: float
 
     def __post_init__(self) -> None:
-        check.integer(1, cycle_length=self.cycle_length)
-        check.within(0, 1, probability=self.probability)
-        check.positive(probability=self.probability)
+        check.fields(self, cycle_length=check.integer(1), probability=check.share())
 
 
 Strategy = ToeplitzStrategy | DenseStrategy
@@ -132,10 +129,13 @@ class MatrixMechanism(Release):
     noise_stddev: float
 
     def __post_init__(self) -> None:
-        check.instance((ToeplitzStrategy, DenseStrategy), strategy=self.strategy)
         kinds = (EveryRound, BinnedParticipation, SpacedParticipation, CyclicParticipation)
-        check.instance(kinds, participation=self.participation)
-        check.integer(1, rounds=self.rounds)
-        check.at_least(0, noise_stddev=self.noise_stddev)
+        check.fields(
+            self,
+            strategy=check.instance((ToeplitzStrategy, DenseStrategy)),
+            participation=check.instance(kinds),
+            rounds=check.integer(1),
+            noise_stddev=check.at_least(0),
+        )
         if isinstance(self.strategy, DenseStrategy) and len(self.strategy.rows) != self.rounds:
             raise ValueError(f"rounds must be the number of rows, {len(self.strategy.rows)}, got {self.rounds}")

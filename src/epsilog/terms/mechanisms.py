@@ -31,8 +31,7 @@ class Gaussian(Release):
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
-        check.at_least(0, noise_multiplier=self.noise_multiplier)
-        check.positive(sensitivity=self.sensitivity)
+        check.fields(self, noise_multiplier=check.at_least(0), sensitivity=check.positive())
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,7 @@ class Laplace(Release):
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
-        check.at_least(0, noise_multiplier=self.noise_multiplier)
-        check.positive(sensitivity=self.sensitivity)
+        check.fields(self, noise_multiplier=check.at_least(0), sensitivity=check.positive())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +63,7 @@ class DiscreteGaussian(Release):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        check.at_least(0, noise_stddev=self.noise_stddev)
-        check.integer(1, sensitivity=self.sensitivity)
+        check.fields(self, noise_stddev=check.at_least(0), sensitivity=check.integer(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +79,7 @@ class DiscreteLaplace(Release):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        check.at_least(0, noise_scale=self.noise_scale)
-        check.integer(1, sensitivity=self.sensitivity)
+        check.fields(self, noise_scale=check.at_least(0), sensitivity=check.integer(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +96,7 @@ class RandomizedResponse(Release):
     categories: int = 2
 
     def __post_init__(self) -> None:
-        check.within(0, 1, flip_probability=self.flip_probability)
-        check.integer(2, categories=self.categories)
+        check.fields(self, flip_probability=check.within(0, 1), categories=check.integer(2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +113,7 @@ class ExponentialMechanism(Release):
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        check.at_least(0, epsilon=self.epsilon)
-        check.one_of((True, False), monotone=self.monotone)
+        check.fields(self, epsilon=check.at_least(0), monotone=check.flag())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +127,7 @@ class PureDP(Release):
     epsilon: float
 
     def __post_init__(self) -> None:
-        check.at_least(0, epsilon=self.epsilon)
+        check.fields(self, epsilon=check.at_least(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +143,7 @@ class ApproximateDP(Release):
     delta: float
 
     def __post_init__(self) -> None:
-        check.at_least(0, epsilon=self.epsilon)
-        check.within(0, 1, delta=self.delta)
+        check.fields(self, epsilon=check.at_least(0), delta=check.within(0, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +157,7 @@ class ZeroConcentratedDP(Release):
     rho: float
 
     def __post_init__(self) -> None:
-        check.at_least(0, rho=self.rho)
+        check.fields(self, rho=check.at_least(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,4 +171,4 @@ class GaussianDP(Release):
     mu: float
 
     def __post_init__(self) -> None:
-        check.at_least(0, mu=self.mu)
+        check.fields(self, mu=check.at_least(0))

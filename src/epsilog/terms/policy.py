@@ -21,6 +21,9 @@ class DeltaDecision:
     rationale: str
     warnings: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        check.fields(self, delta=check.between(0, 1), rationale=check.text(), warnings=check.each(check.text()))
+
 
 @dataclass(frozen=True, slots=True)
 class DeltaPolicy:
@@ -35,8 +38,7 @@ class DeltaPolicy:
     cap: float | None = 1e-6
 
     def __post_init__(self) -> None:
-        if self.cap is not None:
-            check.between(0, 1, cap=self.cap)
+        check.fields(self, cap=check.optional(check.between(0, 1)))
 
     def decide(self, given: float | None, *, population: int) -> DeltaDecision:
         """Returns the delta to use for ``population`` units; a blank one is min(1/N, cap), a given one is capped.
@@ -46,14 +48,14 @@ class DeltaPolicy:
         >>> DeltaPolicy(cap=None).decide(2e-5, population=50_000).warnings
         ('delta 2e-05 is not below 1/N = 2e-05 (N = 50000)',)
         """
-        check.integer(1, population=population)
+        population = check.integer(1)(population=population)
         share = 1 / population
         if given is None:
             delta = min(share, self.cap) if self.cap is not None else share
             limit = "1/N" if delta == share else "the policy cap"
             rationale = f"left blank: min(1/N = {share:g}, policy cap {self.cap}) is {limit}"
         else:
-            check.between(0, 1, delta=given)
+            given = check.between(0, 1)(delta=given)
             delta = given if self.cap is None else min(given, self.cap)
             rationale = "as given" if delta == given else f"given as {given:g}, lowered to the policy cap {self.cap:g}"
         if delta >= 1:  # N = 1 and no cap: there is no room below 1/N

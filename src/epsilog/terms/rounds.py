@@ -36,15 +36,18 @@ class RoundRecord:
     test_score: float | None
 
     def __post_init__(self) -> None:
-        check.integer(1, round=self.round)
-        check.at_least(0, noise_stddev=self.noise_stddev)
-        check.positive(clip_norm=self.clip_norm)
-        for value in self.padding:
-            check.finite(padding=value)
+        check.fields(
+            self,
+            round=check.integer(1),
+            output_hash=check.text(),
+            noise_stddev=check.at_least(0),
+            clip_norm=check.positive(),
+            padding=check.each(check.finite()),
+            test_loss=check.optional(check.finite()),
+            test_score=check.optional(check.finite()),
+        )
         if (self.test_loss is None) != (self.test_score is None):
             raise ValueError(f"test_loss and test_score must both be there or neither, got {self.test_score!r}")
-        if self.test_loss is not None:
-            check.finite(test_loss=self.test_loss, test_score=self.test_score)
 
     @property
     def diverged(self) -> bool:
@@ -73,7 +76,12 @@ class CustodyRecord:
     unusable_rows: int = 0
 
     def __post_init__(self) -> None:
-        check.integer(1, round=self.round)
-        check.at_least(0, largest_norm=self.largest_norm)
-        check.within(0, 1, clipped_fraction=self.clipped_fraction)
-        check.integer(0, dropped=self.dropped, unusable_rows=self.unusable_rows)
+        check.fields(
+            self,
+            round=check.integer(1),
+            participants=check.each(check.integer(-check.LARGEST_INTEGER)),
+            largest_norm=check.at_least(0),
+            clipped_fraction=check.within(0, 1),
+            dropped=check.integer(0),
+            unusable_rows=check.integer(0),
+        )

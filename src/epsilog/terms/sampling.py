@@ -21,8 +21,7 @@ class PoissonSampled(Release):
     sampling_probability: float
 
     def __post_init__(self) -> None:
-        check.instance(Release, release=self.release)
-        check.within(0, 1, sampling_probability=self.sampling_probability)
+        check.fields(self, release=check.instance(Release), sampling_probability=check.within(0, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,12 @@ class FixedSizeSampled(Release):
     population: int
 
     def __post_init__(self) -> None:
-        check.instance(Release, release=self.release)
-        check.integer(1, population=self.population)
-        check.integer(0, self.population, sample_size=self.sample_size)
+        check.fields(
+            self,
+            release=check.instance(Release),
+            population=check.integer(1),
+            sample_size=check.integer(0, self.population),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,7 @@ class BallsInBins(Release):
     epochs: int = 1
 
     def __post_init__(self) -> None:
-        check.instance(Release, release=self.release)
-        check.integer(1, bins=self.bins, epochs=self.epochs)
+        check.fields(self, release=check.instance(Release), bins=check.integer(1), epochs=check.integer(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +78,4 @@ class Shuffled(Release):
     population: int
 
     def __post_init__(self) -> None:
-        check.instance(Release, release=self.release)
-        check.integer(1, population=self.population)
+        check.fields(self, release=check.instance(Release), population=check.integer(1))

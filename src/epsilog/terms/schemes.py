@@ -81,10 +81,14 @@ class ClientLevelCentral(Scheme):
     kind: ClassVar[str] = "client-level-central"
 
     def __post_init__(self) -> None:
-        check.integer(1, population=self.population, rounds=self.rounds)
-        check.within(0, 1, sampling_probability=self.sampling_probability)
-        check.positive(clip_norm=self.clip_norm)
-        check.at_least(0, noise_multiplier=self.noise_multiplier)
+        check.fields(
+            self,
+            population=check.integer(1),
+            rounds=check.integer(1),
+            sampling_probability=check.within(0, 1),
+            clip_norm=check.positive(),
+            noise_multiplier=check.at_least(0),
+        )
 
     @property
     def expected_cohort(self) -> float:
@@ -97,7 +101,7 @@ class ClientLevelCentral(Scheme):
 
     def noisy_sums(self, rounds: int) -> int:
         """One a round."""
-        return rounds
+        return check.integer(0)(rounds=rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +135,17 @@ class ExampleLevelClientSide(Scheme):
     kind: ClassVar[str] = "example-level-client-side"
 
     def __post_init__(self) -> None:
-        check.integer(1, population=self.population, rounds=self.rounds, epochs=self.epochs)
-        check.integer(1, self.population, cohort_size=self.cohort_size)
-        check.integer(1, self.rounds, max_participations=self.max_participations)
-        if not 0 < self.batch_probability <= 1:
-            raise ValueError(f"batch_probability must be in (0, 1], got {self.batch_probability!r}")
-        check.positive(clip_norm=self.clip_norm)
-        check.at_least(0, noise_multiplier=self.noise_multiplier)
+        check.fields(
+            self,
+            population=check.integer(1),
+            rounds=check.integer(1),
+            epochs=check.integer(1),
+            cohort_size=check.integer(1, self.population),
+            max_participations=check.integer(1, self.rounds),
+            batch_probability=check.share(),
+            clip_norm=check.positive(),
+            noise_multiplier=check.at_least(0),
+        )
 
     @property
     def local_steps(self) -> int:
@@ -150,4 +158,4 @@ class ExampleLevelClientSide(Scheme):
 
     def noisy_sums(self, rounds: int) -> int:
         """``local_steps`` for each round that one client may take part in."""
-        return min(rounds, self.max_participations) * self.local_steps
+        return min(check.integer(0)(rounds=rounds), self.max_participations) * self.local_steps

@@ -68,9 +68,9 @@ def load_task(
         ValueError: an unknown name, unit or model.
         ProgrammeError: the data is not installed, or is not the data it should be.
     """
-    check.one_of(("chem97",), data=name)
-    check.one_of(tuple(HELD_OUT), privacy_unit=unit)
-    check.one_of(tuple(HIDDEN), model=model)
+    name = check.one_of(("chem97",))(data=name)
+    unit = check.one_of(tuple(HELD_OUT))(privacy_unit=unit)
+    model = check.one_of(tuple(HIDDEN))(model=model)
     columns = chem97_columns(cache or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "epsilog")
     held_out = _held_out(columns, unit)
     features, targets = _standardised(columns)

@@ -37,11 +37,9 @@ class Dense:
     loss: str
 
     def __post_init__(self) -> None:
+        check.fields(self, widths=check.each(check.integer(1)), loss=check.one_of(LOSSES))
         if len(self.widths) < 2:
             raise ValueError(f"widths must name inputs and outputs, got {self.widths!r}")
-        for width in self.widths:
-            check.integer(1, width=width)
-        check.one_of(LOSSES, loss=self.loss)
         if self.loss == "half-squared-error" and self.widths[-1] != 1:
             raise ValueError(f"widths must end in 1 for half-squared-error, got {self.widths!r}")
 

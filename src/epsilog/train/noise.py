@@ -72,9 +72,7 @@ class Randomness:
     noise_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.seed is not None:
-            check.integer(0, seed=self.seed)
-        check.at_least(0, noise_factor=self.noise_factor)
+        check.fields(self, seed=check.optional(check.integer(0)), noise_factor=check.at_least(0))
         if self.seed is None and self.noise_factor != 1:
             raise ValueError(f"noise_factor must be 1 outside a simulation, got {self.noise_factor!r}")
 

@@ -33,7 +33,7 @@ class Federation:
             raise ValueError(f"targets must have shape {self.features.shape[:2]}, got {self.targets.shape}")
         if self.present.shape != self.targets.shape:
             raise ValueError(f"present must have shape {self.targets.shape}, got {self.present.shape}")
-        check.one_of(("float32", "float64"), dtype=str(self.features.dtype))
+        check.one_of(("float32", "float64"))(dtype=str(self.features.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,13 @@ class Training:
     nominal_examples: int = 10
 
     def __post_init__(self) -> None:
-        check.positive(learning_rate=self.learning_rate)
-        check.integer(1, local_steps=self.local_steps, nominal_examples=self.nominal_examples)
-        if self.batch_size is not None:
-            check.integer(1, batch_size=self.batch_size)
+        check.fields(
+            self,
+            learning_rate=check.positive(),
+            local_steps=check.integer(1),
+            batch_size=check.optional(check.integer(1)),
+            nominal_examples=check.integer(1),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,8 +35,7 @@ class Finding:
     numbers: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        check.text(check=self.check, says=self.says)
-        check.instance(Verdict, verdict=self.verdict)
+        check.fields(self, check=check.text(), says=check.text(), verdict=check.instance(Verdict))
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""

@@ -32,9 +32,9 @@ def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> 
     >>> round(low, 3), round(high, 3)
     (0.958, 1.046)
     """
-    check.between(0, 1, failure_probability=failure_probability)
+    failure_probability = check.between(0, 1)(failure_probability=failure_probability)
     count, squares = len(padding), math.fsum(x * x for x in padding)
-    check.integer(1, padding=count)
+    count = check.integer(1)(padding=count)
     low = math.sqrt(squares / float(chdtri(count, failure_probability / 2)))
     high = math.sqrt(squares / float(chdtri(count, 1 - failure_probability / 2)))
     return low, high
@@ -46,8 +46,9 @@ def power(values: int, *, share: float, false_alarm: float = FALSE_ALARM) -> flo
     >>> power(960, share=0.7) > 0.999999, power(48, share=0.7) < 0.2
     (True, True)
     """
-    check.integer(1, values=values)
-    check.between(0, 1, share=share, false_alarm=false_alarm)
+    values = check.integer(1)(values=values)
+    share = check.between(0, 1)(share=share)
+    false_alarm = check.between(0, 1)(false_alarm=false_alarm)
     return float(chdtr(values, chdtri(values, 1 - false_alarm / 2) / share**2))
 
 

@@ -36,7 +36,7 @@ def embed(name: str) -> str:
     Raises:
         EpsilogError: the front end is not built.
     """
-    check.one_of(CALCULATORS, name=name)
+    name = check.one_of(CALCULATORS)(name=name)
     if not _SCRIPT.is_file():
         raise EpsilogError("the front end is not built: run python hatch_build.py")
     script = _SCRIPT.read_text(encoding="utf-8").replace("</script", "<\\/script")

@@ -18,7 +18,7 @@ def serve(
     certificates_in: Path | str | None = None,
 ) -> None:
     """Serves until interrupted; see ``epsilog.web.serve``."""
-    check.integer(1, 65535, port=port)
+    port = check.integer(1, 65535)(port=port)
     if host not in LOOPBACK:
         raise ValueError(f"host must be a loopback address (there are no tokens yet), got {host!r}")
     try:

@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 from scipy.special import betaincc
 
 from epsilog.accounting.montecarlo.intervals import SLACK
-from epsilog.accounting.montecarlo.two_point import divergence, require_delta, require_samples
+from epsilog.accounting.montecarlo.two_point import divergence, require_samples
 from epsilog.terms import CalibrationError, check
 
 Array = NDArray[np.float64]
 
 
-def _check_test(samples: int, hits: int, fallback_delta: float, bound: float) -> None:
-    check.integer(1, samples=samples)
-    check.integer(0, samples, hits=hits)
-    check.positive(bound=bound)
-    check.within(0, min(1.0, bound), fallback_delta=fallback_delta)
+def _test(samples: int, hits: int, fallback_delta: float, bound: float) -> tuple[int, int, float, float]:
+    """The numbers of a test, checked."""
+    samples, bound = check.integer(1)(samples=samples), check.positive()(bound=bound)
+    hits = check.integer(0, samples)(hits=hits)
+    return samples, hits, check.within(0, min(1.0, bound))(fallback_delta=fallback_delta), bound
 
 
 def pass_probability(*, delta: float, samples: int, hits: int, bound: float = 1.0) -> float:
@@ -39,8 +39,8 @@ def pass_probability(*, delta: float, samples: int, hits: int, bound: float = 1.
     >>> round(pass_probability(delta=0.0, samples=10, hits=0), 3)
     1.0
     """
-    _check_test(samples, hits, 0.0, bound)
-    check.within(0, bound, delta=delta)
+    samples, hits, _, bound = _test(samples, hits, 0.0, bound)
+    delta = check.within(0, bound)(delta=delta)
     return float(passes(np.array([delta / bound]), samples, hits)[0])
 
 
@@ -66,9 +66,9 @@ def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float |
     True
     """
     count = float(require_samples(samples))
-    require_delta(base_delta=base_delta)
+    base_delta = check.share()(base_delta=base_delta)
     fallback = base_delta if fallback_delta is None else fallback_delta
-    check.within(0, 1, fallback_delta=fallback)
+    fallback = check.within(0, 1)(fallback_delta=fallback)
     start = max(base_delta, fallback)
     if start >= 1:
         return 1.0
@@ -104,7 +104,7 @@ def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, boun
     >>> round(binomial_delta(samples=999_999, hits=8), 12)
     9e-06
     """
-    _check_test(samples, hits, fallback_delta, bound)
+    samples, hits, fallback_delta, bound = _test(samples, hits, fallback_delta, bound)
     plain = bound * (hits + 1) / (samples + 1)
     if fallback_delta == 0:
         return min(1.0, math.nextafter(plain, math.inf))
@@ -133,8 +133,8 @@ def supremum_delta(
     >>> supremum_delta(samples=2000, hits=10) < binomial_delta(samples=2000, hits=10)
     True
     """
-    _check_test(samples, hits, fallback_delta, bound)
-    check.integer(10, 20_000, cells=cells)
+    samples, hits, fallback_delta, bound = _test(samples, hits, fallback_delta, bound)
+    cells = check.integer(10, 20_000)(cells=cells)
     top = min(1.0, bound)
     mean = (hits + 1) / (samples + 1)
     spread = math.sqrt(mean / samples) + 1 / samples
@@ -164,7 +164,7 @@ def single_candidate_delta(*, samples: int, hits: int, bound: float = 1.0) -> fl
     >>> single_candidate_delta(samples=2000, hits=10) < supremum_delta(samples=2000, hits=10)
     True
     """
-    _check_test(samples, hits, 0.0, bound)
+    samples, hits, _, bound = _test(samples, hits, 0.0, bound)
     low, high = 0.0, 1.0
     for _ in range(12):  # nested grids around the best point; the product is unimodal
         grid = np.linspace(low, high, 65)
@@ -215,9 +215,9 @@ def fewest_samples(*, target_delta: float, base_share: float, fallback_share: fl
     >>> fewest_samples(target_delta=1e-5, base_share=0.9)
     1000000
     """
-    require_delta(target_delta=target_delta)
-    check.between(0, 1, base_share=base_share)
-    check.half_open(0, 1, fallback_share=fallback_share)
+    target_delta, bound = check.share()(target_delta=target_delta), check.positive()(bound=bound)
+    base_share = check.between(0, 1)(base_share=base_share)
+    fallback_share = check.half_open(0, 1)(fallback_share=fallback_share)
     unit = base_share * target_delta / bound  # expected hits per draw at the threshold
 
     def holds(hits: int) -> bool:
@@ -244,7 +244,7 @@ def fewest_samples_integrated(*, target_delta: float, base_delta: float) -> int:
     >>> round(fewest_samples_integrated(target_delta=1e-5, base_delta=9e-6), -5)
     15500000
     """
-    require_delta(target_delta=target_delta, base_delta=base_delta)
+    target_delta, base_delta = check.share()(target_delta=target_delta), check.share()(base_delta=base_delta)
     if not base_delta < target_delta:
         raise ValueError(f"base_delta must be below target_delta = {target_delta!r}, got {base_delta!r}")
     low, high = 0, 1
@@ -280,8 +280,9 @@ def samples_for_power(
     >>> pass_probability(delta=9e-6, samples=samples, hits=hits) >= 0.9 and (hits + 1) / (samples + 1) <= 1e-5
     True
     """
-    require_delta(target_delta=target_delta, candidate_delta=candidate_delta)
-    check.between(0, 1, power=power)
+    target_delta, bound = check.share()(target_delta=target_delta), check.positive()(bound=bound)
+    candidate_delta = check.share()(candidate_delta=candidate_delta)
+    power = check.between(0, 1)(power=power)
     if not candidate_delta < target_delta:
         raise ValueError(f"candidate_delta must be below target_delta = {target_delta!r}, got {candidate_delta!r}")
     promise = scheme or (lambda n, k: binomial_delta(samples=n, hits=k, bound=bound))

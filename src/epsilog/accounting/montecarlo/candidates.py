@@ -43,7 +43,7 @@ class Check:
     hits: int
 
     def __post_init__(self) -> None:
-        check.integer(0, self.trial.samples, hits=self.hits)
+        check.fields(self, hits=check.integer(0, self.trial.samples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,13 @@ class SweepPlan:
     fallback_delta: float = 0.0
 
     def __post_init__(self) -> None:
-        check.at_least(0, epsilon=self.epsilon)
-        check.between(0, 1, target_delta=self.target_delta)
-        check.within(0, 1, fallback_delta=self.fallback_delta)
+        check.fields(
+            self,
+            epsilon=check.at_least(0),
+            target_delta=check.between(0, 1),
+            noises=check.each(check.positive()),
+            fallback_delta=check.within(0, 1),
+        )
         if not self.noises or len(self.noises) != len(self.checks):
             raise ValueError(f"checks must match noises, got {len(self.checks)} and {len(self.noises)}")
         if list(self.noises) != sorted(self.noises, reverse=True):

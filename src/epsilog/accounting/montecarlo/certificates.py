@@ -49,7 +49,7 @@ class Certificate:
     interval: Interval = field(init=False)
 
     def __post_init__(self) -> None:
-        check.between(0, 1, failure=self.failure)
+        check.fields(self, failure=check.between(0, 1))
         trials = [part.trial for part in self.evidence]
         if [(trial.candidate, trial.tilt.direction) for trial in trials] != [(0, way) for way in DIRECTIONS]:
             raise ValueError(f"evidence must be of both directions, got {[trial.tilt for trial in trials]!r}")
@@ -116,8 +116,8 @@ def certify(
     >>> 6.876e-4 in found.interval, found.simulation
     (True, True)
     """
-    check.at_least(0, epsilon=epsilon)
-    check.between(0, 1, failure=failure)
+    epsilon = check.at_least(0)(epsilon=epsilon)
+    failure = check.between(0, 1)(failure=failure)
     if beside is not None and any(payoff.epsilon != epsilon for payoff in beside):
         raise ValueError(f"beside must hold two payoffs at epsilon = {epsilon!r}, got {beside!r}")
     origin = source(seed, journal)
@@ -140,11 +140,11 @@ def _sized(
     failure: float,
 ) -> tuple[Trial, Trial]:
     """One trial per direction, each with enough draws to know delta to within ``gap`` of the worse direction's."""
-    check.between(0, 1, gap=gap)
+    gap = check.between(0, 1)(gap=gap)
     pair = pair_of(release)
     tilt = [tilts.choose_tilt(pair, p, d) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
     log_m = [tilts.log_bound(pair, t, p) for t, p in zip(tilt, payoffs, strict=True)]
-    sizes = [samples or 0] * 2
+    sizes = [0, 0] if samples is None else [samples, samples]
     if samples is None:
         guess = [pilot_delta(release, p, d, seed) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
         worse = max(*guess, 1e-6 * max(math.exp(m) for m in log_m))

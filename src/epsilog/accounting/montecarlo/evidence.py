@@ -34,10 +34,11 @@ class Evidence:
     hits: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        check.fields(self, hits=check.each(check.integer(0, SHARD)))
         if not 1 <= len(self.hits) <= self.trial.shards:
             raise ValueError(f"hits must have 1 to {self.trial.shards} entries, got {len(self.hits)}")
         for shard, found in enumerate(self.hits):
-            check.integer(0, min(SHARD, self.trial.samples - shard * SHARD), hits=found)
+            check.integer(0, min(SHARD, self.trial.samples - shard * SHARD))(hits=found)
 
     @property
     def whole(self) -> bool:

@@ -18,10 +18,9 @@ from epsilog.terms import check
 SLACK = 2e-10
 
 
-def _check_counts(hits: int, samples: int, failure: float) -> None:
-    check.integer(1, samples=samples)
-    check.integer(0, samples, hits=hits)
-    check.between(0, 1, failure=failure)
+def _counts(hits: int, samples: int, failure: float) -> tuple[int, int, float]:
+    samples = check.integer(1)(samples=samples)
+    return check.integer(0, samples)(hits=hits), samples, check.between(0, 1)(failure=failure)
 
 
 def clopper_pearson(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
@@ -34,13 +33,13 @@ def clopper_pearson(*, hits: int, samples: int, failure: float) -> tuple[float, 
     >>> round(low, 6), round(high, 6)
     (0.004806, 0.018313)
     """
-    _check_counts(hits, samples, failure)
+    hits, samples, failure = _counts(hits, samples, failure)
     return lower_end(hits, samples, failure / 2), upper_end(hits, samples, failure / 2)
 
 
 def upper_end(hits: int, samples: int, failure: float) -> float:
     """The chance at which ``hits`` or fewer have probability ``failure``, rounded up."""
-    _check_counts(hits, samples, failure)
+    hits, samples, failure = _counts(hits, samples, failure)
     if hits == samples:
         return 1.0
     tail = failure * (1 - SLACK)
@@ -50,7 +49,7 @@ def upper_end(hits: int, samples: int, failure: float) -> float:
 
 def lower_end(hits: int, samples: int, failure: float) -> float:
     """The chance at which ``hits`` or more have probability ``failure``, rounded down."""
-    _check_counts(hits, samples, failure)
+    hits, samples, failure = _counts(hits, samples, failure)
     if hits == 0:
         return 0.0
     tail = failure * (1 - SLACK)
@@ -71,7 +70,7 @@ def anytime(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
     >>> low < 0.0048 < 0.0183 < high
     True
     """
-    _check_counts(hits, samples, failure)
+    hits, samples, failure = _counts(hits, samples, failure)
     mixed = float(betaln(hits + 0.5, samples - hits + 0.5)) - math.log(math.pi) + math.log(failure)
 
     def plausible(p: float) -> bool:  # a margin of 1e-9 on the log for round-off in betaln

@@ -76,9 +76,11 @@ def balls_in_bins_delta(
     >>> f"{value.value:.10e}"
     '6.8762519118e-04'
     """
-    check.integer(1, bins=bins, epochs=epochs)
-    check.at_least(0, noise_stddev=noise_stddev, epsilon=epsilon)
-    check.one_of(DIRECTIONS, direction=direction)
+    bins = check.integer(1)(bins=bins)
+    epochs = check.integer(1)(epochs=epochs)
+    noise_stddev = check.at_least(0)(noise_stddev=noise_stddev)
+    epsilon = check.at_least(0)(epsilon=epsilon)
+    direction = check.one_of(DIRECTIONS)(direction=direction)
     if noise_stddev == 0:
         return OracleDelta(1.0, 1.0, 1.0)
     stddev = noise_stddev / math.sqrt(epochs)

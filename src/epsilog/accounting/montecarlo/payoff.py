@@ -29,7 +29,7 @@ class HockeyStick:
     epsilon: float
 
     def __post_init__(self) -> None:
-        check.at_least(0, epsilon=self.epsilon)
+        check.fields(self, epsilon=check.at_least(0))
 
     @property
     def floor(self) -> float:
@@ -68,11 +68,14 @@ class BesideProfile:
     deltas: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        check.at_least(0, epsilon=self.epsilon)
+        check.fields(
+            self,
+            epsilon=check.at_least(0),
+            epsilons=check.each(check.finite()),
+            deltas=check.each(check.within(0, 1)),
+        )
         if len(self.epsilons) < 2 or len(self.epsilons) != len(self.deltas):
             raise ValueError(f"deltas must match at least two epsilons, got {len(self.epsilons)}, {len(self.deltas)}")
-        check.finite(**{f"epsilons[{i}]": value for i, value in enumerate(self.epsilons)})
-        check.within(0, 1, **{f"deltas[{i}]": value for i, value in enumerate(self.deltas)})
         if not (np.diff(self.epsilons) > 0).all() or not (np.diff(self.deltas) <= 0).all():
             raise ValueError("epsilons must rise and deltas must not rise, got a table that does not")
 

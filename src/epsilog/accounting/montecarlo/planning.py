@@ -47,14 +47,17 @@ def plan_sweep(
     Raises:
         CalibrationError: no noise meets the goal, or the fallback leaves no room.
     """
-    check.between(0, 1, target_delta=target_delta, slack=slack, step=step)
-    check.between(0.5, 1, power=power)
-    check.half_open(0, target_delta, fallback_delta=fallback_delta)
+    target_delta = check.between(0, 1)(target_delta=target_delta)
+    slack = check.between(0, 1)(slack=slack)
+    step = check.between(0, 1)(step=step)
+    power = check.between(0.5, 1)(power=power)
+    fallback_delta = check.half_open(0, target_delta)(fallback_delta=fallback_delta)
+    epsilon = check.at_least(0)(epsilon=epsilon)
     payoff = HockeyStick(epsilon)
     if noises is None:
         guess = estimate_noise(release, epsilon=epsilon, delta=target_delta * (1 - slack / 2), seed=seed)
         noises = [guess * (1 + step) ** j for j in range(6, -4, -1)]
-    falling = tuple(float(noise) for noise in noises)
+    falling = check.each(check.positive())(noises=noises)
     z = float(ndtri(power))
     trials = []
     for position, noise in enumerate(falling):

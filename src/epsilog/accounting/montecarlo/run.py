@@ -35,8 +35,7 @@ class Source:
     simulation: bool
 
     def __post_init__(self) -> None:
-        check.integer(0, LARGEST_SEED, seed=self.seed)
-        check.instance(bool, simulation=self.simulation)
+        check.fields(self, seed=check.integer(0, LARGEST_SEED), simulation=check.flag())
 
 
 def entropy() -> int:
@@ -118,8 +117,8 @@ def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
         if head["v"] != 0:
             raise ValueError(f"v must be 0, got {head['v']!r}")
         born, run = Source(int(head["seed"]), head["simulation"]), str(head["run"])
-        for candidate, direction, shard, hits in rest:
-            check.integer(0, SHARD, hits=hits)
+        for candidate, direction, shard, found in rest:
+            hits = check.integer(0, SHARD)(hits=found)
             if counts.setdefault((int(candidate), str(direction), int(shard)), hits) != hits:
                 raise ValueError(f"shard {shard} has two counts")
     except (ValueError, TypeError, KeyError) as error:

@@ -45,9 +45,7 @@ class Trial:
     candidate: int = 0
 
     def __post_init__(self) -> None:
-        check.finite(log_bound=self.log_bound)
-        check.integer(1, samples=self.samples)
-        check.integer(0, candidate=self.candidate)
+        check.fields(self, log_bound=check.finite(), samples=check.integer(1), candidate=check.integer(0))
 
     @property
     def shards(self) -> int:
@@ -91,7 +89,7 @@ def count_hits(trial: Trial, seed: int, shard: int) -> int:
         ValueError: the trial has no such shard, or its M is not proven.
         ArithmeticError: the simulation left its proven bounds.
     """
-    check.integer(0, trial.shards - 1, shard=shard)
+    shard = check.integer(0, trial.shards - 1)(shard=shard)
     if not is_proven(trial):
         raise ValueError(f"log_bound must be at least what is proven for this pair and tilt, got {trial.log_bound!r}")
     pair = pair_of(trial.release)

@@ -33,7 +33,7 @@ def square_root(bands: int) -> ToeplitzStrategy:
     >>> [round(value, 4) for value in square_root(3).coefficients]
     [0.848, 0.424, 0.318]
     """
-    check.integer(1, bands=bands)
+    bands = check.integer(1)(bands=bands)
     ratios = (2 * np.arange(1, bands) - 1) / (2 * np.arange(1, bands))
     return normalised(np.concatenate([[1.0], np.cumprod(ratios)]))
 
@@ -47,12 +47,10 @@ def buffered(rounds: int, *, weights: Sequence[float], decays: Sequence[float]) 
     >>> buffered(3, weights=[0.5], decays=[0.5]) == normalised([1.0, 0.5, 0.25])
     True
     """
-    check.integer(1, rounds=rounds)
+    rounds = check.integer(1)(rounds=rounds)
     if len(weights) != len(decays):
         raise ValueError(f"decays must match weights, got {len(decays)} and {len(weights)}")
-    for weight, decay in zip(weights, decays, strict=True):
-        check.at_least(0, weights=weight)
-        check.half_open(0, 1, decays=decay)
+    weights, decays = check.each(check.at_least(0))(weights=weights), check.each(check.half_open(0, 1))(decays=decays)
     powers = np.arange(rounds - 1)[:, None]
     tail = (np.asarray(weights, dtype=float) * np.asarray(decays, dtype=float) ** powers).sum(axis=1)
     return normalised(np.concatenate([[1.0], tail]))
@@ -75,7 +73,7 @@ def prefix_error(strategy: ToeplitzStrategy, rounds: int) -> float:
     >>> prefix_error(ToeplitzStrategy((1.0,)), 3)  # independent noise: variances 1, 2, 3
     1.4142135623730951
     """
-    check.integer(1, rounds=rounds)
+    rounds = check.integer(1)(rounds=rounds)
     column = np.array(strategy.coefficients[:rounds])
     return math.sqrt(_error(column, rounds)[0] / rounds)
 
@@ -94,7 +92,9 @@ def sensitivity(strategy: ToeplitzStrategy, *, rounds: int, separation: int, par
     >>> sensitivity(ToeplitzStrategy((1.0,)), rounds=10, separation=5, participations=4)
     1.4142135623730951
     """
-    check.integer(1, rounds=rounds, separation=separation, participations=participations)
+    rounds = check.integer(1)(rounds=rounds)
+    separation = check.integer(1)(separation=separation)
+    participations = check.integer(1)(participations=participations)
     column = np.array(strategy.coefficients[:rounds])
     if len(column) > separation and (np.diff(column) > 0).any():
         raise UnsupportedMechanismError(strategy, method="sensitivity", reason="long and not falling")
@@ -113,7 +113,8 @@ def optimal(bands: int, rounds: int) -> ToeplitzStrategy:
     >>> prefix_error(optimal(8, 100), 100) < prefix_error(square_root(8), 100)
     True
     """
-    check.integer(1, bands=bands, rounds=rounds)
+    bands = check.integer(1)(bands=bands)
+    rounds = check.integer(1)(rounds=rounds)
     from scipy.optimize import minimize
 
     size = min(bands, rounds)

@@ -44,8 +44,7 @@ class Tilt:
     strength: float = 0.0
 
     def __post_init__(self) -> None:
-        check.one_of(DIRECTIONS, direction=self.direction)
-        check.at_least(0, strength=self.strength)
+        check.fields(self, direction=check.one_of(DIRECTIONS), strength=check.at_least(0))
         if self.direction == REMOVE and not (self.strength == int(self.strength) and self.strength <= LARGEST_TILT):
             raise ValueError(f"strength must be a whole number up to {LARGEST_TILT} for remove, got {self.strength!r}")
 

@@ -33,12 +33,6 @@ def require_samples(samples: object) -> int:
     return int(samples)
 
 
-def require_delta(**named: object) -> None:
-    """Requires numbers in (0, 1]."""
-    check.within(0, 1, **named)
-    check.positive(**named)
-
-
 def overall_delta(*, samples: int, base_delta: float) -> float:
     """Bounds the delta of what a sweep releases, by the reference's two-point argument, from above.
 
@@ -59,8 +53,7 @@ def overall_delta(*, samples: int, base_delta: float) -> float:
     True
     """
     count = require_samples(samples)
-    require_delta(base_delta=base_delta)
-    base = max(float(base_delta), SMALLEST_DELTA)
+    base = max(check.share()(base_delta=base_delta), SMALLEST_DELTA)
     if base == 1:
         return 1.0
     share = _minimiser(min(float(min(count, 10**306)), 1e306), base)
@@ -88,10 +81,9 @@ def base_delta(*, samples: int, target_delta: float) -> float:
     True
     """
     count = require_samples(samples)
-    require_delta(target_delta=target_delta)
-    if target_delta == 1:
+    target = check.share()(target_delta=target_delta)
+    if target == 1:
         return 1.0
-    target = float(target_delta)
 
     def passes(base: float) -> bool:
         return overall_delta(samples=count, base_delta=base) <= target
@@ -122,13 +114,12 @@ def minimum_samples(*, base_delta: float, target_delta: float) -> int:
     >>> minimum_samples(base_delta=5e-6, target_delta=1e-5)
     10745967
     """
-    require_delta(base_delta=base_delta, target_delta=target_delta)
-    check.at_least(SMALLEST_DELTA, base_delta=base_delta)
-    if target_delta == 1:
+    target, base = check.share()(target_delta=target_delta), check.share()(base_delta=base_delta)
+    base = check.at_least(SMALLEST_DELTA)(base_delta=base)
+    if target == 1:
         return 1
-    if not base_delta < target_delta:
-        raise ValueError(f"base_delta must be below target_delta = {target_delta!r}, got {base_delta!r}")
-    base, target = float(base_delta), float(target_delta)
+    if not base < target:
+        raise ValueError(f"base_delta must be below target_delta = {target!r}, got {base!r}")
     share = _cheapest(base, target)
     digits = 40
     while True:
@@ -163,7 +154,7 @@ def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike 
     >>> delta_from_samples(epsilon=0.0, losses=[float("inf"), -3.0])
     0.5
     """
-    check.at_least(0, epsilon=epsilon)
+    epsilon = check.at_least(0)(epsilon=epsilon)
     loss = np.asarray(losses, dtype=np.float64)
     if loss.ndim != 1 or loss.size == 0:
         raise ValueError(f"losses must be one-dimensional and not empty, got shape {loss.shape}")

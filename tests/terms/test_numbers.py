@@ -1,0 +1,236 @@
+"""Numbers become Python's own at birth: what numpy, Decimal and Fraction write is what Python writes."""
+
+import ast
+import dataclasses
+import inspect
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.terms.test_codec import SAMPLES
+
+import epsilog as ep
+from epsilog import terms
+from epsilog.terms import ApproximateDP, Gaussian, Interval, NeighboringRelation, PureDP, Repeated, check, codec
+
+ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+OTHERS = [terms.DeltaDecision(1e-6, "as given", ("small",)), terms.DeltaPolicy(1e-6)]
+FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
+INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+
+
+def kinds(value):
+    """Every way to write a number that holds it exactly."""
+    if isinstance(value, bool):
+        return [np.bool_(value)]
+    if isinstance(value, int):
+        return [kind(value) for kind in INTEGERS if value <= np.iinfo(kind).max and value >= np.iinfo(kind).min]
+    whole = [int(value)] if math.isfinite(value) and value == int(value) else []
+    exact = [Decimal(value), *([Fraction(value)] if math.isfinite(value) else []), *whole]
+    with np.errstate(over="ignore"):
+        return exact + [kind(value) for kind in FLOATS if float(kind(value)) == value]
+
+
+def rewritten(value):
+    """Values of a field, each with its numbers written another way."""
+    if isinstance(value, bool | int | float):
+        return kinds(value)
+    if isinstance(value, tuple) and value and all(isinstance(item, float | int) for item in value):
+        return [list(value), np.array(value), tuple(np.array(value)), [Decimal(item) for item in value]][
+            : 3 if isinstance(value[0], int) else 4
+        ]
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple) and isinstance(value[0][-1], float):
+        return [[list(row) for row in value], tuple((*row[:-1], np.float64(row[-1])) for row in value)]
+    return []
+
+
+def bare(value):
+    """Whether a value and all in it are of Python's own kinds, or terms and enums."""
+    if isinstance(value, tuple):
+        return type(value) is tuple and all(bare(item) for item in value)
+    if dataclasses.is_dataclass(value):
+        return all(bare(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return value is None or type(value) in (int, float, str, bool, NeighboringRelation)
+
+
+def same(one, other):
+    return (
+        one == other
+        and hash(one) == hash(other)
+        and repr(one) == repr(other)
+        and (type(one) not in codec.type_of.values() or _bytes(one) == _bytes(other))
+    )
+
+
+def _bytes(term):
+    return codec.canonical(codec.to_json(term))
+
+
+def test_every_public_dataclass_of_terms_is_in_the_walk():
+    public = {getattr(terms, name) for name in terms.__all__}
+    described = {kind for kind in public if dataclasses.is_dataclass(kind)}
+    assert described == {type(sample) for sample in [*SAMPLES, *OTHERS]}
+
+
+@pytest.mark.parametrize("term", [*SAMPLES, *OTHERS], ids=lambda term: type(term).__name__)
+def test_a_term_is_the_same_however_its_numbers_are_written(term):
+    fields = {f.name: getattr(term, f.name) for f in dataclasses.fields(term)}
+    assert bare(term)
+    for name, value in fields.items():
+        for other in rewritten(value):
+            made = type(term)(**fields | {name: other})
+            assert same(made, term), (name, other)
+            assert bare(made), (name, other)
+
+
+@given(
+    value=st.floats(0, 1e300, allow_subnormal=True),
+    kind=st.sampled_from([Decimal, Fraction, np.float64, np.longdouble]),
+)
+def test_any_double_survives_any_kind(value, kind):
+    assert same(PureDP(kind(value)), PureDP(value))
+
+
+@given(value=st.floats(0, 60000, width=16))
+def test_any_half_is_the_double_that_it_is(value):
+    assert same(PureDP(np.float16(value)), PureDP(float(np.float16(value))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Decimal("0.1"), Fraction(1, 3), np.longdouble(1) / 3, Decimal("1.00000000000000000001"), 2**53 + 1, 10**300 + 7],
+)
+def test_what_no_double_holds_becomes_the_nearest(value):
+    assert PureDP(value).epsilon == float(value)
+    assert Decimal("0.1") != 0.1
+    assert PureDP(Decimal("0.1")) == PureDP(0.1)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Decimal("1e-400"), Fraction(1, 10**400), np.longdouble("1e-4000"),  # not 0, though float() says so
+        Decimal("1e400"), Fraction(10**400), 10**400, 10**5000, np.longdouble("1e4000"),
+        Decimal("nan"), Decimal("sNaN"), Decimal("inf"), np.float32("nan"), np.float64("inf"), -np.float16("inf"),
+        True, np.bool_(True), "1", b"1", None, 1j, np.complex64(1), np.array(1.0), np.array([1.0]),
+        np.datetime64(1, "s"), np.timedelta64(1, "s"),
+    ],
+    ids=lambda value: f"{type(value).__name__}",
+)  # fmt: skip
+def test_what_has_no_double_is_refused_by_name(value):
+    with pytest.raises(ValueError, match="epsilon must be"):
+        PureDP(value)
+
+
+@pytest.mark.parametrize(
+    "value", [2.0, np.float64(2), Decimal(2), Fraction(2), True, np.bool_(True), "2", 2**53, np.uint64(2**63)]
+)
+def test_a_count_is_an_integer(value):
+    with pytest.raises(ValueError, match="count must be"):
+        Repeated(PureDP(1.0), value)
+
+
+@pytest.mark.parametrize("value", [1, 0, 1.0, np.int64(1), "true", None])
+def test_a_flag_is_true_or_false(value):
+    with pytest.raises(ValueError, match="monotone must be True or False"):
+        terms.ExponentialMechanism(1.0, monotone=value)
+
+
+def test_no_negative_zero():
+    assert math.copysign(1, Gaussian(-0.0).noise_multiplier) == 1
+
+
+def test_sides_of_an_interval_are_rounded_outwards():
+    third = Fraction(1, 3)
+    found = Interval(third, third, "m", ADD_OR_REMOVE)
+    assert Fraction(found.lower) < third < Fraction(found.upper)
+    assert found.upper == math.nextafter(found.lower, 1)
+    for kind in (Decimal, Fraction, np.float64, np.longdouble, np.float32):
+        assert same(Interval(kind(0.5), kind(0.75), "m", ADD_OR_REMOVE), Interval(0.5, 0.75, "m", ADD_OR_REMOVE))
+    top = np.uint64(2**64 - 1)
+    assert Interval(0.0, top, "m", ADD_OR_REMOVE).upper == 2.0**64
+    assert Interval(top, 1e300, "m", ADD_OR_REMOVE).lower < 2**64 - 1
+    third = np.longdouble(1) / 3
+    assert Interval(third, third, "m", ADD_OR_REMOVE).lower < third < Interval(third, third, "m", ADD_OR_REMOVE).upper
+
+
+def test_strings_become_plain_strings():
+    class Loud(str):
+        __slots__ = ()
+
+    for text in (np.str_("school"), Loud("school")):
+        assert type(terms.Guarantee(1.0, 1e-6, ADD_OR_REMOVE, text, 10).privacy_unit) is str
+
+
+def test_a_byte_does_not_wrap_around():
+    sgd = terms.PoissonSampled(Gaussian(1.0), 0.01)
+    bytes_, whole = (Repeated(Repeated(sgd, kind(100)), kind(100)) for kind in (np.uint8, int))
+    assert ep.epsilon(bytes_, delta=1e-6) == ep.epsilon(whole, delta=1e-6)
+    assert ep.epsilon(bytes_, delta=1e-6).upper > 6
+    scheme = terms.ExampleLevelClientSide(10, 5, 200, np.uint8(200), 0.01, np.uint8(3), 1.0, 1.0)
+    assert scheme.after(np.uint8(200)).count == scheme.release().count == 60_000
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, Decimal, Fraction])
+def test_narrow_noise_is_accounted_in_doubles(kind):
+    wide = float(kind("0.7") if kind is not Fraction else Fraction(0.7))
+    for make in (Gaussian, terms.Laplace, lambda x: terms.PoissonSampled(Gaussian(x), kind(0.25))):
+        assert ep.epsilon(make(kind(wide)), delta=1e-6) == ep.epsilon(make(wide), delta=1e-6)
+
+
+@pytest.mark.parametrize("term", SAMPLES, ids=lambda term: type(term).__name__)
+def test_json_of_rewritten_terms_is_read_back(term):
+    fields = {f.name: getattr(term, f.name) for f in dataclasses.fields(term)}
+    made = type(term)(**{name: (rewritten(value) or [value])[0] for name, value in fields.items()})
+    assert codec.from_json(json.loads(json.dumps(codec.to_json(made)))) == term
+
+
+# ---- nothing that was checked is used unconverted --------------------------------------------------------------------
+
+CONVERTERS = {name for name, made in vars(check).items() if inspect.isfunction(made) and not name.startswith("_")} - {
+    "fields",
+    "instance",
+}
+
+
+def thrown_away(tree):
+    """Checks of an argument whose result is not kept: the argument would be used as it came."""
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        arguments = {argument.arg for argument in [*function.args.args, *function.args.kwonlyargs]}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_check(node.value.func):
+                named = {k.value.id for k in node.value.keywords if k.arg and isinstance(k.value, ast.Name)}
+                yield from ((node.lineno, name) for name in named & arguments)
+
+
+def _is_check(made):
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
+        return False
+    return isinstance(made.func.value, ast.Name) and made.func.value.id == "check" and made.func.attr in CONVERTERS
+
+
+def test_every_checked_argument_is_replaced_by_what_the_check_returns():
+    root = Path(ep.__file__).parent
+    found = {
+        (str(path.relative_to(root)), *found)
+        for path in root.rglob("*.py")
+        for found in thrown_away(ast.parse(path.read_text()))
+    }
+    assert found == set()
+    careless = "def f(*, delta):\n    check.between(0, 1)(delta=delta)"
+    assert list(thrown_away(ast.parse(careless))) == [(2, "delta")]
+
+
+def test_statements_of_any_kind_cost_the_same():
+    for kind in (Decimal, Fraction, np.float64):
+        assert ep.epsilon(ApproximateDP(kind(0.5), kind(0.25)), delta=kind(0.5)) == ep.epsilon(
+            ApproximateDP(0.5, 0.25), delta=0.5
+        )
