@@ -42,7 +42,7 @@ docs: .venv/.dev-ready
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 lock: ## recompute the lock files from pyproject.toml (needs uv)
-	$(LOCK) --all-extras --group build --group dev pyproject.toml -o requirements/dev.txt
+	$(LOCK) --extra all --group build --group dev pyproject.toml -o requirements/dev.txt
 	$(LOCK) -c requirements/dev.txt --extra train --extra demo --extra server --group build pyproject.toml -o requirements/run.txt
 
 clean:

@@ -6,8 +6,10 @@ import math
 import numpy as np
 import pytest
 
+from epsilog.accounting import epsilon
 from epsilog.accounting.montecarlo import BesideProfile, oracle
 from epsilog.adapters import jax_privacy
+from epsilog.terms import Gaussian, PoissonSampled, Repeated
 
 LOW, HIGH = [0.0] * 1000, [9.0] * 1000  # estimates 0 and nearly 1 at epsilon 1
 
@@ -114,3 +116,24 @@ def test_an_other_event_is_composed():
     truth = oracle.gaussian_delta(distance=math.hypot(mu, other), epsilon=epsilon)
     assert found == pytest.approx(truth, abs=5 * 0.35 / math.sqrt(200_000))
     assert jax_privacy.delta_from_epsilon_and_samples(epsilon, losses) < truth - 0.01  # the control: without it
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_jax_privacys_accountants_ask_ours():
+    from jax_privacy import accounting as theirs
+
+    from epsilog.adapters.jax_privacy import CertifiedAccountantConfig
+
+    params = theirs.DpParams(num_samples=50_000, batch_size=500, noise_multipliers=1.0, delta=1e-5)
+    ours = theirs.DpsgdTrainingAccountant(CertifiedAccountantConfig())
+    found = ours.compute_epsilon(1000, params)
+    sgd = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000)
+    assert found == epsilon(sgd, delta=1e-5).upper
+    peer = theirs.DpsgdTrainingAccountant(theirs.PldAccountantConfig())
+    assert 1 - 1e-4 < peer.compute_epsilon(1000, params) / found < 1 + 1e-4
+    noise = theirs.calibrate_noise_multiplier(
+        target_epsilon=2.0, accountant=ours, batch_sizes=500, num_updates=1000, num_samples=50_000, target_delta=1e-5
+    )
+    assert epsilon(Repeated(PoissonSampled(Gaussian(noise), 0.01), 1000), delta=1e-5).upper <= 2.0
+    assert ours.compute_epsilon(2000, params) > found  # each answer is a new accountant's

@@ -60,11 +60,32 @@ def from_event(event: DpEvent) -> Release:
             return terms.Repeated(from_event(event.event), event.count)
         case dp.ComposedDpEvent():
             return terms.Composed(from_event(part) for part in event.events)
+    return _from_newer(event)
+
+
+def _from_newer(event: Any) -> Release:
+    """Events that dp-accounting has after 0.6.0, told by their names, since 0.6.0 cannot be asked for them.
+
+    Of permute-and-flip only its epsilon-DP statement is used: dp-accounting prices it as Laplace noise, for which we know
+    no proof.
+    """
+    match type(event).__name__:
+        case "EpsilonDeltaDpEvent":
+            return terms.ApproximateDP(event.epsilon, event.delta) if event.delta else terms.PureDP(event.epsilon)
+        case "DiscreteGaussianDpEvent" if event.dimension == 1 and event.sensitivity == int(event.sensitivity):
+            return terms.DiscreteGaussian(event.sigma, sensitivity=int(event.sensitivity))
+        case "ExponentialMechanismDpEvent":
+            return terms.ExponentialMechanism(event.epsilon)
+        case "PermuteAndFlipDpEvent":
+            return terms.PureDP(event.epsilon)
     raise UnsupportedMechanismError(event, method=_METHOD)
 
 
 def to_event(release: Release) -> DpEvent:
-    """Writes a release as a ``DpEvent``; dp-accounting has no words for statements other than zCDP.
+    """Writes a release as a ``DpEvent``.
+
+    dp-accounting 0.6.0 has no words for statements other than zCDP, discrete Gaussian noise and the exponential mechanism;
+    later releases have, and get them.
 
     Raises:
         UnsupportedMechanismError: the release, or one inside it, has no counterpart there.
@@ -94,6 +115,14 @@ def to_event(release: Release) -> DpEvent:
             return dp.SelfComposedDpEvent(to_event(release.release), release.count)
         case terms.Composed():
             return dp.ComposedDpEvent([to_event(part) for part in release.releases])
+        case terms.PureDP(epsilon=epsilon) if hasattr(dp, "EpsilonDeltaDpEvent"):
+            return dp.EpsilonDeltaDpEvent(epsilon, 0.0)
+        case terms.ApproximateDP(epsilon=epsilon, delta=delta) if hasattr(dp, "EpsilonDeltaDpEvent"):
+            return dp.EpsilonDeltaDpEvent(epsilon, delta)
+        case terms.DiscreteGaussian(noise_stddev=stddev) if stddev > 0 and hasattr(dp, "DiscreteGaussianDpEvent"):
+            return dp.DiscreteGaussianDpEvent(stddev, release.sensitivity, 1)
+        case terms.ExponentialMechanism(monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
+            return dp.ExponentialMechanismDpEvent(release.epsilon)
     raise UnsupportedMechanismError(release, method=_METHOD)
 
 

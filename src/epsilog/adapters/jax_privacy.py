@@ -1,14 +1,19 @@
-"""JAX Privacy's Monte Carlo accounting under its own names: the same questions, answered exactly.
+"""JAX Privacy: our accountant for its training accounting, and its Monte Carlo statistics under their own names.
 
-A drop-in for the statistics of ``jax_privacy.experimental.monte_carlo`` (2.0.0 and after). Same meaning, three
+    from epsilog.adapters.jax_privacy import CertifiedAccountantConfig
+    accountant = jax_privacy.accounting.DpsgdTrainingAccountant(CertifiedAccountantConfig())
+
+The functions below are a drop-in for ``jax_privacy.experimental.monte_carlo`` (2.0.0 and after). Same meaning, three
 differences: values are exact and on the safe side where the original's optimiser is not, nothing hangs, and samples
 that are NaN or weights that are negative are errors instead of passes. Tighter promises for the same samples are in
-``epsilog.accounting.montecarlo``. Nothing of JAX is imported.
+``epsilog.accounting.montecarlo``. They import nothing of JAX.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -123,6 +128,30 @@ def perform_calibration_from_samples(
     if not passed[0]:
         return False, threshold
     return True, (passed.index(False) if False in passed else len(passed)) - 1
+
+
+@cache
+def _config() -> type[Any]:
+    """A ``DpAccountantConfig`` that makes our accountant; JAX Privacy asks its configurations for a new one each time."""
+    from jax_privacy.accounting import DpAccountantConfig
+
+    from epsilog.adapters.dp_accounting import CertifiedAccountant
+
+    class CertifiedAccountantConfig(DpAccountantConfig):  # type: ignore[misc]  # untyped base
+        """Certified upper bounds wherever JAX Privacy asks for epsilon: its accountants, and its calibrations."""
+
+        def create_accountant(self) -> Any:
+            """A new accountant, for adding or removing one example."""
+            return CertifiedAccountant()
+
+    return CertifiedAccountantConfig
+
+
+def __getattr__(name: str) -> Any:
+    """Makes ``CertifiedAccountantConfig`` when it is first asked for, so that this module needs no JAX."""
+    if name == "CertifiedAccountantConfig":
+        return _config()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _size(losses: ArrayLike, counts: ArrayLike | None) -> int:
