@@ -17,6 +17,7 @@ from epsilog.terms import *  # noqa: F403
 from epsilog.terms import __all__ as _terms
 
 if TYPE_CHECKING:
+    __version__: str
     from epsilog import plan as plan
     from epsilog.accounting import calibrate as calibrate
     from epsilog.accounting import delta as delta
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from epsilog.accounting import profile as profile
     from epsilog.spend import open_ledger as open_ledger
     from epsilog.spend import read_ledger as read_ledger
+    from epsilog.terms.codec import from_json as from_json
 
 _HOME = {
+    "from_json": "epsilog.terms.codec",
     "calibrate": "epsilog.accounting",
     "delta": "epsilog.accounting",
     "epsilon": "epsilog.accounting",
@@ -46,4 +49,6 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _PARTS:
         return importlib.import_module(_PARTS[name])
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("epsilog")
     raise AttributeError(f"module 'epsilog' has no attribute {name!r}")

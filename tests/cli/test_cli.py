@@ -52,6 +52,9 @@ def test_plan_federated_shows_the_worked_example():
         (["account", "montecarlo", "minimum-samples", 5e-6, 1e-5], 0, "10745967"),
         (["account", "montecarlo", "base-delta", 0, 1e-5], 2, "samples"),
         (["doctor"], 0, "sqlite"),
+        (["--version"], 0, "epsilog 0."),
+        (["--show-completion", "bash"], 0, "complete"),
+        (["account", "--noise-multiplier", 2, "--rounds", 3, "--delta", 1e-5], 0, "Certified interval"),
         (["serve", "--host", "0.0.0.0"], 2, "host must be a loopback address"),  # noqa: S104 - refused
         (["verify", "nowhere"], 2, "nowhere cannot be read"),
         (["report", "nowhere"], 2, "cannot be read"),
@@ -138,3 +141,14 @@ def test_a_short_selftest_passes(tmp_path):
     assert found["kills"]["lost"] == found["kills"]["doubled"] == 0
     assert found["kills"]["acknowledged"] > 0
     assert found["race"]["accepted"] == found["race"]["cap"] == 40
+
+
+@pytest.mark.slow
+def test_doctor_says_what_a_missing_sqlite_costs():
+    code = "import sys; sys.modules['pysqlite3'] = None; sys.argv = ['epsilog', 'doctor', *sys.argv[1:]]; "
+    code += "from epsilog.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(subprocess.run([sys.executable, "-c", code, "--json"], capture_output=True, check=False).stdout)
+    assert facts["sqlite from"] == "Python"
+    assert ("pysqlite3 brings" in done.stdout + done.stderr) == (facts["journal"] != "WAL")

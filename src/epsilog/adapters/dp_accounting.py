@@ -66,8 +66,8 @@ def from_event(event: DpEvent) -> Release:
 def _from_newer(event: Any) -> Release:
     """Events that dp-accounting has after 0.6.0, told by their names, since 0.6.0 cannot be asked for them.
 
-    Of permute-and-flip only its epsilon-DP statement is used: dp-accounting prices it as Laplace noise, for which we know
-    no proof.
+    Of permute-and-flip only its epsilon-DP statement is used: dp-accounting prices it as Laplace noise, for which we
+    know no proof.
     """
     match type(event).__name__:
         case "EpsilonDeltaDpEvent":
@@ -84,8 +84,8 @@ def _from_newer(event: Any) -> Release:
 def to_event(release: Release) -> DpEvent:
     """Writes a release as a ``DpEvent``.
 
-    dp-accounting 0.6.0 has no words for statements other than zCDP, discrete Gaussian noise and the exponential mechanism;
-    later releases have, and get them.
+    dp-accounting 0.6.0 has no words for statements other than zCDP, for discrete Gaussian noise and for the exponential
+    mechanism; later releases have, and get them.
 
     Raises:
         UnsupportedMechanismError: the release, or one inside it, has no counterpart there.
@@ -115,6 +115,11 @@ def to_event(release: Release) -> DpEvent:
             return dp.SelfComposedDpEvent(to_event(release.release), release.count)
         case terms.Composed():
             return dp.ComposedDpEvent([to_event(part) for part in release.releases])
+    return _to_newer(release, dp)
+
+
+def _to_newer(release: Release, dp: Any) -> Any:
+    match release:
         case terms.PureDP(epsilon=epsilon) if hasattr(dp, "EpsilonDeltaDpEvent"):
             return dp.EpsilonDeltaDpEvent(epsilon, 0.0)
         case terms.ApproximateDP(epsilon=epsilon, delta=delta) if hasattr(dp, "EpsilonDeltaDpEvent"):

@@ -132,7 +132,7 @@ def perform_calibration_from_samples(
 
 @cache
 def _config() -> type[Any]:
-    """A ``DpAccountantConfig`` that makes our accountant; JAX Privacy asks its configurations for a new one each time."""
+    """A ``DpAccountantConfig`` that makes our accountant: JAX Privacy asks it for a new one each time."""
     from jax_privacy.accounting import DpAccountantConfig
 
     from epsilog.adapters.dp_accounting import CertifiedAccountant

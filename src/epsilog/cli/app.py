@@ -15,9 +15,7 @@ OK, BAD_INPUT, REFUSED, NOT_VERIFIED = 0, 2, 3, 4
 
 app = typer.Typer(
     name="epsilog",
-    help="Plan, spend, verify and prove differential-privacy budgets.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
@@ -31,6 +29,24 @@ app.add_typer(plan_app, name="plan")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(account_app, name="account")
 account_app.add_typer(montecarlo_app, name="montecarlo")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"epsilog {version('epsilog')}")
+        raise typer.Exit
+
+
+@app.callback()
+def epsilog(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Plan, spend, verify and prove differential-privacy budgets."""
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import platform
 import sys
 import tempfile
 from importlib import metadata, util
@@ -73,14 +74,16 @@ def doctor(as_json: Json = False) -> None:
 
     Example: epsilog doctor
     """
-    from epsilog.spend.store import library
+    from epsilog.spend.store import library, sqlite
 
+    newer = sqlite.__name__.startswith("pysqlite3")
     version, journal = library()
     facts = {
         "epsilog": metadata.version("epsilog"),
         "python": sys.version.split()[0],
-        "platform": sys.platform,
+        "platform": f"{sys.platform} {platform.machine()}",
         "sqlite": version,
+        "sqlite from": "pysqlite3" if newer else "Python",
         "journal": journal,
     }
     extras = {extra: util.find_spec(module) is not None for extra, module in EXTRAS.items()}
@@ -90,6 +93,8 @@ def doctor(as_json: Json = False) -> None:
     figures("epsilog doctor", [*facts.items(), ("extras", here)])
     if journal != "WAL":
         note(f"SQLite {version} can lose commits in write-ahead logging; the slower TRUNCATE journal is used instead.")
+        if not newer:
+            note("The package pysqlite3 brings an SQLite that is safe; it has wheels for Linux on x86-64 only.")
     if sys.platform != "linux":
         note("Only Linux is tested.")
     return None

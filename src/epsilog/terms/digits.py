@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+
+_SPEC = re.compile(r"\.(\d{1,2})([gf])")
 
 
 def upper_text(value: float, digits: int = 4) -> str:
@@ -22,6 +25,24 @@ def lower_text(value: float, digits: int = 4) -> str:
     ('3.998', '0')
     """
     return _rounded(value, digits, ROUND_FLOOR)
+
+
+def bound_text(value: float, spec: str, *, upper: bool) -> str:
+    """A bound by a format such as ``.3g`` (significant digits) or ``.2f`` (decimal places), rounded to its own side.
+
+    >>> bound_text(1.005, ".2f", upper=True), bound_text(1.005, ".2f", upper=False)
+    ('1.01', '1.00')
+    """
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        raise ValueError(f"format of a bound must be like .3g or .2f, got {spec!r}")
+    digits, kind = int(match[1]), match[2]
+    if kind == "g":
+        return _rounded(value, max(digits, 1), ROUND_CEILING if upper else ROUND_FLOOR)
+    if not math.isfinite(value):
+        return f"{value:g}"
+    with localcontext(prec=400):
+        return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING if upper else ROUND_FLOOR):f}"
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from epsilog.terms import check
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.digits import bound_text, lower_text, upper_text
 from epsilog.terms.guarantee import NeighboringRelation
 
+_TWO_ENDS = "an interval is not one number: use .upper (what may be claimed or charged) or .lower (how much is slack)"
 _DIGITS = 7  # significant ones; an upper bound is rounded up, a lower one down
 
 
@@ -62,6 +64,32 @@ class Interval:
         if self.upper == self.lower:
             return 0.0
         return (self.upper - self.lower) / self.upper if math.isfinite(self.upper) else math.nan
+
+    def __float__(self) -> float:
+        raise TypeError(_TWO_ENDS)
+
+    def _compared(self, _: object) -> bool:
+        raise TypeError(_TWO_ENDS)
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+
+    def __format__(self, spec: str) -> str:
+        """Both bounds, each rounded to its own side: ``.3g`` to digits, ``.2f`` to decimal places.
+
+        >>> from epsilog.terms import NeighboringRelation
+        >>> found = Interval(1.2341, 1.2349, "a method", NeighboringRelation.ZERO_OUT)
+        >>> f"{found:.2f}", f"{found:.4g}"
+        ('[1.23, 1.24]', '[1.234, 1.235]')
+        """
+        if not spec:
+            return str(self)
+        return f"[{bound_text(self.lower, spec, upper=False)}, {bound_text(self.upper, spec, upper=True)}]"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values with a version; ``epsilog.from_json`` reads them."""
+        from epsilog.terms import codec
+
+        return codec.to_json(self)
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper

@@ -8,6 +8,7 @@ one unit by another moves it up to twice as far; accountants apply that factor, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from epsilog.terms import check
 
@@ -16,6 +17,12 @@ class Release:
     """Something that was, or will be, computed from private data and shown. Abstract; every subclass is final."""
 
     __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values with a version; ``epsilog.from_json`` reads them."""
+        from epsilog.terms import codec
+
+        return codec.to_json(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,58 @@
+"""An interval is two numbers: it prints both, each rounded to its own side, and is never taken for one."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import epsilog as ep
+from epsilog.terms import Interval, NeighboringRelation
+
+RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+FOUND = Interval(1.2341, 1.2349, "a method", RELATION)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        float,
+        lambda i: i < 5,
+        lambda i: i <= 5,
+        lambda i: i > 5,
+        lambda i: i >= 5,
+        lambda i: max(i, i),
+        lambda i: min(5, i),
+    ],
+)
+def test_it_says_what_to_use_where_one_number_is_wanted(mistake):
+    with pytest.raises(TypeError, match=r"use \.upper .* or \.lower"):
+        mistake(FOUND)
+
+
+def test_formats_round_outwards():
+    assert (f"{FOUND:.2f}", f"{FOUND:.3g}", f"{FOUND}") == ("[1.23, 1.24]", "[1.23, 1.24]", str(FOUND))
+    endless = Interval(0.0, math.inf, "a method", RELATION)
+    assert (f"{endless:.2f}", f"{endless:.3g}") == ("[0.00, inf]", "[0, inf]")
+    for spec in ("d", ">10", ".2", ".2e", "10.2f"):
+        with pytest.raises(ValueError, match="must be like"):
+            format(FOUND, spec)
+
+
+@given(st.floats(0, 1e300), st.floats(0, 1e300), st.integers(0, 20), st.sampled_from("fg"))
+def test_what_is_printed_holds_what_is_bounded(one, other, digits, kind):
+    lower, upper = sorted((one, other))
+    low, high = f"{Interval(lower, upper, 'm', RELATION):.{digits}{kind}}".strip("[]").split(", ")
+    assert float(low) <= lower
+    assert float(high) >= upper
+
+
+def test_releases_and_intervals_know_their_json():
+    release = ep.Repeated(ep.PoissonSampled(ep.Gaussian(2.0), 0.01), 10)
+    found = ep.epsilon(release, delta=1e-5)
+    assert ep.from_json(release.to_json()) == release
+    assert ep.from_json(found.to_json()) == found
+
+
+def test_the_version_is_known():
+    assert ep.__version__.count(".") == 2
