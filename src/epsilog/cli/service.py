@@ -74,9 +74,9 @@ def doctor(as_json: Json = False) -> None:
 
     Example: epsilog doctor
     """
-    from epsilog.spend.store import library, sqlite
+    from epsilog.spend.store import library
 
-    newer = sqlite.__name__.startswith("pysqlite3")
+    newer = sys.modules.get("pysqlite3") is not None  # which the store has tried to import
     version, journal = library()
     facts = {
         "epsilog": metadata.version("epsilog"),
