@@ -50,7 +50,9 @@ def test_a_journal_makes_a_claim_that_goes_on(tmp_path, release):
     done = account("check", tmp_path / "evidence.json", "--shards", 1)
     assert done.exit_code == 0
     assert "agrees" in done.stdout
+    assert "1 of 2 shards" in " ".join(done.stdout.split()) or "2 of 4 shards" in " ".join(done.stdout.split())
     assert "simulation" not in done.stdout.lower()
+    assert "entropy, once: nobody" in " ".join(done.stdout.split())
 
 
 def test_a_check_says_that_a_seed_was_chosen_and_that_an_interval_was_edited(tmp_path, release):
@@ -59,10 +61,56 @@ def test_a_check_says_that_a_seed_was_chosen_and_that_an_interval_was_edited(tmp
     path.write_text(json.dumps(document))
     done = account("check", path)
     assert done.exit_code == 0
-    assert "A simulation" in done.stdout
+    assert "chosen by hand: a simulation" in " ".join(done.stdout.split())
     document["interval"]["upper"] *= 0.9
     path.write_text(json.dumps(document))
     assert account("check", path).exit_code == 4
+
+
+@pytest.mark.slow
+def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_path, release):
+    plan, evidence, nonce = tmp_path / "plan.json", tmp_path / "evidence.json", "drand 19482411: 6fd1"
+    goals = (
+        ["certify", release, "--epsilon", 1, "--samples", 2000],
+        ["sweep", release, "-e", 1, "-d", 1e-2, "--slack", 0.9],
+    )
+    for words in goals:
+        commitment = json.loads(account(*words, "--commit", plan, "--json").stdout)["commitment"]
+        again = account(*words, "--commit", plan)
+        assert isinstance(again.exception, ValueError)  # what was published is not written over
+        assert account("draw", plan, "--nonce", nonce, "-o", evidence).exit_code == 0
+        done = account("check", evidence, "--commitment", commitment, "--nonce", nonce)
+        assert done.exit_code == 0
+        text = " ".join(done.stdout.split())
+        assert "published before that was known" in text
+        assert commitment in text
+        assert "Not compared" not in text
+        assert "Not compared" in account("check", evidence, "--nonce", nonce).stdout
+        assert account("check", evidence, "--commitment", commitment, "--nonce", "another 19482411").exit_code == 4
+        plan.unlink()
+
+
+def test_a_plan_is_written_without_seed_or_journal(tmp_path, release):
+    words = ["certify", release, "--epsilon", 1, "--samples", 2000, "--commit", tmp_path / "plan.json"]
+    for other in (["--seed", 1], ["--journal", tmp_path / "j"], ["-o", tmp_path / "o"]):
+        done = account(*words, *other)
+        assert isinstance(done.exception, ValueError)
+        assert not (tmp_path / "plan.json").exists()
+
+
+def test_a_check_of_no_shards_or_of_loose_json_is_refused(tmp_path, release):
+    path = tmp_path / "evidence.json"
+    account("certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "-o", path)
+    assert account("check", path, "--shards", 0).exit_code == 2
+    text = path.read_text()
+    for other in (text.replace("{", '{"v": 0,', 1), text.replace('"failure": 1e-06', '"failure": NaN'), text[:-9]):
+        path.write_text(other)
+        assert isinstance(account("check", path).exception, ValueError)
+
+
+def test_a_certificate_says_with_what_chance_it_is_wrong(release):
+    text = " ".join(account("certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1).stdout.split())
+    assert "wrong with chance at most 1e-06" in text
 
 
 def test_stopping_without_a_journal_says_that_nothing_was_kept(monkeypatch, release):

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 MAIN = "import sys; sys.argv[0] = 'epsilog'; from epsilog.cli import main; main()"
 BLOCK = re.compile(r"```console\n\$ (epsilog [^\n]*)\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
-QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (certify|sweep|check))|.*--help$")
+QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (certify|sweep|draw|check))|.*--help$")
 
 
 def pages() -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,9 +13,16 @@ from epsilog.cli.app import NOT_VERIFIED, Json, montecarlo_app, print_json
 from epsilog.cli.show import console, figures, interval_text, note, table
 from epsilog.terms.digits import upper_text
 
-Seed = Annotated[int | None, typer.Option("--seed", help="Repeat a run; the result is then a simulation.")]
+if TYPE_CHECKING:
+    from epsilog.accounting import montecarlo
+
+Seed = Annotated[int | None, typer.Option("--seed", help="Make a run that can be repeated: a simulation.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes; the result does not depend on it.")]
 Resume = Annotated[Path | None, typer.Option("--journal", help="A file that lets a killed run go on.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the evidence (JSON).")]
+Commit = Annotated[
+    Path | None, typer.Option("--commit", help="Write the plan here and draw nothing: publish it, then `draw`.")
+]
 Terms = Annotated[Path, typer.Argument(help="A JSON or TOML file holding one release, as `account --json` prints it.")]
 
 
@@ -136,6 +143,8 @@ def certify(
     workers: Workers = 1,
     seed: Seed = None,
     journal: Resume = None,
+    commit: Commit = None,
+    output: Output = None,
     as_json: Json = False,
 ) -> None:
     """Bound delta by simulation, where no closed form prices a release.
@@ -144,32 +153,17 @@ def certify(
     """
     from epsilog.accounting import montecarlo
 
+    ask: dict[str, Any] = {"epsilon": epsilon, "failure": failure, "gap": gap, "samples": samples}
+    if commit is not None:
+        _only_a_plan(seed, journal, output)
+        return _commit(
+            montecarlo.plan_certificate(read_release(file), seed=montecarlo.entropy(), **ask), commit, as_json
+        )
     with _Narrowing(quiet=as_json, failure=failure, kept=journal is not None) as watcher:
         result = montecarlo.certify(
-            read_release(file),
-            epsilon=epsilon,
-            failure=failure,
-            gap=gap,
-            samples=samples,
-            seed=seed,
-            workers=workers,
-            journal=journal,
-            progress=watcher,
+            read_release(file), **ask, seed=seed, workers=workers, journal=journal, progress=watcher
         )
-    if as_json:
-        return print_json(result.to_json())
-    figures(
-        "Simulated certificate" + (" (seeded: a simulation)" if result.simulation else ""),
-        [
-            (f"[bold]delta[/bold] at epsilon {epsilon:g}", f"[bold]{interval_text(result.interval)}[/bold]"),
-            ("holds but with probability", f"{failure:g}"),
-            ("method", result.interval.method),
-            ("seed", str(result.seed)),
-        ],
-    )
-    for line in result.interval.assumptions:
-        note(f"Assumes: {line}")
-    return None
+    return _show_certificate(result, output, as_json)
 
 
 @montecarlo_app.command("sweep")
@@ -181,7 +175,8 @@ def sweep(
     workers: Workers = 1,
     seed: Seed = None,
     journal: Resume = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the evidence (JSON).")] = None,
+    commit: Commit = None,
+    output: Output = None,
     as_json: Json = False,
 ) -> None:
     """Estimate, verify, release: find the least noise for a goal, with evidence that a third party can redraw.
@@ -190,9 +185,16 @@ def sweep(
     """
     from epsilog.accounting import montecarlo
 
+    release = read_release(file)
+    if commit is not None:
+        _only_a_plan(seed, journal, output)
+        plan = montecarlo.plan_sweep(
+            release, epsilon=epsilon, target_delta=delta, slack=slack, seed=montecarlo.entropy()
+        )
+        return _commit(plan, commit, as_json)
     with _Narrowing(quiet=as_json, failure=1e-6, kept=journal is not None) as watcher:
         result = montecarlo.sweep(
-            read_release(file),
+            release,
             epsilon=epsilon,
             delta=delta,
             slack=slack,
@@ -201,9 +203,81 @@ def sweep(
             journal=journal,
             progress=watcher,
         )
-    document = result.to_json()
+    return _show_sweep(result, output, as_json)
+
+
+@montecarlo_app.command("draw")
+def draw(
+    file: Annotated[Path, typer.Argument(help="A plan, as certify or sweep wrote it with --commit.")],
+    nonce: Annotated[str, typer.Option("--nonce", help="Public, and unknown to all when the plan was published.")],
+    workers: Workers = 1,
+    journal: Resume = None,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Carry out a published plan, with a seed that is derived from it and from a public nonce.
+
+    Example: epsilog account montecarlo draw plan.json --nonce "drand quicknet 19482411: 6fd1..." -o evidence.json
+    """
+    from epsilog.accounting import montecarlo
+
+    plan = montecarlo.plan_from_json(_document(file))
+    options: dict[str, Any] = {"nonce": nonce, "workers": workers, "journal": journal}
+    if isinstance(plan, montecarlo.CertificatePlan):
+        with _Narrowing(quiet=as_json, failure=plan.failure, kept=journal is not None) as watcher:
+            certificate = montecarlo.run_certificate(plan, **options, progress=watcher)
+        return _show_certificate(certificate, output, as_json)
+    with _Narrowing(quiet=as_json, failure=1e-6, kept=journal is not None) as watcher:
+        found = montecarlo.run_sweep(plan, **options, progress=watcher)
+    return _show_sweep(found, output, as_json)
+
+
+def _only_a_plan(*others: object) -> None:
+    if any(other is not None for other in others):
+        raise ValueError("commit must stand without --seed, --journal and --output: nothing is drawn")
+
+
+def _commit(plan: Any, path: Path, as_json: bool) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:  # a plan that was published is not written over
+            file.write(json.dumps(plan.to_json(), indent=1) + "\n")
+    except OSError as error:
+        raise ValueError(f"commit must name a new file, got {path}: {error.strerror}") from error
+    if as_json:
+        return print_json({"commitment": plan.commitment, "plan": str(path)})
+    figures("Plan", [("commitment", plan.commitment), ("plan", str(path))])
+    note("Publish the commitment; then take a public random number that nobody knew before (see `draw`).")
+    return None
+
+
+def _write(document: dict[str, Any], output: Path | None) -> None:
     if output is not None:
         output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _show_certificate(result: montecarlo.Certificate, output: Path | None, as_json: bool) -> None:
+    document = result.to_json()
+    _write(document, output)
+    if as_json:
+        return print_json(document)
+    ((_, epsilon), (_, failure)) = result.interval.given
+    figures(
+        "Simulated certificate" + (" (seeded: a simulation)" if result.simulation else ""),
+        [
+            (f"[bold]delta[/bold] at epsilon {epsilon:g}", f"[bold]{interval_text(result.interval)}[/bold]"),
+            ("wrong with chance", f"at most {failure:g}"),
+            ("method", result.interval.method),
+            ("seed", f"{result.source.provenance} {result.source.value}"),
+        ],
+    )
+    for line in result.interval.assumptions:
+        note(f"Assumes: {line}")
+    return None
+
+
+def _show_sweep(result: montecarlo.SweepResult, output: Path | None, as_json: bool) -> None:
+    document = result.to_json()
+    _write(document, output)
     if as_json:
         return print_json(document)
     noise = "none: the first candidate failed" if result.noise is None else f"{result.noise:.6g}"
@@ -211,18 +285,30 @@ def sweep(
         "Verified sweep" + (" (seeded: a simulation)" if result.simulation else ""),
         [
             ("noise chosen", noise),
-            ("claim", f"epsilon {epsilon:g}, delta at most {upper_text(result.delta)}"),
+            ("claim", f"epsilon {result.plan.epsilon:g}, delta at most {upper_text(result.delta)}"),
             ("candidates tested", f"{len(result.evidence) // 2} of {len(result.plan.noises)}"),
             ("evidence", str(output) if output else "not written (use -o)"),
         ],
     )
+    note(f"Assumes: {result.source.assumption}")
     return None
+
+
+def _document(file: Path) -> Any:
+    from epsilog.accounting import montecarlo
+
+    try:
+        return montecarlo.read_json(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"file must be readable JSON, got {file}: {error}") from error
 
 
 @montecarlo_app.command("check")
 def check(
-    file: Annotated[Path, typer.Argument(help="Evidence, as certify or sweep wrote it.")],
-    shards: Annotated[int | None, typer.Option("--shards", help="Redraw only so many of each trial.")] = None,
+    file: Annotated[Path, typer.Argument(help="Evidence, as certify, sweep or draw wrote it.")],
+    shards: Annotated[int | None, typer.Option("--shards", min=1, help="Redraw only so many of each trial.")] = None,
+    commitment: Annotated[str | None, typer.Option("--commitment", help="The plan's, as you saw it published.")] = None,
+    nonce: Annotated[str | None, typer.Option("--nonce", help="As its public source gives it.")] = None,
     as_json: Json = False,
 ) -> None:
     """Redraw the evidence of a certificate or a sweep, and redo its choice and its claim.
@@ -230,22 +316,29 @@ def check(
     Example: epsilog account montecarlo check evidence.json --shards 3
     """
     from epsilog.accounting import montecarlo
+    from epsilog.accounting.montecarlo import run
 
-    try:
-        document: Any = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"file must be readable JSON, got {file}: {error}") from error
-    found = montecarlo.check_document(document, shards=shards)
+    document = _document(file)
+    found = montecarlo.check_document(document, shards=shards, commitment=commitment, nonce=nonce)
+    seen = montecarlo.provenance(document)
     if as_json:
-        print_json({"agrees": not found, "simulation": document["simulation"], "findings": list(found)})
-    elif found:
-        table(str(file), ["does not agree"], [[line] for line in found])
+        facts = {"agrees": not found, "simulation": document["source"]["provenance"] == run.CHOSEN, "provenance": seen}
+        print_json(facts | {"findings": list(found)})
     else:
-        console.print(f"[green]{file} agrees with its own draws[/green]")
-        if document["simulation"]:
-            note("A simulation: its seed was chosen, so it repeats a run and claims nothing of its own.")
+        if found:
+            table(str(file), ["does not agree"], [[line] for line in found])
+        else:
+            console.print(f"[green]{file} agrees with its own draws[/green] {_how_many(document, shards)}")
+        note(f"Provenance: {seen}")
+        if document["source"]["provenance"] == run.NONCE and not (commitment and nonce):
+            note("Not compared with what was published: the plan, the nonce (--commitment and --nonce do)")
     if found:
         raise typer.Exit(NOT_VERIFIED)
+
+
+def _how_many(document: dict[str, Any], shards: int | None) -> str:
+    drawn = sum(min(shards or len(hits), len(hits)) for hits in document["hits"])
+    return f"({drawn} of {sum(map(len, document['hits']))} shards redrawn)"
 
 
 class _Narrowing:

@@ -175,24 +175,26 @@ def test_hits_have_the_oracles_chance():
 
 def test_a_journal_resumes_and_refuses_another_run(tmp_path):
     one, path = trial(samples=4 * shards.SHARD), tmp_path / "journal.jsonl"
-    whole = run.run_trials([one], seed=6)
-    book = run.Journal.begin(path, "this run", run.Source(6, simulation=True))
-    assert run.run_trials([one], seed=6, journal=book) == whole
+    book = run.Journal.begin(path, "this run", run.chosen(6))
+    whole = run.run_trials([one], seed=book.seed)
+    assert run.run_trials([one], seed=book.seed, journal=book) == whole
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:3]) + '[0, "remo')  # killed in the middle of a line
     drawn = []
-    resumed = run.run_trials([one], seed=6, journal=book, progress=lambda _, draws, hits: drawn.append((draws, hits)))
+    resumed = run.run_trials(
+        [one], seed=book.seed, journal=book, progress=lambda _, draws, hits: drawn.append((draws, hits))
+    )
     assert resumed == whole
     assert len(path.read_text().splitlines()) == 5  # the head, and two of the four shards were drawn again
     assert drawn[-1] == (one.samples, sum(whole[0]))
-    for other in ("that run", run.Source(6, simulation=True)), ("this run", run.Source(7, simulation=True)):
+    for other in ("that run", run.chosen(6)), ("this run", run.chosen(7)):
         with pytest.raises(RecordsError, match="another run"):
             run.Journal.begin(path, *other)
     with pytest.raises(ValueError, match="seed must be the journal's"):
-        run.run_trials([one], seed=7, journal=book)
+        run.run_trials([one], seed=book.seed + 1, journal=book)
     path.write_text("nonsense\n")
     with pytest.raises(RecordsError, match="unreadable"):
-        run.run_trials([one], seed=6, journal=book)
+        run.run_trials([one], seed=book.seed, journal=book)
 
 
 @pytest.mark.slow
@@ -235,7 +237,12 @@ def test_a_journal_keeps_the_entropy_of_its_birth(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
     first = montecarlo.certify(BINS, epsilon=1.0, samples=40_000, journal=path)
     assert not first.simulation
-    assert str(first.seed) == born["seed"]
+    assert (
+        (first.source.provenance, first.source.value)
+        == ("entropy", born["value"])
+        == (born["provenance"], born["value"])
+    )
+    assert born["run"] == first.plan.commitment
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:3]) + "[0,")
     assert montecarlo.certify(BINS, epsilon=1.0, samples=40_000, journal=path) == first
@@ -249,10 +256,11 @@ def test_a_journal_keeps_the_entropy_of_its_birth(tmp_path, monkeypatch):
 def test_the_draws_of_a_journal_answer_one_question_only(tmp_path):
     path = tmp_path / "journal.jsonl"
     found = montecarlo.certify(BINS, epsilon=1.0, samples=20_000, journal=path)
-    for ask in ({"epsilon": 0.9}, {"samples": 30_000}, {"release": BallsInBins(Gaussian(1.1), 16)}):
+    other = BallsInBins(Gaussian(1.1), 16)
+    for ask in ({"epsilon": 0.9}, {"samples": 30_000}, {"release": other}, {"failure": 1e-5}):
         with pytest.raises(RecordsError, match="another run"):
             montecarlo.certify(**({"release": BINS, "epsilon": 1.0, "samples": 20_000} | ask), journal=path)
-    for seed in (found.seed, 1):  # a chosen seed is a simulation, and this file is none
+    for seed in (int(found.source.value), 1):  # a chosen seed is a simulation, and this file is none
         with pytest.raises(RecordsError, match="not begun with this seed"):
             montecarlo.certify(BINS, epsilon=1.0, samples=20_000, journal=path, seed=seed)
 
@@ -264,18 +272,29 @@ def test_a_sweep_goes_on_with_its_own_plan_and_entropy(tmp_path):
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:2]))
     assert sweeps.sweep(BINS, epsilon=1.0, delta=1e-2, slack=0.5, journal=path) == first
-    again = sweeps.sweep(BINS, epsilon=1.0, delta=1e-2, slack=0.5, seed=first.seed)
+    again = sweeps.sweep(BINS, epsilon=1.0, delta=1e-2, slack=0.5, seed=int(first.source.value))
     assert again.simulation
-    assert again.evidence == first.evidence
+    assert again.plan == first.plan
+    assert again.evidence != first.evidence  # what says that it is no simulation cannot be made with a chosen seed
 
 
 @pytest.mark.parametrize(
     "line",
-    ['[0, "remove", 0, -1]', '[0, "remove", 0, 1e9]', '[0, "remove", 0]', '[0, "remove", 0, 1]\n[0, "remove", 0, 2]'],
+    [
+        '[0.5, "remove", 0, 1]',
+        '[true, "remove", 0, 1]',
+        '[0, "left", 0, 1]',
+        '[0, "remove", -1, 1]',
+        "[" * 9999,
+        '[0, "remove", 0, -1]',
+        '[0, "remove", 0, 1e9]',
+        '[0, "remove", 0]',
+        '[0, "remove", 0, 1]\n[0, "remove", 0, 2]',
+    ],
 )
 def test_a_journal_with_impossible_counts_is_refused(tmp_path, line):
     path = tmp_path / "journal.jsonl"
-    book = run.Journal.begin(path, "this run", run.Source(6, simulation=True))
+    book = run.Journal.begin(path, "this run", run.chosen(6))
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(RecordsError, match="unreadable"):
         book.read()
@@ -283,10 +302,10 @@ def test_a_journal_with_impossible_counts_is_refused(tmp_path, line):
 
 def test_two_processes_cannot_both_begin_a_journal(tmp_path, monkeypatch):
     path = tmp_path / "journal.jsonl"
-    run.Journal.begin(path, "this run", run.Source(6, simulation=True))
+    run.Journal.begin(path, "this run", run.chosen(6))
     before = path.read_text()
     monkeypatch.setattr(type(path), "exists", lambda _: False)  # as the other process saw it a moment ago
     with pytest.raises(RecordsError, match="another process"):
-        run.Journal.begin(path, "this run", run.Source(7, simulation=True))
+        run.Journal.begin(path, "this run", run.chosen(7))
     assert path.read_text() == before
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]

@@ -156,6 +156,53 @@ def test_a_profile_is_read_from_above():
         BesideProfile(1.0, (0.0, 1.0), (0.5, math.nan))
 
 
+@pytest.mark.parametrize(
+    ("epsilons", "deltas"),
+    [
+        ((-50.0, 50.0), (0.0, 0.0)),
+        ((-1.0, 0.0, 1.0), (0.5, 0.1, 0.0)),
+        ((-1e-3, 1.0), (9e-4, 0.0)),
+        ((-800.0, 0.0), (0.9, 0.0)),
+    ],
+)
+def test_an_impossible_profile_is_refused(epsilons, deltas):
+    """Every profile is at least 1 - e^epsilon; a table below would make any certificate [0, 0]."""
+    with pytest.raises(ValueError, match=r"at least 1 - e\^epsilon"):
+        BesideProfile(1.0, epsilons, deltas)
+
+
+def test_a_profile_next_to_nothing_adds_nothing():
+    """The control: the profile of a release that says nothing, rounded down, is accepted and read from above."""
+    epsilons = tuple(float(e) for e in np.linspace(-30, 1, 200))
+    deltas = tuple(max(0.0, -math.expm1(e)) * (1 - 2e-16) for e in epsilons)
+    table = BesideProfile(1.0, epsilons, deltas)
+    losses = np.linspace(-1, 40, 999)
+    assert (table.log_value(losses) >= HockeyStick(1.0).log_value(losses)).all()
+    found = certificates.certify(BINS, epsilon=1.0, beside=(table, table), samples=20_000, seed=3)
+    assert found.interval.upper >= 6.876e-4
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_beside_means_one_profile_in_each_direction(number):
+    table = BesideProfile(1.0, (0.0, 1.0), (0.5, 0.2))
+    with pytest.raises(ValueError, match="beside must hold two"):
+        certificates.certify(BINS, epsilon=1.0, beside=(table,) * number, samples=1000, seed=1)
+
+
+def test_deltas_out_of_reach_are_small_and_never_nothing():
+    """M far below the least double, and brackets that underflow: what is claimed is above the truth, which is not 0."""
+    for noise, epsilon in ((5.0, 400.0), (100.0, 50.0), (1e5, 1.0)):
+        found = certificates.certify(BallsInBins(Gaussian(noise), 16), epsilon=epsilon, samples=1000, seed=1)
+        assert 0 < found.interval.upper < 1e-100
+        assert found.interval.lower <= found.interval.upper
+
+
+def test_bounds_that_no_number_holds_are_refused():
+    for log_bound in (800.0, -800.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="log_bound must be"):
+            shards.Trial(BINS, HockeyStick(1.0), tilt.Tilt("remove"), log_bound, 1000)
+
+
 # ---- sweeps ----------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 Balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sampling. ``sweep`` goes from a mechanism and a goal
 to a noise level, a claim and evidence; ``certify`` bounds the delta of one mechanism; ``check_document`` redraws it.
+``plan_sweep`` and ``plan_certificate`` settle everything first, ``run_sweep`` and ``run_certificate`` draw.
 ``balls_in_bins_delta`` is exact where the noise is independent. The four functions of the reference
 (``overall_delta``, ``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the
 ``*_delta`` bounds beside them promise more for the same draws. Only ``run`` touches files, processes and entropy.
@@ -19,18 +20,27 @@ from epsilog.accounting.montecarlo.bounds import (
     supremum_delta,
 )
 from epsilog.accounting.montecarlo.candidates import SweepPlan, envelope_delta
-from epsilog.accounting.montecarlo.certificates import Certificate, certify, narrowing
+from epsilog.accounting.montecarlo.certificates import (
+    Certificate,
+    CertificatePlan,
+    certify,
+    narrowing,
+    plan_certificate,
+    run_certificate,
+)
 from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
 from epsilog.accounting.montecarlo.oracle import OracleDelta, balls_in_bins_delta
 from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
 from epsilog.accounting.montecarlo.planning import estimate_noise, plan_sweep
-from epsilog.accounting.montecarlo.recompute import check_document
+from epsilog.accounting.montecarlo.recompute import check_document, plan_from_json, provenance, read_json
+from epsilog.accounting.montecarlo.run import entropy
 from epsilog.accounting.montecarlo.sweeps import SweepResult, run_sweep, sweep
 from epsilog.accounting.montecarlo.two_point import base_delta, delta_from_samples, minimum_samples, overall_delta
 
 __all__ = [
     "BesideProfile",
     "Certificate",
+    "CertificatePlan",
     "HockeyStick",
     "OracleDelta",
     "SweepPlan",
@@ -43,6 +53,7 @@ __all__ = [
     "check_document",
     "clopper_pearson",
     "delta_from_samples",
+    "entropy",
     "envelope_delta",
     "estimate_noise",
     "fewest_samples",
@@ -53,7 +64,12 @@ __all__ = [
     "narrowing",
     "overall_delta",
     "pass_probability",
+    "plan_certificate",
+    "plan_from_json",
     "plan_sweep",
+    "provenance",
+    "read_json",
+    "run_certificate",
     "run_sweep",
     "samples_for_power",
     "single_candidate_delta",

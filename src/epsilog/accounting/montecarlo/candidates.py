@@ -5,14 +5,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from epsilog.accounting.montecarlo import bounds
-from epsilog.accounting.montecarlo.evidence import trial_from_json, trial_json
+from epsilog.accounting.montecarlo.evidence import (
+    Origin,
+    commitment,
+    origin_from_json,
+    origin_json,
+    trial_from_json,
+    trial_json,
+)
 from epsilog.accounting.montecarlo.intervals import SLACK
 from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
@@ -56,6 +63,7 @@ class SweepPlan:
         noises: noise of each candidate, falling.
         checks: per candidate, one test per direction, of one release that differs in its noise only.
         fallback_delta: delta of what is released if the first candidate fails; 0: nothing is released.
+        origin: the code and the pilot that made it.
     """
 
     epsilon: float
@@ -63,6 +71,7 @@ class SweepPlan:
     noises: tuple[float, ...]
     checks: tuple[tuple[Check, Check], ...]
     fallback_delta: float = 0.0
+    origin: Origin = field(default_factory=Origin)
 
     def __post_init__(self) -> None:
         check.fields(
@@ -93,13 +102,30 @@ class SweepPlan:
         sides = ([pair[side] for pair in self.checks] for side in range(2))
         return max(envelope_delta(side, fallback_delta=self.fallback_delta) for side in sides)
 
+    @property
+    def commitment(self) -> str:
+        """Fingerprint of all of it, 64 hex digits."""
+        return commitment(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "v": 0,
+            "kind": "montecarlo-sweep",
+            "epsilon": self.epsilon,
+            "target_delta": self.target_delta,
+            "fallback_delta": self.fallback_delta,
+            "noises": list(self.noises),
+            "checks": [[trial_json(test.trial) | {"passes": test.hits} for test in pair] for pair in self.checks],
+        } | origin_json(self.origin)
+
 
 def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> float:
     """Bounds the released delta when candidates are tested differently: d_f + Int_{d_f}^1 max_i F_i(y) dy.
 
     F_i falls, so that sums over cells of its value at the lower end are upper bounds.
     """
-    tests = sorted({(c.trial.samples, c.hits, math.exp(c.trial.log_bound)) for c in checks})
+    tests = sorted({(c.trial.samples, c.hits, c.trial.bound) for c in checks})
     if len(tests) == 1 and fallback_delta <= tests[0][2]:
         samples, hits, bound = tests[0]
         return bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound)
@@ -144,28 +170,16 @@ def _(release: BallsInBins | PoissonSampled | Repeated, noise: float) -> Release
     return dataclasses.replace(release, release=renoised(release.release, noise))
 
 
-def plan_json(plan: SweepPlan) -> dict[str, Any]:
-    """A plan as plain JSON values."""
-    return {
-        "v": 0,
-        "kind": "montecarlo-sweep",
-        "epsilon": plan.epsilon,
-        "target_delta": plan.target_delta,
-        "fallback_delta": plan.fallback_delta,
-        "noises": list(plan.noises),
-        "checks": [[trial_json(test.trial) | {"passes": test.hits} for test in pair] for pair in plan.checks],
-    }
-
-
-def plan_from_json(data: dict[str, Any]) -> SweepPlan:
-    """Reads what ``plan_json`` made."""
+def sweep_plan_from_json(data: dict[str, Any]) -> SweepPlan:
+    """Reads what ``SweepPlan.to_json`` made."""
     return SweepPlan(
-        epsilon=data["epsilon"],
-        target_delta=data["target_delta"],
+        epsilon=float(data["epsilon"]),
+        target_delta=float(data["target_delta"]),
         noises=tuple(map(float, data["noises"])),
         checks=tuple(
             (Check(trial_from_json(remove), remove["passes"]), Check(trial_from_json(add), add["passes"]))
             for remove, add in data["checks"]
         ),
-        fallback_delta=data["fallback_delta"],
+        fallback_delta=float(data["fallback_delta"]),
+        origin=origin_from_json(data),
     )

@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.accounting.montecarlo import tilt as tilts
-from epsilog.accounting.montecarlo.evidence import ASSUMPTIONS, Evidence, evidence_json, run_fingerprint
-from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
+from epsilog.accounting.montecarlo.evidence import (
+    ASSUMPTIONS,
+    Evidence,
+    Origin,
+    commitment,
+    evidence_json,
+    origin_from_json,
+    origin_json,
+    trial_from_json,
+    trial_json,
+)
+from epsilog.accounting.montecarlo.intervals import LEAST_FAILURE, anytime, clopper_pearson
 from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import pair_of
@@ -29,41 +39,84 @@ BESIDE = (
 
 
 @dataclass(frozen=True, slots=True)
+class CertificatePlan:
+    """Everything that decides a certificate before its first draw.
+
+    Attributes:
+        trials: one per direction, of one release at one epsilon.
+        failure: chance over the draws that the interval is wrong.
+        origin: the code and the pilot that made it.
+    """
+
+    trials: tuple[Trial, ...]
+    failure: float
+    origin: Origin = field(default_factory=Origin)
+
+    def __post_init__(self) -> None:
+        check.fields(self, failure=check.within(LEAST_FAILURE, 1 - 1e-9))
+        if [(trial.candidate, trial.tilt.direction) for trial in self.trials] != [(0, way) for way in DIRECTIONS]:
+            raise ValueError(f"trials must be of both directions, got {[trial.tilt for trial in self.trials]!r}")
+        if len({(trial.release, trial.payoff.epsilon, type(trial.payoff)) for trial in self.trials}) > 1:
+            raise ValueError("trials must be of one release at one epsilon, got two")
+
+    @property
+    def commitment(self) -> str:
+        """Fingerprint of all of it, 64 hex digits."""
+        return commitment(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "v": 0,
+            "kind": "montecarlo-certificate",
+            "failure": self.failure,
+            "trials": [trial_json(trial) for trial in self.trials],
+        } | origin_json(self.origin)
+
+
+def certificate_plan_from_json(data: dict[str, Any]) -> CertificatePlan:
+    """Reads what ``CertificatePlan.to_json`` made."""
+    trials = tuple(trial_from_json(entry) for entry in data["trials"])
+    return CertificatePlan(trials, float(data["failure"]), origin_from_json(data))
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """Delta of a release at one epsilon, in an interval that holds but for a small failure probability.
 
     Attributes:
-        source: the seed, and whether the caller chose it; such a certificate repeats a run, it does not make a claim.
-        failure: chance over the draws that the interval is wrong.
+        plan: what was settled beforehand.
+        source: where the seed came from.
         evidence: per direction.
         interval: bounds on delta, the worse direction, computed from the evidence; the estimate is the plain mean.
 
     Raises:
-        ValueError: evidence that is not of one release and epsilon in both directions, or not complete.
+        ValueError: evidence of another plan, or not complete.
         CalibrationError: the interval misses its proven brackets.
     """
 
+    plan: CertificatePlan
     source: Source
-    failure: float
     evidence: tuple[Evidence, ...]
     interval: Interval = field(init=False)
 
     def __post_init__(self) -> None:
-        check.fields(self, failure=check.between(0, 1))
-        trials = [part.trial for part in self.evidence]
-        if [(trial.candidate, trial.tilt.direction) for trial in trials] != [(0, way) for way in DIRECTIONS]:
-            raise ValueError(f"evidence must be of both directions, got {[trial.tilt for trial in trials]!r}")
-        if len({(trial.release, trial.payoff.epsilon, type(trial.payoff)) for trial in trials}) > 1:
-            raise ValueError("evidence must be of one release at one epsilon, got two")
+        if [part.trial for part in self.evidence] != list(self.plan.trials):
+            raise ValueError("evidence must be of the planned trials, got others")
         for part in self.evidence:
             if not part.whole:
                 raise ValueError(f"evidence must be complete, got {part.trial.tilt.direction} that stopped early")
-        object.__setattr__(self, "interval", _interval(self.evidence, self.failure))
+        object.__setattr__(self, "interval", _interval(self.evidence, self.plan.failure, self.source))
+
+    @property
+    def failure(self) -> float:
+        """Chance over the draws that the interval is wrong."""
+        return self.plan.failure
 
     @property
     def seed(self) -> int:
         """Of the streams, up to 128 bits."""
-        return self.source.seed
+        return self.source.seed(self.plan.commitment)
 
     @property
     def simulation(self) -> bool:
@@ -72,12 +125,80 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """A document from which a third party can recompute every shard."""
-        return {
-            "v": 0,
-            "kind": "montecarlo-certificate",
-            "interval": codec.encode(self.interval),
-            "failure": self.failure,
-        } | evidence_json(self.source, self.evidence)
+        return evidence_json(self.plan.to_json(), self.source, self.evidence) | {
+            "interval": codec.encode(self.interval)
+        }
+
+
+def plan_certificate(
+    release: Release,
+    *,
+    epsilon: float,
+    seed: int,
+    failure: float = 1e-6,
+    samples: int | None = None,
+    gap: float = 0.1,
+    beside: tuple[BesideProfile, BesideProfile] | None = None,
+) -> CertificatePlan:
+    """Settles a certificate from pilot draws, which the verification does not use.
+
+    Args:
+        release: a matrix mechanism with its participation, balls-in-bins, or Poisson-sampled Gaussian rounds.
+        epsilon: in nats, at least 0.
+        seed: of the pilot's streams; part of the plan.
+        failure: chance over the draws that the interval is wrong; shared by the directions.
+        samples: draws per direction; by default enough for ``gap``, judged by the pilot.
+        gap: relative distance wanted between the upper bound and the estimate; only steers the default ``samples``.
+        beside: certified profiles of other events composed with this release, remove and add, at this epsilon.
+
+    Raises:
+        UnsupportedMechanismError: no proven pair for the release.
+    """
+    epsilon = check.at_least(0)(epsilon=epsilon)
+    failure, gap = check.between(0, 1)(failure=failure), check.between(0, 1)(gap=gap)
+    samples = check.optional(check.integer(1))(samples=samples)
+    if beside is not None and (len(beside) != len(DIRECTIONS) or any(payoff.epsilon != epsilon for payoff in beside)):
+        raise ValueError(f"beside must hold two payoffs at epsilon = {epsilon!r}, got {beside!r}")
+    payoffs: tuple[Payoff, Payoff] = beside or (HockeyStick(epsilon), HockeyStick(epsilon))
+    trials = _sized(release, payoffs, seed, samples=samples, gap=gap, failure=failure / 2)
+    return CertificatePlan(trials, failure, Origin(seed))
+
+
+def run_certificate(
+    plan: CertificatePlan,
+    *,
+    seed: int | None = None,
+    nonce: str | None = None,
+    workers: int | None = 1,
+    journal: Path | None = None,
+    progress: Progress | None = None,
+) -> Certificate:
+    """Draws what was planned, and bounds delta.
+
+    Args:
+        plan: what was settled beforehand.
+        seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
+        nonce: public, and not known to anybody when the plan's ``commitment`` was published.
+        workers: processes; ``None`` uses joblib's configured backend.
+        journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
+        progress: called after each shard.
+
+    Raises:
+        CalibrationError: the interval misses its proven brackets.
+    """
+    return _drawn(plan, source(seed, journal, nonce=nonce), workers, journal, progress)
+
+
+def _drawn(
+    plan: CertificatePlan, origin: Source, workers: int | None, journal: Path | None, progress: Progress | None
+) -> Certificate:
+    plan.origin.require_here()
+    book = Journal.begin(journal, plan.commitment, origin) if journal else None
+    seed = origin.seed(plan.commitment)
+    counts = run_trials(plan.trials, seed=seed, workers=workers, journal=book, progress=progress)
+    return Certificate(
+        plan, origin, tuple(Evidence(trial, hits) for trial, hits in zip(plan.trials, counts, strict=True))
+    )
 
 
 def certify(
@@ -102,7 +223,7 @@ def certify(
         samples: draws per direction; by default enough for ``gap``, judged by a pilot whose draws are not used again.
         gap: relative distance wanted between the upper bound and the estimate; only steers the default ``samples``.
         beside: certified profiles of other events composed with this release, remove and add, at this epsilon.
-        seed: repeats an earlier run, and marks the result a simulation; by default fresh entropy.
+        seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
         workers: processes; ``None`` uses joblib's configured backend.
         journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
         progress: called after each shard.
@@ -116,18 +237,11 @@ def certify(
     >>> 6.876e-4 in found.interval, found.simulation
     (True, True)
     """
-    epsilon = check.at_least(0)(epsilon=epsilon)
-    failure = check.between(0, 1)(failure=failure)
-    if beside is not None and any(payoff.epsilon != epsilon for payoff in beside):
-        raise ValueError(f"beside must hold two payoffs at epsilon = {epsilon!r}, got {beside!r}")
     origin = source(seed, journal)
-    payoffs: tuple[Payoff, Payoff] = beside or (HockeyStick(epsilon), HockeyStick(epsilon))
-    trials = _sized(release, payoffs, origin.seed, samples=samples, gap=gap, failure=failure / 2)
-    book = Journal.begin(journal, run_fingerprint(trials), origin) if journal else None
-    counts = run_trials(trials, seed=origin.seed, workers=workers, journal=book, progress=progress)
-    return Certificate(
-        origin, failure, tuple(Evidence(trial, hits) for trial, hits in zip(trials, counts, strict=True))
+    plan = plan_certificate(
+        release, epsilon=epsilon, seed=int(origin.value), failure=failure, samples=samples, gap=gap, beside=beside
     )
+    return _drawn(plan, origin, workers, journal, progress)
 
 
 def _sized(
@@ -140,7 +254,6 @@ def _sized(
     failure: float,
 ) -> tuple[Trial, Trial]:
     """One trial per direction, each with enough draws to know delta to within ``gap`` of the worse direction's."""
-    gap = check.between(0, 1)(gap=gap)
     pair = pair_of(release)
     tilt = [tilts.choose_tilt(pair, p, d) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
     log_m = [tilts.log_bound(pair, t, p) for t, p in zip(tilt, payoffs, strict=True)]
@@ -162,12 +275,12 @@ def _draws(delta: float, bound: float, upper: float, failure: float) -> int:
     return math.ceil(bound * math.log(2 / failure) / root**2) + 1024
 
 
-def _interval(evidence: tuple[Evidence, ...], failure: float) -> Interval:
+def _interval(evidence: tuple[Evidence, ...], failure: float, origin: Source) -> Interval:
     lower = upper = estimate = 0.0
     epsilon, composed = evidence[0].trial.payoff.epsilon, False
     for part in evidence:
         trial = part.trial
-        bound = math.exp(trial.log_bound)
+        bound = trial.bound
         low, high = clopper_pearson(hits=part.total, samples=trial.samples, failure=failure / 2)
         low, high = low * bound * (1 - 1e-12), high * bound * (1 + 1e-12)
         least, most = pair_of(trial.release).brackets(epsilon, trial.tilt.direction)
@@ -190,6 +303,7 @@ def _interval(evidence: tuple[Evidence, ...], failure: float) -> Interval:
             *ASSUMPTIONS,
             *((BESIDE,) if composed else ()),
             f"true but for a chance of {failure:g} over the draws",
+            origin.assumption,
         ),
         quantity="delta",
         given=(("epsilon", epsilon), ("failure", failure)),
@@ -199,5 +313,4 @@ def _interval(evidence: tuple[Evidence, ...], failure: float) -> Interval:
 def narrowing(trial: Trial, draws: int, hits: int, failure: float) -> tuple[float, float]:
     """The interval for a trial's delta after some of its draws, valid however often one looks; for displays."""
     low, high = anytime(hits=hits, samples=draws, failure=failure)
-    bound = math.exp(trial.log_bound)
-    return low * bound, min(1.0, high * bound)
+    return low * trial.bound, min(1.0, high * trial.bound)

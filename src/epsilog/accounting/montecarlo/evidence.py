@@ -1,16 +1,21 @@
-"""What was drawn, with what, and what came out: as JSON that a third party can draw again, shard by shard."""
+"""What was settled, what was drawn, and what came out: as JSON that a third party can draw again, shard by shard.
+
+A plan is everything that decides a claim before the first verification draw. Its fingerprint is what a journal is
+bound to, what is published before a public nonce is known, and a part of the seed: other plans have other draws.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 import numpy as np
+import scipy
 
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.run import Source
+from epsilog.accounting.montecarlo.run import LARGEST_SEED, Source
 from epsilog.accounting.montecarlo.shards import SHARD, STREAM, Trial
 from epsilog.terms import check, codec
 
@@ -19,6 +24,59 @@ ASSUMPTIONS = (
     "C is lower triangular and entrywise at least 0; every contribution is clipped to the clip norm",
     "floating-point rounding and the quality of the pseudo-random generator are outside the certificate",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which code made a plan, and from which pilot.
+
+    Attributes:
+        pilot: seed of the pilot draws that settled the plan.
+        epsilog: version of this library.
+        numpy: version of the library whose distributions are drawn from.
+        scipy: version of the library whose special functions are used.
+    """
+
+    pilot: int = 0
+    epsilog: str = metadata.version("epsilog")
+    numpy: str = np.__version__
+    scipy: str = scipy.__version__
+
+    def __post_init__(self) -> None:
+        words = check.text()
+        check.fields(self, pilot=check.integer(0, LARGEST_SEED), epsilog=words, numpy=words, scipy=words)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the libraries of this process are those of the plan: only they are sure to draw the same."""
+        return Origin(self.pilot) == self
+
+    def require_here(self) -> None:
+        """Refuses to draw for a plan of other libraries."""
+        if not self.is_here:
+            raise ValueError(f"plan must be of the versions installed here, {Origin(self.pilot)}, got {self}")
+
+
+def origin_json(origin: Origin) -> dict[str, Any]:
+    """The part of a plan that says which code made it."""
+    return {
+        "pilot": str(origin.pilot),
+        "stream": STREAM,
+        "shard": SHARD,
+        "code": {"epsilog": origin.epsilog, "numpy": origin.numpy, "scipy": origin.scipy},
+    }
+
+
+def origin_from_json(data: dict[str, Any]) -> Origin:
+    """Reads what ``origin_json`` made.
+
+    Raises:
+        ValueError: a plan of another stream format.
+    """
+    if data["stream"] != STREAM or data["shard"] != SHARD:
+        raise ValueError(f"stream must be {STREAM!r} in shards of {SHARD}, got {data['stream']!r}, {data['shard']!r}")
+    code = data["code"]
+    return Origin(int(data["pilot"]), code["epsilog"], code["numpy"], code["scipy"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,32 +157,26 @@ def trial_from_json(data: dict[str, Any]) -> Trial:
     )
 
 
-def evidence_json(source: Source, evidence: tuple[Evidence, ...]) -> dict[str, Any]:
-    """The part of a document that says what was drawn, and with what."""
-    from importlib import metadata
+def commitment(plan: dict[str, Any]) -> str:
+    """The fingerprint of a plan's JSON: what is published before the nonce is known."""
+    return codec.fingerprint(plan)
 
+
+def evidence_json(plan: dict[str, Any], source: Source, evidence: tuple[Evidence, ...]) -> dict[str, Any]:
+    """The part of a document that says what was settled, where the seed came from, and what was drawn."""
+    settled = commitment(plan)
     return {
-        "seed": str(source.seed),
+        "v": 0,
+        "kind": plan["kind"],
+        "plan": plan,
+        "commitment": settled,
+        "source": {"provenance": source.provenance, "value": source.value},
+        "seed": str(source.seed(settled)),
         "simulation": source.simulation,
-        "stream": STREAM,
-        "shard": SHARD,
-        "code": {"epsilog": metadata.version("epsilog"), "numpy": np.__version__},
-        "evidence": [trial_json(part.trial) | {"hits": list(part.hits)} for part in evidence],
+        "hits": [list(part.hits) for part in evidence],
     }
 
 
-def evidence_from_json(data: dict[str, Any]) -> tuple[Source, tuple[Evidence, ...]]:
-    """Reads what ``evidence_json`` made.
-
-    Raises:
-        ValueError: a document of another stream format, or whose counts do not fit its samples.
-    """
-    if data["stream"] != STREAM or data["shard"] != SHARD:
-        raise ValueError(f"stream must be {STREAM!r}, got {data['stream']!r}")
-    evidence = tuple(Evidence(trial_from_json(entry), tuple(entry["hits"])) for entry in data["evidence"])
-    return Source(int(data["seed"]), data["simulation"]), evidence
-
-
-def run_fingerprint(trials: Sequence[Trial]) -> str:
-    """A hash of everything but the source that determines the counts of a run."""
-    return codec.fingerprint({"stream": STREAM, "trials": [trial_json(t) for t in trials]})
+def source_from_json(data: dict[str, Any]) -> Source:
+    """Reads the source of a document."""
+    return Source(data["provenance"], data["value"])

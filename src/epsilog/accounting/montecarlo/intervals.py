@@ -18,9 +18,13 @@ from epsilog.terms import check
 SLACK = 2e-10
 
 
+LEAST_FAILURE = 1e-250  # of a failure probability; parts of it must stay clear of underflow
+
+
 def _counts(hits: int, samples: int, failure: float) -> tuple[int, int, float]:
     samples = check.integer(1)(samples=samples)
-    return check.integer(0, samples)(hits=hits), samples, check.between(0, 1)(failure=failure)
+    hits, failure = check.integer(0, samples)(hits=hits), check.between(0, 1)(failure=failure)
+    return hits, samples, check.at_least(LEAST_FAILURE / 4)(failure=failure)
 
 
 def clopper_pearson(*, hits: int, samples: int, failure: float) -> tuple[float, float]:

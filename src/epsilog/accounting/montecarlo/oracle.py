@@ -32,6 +32,7 @@ Complex = NDArray[np.complex128]
 REMOVE, ADD = "remove", "add"
 DIRECTIONS = (REMOVE, ADD)
 _ROUND_OFF = 2e-15  # relative error of one phi, in units of the bin count
+_TINY = 1e-300  # what an upper bound says where the exponential underflows: never nothing
 _SCAN = 12  # order of the rules that only look for a saddle
 _ANGLE = 0.6 * math.pi  # direction of the arcs: e^(zK) and e^(b z^2) both decay along it
 
@@ -125,10 +126,10 @@ def gaussian_delta(*, distance: float, epsilon: float) -> float:
     first = float(log_ndtr(distance / 2 - epsilon / distance))
     second = epsilon + float(log_ndtr(-distance / 2 - epsilon / distance))
     if not second < first:  # round-off has eaten the difference
-        return 0.0 if epsilon == math.inf else math.exp(first)
+        return 0.0 if epsilon == math.inf else max(math.exp(first), _TINY)
     # the difference of two close exponentials loses abs(first) ulps; the slack covers them
     slack = 4e-16 * (2 + abs(first) + abs(second))
-    return min(1.0, math.exp(first) * (-math.expm1(second - first) + slack))
+    return min(1.0, max(math.exp(first) * (-math.expm1(second - first) + slack), _TINY))
 
 
 def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, direction: str) -> float:

@@ -78,10 +78,17 @@ class BesideProfile:
             raise ValueError(f"deltas must match at least two epsilons, got {len(self.epsilons)}, {len(self.deltas)}")
         if not (np.diff(self.epsilons) > 0).all() or not (np.diff(self.deltas) <= 0).all():
             raise ValueError("epsilons must rise and deltas must not rise, got a table that does not")
+        if (np.array(self.deltas) < self._least * (1 - 1e-12)).any():
+            raise ValueError(f"deltas must be at least 1 - e^epsilon, as every profile is, got {self.deltas!r}")
 
     @cached_property
     def _table(self) -> tuple[Array, Array]:
-        return np.array(self.epsilons), np.array(self.deltas)
+        return np.array(self.epsilons), np.maximum(self.deltas, self._least)
+
+    @property
+    def _least(self) -> Array:
+        """What no profile is below: P(everything) - e^epsilon Q(everything), rounded up."""
+        return np.asarray(np.clip(-np.expm1(np.array(self.epsilons)) * (1 + 1e-15), 0.0, 1.0))
 
     @property
     def floor(self) -> float:

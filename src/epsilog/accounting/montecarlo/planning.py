@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from epsilog.accounting.montecarlo import bounds
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.candidates import Check, SweepPlan, renoised
+from epsilog.accounting.montecarlo.evidence import Origin
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import pair_of
 from epsilog.accounting.montecarlo.payoff import HockeyStick, Payoff
@@ -37,7 +38,7 @@ def plan_sweep(
         release: what is to be run; its own noise only says where the search starts.
         epsilon: of the claim, in nats.
         target_delta: of the claim.
-        seed: of the pilot's streams.
+        seed: of the pilot's streams; part of the plan.
         noises: the candidates, falling; by default a grid of relative ``step`` around the pilot's guess.
         slack: a candidate whose delta is this much below the target ...
         power: ... passes with about this chance; settles the number of draws.
@@ -73,7 +74,7 @@ def plan_sweep(
     for shrink in (1e-5 * 4**attempt for attempt in range(9)):  # counts are whole: a small step may change none
         checks = [Check(t, _passing(t, target_delta * share, fallback_delta)) for t in trials]
         pairs = tuple((checks[i], checks[i + 1]) for i in range(0, len(checks), 2))
-        plan = SweepPlan(epsilon, target_delta, falling, pairs, fallback_delta)
+        plan = SweepPlan(epsilon, target_delta, falling, pairs, fallback_delta, Origin(seed))
         claim = plan.claim
         if claim <= target_delta:
             return plan
@@ -82,7 +83,7 @@ def plan_sweep(
 
 
 def _passing(trial: Trial, target_delta: float, fallback_delta: float) -> int:
-    bound = math.exp(trial.log_bound)
+    bound = trial.bound
     if bound <= target_delta:
         return trial.samples  # proven by its bound: it always passes
     return bounds.largest_hits(

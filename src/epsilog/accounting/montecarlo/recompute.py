@@ -1,32 +1,78 @@
-"""Checks a document without trusting who made it: draws its shards again, and redoes its choice and its claim.
+"""Checks a document without trusting who made it: builds it again from its plan and draws, and compares every field.
 
-What no recomputation can see: whether the seed came fresh from an operating system, and whether this was the only run.
+What no recomputation can see is what the provenance of its seed leaves open: ``docs/montecarlo/evidence.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from epsilog.accounting.montecarlo.candidates import plan_from_json
-from epsilog.accounting.montecarlo.certificates import Certificate
-from epsilog.accounting.montecarlo.evidence import Evidence, evidence_from_json
-from epsilog.accounting.montecarlo.run import Source, entropy
-from epsilog.accounting.montecarlo.shards import count_hits, is_proven
+from epsilog.accounting.montecarlo.candidates import SweepPlan, sweep_plan_from_json
+from epsilog.accounting.montecarlo.certificates import Certificate, CertificatePlan, certificate_plan_from_json
+from epsilog.accounting.montecarlo.evidence import Evidence, source_from_json
+from epsilog.accounting.montecarlo.run import NONCE, Source, entropy
+from epsilog.accounting.montecarlo.shards import Trial, count_hits, is_proven
 from epsilog.accounting.montecarlo.sweeps import SweepResult
-from epsilog.terms import CalibrationError, Interval, codec
+from epsilog.terms import CalibrationError, UnsupportedMechanismError, check
 
 _ROUND_OFF = 1e-11  # relative, between two versions of the libraries; the numbers are rounded up by more than that
+_ROUNDED = {"/interval/lower", "/interval/upper", "/interval/estimate", "/claim/delta"}
+_MALFORMED = (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+_PLANS: dict[Any, Callable[[dict[str, Any]], CertificatePlan | SweepPlan]] = {
+    "montecarlo-certificate": certificate_plan_from_json,
+    "montecarlo-sweep": sweep_plan_from_json,
+}
 
 
-def check_document(document: dict[str, Any], *, shards: int | None = None) -> tuple[str, ...]:
-    """Recomputes a certificate's or sweep's evidence, choice and claim; lists what does not agree.
+def read_json(data: bytes | str) -> Any:
+    """Reads JSON strictly: a name twice in one object, NaN, infinities and endless nesting are errors."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(f"number must be finite, got {word}")
+
+    def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError(f"names must differ in one object, got {[name for name, _ in pairs]}")
+        return found
+
+    try:
+        return json.loads(data, object_pairs_hook=without_twins, parse_constant=refuse)
+    except RecursionError as error:
+        raise ValueError("document must not be nested without end") from error
+
+
+def plan_from_json(data: dict[str, Any]) -> CertificatePlan | SweepPlan:
+    """Reads what a plan's ``to_json`` made.
+
+    Raises:
+        ValueError: not a plan of ours, or of another version or stream format, or not as we would write it.
+    """
+    try:
+        if type(data["v"]) is not int or data["v"] != 0 or data["kind"] not in _PLANS:
+            raise ValueError(f"kind must be one of {', '.join(_PLANS)} (v 0), got {data['kind']!r}")
+        plan = _PLANS[data["kind"]](data)
+    except (*_MALFORMED, UnsupportedMechanismError) as error:
+        raise ValueError(f"plan must be as plan_certificate or plan_sweep wrote it, got: {error!r}") from error
+    if found := [*_differences(data, plan.to_json(), "")]:
+        raise ValueError(f"plan must be as plan_certificate or plan_sweep wrote it: {found[0]}")
+    return plan
+
+
+def check_document(
+    document: dict[str, Any], *, shards: int | None = None, commitment: str | None = None, nonce: str | None = None
+) -> tuple[str, ...]:
+    """Builds a certificate or sweep again from its plan and its draws; lists what does not agree.
 
     Args:
         document: what ``to_json`` made, after a round trip through JSON.
         shards: how many shards of each trial to draw again, picked at random here and now; by default all.
+        commitment: the plan's fingerprint as you saw it published, before the nonce was known.
+        nonce: as its public source gives it.
 
     Returns:
         A sentence per disagreement; empty if all agrees.
@@ -34,80 +80,90 @@ def check_document(document: dict[str, Any], *, shards: int | None = None) -> tu
     Raises:
         ValueError: not a document of ours, or of another version or stream format.
     """
-    kinds: dict[Any, Callable[[dict[str, Any], Source, tuple[Evidence, ...]], list[str]]] = {
-        "montecarlo-certificate": _certificate,
-        "montecarlo-sweep": _sweep,
-    }
+    shards = check.optional(check.integer(1))(shards=shards)
     try:
-        if document["v"] != 0 or document["kind"] not in kinds:
-            raise ValueError(f"kind must be one of {', '.join(kinds)} (v 0), got {document['kind']!r}")
-        source, evidence = evidence_from_json(document)
-        found = kinds[document["kind"]](document, source, evidence)
-    except (KeyError, TypeError, AttributeError) as error:
+        plan = plan_from_json(document["plan"])
+        source = source_from_json(document["source"])
+        counts = [tuple(found) for found in document["hits"]]
+        evidence = tuple(Evidence(trial, hits) for trial, hits in zip(_trials(plan), counts, strict=False))
+        if len(counts) > len(evidence):
+            raise ValueError(f"hits must be of at most {len(evidence)} trials, got {len(counts)}")
+        result = _result(plan, source, evidence)
+    except _MALFORMED as error:
         raise ValueError(f"document must be as certify or sweep wrote it, got one that is not: {error!r}") from error
-    return (*found, *_redrawn(source, evidence, shards))
+    found = [result] if isinstance(result, str) else [*_differences(document, result.to_json(), "")]
+    if commitment is not None and commitment != plan.commitment:
+        found.append(f"/commitment: {commitment} was published, this plan's is {plan.commitment}")
+    if nonce is not None and source != Source(NONCE, nonce):
+        found.append(f"/source: the public nonce is {nonce!r}, this has {source.provenance} {source.value!r}")
+    return (*found, *_redrawn(evidence, source.seed(plan.commitment), shards))
 
 
-def _redrawn(source: Source, evidence: tuple[Evidence, ...], shards: int | None) -> list[str]:
+def provenance(document: dict[str, Any]) -> str:
+    """Where the seed of a checked document came from, and what that leaves to be believed."""
+    source = source_from_json(document["source"])
+    return f"{source.assumption} ({source.provenance} {source.value!r}, plan {document['commitment']})"
+
+
+def _trials(plan: CertificatePlan | SweepPlan) -> tuple[Trial, ...]:
+    if isinstance(plan, CertificatePlan):
+        return plan.trials
+    return tuple(test.trial for pair in plan.checks for test in pair)
+
+
+def _result(
+    plan: CertificatePlan | SweepPlan, source: Source, evidence: tuple[Evidence, ...]
+) -> Certificate | SweepResult | str:
+    """The certificate or sweep that the draws make, or why they make none."""
+    try:
+        if isinstance(plan, CertificatePlan):
+            return Certificate(plan, source, evidence)
+        return SweepResult(plan, source, evidence)
+    except (ValueError, CalibrationError, UnsupportedMechanismError) as error:
+        return f"/hits: {error}"
+
+
+def _differences(stated: Any, again: Any, path: str) -> Iterator[str]:
+    """Where a document is not what it should be, and what it should be; numbers of any kind compare as numbers."""
+    if isinstance(again, dict) and isinstance(stated, dict):
+        for name in sorted({*stated, *again}, key=str):
+            if name not in stated:
+                yield f"{path}/{name}: missing"
+            elif name not in again:
+                yield f"{path}/{name}: nothing that this version states"
+            else:
+                yield from _differences(stated[name], again[name], f"{path}/{name}")
+    elif isinstance(again, list) and isinstance(stated, list) and len(again) == len(stated):
+        for place, (one, other) in enumerate(zip(stated, again, strict=True)):
+            yield from _differences(one, other, f"{path}/{place}")
+    elif not _same(stated, again, _ROUND_OFF if path in _ROUNDED else 0.0):
+        yield f"{path}: {stated!r}, recomputed {again!r}"
+
+
+def _same(stated: Any, again: Any, round_off: float) -> bool:
+    numbers = [isinstance(value, int | float) and not isinstance(value, bool) for value in (stated, again)]
+    if all(numbers):
+        return bool(stated == again or (abs(stated) < 1e300 and abs(stated - again) <= round_off * abs(again)))
+    return type(stated) is type(again) and bool(stated == again)
+
+
+def _redrawn(evidence: tuple[Evidence, ...], seed: int, shards: int | None) -> list[str]:
     """The shards whose hits differ when drawn again."""
     found = []
     for part in evidence:
         place = f"candidate {part.trial.candidate} {part.trial.tilt.direction}"
-        if not is_proven(part.trial):
-            found.append(f"{place}: its bound M is not proven")
-            continue
         chosen: Sequence[int] = range(len(part.hits))
         if shards is not None and shards < len(part.hits):  # at random, or a forger would know which are safe
             rng = np.random.default_rng(entropy())
             chosen = sorted(map(int, rng.choice(len(part.hits), size=shards, replace=False)))
-        for shard in chosen:
-            again = count_hits(part.trial, source.seed, shard)
-            if again != part.hits[shard]:
-                found.append(f"{place} shard {shard}: {part.hits[shard]} hits recorded, {again} drawn")
-    return found
-
-
-def _certificate(document: dict[str, Any], source: Source, evidence: tuple[Evidence, ...]) -> list[str]:
-    try:
-        again = Certificate(source, document["failure"], evidence).interval
-    except (ValueError, CalibrationError) as error:
-        return [f"evidence: {error}"]
-    stated = codec.decode(document["interval"])
-    if not isinstance(stated, Interval) or stated.estimate is None or again.estimate is None:
-        return [f"interval: {document['interval']!r} is none with an estimate"]
-    same = (stated.method, stated.relation, stated.assumptions, stated.quantity, stated.given) == (
-        again.method,
-        again.relation,
-        again.assumptions,
-        again.quantity,
-        again.given,
-    )
-    near = abs(stated.estimate - again.estimate) <= _ROUND_OFF * again.estimate
-    inside = stated.lower <= again.lower * (1 + _ROUND_OFF) and stated.upper >= again.upper * (1 - _ROUND_OFF)
-    return [] if same and near and inside else [f"interval: {stated}, recomputed {again}"]
-
-
-def _sweep(document: dict[str, Any], source: Source, evidence: tuple[Evidence, ...]) -> list[str]:
-    try:
-        plan = plan_from_json(document)
-    except ValueError as error:
-        return [f"plan: {error}"]
-    stated, claim = document["claim"], plan.claim
-    found = []
-    if not stated["delta"] >= claim * (1 - _ROUND_OFF) or stated["epsilon"] != plan.epsilon:
-        found.append(f"claim: delta {stated['delta']!r} at {stated['epsilon']!r}, recomputed {claim!r}")
-    try:
-        result = SweepResult(plan, source, evidence)
-    except ValueError as error:
-        return [*found, str(error)]
-    again = result.to_json()
-    if document["chosen"] != result.chosen:
-        found.append(f"chosen: {document['chosen']!r}, the evidence says {result.chosen!r}")
-    if document["noise"] != result.noise:
-        found.append(f"noise: {document['noise']!r}, candidate {result.chosen!r} has {result.noise!r}")
-    if stated["relation"] != again["claim"]["relation"]:
-        found.append(f"claim: relation {stated['relation']!r}, proven for {again['claim']['relation']!r}")
-    found += [
-        f"{name}: not as this version states it" for name in ("bound", "assumptions") if document[name] != again[name]
-    ]
+        try:
+            if not is_proven(part.trial):
+                found.append(f"{place}: its bound M is not proven")
+                continue
+            for shard in chosen:
+                again = count_hits(part.trial, seed, shard)
+                if again != part.hits[shard]:
+                    found.append(f"{place} shard {shard}: {part.hits[shard]} hits recorded, {again} drawn")
+        except (UnsupportedMechanismError, ArithmeticError, MemoryError) as error:
+            found.append(f"{place}: cannot be drawn again: {error}")
     return found

@@ -14,28 +14,68 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.shards import SHARD, Trial, count_hits
-from epsilog.terms import RecordsError, check
+from epsilog.terms import RecordsError, check, codec
 
 Progress = Callable[[Trial, int, int], None]  # trial, draws done, hits so far
 Key = tuple[int, str, int]  # candidate, direction, shard
 LARGEST_SEED = 2**128 - 1
+SHORTEST = 16  # characters of a nonce: of one that takes few values, all can be tried beforehand
+
+
+ENTROPY, NONCE, CHOSEN = "entropy", "nonce", "chosen"
+_SEES = {
+    ENTROPY: "the seed came from the operating system's entropy, once: nobody but who ran it can check that",
+    NONCE: "the seed comes from the plan and a public nonce; published before that was known: this plan, no other",
+    CHOSEN: "the seed was chosen by hand: a simulation, which repeats a run and claims nothing of its own",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the randomness of a run comes from.
+    """Where the randomness of a run comes from; what each provenance rules out: ``docs/montecarlo/evidence.md``.
 
     Attributes:
-        seed: of all streams, up to 128 bits.
-        simulation: whether somebody chose it: such a run repeats another, it makes no claim of its own.
+        provenance: "entropy" of the operating system, a public "nonce", or a number that somebody has "chosen".
+        value: the number, up to 128 bits, in decimal; or the nonce.
     """
 
-    seed: int
-    simulation: bool
+    provenance: str
+    value: str
 
     def __post_init__(self) -> None:
-        check.fields(self, seed=check.integer(0, LARGEST_SEED), simulation=check.flag())
+        check.fields(self, provenance=check.one_of(tuple(_SEES)), value=check.text())
+        if self.provenance == NONCE:
+            _check_nonce(self.value)
+        else:
+            _check_number(self.value)
+
+    @property
+    def simulation(self) -> bool:
+        """Whether somebody chose the seed: such a run repeats another, it makes no claim of its own."""
+        return self.provenance == CHOSEN
+
+    @property
+    def assumption(self) -> str:
+        """What whoever relies on the result believes about its seed."""
+        return _SEES[self.provenance]
+
+    def seed(self, plan: str) -> int:
+        """Derives the seed of all verification streams, 128 bits, from the plan's fingerprint and the value."""
+        return int(codec.fingerprint({"plan": plan, self.provenance: self.value})[:32], 16)
+
+
+def _check_number(value: str) -> None:
+    if not (value.isascii() and value.isdecimal() and len(value) <= 39 and str(int(value)) == value):
+        raise ValueError(f"value must be a whole number in decimal, got {value[:60]!r}")
+    if int(value) > LARGEST_SEED:
+        raise ValueError(f"seed must be in [0, 2^128 - 1], got {value}")
+
+
+def _check_nonce(nonce: str) -> None:
+    if not (nonce.isascii() and nonce.isprintable() and nonce == nonce.strip() and SHORTEST <= len(nonce) <= 1024):
+        raise ValueError(f"nonce must be {SHORTEST} to 1024 printable ASCII characters, unpadded, got {nonce[:60]!r}")
 
 
 def entropy() -> int:
@@ -43,17 +83,26 @@ def entropy() -> int:
     return secrets.randbits(128)
 
 
-def source(seed: int | None, journal: Path | None) -> Source:
-    """The source that a journal was born with; without a journal the given seed, or else fresh entropy.
+def chosen(seed: int) -> Source:
+    """The source of a simulation."""
+    return Source(CHOSEN, str(check.integer(0, LARGEST_SEED)(seed=seed)))
+
+
+def source(seed: int | None, journal: Path | None, *, nonce: str | None = None) -> Source:
+    """What was asked for: a nonce, a chosen seed, or else what the journal was born with, or else fresh entropy.
 
     Raises:
-        RecordsError: the journal belongs to another run, or is unreadable.
+        RecordsError: the journal was born with something else, or is unreadable.
     """
+    if seed is not None and nonce is not None:
+        raise ValueError("seed must be None beside a nonce: the nonce settles it")
+    asked = None if seed is None else chosen(seed)
+    asked = asked if nonce is None else Source(NONCE, check.text()(nonce=nonce))
     born = _read(journal)[0] if journal is not None and journal.exists() else None
     if born is None:
-        return Source(entropy(), simulation=False) if seed is None else Source(seed, simulation=True)
-    if seed is not None and born != Source(seed, simulation=True):
-        raise RecordsError(f"journal {journal} belongs to another run: it was not begun with this seed")
+        return asked or Source(ENTROPY, str(entropy()))
+    if born != asked and (asked is not None or born.provenance != ENTROPY):
+        raise RecordsError(f"journal {journal} belongs to another run: it was not begun with this seed or nonce")
     return born
 
 
@@ -66,13 +115,18 @@ class Journal:
 
     Attributes:
         path: the file.
-        run: a fingerprint of everything else that determines the counts.
+        run: fingerprint of the plan: everything else that determines the claim.
         source: of the randomness.
     """
 
     path: Path
     run: str
     source: Source
+
+    @property
+    def seed(self) -> int:
+        """Of the streams."""
+        return self.source.seed(self.run)
 
     @classmethod
     def begin(cls, path: Path, run: str, source: Source) -> Journal:
@@ -83,7 +137,7 @@ class Journal:
         """
         book = cls(path, run, source)
         if not path.exists():
-            head = {"v": 0, "seed": str(source.seed), "simulation": source.simulation, "run": run}
+            head = {"v": 0, "provenance": source.provenance, "value": source.value, "run": run}
             whole = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
             _append(whole, json.dumps(head))
             try:
@@ -100,7 +154,10 @@ class Journal:
         """The counts written so far; a torn last line is dropped from the file."""
         born, run, counts = _read(self.path)
         if (born, run) != (self.source, self.run):
-            raise RecordsError(f"journal {self.path.name} belongs to another run")
+            raise RecordsError(
+                f"journal {self.path.name} belongs to another run: its seed or its plan (the question, the tests, the "
+                "versions of epsilog, numpy and scipy) is another"
+            )
         return counts
 
     def write(self, key: Key, hits: int) -> None:
@@ -114,14 +171,15 @@ def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
     counts: dict[Key, int] = {}
     try:
         head, *rest = [json.loads(line) for line in whole.splitlines()]
-        if head["v"] != 0:
-            raise ValueError(f"v must be 0, got {head['v']!r}")
-        born, run = Source(int(head["seed"]), head["simulation"]), str(head["run"])
-        for candidate, direction, shard, found in rest:
-            hits = check.integer(0, SHARD)(hits=found)
-            if counts.setdefault((int(candidate), str(direction), int(shard)), hits) != hits:
+        if head["v"] != 0 or len(head) != len({"v", "provenance", "value", "run"}):
+            raise ValueError("its head is not of this version")
+        born, run = Source(head["provenance"], head["value"]), str(head["run"])
+        for first, second, third, found in rest:
+            candidate, shard = check.integer(0)(candidate=first), check.integer(0)(shard=third)
+            direction, hits = check.one_of(DIRECTIONS)(direction=second), check.integer(0, SHARD)(hits=found)
+            if counts.setdefault((candidate, direction, shard), hits) != hits:
                 raise ValueError(f"shard {shard} has two counts")
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise RecordsError(f"journal {path.name} is unreadable: {error}") from error
     if whole != data:
         os.truncate(path, len(whole))
@@ -166,8 +224,8 @@ def run_trials(
     Returns:
         For each trial, the hits of each shard in order, up to where one failed.
     """
-    if journal is not None and journal.source.seed != seed:
-        raise ValueError(f"seed must be the journal's, {journal.source.seed!r}, got {seed!r}")
+    if journal is not None and journal.seed != seed:
+        raise ValueError(f"seed must be the journal's, {journal.seed!r}, got {seed!r}")
     done = journal.read() if journal else {}
     counts: list[list[int]] = [[] for _ in trials]
     wave = 1 if limits else 1 << 40

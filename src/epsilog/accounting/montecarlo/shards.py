@@ -8,6 +8,7 @@ makes a new ``STREAM``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +46,18 @@ class Trial:
     candidate: int = 0
 
     def __post_init__(self) -> None:
-        check.fields(self, log_bound=check.finite(), samples=check.integer(1), candidate=check.integer(0))
+        largest = tilts.LARGEST_LOG
+        check.fields(
+            self,
+            log_bound=check.within(-largest, largest),
+            samples=check.integer(1),
+            candidate=check.integer(0),
+        )
+
+    @property
+    def bound(self) -> float:
+        """M. Its round-off is far below what ``log_bound`` was rounded up by."""
+        return math.exp(self.log_bound)
 
     @property
     def shards(self) -> int:

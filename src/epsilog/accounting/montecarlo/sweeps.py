@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epsilog.accounting.montecarlo.candidates import SweepPlan, plan_json
-from epsilog.accounting.montecarlo.evidence import ASSUMPTIONS, Evidence, evidence_json, run_fingerprint
+from epsilog.accounting.montecarlo.candidates import SweepPlan
+from epsilog.accounting.montecarlo.evidence import ASSUMPTIONS, Evidence, evidence_json
 from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.planning import plan_sweep
 from epsilog.accounting.montecarlo.run import Journal, Progress, Source, run_trials, source
@@ -31,7 +31,7 @@ class SweepResult:
 
     Attributes:
         plan: what was settled beforehand.
-        source: the seed, and whether the caller chose it; such a run repeats another, it makes no claim of its own.
+        source: where the seed came from.
         evidence: what was drawn, in order, up to the first failure.
         chosen: position of the released candidate, by the evidence; ``None``: the fallback (or nothing).
 
@@ -50,7 +50,7 @@ class SweepResult:
     @property
     def seed(self) -> int:
         """Of the streams, up to 128 bits."""
-        return self.source.seed
+        return self.source.seed(self.plan.commitment)
 
     @property
     def simulation(self) -> bool:
@@ -74,17 +74,13 @@ class SweepResult:
 
     def to_json(self) -> dict[str, Any]:
         """A document from which a third party can recompute the choice and the claim, shard by shard."""
-        return (
-            plan_json(self.plan)
-            | {
-                "chosen": self.chosen,
-                "noise": self.noise,
-                "claim": {"epsilon": self.plan.epsilon, "delta": self.delta, "relation": "add-or-remove-one"},
-                "bound": f"integrated estimate-verify-release, {METHOD}; docs/montecarlo/bounds.md",
-                "assumptions": [*ASSUMPTIONS, "one run, whose result was used whatever it was"],
-            }
-            | evidence_json(self.source, self.evidence)
-        )
+        return evidence_json(self.plan.to_json(), self.source, self.evidence) | {
+            "chosen": self.chosen,
+            "noise": self.noise,
+            "claim": {"epsilon": self.plan.epsilon, "delta": self.delta, "relation": "add-or-remove-one"},
+            "bound": f"integrated estimate-verify-release, {METHOD}; docs/montecarlo/bounds.md",
+            "assumptions": [*ASSUMPTIONS, "one run, whose result was used whatever it was", self.source.assumption],
+        }
 
 
 def _last_before_the_first_failure(plan: SweepPlan, evidence: tuple[Evidence, ...]) -> int | None:
@@ -108,6 +104,7 @@ def run_sweep(
     plan: SweepPlan,
     *,
     seed: int | None = None,
+    nonce: str | None = None,
     workers: int | None = 1,
     journal: Path | None = None,
     progress: Progress | None = None,
@@ -116,23 +113,25 @@ def run_sweep(
 
     Args:
         plan: what was settled beforehand, from anything but private data and the draws of this very run.
-        seed: repeats an earlier run, and marks the result a simulation; by default fresh entropy.
+        seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
+        nonce: public, and not known to anybody when the plan's ``commitment`` was published.
         workers: processes; ``None`` uses joblib's configured backend.
         journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
         progress: called after each shard.
     """
-    return _verified(plan, source(seed, journal), workers, journal, progress)
+    return _verified(plan, source(seed, journal, nonce=nonce), workers, journal, progress)
 
 
 def _verified(
     plan: SweepPlan, origin: Source, workers: int | None, journal: Path | None, progress: Progress | None
 ) -> SweepResult:
-    everything = [test.trial for pair in plan.checks for test in pair]
-    book = Journal.begin(journal, run_fingerprint(everything), origin) if journal else None
+    plan.origin.require_here()
+    book = Journal.begin(journal, plan.commitment, origin) if journal else None
+    seed = origin.seed(plan.commitment)
     evidence: list[Evidence] = []
     for pair in plan.checks:
         trials, limits = [test.trial for test in pair], [test.hits for test in pair]
-        counts = run_trials(trials, seed=origin.seed, limits=limits, workers=workers, journal=book, progress=progress)
+        counts = run_trials(trials, seed=seed, limits=limits, workers=workers, journal=book, progress=progress)
         found = [Evidence(trial, hits) for trial, hits in zip(trials, counts, strict=True)]
         evidence += found
         if any(part.total > limit for part, limit in zip(found, limits, strict=True)):
@@ -162,7 +161,7 @@ def sweep(
         noises: the candidates, falling; by default a grid around a pilot's guess.
         slack: how far below the goal a candidate's delta may have to be; smaller costs more draws.
         fallback_delta: delta of what is released if all candidates fail; 0: nothing is released.
-        seed: repeats an earlier run, and marks the result a simulation; by default fresh entropy.
+        seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
         workers: processes; ``None`` uses joblib's configured backend.
         journal: file that remembers the entropy and the finished shards, so that a killed run goes on where it was.
         progress: called after each shard.
@@ -180,7 +179,7 @@ def sweep(
         release,
         epsilon=epsilon,
         target_delta=delta,
-        seed=origin.seed,
+        seed=int(origin.value),
         noises=noises,
         slack=slack,
         fallback_delta=fallback_delta,

@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 LARGEST_TILT = 64
 ROUND_OFF = 1e-9  # added to the log of every bound M
+LARGEST_LOG = 600.0  # of a bound M, either way: M times a chance must not underflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,9 @@ def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
         result = largest + sum(float(log_mean_exp(step * pair.gram).max()) for step in range(1, int(tilt.strength) + 1))
     else:
         result = math.inf
-    if not math.isfinite(result):
-        raise UnsupportedMechanismError(tilt, method=METHOD, reason="its weights have no finite bound")
-    return result + ROUND_OFF
+    if not result < LARGEST_LOG:
+        raise UnsupportedMechanismError(tilt, method=METHOD, reason="its weights have no useful bound")
+    return max(result, -LARGEST_LOG / 2) + ROUND_OFF
 
 
 def log_values(pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float) -> Array:
