@@ -28,7 +28,8 @@ def test_identify_by_content(tmp_path):
     ("verdicts", "worst"),
     [
         ((), "not checked"),
-        (("passed", "not checked"), "passed"),
+        (("passed", "not checked"), "not checked"),
+        (("warned", "not checked"), "not checked"),
         (("passed", "warned"), "warned"),
         (("warned", "failed", "passed"), "failed"),
         (("not checked",), "not checked"),

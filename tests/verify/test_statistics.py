@@ -1,10 +1,20 @@
 """Each statistical check accepts a sound run, rejects a faulty one, and says so; false alarms are as rare as stated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientSide, RoundRecord
-from epsilog.verify import check_clipping, check_noise, check_participation, power, stddev_interval
+from epsilog.verify import (
+    check_clipping,
+    check_custody,
+    check_noise,
+    check_norms,
+    check_participation,
+    power,
+    stddev_interval,
+)
 
 CENTRAL = ClientLevelCentral(population=2000, sampling_probability=0.1, rounds=60, clip_norm=0.5, noise_multiplier=2.0)
 LOCAL = ExampleLevelClientSide(
@@ -47,7 +57,8 @@ def test_false_alarms_are_as_rare_as_stated():
     """2,000 sound runs at a false alarm of 5%: 100 expected, more than 150 has probability below 1e-6."""
     rng = np.random.default_rng(7)
     verdicts = [check_noise(records(rng, rounds=5), noise_stddev=1.0, false_alarm=0.05).verdict for _ in range(2000)]
-    assert 55 < sum(v != "passed" for v in verdicts) < 150
+    assert 55 < verdicts.count("failed") < 150
+    assert verdicts.count("warned") < 90  # noise that is too strong: 50 expected
 
 
 def test_power_is_what_simulation_finds():
@@ -85,9 +96,13 @@ def test_poisson_cohorts_pass_and_others_fail(seed):
         assert check_participation(custody(participants), CENTRAL).verdict == "failed", name
 
 
-def test_impossible_lists_fail():
+def test_impossible_lists_fail_and_void_the_claim():
     for ids in ([1, 1, 2], [-1, 5], [1999, 2000]):
-        assert check_participation(custody([ids]), CENTRAL).verdict == "failed"
+        assert check_custody(custody([ids]), [1], CENTRAL).verdict == "failed"
+    assert check_custody(custody([[1, 2]]), [1, 2], CENTRAL).verdict == "failed"
+    assert check_custody(custody([[1, 2], [1]]), [1, 2], CENTRAL).verdict == "passed"
+    for found in (check_custody(None, [1], CENTRAL), check_participation(None, CENTRAL)):
+        assert (found.verdict, found.lacks) == ("not checked", "custody")
     assert check_participation([], CENTRAL).verdict == "not checked"
 
 
@@ -107,9 +122,24 @@ def test_capped_cohorts():
 def test_norms_and_declared_noise():
     rng = np.random.default_rng(2)
     sound = records(rng)
-    facts = {"clip_norm": 0.5, "noise_stddev": 1.0}
-    assert check_clipping(sound, custody(poisson(rng)), **facts).verdict == "passed"
-    assert check_clipping(sound, [], **facts).verdict == "not checked"
+    assert check_clipping(sound, clip_norm=0.5, noise_stddev=1.0).verdict == "passed"
+    assert check_clipping(sound, clip_norm=0.4, noise_stddev=1.0).verdict == "failed"
+    assert check_clipping(sound, clip_norm=0.5, noise_stddev=1.1).verdict == "failed"
+    assert check_norms(custody(poisson(rng)), clip_norm=0.5).verdict == "passed"
+    assert check_norms(None, clip_norm=0.5).verdict == "not checked"
     high = [CustodyRecord(1, (1, 2), 0.5001, 0.5)]
-    assert check_clipping(sound, high, **facts).verdict == "failed"
-    assert check_clipping(sound, [], clip_norm=0.4, noise_stddev=1.0).verdict == "failed"
+    assert check_norms(high, clip_norm=0.5).verdict == "failed"
+
+
+def test_one_quiet_round_among_many_is_found():
+    """60 rounds of 16 values pass together when one of them has no noise at all; that round alone does not."""
+    rng = np.random.default_rng(11)
+    sound = list(records(rng))
+    assert check_noise(sound, noise_stddev=1.0).verdict == "passed"
+    for share, verdict in ((0.05, "failed"), (0.9, "passed")):
+        weak = replace(sound[7], padding=tuple(share * x for x in sound[7].padding))
+        found = check_noise([*sound[:7], weak, *sound[8:]], noise_stddev=1.0)
+        assert found.verdict == verdict
+        assert dict(found.numbers)["p_too_weak"] > 1e-6
+    bare = replace(sound[7], padding=())
+    assert check_noise([*sound[:7], bare, *sound[8:]], noise_stddev=1.0).verdict == "not checked"

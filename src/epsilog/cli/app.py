@@ -1,6 +1,7 @@
 """The application and its exit codes, which every command shares.
 
-Exit codes: 0 ok, 2 bad input, 3 refused by the budget, 4 verification failed.
+Exit codes: 0 ok, 2 bad input, 3 refused by the budget, 4 verification failed, 5 nothing failed, but not all was
+checked and passed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-OK, BAD_INPUT, REFUSED, NOT_VERIFIED = 0, 2, 3, 4
+OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED = 0, 2, 3, 4, 5
 
 app = typer.Typer(
     name="epsilog",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
+from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
-from epsilog.terms import RecordsError, codec
+from epsilog.terms import RecordsError, check, codec
 from epsilog.terms.digits import upper_text
 
 
@@ -143,37 +142,61 @@ def _figure(value: float | str | None) -> str:
 
 @app.command("verify")
 def verify(
-    path: Annotated[Path, typer.Argument(help="A run folder, a report (JSON) or a ledger: told apart by content.")],
+    path: Annotated[
+        Path, typer.Argument(help="A run folder, a report (JSON or HTML) or a ledger: told apart by content.")
+    ],
     ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to.")] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--require", help="Evidence that must be here: report, ledger, custody, page; all but page if blank."
+        ),
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", help="An entry's hash that you kept: the ledger must still hold it.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check records against plan and ledger, recompute a report's claim, or work a whole ledger out again.
+    """Check a run against plan and ledger, build its report again, or work a whole ledger out again.
+
+    Exit code 0 says that all that is required was checked and passed; 4 that something failed; 5 that something that is
+    required was not checked, or that there is a warning to read.
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
-    outcome = _examined(path, ledger)
+    outcome, stands = _examined(path, ledger, require, head)
     if as_json:
-        print_json(outcome.to_json())
+        print_json(outcome.to_json() | {"stands": stands, "required": sorted(outcome.required)})
     else:
         rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
         table(str(path), ["check", "verdict", "what was found"], rows)
         for what_if in outcome.what_ifs:
             note(what_if.says)
-        console.print(f"\n{verdict_text(outcome.verdict)}")
-    if outcome.verdict == "failed":
-        raise typer.Exit(NOT_VERIFIED)
+        console.print(f"\n{stands}" if stands else "", f"\n{verdict_text(outcome.verdict)}", sep="")
+    if outcome.verdict != "passed":
+        raise typer.Exit(NOT_VERIFIED if outcome.verdict == "failed" else NOT_ALL_CHECKED)
 
 
-def _examined(path: Path, ledger: Path | None) -> Any:
+def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: str | None) -> tuple[Any, str]:
+    """What was found, and which claim stands ("" for a ledger, which makes none)."""
+    from epsilog import prove
     from epsilog import verify as checks
 
+    required = tuple(prove.REQUIRED if require is None else require)
+    for name in required:
+        check.one_of(checks.EVIDENCE)(require=name)
     kind = checks.identify(path)
-    if kind == "run":
-        beside = path.parent / DEFAULT_LEDGER.name
-        return checks.reconcile(checks.read_evidence(path, ledger or (beside if beside.exists() else None)))
     if kind == "ledger":
-        return checks.Reconciliation((checks.check_chain(path),))
-    return checks.recompute_report(json.loads(path.read_bytes()), ledger)
+        return checks.Reconciliation(checks.check_chain(path, head=head)), ""
+    if kind == "run":
+        beside = path.resolve().parent / DEFAULT_LEDGER.name
+        ledger = ledger or (beside if beside.exists() else None)
+    books = checks.Books.read(ledger) if ledger else None
+    if kind == "run":
+        found = prove.examine(checks.read_folder(path), books, required=required, head=head)
+    else:
+        found = prove.examine_report(checks.read_file(path), books, required=required, head=head)
+    return found.outcome, found.stands
 
 
 @app.command("report")
@@ -192,7 +215,7 @@ def report(
 
     source = folder / "report.json"
     try:
-        document = json.loads(source.read_bytes())
+        document = codec.parse(source.read_bytes())
     except OSError as error:
         raise RecordsError(f"{source} cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -15,6 +15,8 @@ from epsilog.accounting import FederatedEstimate, calibrate, epsilon, fl_formula
 from epsilog.terms import CalibrationError, Guarantee, Interval, NeighboringRelation, Scheme, check, codec
 
 VERSION = 0
+FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "unamplified", "formula", "budget"}
+FIELDS |= {"simulation", "details"}
 DIGITS = 6  # significant digits of a calibrated noise multiplier, rounded up
 NUDGE, NUDGES = 2e-4, 50  # more noise, relatively, and how often it is tried
 
@@ -74,33 +76,33 @@ class RegisteredPlan:
         """Reads a stored plan; the release must be the scheme's own, so that a hash covers one meaning."""
         if not isinstance(document, dict) or document.get("kind") != "plan" or document.get("v") != VERSION:
             raise ValueError(f"plan must be a version {VERSION} plan document")
-        missing = {
-            "name",
-            "guarantee",
-            "scheme",
-            "release",
-            "epsilon",
-            "unamplified",
-            "formula",
-            "budget",
-            "simulation",
-        }
-        missing -= set(document)
-        if missing:
-            raise ValueError(f"plan lacks {sorted(missing)}")
-        scheme = codec.decode(document["scheme"])
+        unlike = set(document) ^ FIELDS
+        if unlike:
+            raise ValueError(f"plan must have the fields {sorted(FIELDS)}, got {sorted(document)}")
+        scheme, budget = codec.decode(document["scheme"]), document["budget"]
+        check.instance(Scheme)(scheme=scheme)
         if codec.decode(document["release"]) != scheme.release():
             raise ValueError("release must be what the scheme releases")
+        formula = FederatedEstimate(**document["formula"])
+        for term in ("root_term", "linear_term"):
+            check.at_least(0)(**{term: document["formula"][term]})
+        for name, stated in {"name": document["name"], **budget}.items():
+            check.text()(**{name: stated})
+        if set(budget) != {"scope", "epsilon", "delta", "delta_rationale"}:
+            raise ValueError(f"budget must have scope, epsilon, delta and delta_rationale, got {sorted(budget)}")
+        check.flag()(simulation=document["simulation"])
+        check.instance(dict)(details=document["details"])
+        terms = {name: codec.decode(document[name]) for name in ("guarantee", "epsilon", "unamplified")}
+        for name, kind in (("guarantee", Guarantee), ("epsilon", Interval), ("unamplified", Interval)):
+            check.instance(kind)(**{name: terms[name]})
         return cls(
             name=document["name"],
-            guarantee=codec.decode(document["guarantee"]),
             scheme=scheme,
-            epsilon=codec.decode(document["epsilon"]),
-            unamplified=codec.decode(document["unamplified"]),
-            formula=FederatedEstimate(**document["formula"]),
-            budget=document["budget"],
+            formula=formula,
+            budget=budget,
             simulation=document["simulation"],
-            details=document.get("details", {}),
+            details=document["details"],
+            **terms,
         )
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from epsilog.plan import RegisteredPlan
-from epsilog.programme.model import Programme, load
+from epsilog.programme.model import load
 from epsilog.programme.prepare import (
     load_programme_task,
     make_plan,
@@ -16,16 +16,13 @@ from epsilog.programme.prepare import (
     write_atomically,
     write_json,
 )
-from epsilog.programme.simulation import control_finding, simulate
-from epsilog.programme.steps import rehearse_unless_trained, reserve, train
+from epsilog.programme.simulation import simulate
+from epsilog.programme.steps import close, rehearse_unless_trained, reserve, train
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import open_ledger
 from epsilog.terms import RoundRecord
 from epsilog.train.checkpoints import exclusive
 from epsilog.verify import Reconciliation, read_evidence, reconcile
-
-if TYPE_CHECKING:
-    from epsilog.train import Task
 
 
 class Observer(Protocol):
@@ -81,20 +78,17 @@ def run(path: Path, *, runs: Path, ledger: Path, observer: Observer) -> Outcome:
             if charge.state != "committed":
                 observer.stage("training")
                 train(plan, task, seed=programme.run.seed, charge=charge, folder=folder, on_round=observer.round)
-            return _proved(programme, plan, task, folder=folder, ledger=ledger, observer=observer)
+                utility = simulate(programme, plan, task, observer.stage) if programme.run.simulation else None
+                close(charge, folder, utility)
+            return _proved(plan, folder=folder, ledger=ledger, observer=observer)
 
 
-def _proved(
-    programme: Programme, plan: RegisteredPlan, task: Task, *, folder: Path, ledger: Path, observer: Observer
-) -> Outcome:
+def _proved(plan: RegisteredPlan, *, folder: Path, ledger: Path, observer: Observer) -> Outcome:
     """Verifies a finished run and writes its report."""
-    utility = simulate(programme, plan, task, folder, observer.stage) if programme.run.simulation else None
     observer.stage("verifying")
     evidence = read_evidence(folder, ledger)
     outcome = reconcile(evidence)
-    if utility is not None:
-        outcome = Reconciliation((*outcome.findings, control_finding(utility)), outcome.what_ifs)
-    report = build_report(evidence, outcome, score_name=str(task.facts["score"]), utility=utility)
+    report = build_report(evidence, outcome)
     check_schema(report)
     write_json(folder / "report.json", report)
     write_atomically(folder / "report.html", render_html(report).encode())

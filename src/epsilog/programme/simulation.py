@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.model import Programme
-from epsilog.programme.prepare import write_json
-from epsilog.prove import Utility
-from epsilog.verify import Finding, Verdict, check_noise, power
+from epsilog.verify import Finding, Utility, check_noise
+from epsilog.verify.owner import WEAKENED
 
 if TYPE_CHECKING:
     from epsilog.train import Task
 
-WEAKENED = 0.7  # the control's share of the planned noise
 Told = Callable[[str], None]
 
 
-def simulate(programme: Programme, plan: RegisteredPlan, task: Task, folder: Path, tell: Told) -> Utility:
-    """Measures utility without DP and at other budgets, once; a second call reads what the first one wrote."""
-    stored, score_name = folder / "simulation.json", str(task.facts["score"])
-    if stored.exists():
-        return _restored(json.loads(stored.read_bytes()), score_name)
+def simulate(programme: Programme, plan: RegisteredPlan, task: Task, tell: Told) -> Utility:
+    """Measures utility without DP and at other budgets, before the run is closed: its hash goes into the commit."""
     from epsilog.train import Randomness, dry_run
 
     seeded = Randomness.simulated(int(programme.run.seed or 0))
@@ -41,15 +33,7 @@ def simulate(programme: Programme, plan: RegisteredPlan, task: Task, folder: Pat
     without = tuple((record.test_loss, record.test_score) for record in bare.records)
     tell(f"a control run with {1 - WEAKENED:.0%} too little noise, which the checks must reject")
     control = run_control(plan, task, seed=int(programme.run.seed or 0) + 1)
-    utility = Utility(score_name, without, tuple(points), control.to_json())
-    write_json(stored, dataclasses.asdict(utility))
-    return utility
-
-
-def _restored(data: dict[str, object], score_name: str) -> Utility:
-    without = tuple(tuple(pair) for pair in data["without_dp"])  # type: ignore[attr-defined]
-    study = tuple(tuple(point) for point in data["study"])  # type: ignore[attr-defined]
-    return Utility(score_name, without, study, data["control"])  # type: ignore[arg-type]
+    return Utility(str(task.facts["score"]), without, tuple(points), control.to_json())
 
 
 def _at(programme: Programme, plan: RegisteredPlan, epsilon: float) -> RegisteredPlan:
@@ -77,14 +61,3 @@ def run_control(plan: RegisteredPlan, task: Task, *, seed: int) -> Finding:
 
     lying = dry_run(plan.scheme, task, randomness=Randomness.weakened(seed, noise_factor=WEAKENED))
     return check_noise(lying.records, noise_stddev=plan.scheme.noise_stddev)
-
-
-def control_finding(utility: Utility) -> Finding:
-    """A verifier that accepts the control proves nothing: then the run's own verification fails too."""
-    values = int(utility.control["numbers"]["values"])
-    if utility.control["verdict"] == Verdict.FAILED:
-        return Finding("control", Verdict.PASSED, "The control run was rejected, so the noise check can fail.")
-    if power(values, share=WEAKENED) < 0.99:
-        says = f"{values} padding values are too few to notice noise {1 - WEAKENED:.0%} too low; the run is too short."
-        return Finding("control", Verdict.WARNED, says)
-    return Finding("control", Verdict.FAILED, "The control run was not rejected: the noise check does not work.")

@@ -1,9 +1,10 @@
-"""The two steps of a run that touch the ledger: reserving a plan, and training under its started charge."""
+"""The steps of a run that touch the ledger: reserving a plan, training under its started charge, and closing it."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ from epsilog.plan import RegisteredPlan
 from epsilog.programme.prepare import write_json
 from epsilog.spend import Charge, Ledger, read_ledger
 from epsilog.terms import EpsilogError, ProgrammeError, RoundRecord
-from epsilog.verify import read_evidence
+from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, read_evidence, read_folder
+from epsilog.verify.evidence import OWNER
 
 if TYPE_CHECKING:
     from epsilog.train import Task
@@ -81,7 +83,7 @@ def train(
     folder: Path,
     on_round: Callable[[RoundRecord, RegisteredPlan], None],
 ) -> None:
-    """Starts a reserved charge, runs the rounds that are still due, and commits it with the hashes of the records.
+    """Starts a reserved charge and runs the rounds that are still due.
 
     Without a ``seed`` the noise comes from the operating system; with one, the run is a simulation.
     """
@@ -94,4 +96,12 @@ def train(
         folder=folder,
         progress=lambda record: on_round(record, plan),
     )
+
+
+def close(charge: Charge, folder: Path, utility: Utility | None) -> None:
+    """Writes the owner's word beside the records, and commits the charge with the hashes of all of them."""
+    trained = parse_evidence({n: c for n, c in read_folder(folder).items() if n != OWNER}, None)
+    private = {finding.check: finding.verdict for finding in check_private(trained)}
+    software = {name: metadata.version(name) for name in ("epsilog", "numpy", "scipy")}
+    write_json(folder / OWNER, OwnerWord(software, private, utility).to_json())
     charge.commit(evidence=dict(read_evidence(folder, None).hashes))

@@ -1,12 +1,29 @@
 """After verification: a report that a third party can recompute.
 
 ``build_report`` writes one JSON document, ``render_html`` and ``summary`` are renderings of it, and ``check_schema``
-holds it to the published schema. Reads records and findings, never ``train``.
+holds it to the published schema. ``examine`` is what a third party does: it builds the report again from the evidence
+and compares every field. Reads records and findings, never ``train``.
 """
 
+from epsilog.prove.examine import REQUIRED, Examination, differences, examine, examine_report
 from epsilog.prove.narrative import statement, who_sees_what
-from epsilog.prove.render_html import render_html
-from epsilog.prove.report import Utility, build_report
+from epsilog.prove.render_html import document_of, render_html
+from epsilog.prove.report import OWNERS_WORDS, build_report, unpacked
 from epsilog.prove.schema import check_schema, report_schema
 
-__all__ = ["Utility", "build_report", "check_schema", "render_html", "report_schema", "statement", "who_sees_what"]
+__all__ = [
+    "OWNERS_WORDS",
+    "REQUIRED",
+    "Examination",
+    "build_report",
+    "check_schema",
+    "differences",
+    "document_of",
+    "examine",
+    "examine_report",
+    "render_html",
+    "report_schema",
+    "statement",
+    "unpacked",
+    "who_sees_what",
+]

@@ -35,7 +35,7 @@ def supported_statement(guarantee: Guarantee, *, unamplified: float, failed: Col
     if set(failed) == {"participation"}:
         reason = "The sampler does not agree with the plan, so only the claim without amplification remains. "
         return reason + statement(replace(guarantee, epsilon=unamplified))
-    return f"Nothing is claimed: the records fail on {', '.join(sorted(failed))}."
+    return f"Nothing is claimed: checks fail on {', '.join(sorted(failed))}."
 
 
 def statement(guarantee: Guarantee) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import html
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,10 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render_html(report: dict[str, Any]) -> str:
-    """Renders a report document; the document itself is embedded, so that the page alone can be verified."""
+    """Renders a report document; the document itself is embedded, so that the page alone can be verified.
+
+    Whoever verifies a page takes the document out of it, renders that, and compares every byte.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -29,9 +32,21 @@ def render_html(report: dict[str, Any]) -> str:
     return page.render(
         report=report,
         plots=plots(report),
-        document=json.dumps(report, indent=1, sort_keys=True),
+        document=codec.canonical(report).decode(),
         fingerprint=codec.fingerprint(report),
     )
+
+
+OPEN, CLOSE = b'<pre id="document">', b"</pre>"
+
+
+def document_of(page: bytes) -> bytes | None:
+    """The document that a page holds; None if it is no page of ours. That they agree is for the caller to check."""
+    start = page.find(OPEN)
+    end = page.find(CLOSE, start)
+    if start < 0 or end < 0:
+        return None
+    return html.unescape(page[start + len(OPEN) : end].decode("utf-8", "replace")).encode()
 
 
 def plots(report: dict[str, Any]) -> dict[str, str]:

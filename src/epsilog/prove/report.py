@@ -1,68 +1,71 @@
 """The report: one JSON document that holds everything a third party needs to recompute the claim.
 
-Every rendering (HTML, terminal) is made from this document alone. Fields that nobody filled are listed as empty.
+Every rendering (HTML, terminal) is made from this document alone, and the document from plan, records, owner's word and
+ledger alone: whoever has those builds it again and compares.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from importlib import metadata
 from typing import Any
 
 from epsilog.plan import RegisteredPlan, formula_sentence
 from epsilog.prove.narrative import LIMITS, supported_statement, who_sees_what
-from epsilog.terms import codec
-from epsilog.verify import Evidence, Reconciliation, Verdict
+from epsilog.terms import RecordsError, codec
+from epsilog.verify import Evidence, Reconciliation, Verdict, certified, whatever_the_sampler
+from epsilog.verify.evidence import OWNER, PLAN, REPORT, ROUNDS
 
 VERSION = 0
 CURVE_POINTS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Utility:
-    """What a simulation shows beside the run: never measured on private data of a real programme.
-
-    Attributes:
-        score_name: what the score is, e.g. "R squared on the public test set".
-        without_dp: loss and score after each round without clip and noise; None each where training diverged.
-        study: (epsilon, noise multiplier, final loss, final score) for other budgets; likewise.
-        control: what the verifier said of a run whose noise was 30% too low.
-    """
-
-    score_name: str
-    without_dp: tuple[tuple[float | None, float | None], ...] = ()
-    study: tuple[tuple[float, float, float | None, float | None], ...] = ()
-    control: dict[str, Any] = field(default_factory=dict)
+# what the owner states and nobody can recompute: bound by the plan's hash, or by the commit's
+OWNERS_WORDS = (
+    "identity",
+    "claim/delta_rationale",
+    "claim/boundary",
+    "mechanism/training",
+    "mechanism/data",
+    "result/score_name",
+    "utility",
+    "evidence/references",
+    "evidence/software",
+    "owner",
+)
 
 
-def build_report(
-    evidence: Evidence, outcome: Reconciliation, *, score_name: str, utility: Utility | None
-) -> dict[str, Any]:
-    """Writes the report of one run.
+def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
+    """Writes the report of one run: a function of its evidence and of nothing else.
 
     Args:
-        evidence: what the run left behind.
+        evidence: what the run left behind; the owner's word must be here.
         outcome: what the checks said of it.
-        score_name: what the public score measures.
-        utility: what a simulation shows beside it; None for a real run.
+
+    Raises:
+        RecordsError: the owner's word is missing.
     """
-    plan, word = evidence.plan, evidence.ledger
+    plan, owner, word = evidence.plan, evidence.owner, evidence.ledger
+    if owner is None:
+        raise RecordsError("owner.json is not here, and a report holds it")
     details = plan.details
-    failed = {finding.check for finding in outcome.findings if finding.verdict is Verdict.FAILED}
+    published = outcome.published(evidence)
+    failed = {finding.check for finding in published.findings if finding.verdict is Verdict.FAILED}
     last = evidence.records[-1] if evidence.records else None
-    return {
+    utility = None if owner.utility is None else owner.utility.to_json()
+    document = {
         "v": VERSION,
         "kind": "report",
-        "identity": details.get("programme", {"name": plan.name})
+        "identity": dict(details.get("programme", {"name": plan.name}))
         | {"period": details.get("reporting", {}).get("period", "")},
         "simulation": plan.simulation,
         "claim": {
-            "statement": supported_statement(plan.guarantee, unamplified=plan.unamplified.upper, failed=failed),
+            "statement": supported_statement(
+                plan.guarantee, unamplified=whatever_the_sampler(plan), failed=sorted(failed)
+            ),
             "guarantee": codec.encode(plan.guarantee),
             "epsilon": codec.encode(plan.epsilon),
             "unamplified": codec.encode(plan.unamplified),
-            "delta_rationale": plan.budget.get("delta_rationale", ""),
+            "delta_rationale": plan.budget["delta_rationale"],
             "boundary": details.get("boundary", {}),
             "parties": who_sees_what(
                 plan.scheme,
@@ -89,7 +92,7 @@ def build_report(
             },
             "curve": epsilon_curve(plan, len(evidence.records)),
         },
-        "budget": plan.budget | ({"charged": dict(word.amounts), "state": word.state} if word and word.key else {}),
+        "budget": plan.budget | ({"charged": dict(word.charged), "state": word.state} if word and word.key else {}),
         "rounds": [
             {"round": record.round, "test_loss": record.test_loss, "test_score": record.test_score}
             for record in evidence.records
@@ -97,23 +100,44 @@ def build_report(
         "result": {
             "rounds": len(evidence.records),
             "diverged": bool(last and last.diverged),
-            "score_name": score_name,
+            "score_name": str(details.get("data", {}).get("score", "score")),
             "test_loss": last.test_loss if last else None,
             "test_score": last.test_score if last else None,
             "model_hash": last.output_hash if last else None,
         },
-        "utility": None if utility is None else _utility(utility),
-        "verification": outcome.to_json(),
+        "utility": utility,
+        "verification": published.to_json(),
         "evidence": {
             "plan_hash": plan.hash,
-            "files": dict(evidence.hashes),
-            "ledger": None if word is None else {"entries": word.count, "head": word.head, "charge": word.key},
+            "files": {**(word.evidence or {} if word else {}), **evidence.hashes},
+            "ledger": word.to_json() if word else None,
             "references": details.get("references", {}),
-            "software": {name: metadata.version(name) for name in ("epsilog", "numpy", "scipy")},
-            "recompute": "epsilog verify <run folder> --ledger <ledger file>",
+            "software": dict(owner.software),
+            "recompute": "epsilog verify report.html --ledger <ledger file>",
+            "plan": plan.to_json(),
+            "records": [codec.to_json(record) for record in evidence.records],
         },
+        "owner": owner.to_json(),
+        "owners_words": list(OWNERS_WORDS),
         "limits": list(LIMITS),
     }
+    spelt: dict[str, Any] = codec.parse(codec.canonical(document))  # as a reader of the file gets it
+    return spelt
+
+
+def unpacked(report: Any) -> dict[str, bytes]:
+    """The files that a report carries within it, byte for byte as they were committed: all but the curator's.
+
+    Raises:
+        RecordsError: it is no report, or carries none.
+    """
+    try:
+        inner = report["evidence"]
+        documents = {PLAN: [inner["plan"]], ROUNDS: inner["records"], OWNER: [report["owner"]]}
+        files = {name: b"".join(codec.canonical(d) + b"\n" for d in parts) for name, parts in documents.items()}
+        return files | {REPORT: codec.canonical(report) + b"\n"}
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordsError(f"the report does not carry its plan, records and owner's word: {error!r}") from error
 
 
 def epsilon_curve(plan: RegisteredPlan, rounds: int) -> list[dict[str, Any]]:
@@ -122,20 +146,10 @@ def epsilon_curve(plan: RegisteredPlan, rounds: int) -> list[dict[str, Any]]:
     chosen = sorted({1 + round(k * (rounds - 1) / max(1, count - 1)) for k in range(count)})
     curve = []
     for one in chosen:
-        interval = plan.epsilon_after(one)
+        interval = certified(plan.scheme.after(one), plan.guarantee.delta, plan.guarantee.relation)
         curve.append({"round": one, "lower": _number(interval.lower), "upper": _number(interval.upper)})
     return curve
 
 
 def _number(value: float) -> float | str:
     return value if math.isfinite(value) else "inf"
-
-
-def _utility(utility: Utility) -> dict[str, Any]:
-    keys = ("epsilon", "noise_multiplier", "test_loss", "test_score")
-    return {
-        "score_name": utility.score_name,
-        "without_dp": [{"round": i, "test_loss": a, "test_score": b} for i, (a, b) in enumerate(utility.without_dp, 1)],
-        "study": [dict(zip(keys, point, strict=True)) for point in utility.study],
-        "control": utility.control,
-    }

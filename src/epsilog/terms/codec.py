@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
+import math
 from enum import Enum
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
@@ -16,6 +18,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import rfc8785
 
 from epsilog.terms import composition, guarantee, interval, matrices, mechanisms, rounds, sampling, schemes
+from epsilog.terms.check import LARGEST_INTEGER
 
 VERSION = 0
 
@@ -132,3 +135,52 @@ def canonical(document: Any) -> bytes:
 def fingerprint(document: Any) -> str:
     """SHA-256 of the canonical bytes, 64 hex digits."""
     return hashlib.sha256(canonical(document)).hexdigest()
+
+
+def parse(content: bytes) -> Any:
+    """Reads JSON that can be read in one way only.
+
+    Raises:
+        ValueError: not UTF-8, not JSON, nested too deeply, a name twice in one object, NaN or an infinity, or a number
+            that a double does not hold.
+
+    >>> parse(b'{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    ValueError: the name 'a' comes twice in one object
+    """
+    try:
+        return json.loads(
+            content.decode("utf-8"),
+            object_pairs_hook=_without_twins,
+            parse_constant=_no_number,
+            parse_float=_double,
+            parse_int=_whole,
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in seen:
+            raise ValueError(f"the name {name[:80]!r} comes twice in one object")
+        seen[name] = value
+    return seen
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _double(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:80]} is beyond every double")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > 17 or abs(int(text)) > LARGEST_INTEGER:
+        raise ValueError(f"{text[:80]} is beyond the whole numbers that a double holds")
+    return int(text)

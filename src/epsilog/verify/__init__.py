@@ -4,32 +4,54 @@
 compared. A sampler that is rejected loses the amplified claim; noise that is too weak voids it.
 """
 
-from epsilog.verify.clipping import check_clipping
-from epsilog.verify.documents import check_chain, identify, recompute_report
-from epsilog.verify.evidence import Evidence, LedgerWord, ask_ledger, read_evidence, read_records
-from epsilog.verify.findings import Finding, Verdict, overall
+from epsilog.verify.books import Books, LedgerWord
+from epsilog.verify.clipping import check_clipping, check_norms
+from epsilog.verify.documents import check_chain, check_head, check_prices, identify
+from epsilog.verify.evidence import Evidence, parse_evidence, parse_records, read_evidence, read_file, read_folder
+from epsilog.verify.findings import EVIDENCE, Finding, Verdict, overall
 from epsilog.verify.noise import check_noise, power, stddev_interval
-from epsilog.verify.participation import check_participation
-from epsilog.verify.reconcile import Reconciliation, WhatIf, reconcile
+from epsilog.verify.owner import OwnerWord, Utility, check_control
+from epsilog.verify.participation import check_custody, check_participation
+from epsilog.verify.reconcile import (
+    Reconciliation,
+    WhatIf,
+    certified,
+    check_private,
+    reconcile,
+    whatever_the_sampler,
+)
 
 __all__ = [
+    "EVIDENCE",
+    "Books",
     "Evidence",
     "Finding",
     "LedgerWord",
+    "OwnerWord",
     "Reconciliation",
+    "Utility",
     "Verdict",
     "WhatIf",
-    "ask_ledger",
+    "certified",
     "check_chain",
     "check_clipping",
+    "check_control",
+    "check_custody",
+    "check_head",
     "check_noise",
+    "check_norms",
     "check_participation",
+    "check_prices",
+    "check_private",
     "identify",
     "overall",
+    "parse_evidence",
+    "parse_records",
     "power",
     "read_evidence",
-    "read_records",
-    "recompute_report",
+    "read_file",
+    "read_folder",
     "reconcile",
     "stddev_interval",
+    "whatever_the_sampler",
 ]

@@ -10,29 +10,34 @@ from epsilog.verify.findings import Finding, Verdict
 ROUNDING = 1e-5  # float32 norms: a few thousand terms at 6e-8 each
 
 
-def check_clipping(
-    records: Sequence[RoundRecord], custody: Sequence[CustodyRecord], *, clip_norm: float, noise_stddev: float
-) -> Finding:
-    """Compares recorded norms and declared noise with the plan; needs the curator's file for the norms."""
+def check_clipping(records: Sequence[RoundRecord], *, clip_norm: float, noise_stddev: float) -> Finding:
+    """Compares the clip norm and the noise that the records declare with the plan."""
     planned = (clip_norm, noise_stddev)
     differing = [record.round for record in records if (record.clip_norm, record.noise_stddev) != planned]
     if differing:
         says = f"Rounds {_some(differing)} declare another clip norm or noise than the planned {planned}."
         return Finding("clipping", Verdict.FAILED, says)
+    says = f"Every round declares the planned clip norm {clip_norm:g} and noise {noise_stddev:.6g}."
+    return Finding("clipping", Verdict.PASSED, says)
+
+
+def check_norms(custody: Sequence[CustodyRecord] | None, *, clip_norm: float) -> Finding:
+    """Compares the norms that the curator noted with the clip norm."""
+    if custody is None:
+        says = "The curator's records are not here, so norms were not checked."
+        return Finding("norms", Verdict.NOT_CHECKED, says, lacks="custody")
     if not custody:
-        return Finding(
-            "clipping", Verdict.NOT_CHECKED, "The curator's records are not here, so norms were not checked."
-        )
+        return Finding("norms", Verdict.NOT_CHECKED, "The curator's records hold no round.")
     over = [record.round for record in custody if not record.largest_norm <= clip_norm * (1 + ROUNDING)]
     largest = max(record.largest_norm for record in custody)
     shortened = sum(record.clipped_fraction for record in custody) / len(custody)
     numbers = (("clip_norm", clip_norm), ("largest_norm", largest), ("clipped_fraction", shortened))
     if over:
-        return Finding("clipping", Verdict.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers)
+        return Finding("norms", Verdict.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers)
     says = (
         f"No norm exceeds {clip_norm:g} (largest {largest:.6g}); clipping shortened {shortened:.0%} of contributions."
     )
-    return Finding("clipping", Verdict.PASSED, says, numbers)
+    return Finding("norms", Verdict.PASSED, says, numbers)
 
 
 def _some(rounds: Sequence[int]) -> str:

@@ -1,22 +1,27 @@
-"""What a third party holds: a report alone, or a ledger alone. Told apart by content, recomputed offline."""
+"""What a third party holds: a run's folder, a report, its page, or a ledger. Told apart by content."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from epsilog.spend import verify_file
-from epsilog.terms import EpsilogError, LedgerIntegrityError, RecordsError, codec
-from epsilog.verify.evidence import PLAN, ask_ledger
+from epsilog.spend import Amounts, Entry, Price, Request, Verb, price
+from epsilog.terms import RecordsError, UnsupportedMechanismError, codec
+from epsilog.verify.books import Books
+from epsilog.verify.evidence import PLAN, read_file
 from epsilog.verify.findings import Finding, Verdict
-from epsilog.verify.reconcile import Reconciliation, check_claim
 
 SQLITE = b"SQLite format 3\x00"
+PAGE_START = b"<!doctype html>"
+NEITHER = "neither a run folder, nor a report, nor a ledger"
+CLOSE = 0.995  # a price this near to ours may rest on another version's accountant
 
 
 def identify(path: Path) -> str:
-    """Says what lies at a path: "run", "ledger" or "report".
+    """Says what lies at a path: "run", "ledger", "report" or "page".
 
     Raises:
         RecordsError: it is none of them, or is not there.
@@ -25,69 +30,103 @@ def identify(path: Path) -> str:
         if (path / PLAN).exists():
             return "run"
         raise RecordsError(f"{path} is a folder without {PLAN}")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RecordsError(f"{path} cannot be read: {error.strerror}") from error
-    if content.startswith(SQLITE):
+    if not path.is_file():
+        raise RecordsError(
+            f"{path} cannot be read: {'it is no file' if path.exists() else 'No such file or directory'}"
+        )
+    with path.open("rb") as file:
+        start = file.read(len(SQLITE))
+    if start.startswith(SQLITE):
         return "ledger"
+    if start.lower().startswith(PAGE_START):
+        return "page"
     try:
-        document = json.loads(content)
-    except ValueError:
-        document = None
+        document = codec.parse(read_file(path))
+    except ValueError as error:
+        trouble = f": {error}" if start[:1] == b"{" else ""
+        raise RecordsError(f"{path} is {NEITHER}{trouble}") from error
     if isinstance(document, dict) and document.get("kind") == "report":
         return "report"
-    raise RecordsError(f"{path} is neither a run folder, nor a report, nor a ledger")
+    raise RecordsError(f"{path} is {NEITHER}")
 
 
-def check_chain(path: Path) -> Finding:
-    """Works a whole ledger out again."""
-    try:
-        verified = verify_file(path)
-    except LedgerIntegrityError as error:
-        return Finding("ledger", Verdict.FAILED, f"The ledger does not hold: {error}")
-    says = f"All {verified.count} entries, {len(verified.charges)} charges and {len(verified.balances)} balances hold; "
-    return Finding("ledger", Verdict.PASSED, says + f"head {verified.head}")
+def check_chain(path: Path, *, head: str | None = None) -> tuple[Finding, ...]:
+    """Works a whole ledger out again, and prices every reservation in it afresh.
+
+    Args:
+        path: the ledger file.
+        head: the hash of an entry that somebody kept elsewhere; the ledger must still hold it.
+    """
+    books = Books.read(path)
+    if books.trouble:
+        return (Finding("ledger", Verdict.FAILED, f"The ledger does not hold: {books.trouble}"),)
+    says = f"All {len(books.entries)} entries hold; head {books.heads[-1] if books.heads else 'none'}"
+    return Finding("ledger", Verdict.PASSED, says), check_prices(books.entries), *check_head(books, head)
 
 
-def recompute_report(report: dict[str, Any], ledger: Path | None) -> Reconciliation:
-    """Recomputes a report's claim from its release; with a ledger, looks for the charge that names its plan."""
-    findings = [check_reported_claim(report)]
-    stated = report.get("verification", {}).get("verdict")
-    if stated == Verdict.FAILED:
-        findings.append(
-            Finding("stated verdict", Verdict.FAILED, "The report itself says that its verification failed.")
+def check_head(books: Books | None, head: str | None) -> tuple[Finding, ...]:
+    """Whether a ledger still holds an entry whose hash was kept elsewhere; nothing, if none was."""
+    if head is None:
+        return ()
+    if books is None:
+        return (Finding("head", Verdict.NOT_CHECKED, "No ledger was given.", lacks="ledger"),)
+    if head in books.heads:
+        says = f"The ledger holds the head that was kept, as entry {books.heads.index(head) + 1} of {len(books.heads)}."
+        return (Finding("head", Verdict.PASSED, says),)
+    says = "The ledger does not hold the head that was kept: it was cut or rewritten."
+    return (Finding("head", Verdict.FAILED, says),)
+
+
+def check_prices(entries: Iterable[Entry]) -> Finding:
+    """Every reservation costs at least what the accountant says of its release today; one question is asked once."""
+    asked: dict[bytes, Price | None] = {}
+    priced = 0
+    below: list[int] = []
+    near: list[int] = []
+    unproven: list[int] = []
+    for entry in entries:
+        if entry.verb is not Verb.RESERVED:
+            continue
+        for kind, charged in entry.amounts.items():
+            priced += 1
+            again = _price_again(entry.body["request"], kind, asked)
+            if again is None:
+                unproven.append(entry.index)
+            elif not _covers(charged, again, 1.0):
+                (near if _covers(charged, again, CLOSE) else below).append(entry.index)
+    if below:
+        says = f"Entries {below[:5]} were charged less than their release costs."
+        return Finding("prices", Verdict.FAILED, says)
+    if near or unproven:
+        told = [f"entries {near[:5]} are charged a hair less than our accountant says"] if near else []
+        told += [f"the prices of entries {unproven[:5]} rest on the caller's word"] if unproven else []
+        return Finding("prices", Verdict.WARNED, f"Of {priced} prices, {'; '.join(told)}.")
+    return Finding("prices", Verdict.PASSED, f"Each of {priced} prices is at least what the accountant says now.")
+
+
+def _covers(charged: Amounts, again: Price, share: float) -> bool:
+    """Whether an amount is at least a share of a price, in every quantity."""
+    return (
+        all(
+            quantity in charged and Fraction(charged[quantity]) >= Fraction(value) * Fraction(share)
+            for quantity, value in again.values.items()
+            if again.bearable
         )
-    if ledger is None:
-        findings.append(Finding("ledger", Verdict.NOT_CHECKED, "No ledger was given; the records were not looked at."))
-    else:
-        findings.append(_check_filed(report, ledger))
-    return Reconciliation(tuple(findings))
-
-
-def check_reported_claim(report: dict[str, Any]) -> Finding:
-    """The claim follows from the release: the certified interval is computed afresh."""
-    try:
-        guarantee = codec.decode(report["claim"]["guarantee"])
-        scheme = codec.decode(report["mechanism"]["scheme"])
-        release = codec.decode(report["mechanism"]["release"])
-        if release != scheme.release():
-            return Finding("claim", Verdict.FAILED, "The release is not what the scheme releases.")
-        return check_claim(guarantee, scheme)
-    except (EpsilogError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return Finding("claim", Verdict.FAILED, f"The report's terms cannot be read: {error}")
-
-
-def _check_filed(report: dict[str, Any], ledger: Path) -> Finding:
-    word = ask_ledger(ledger, str(report.get("evidence", {}).get("plan_hash")))
-    if not word.sound:
-        return Finding("ledger", Verdict.FAILED, f"The ledger does not hold: {word.trouble}")
-    if word.key is None:
-        return Finding("ledger", Verdict.FAILED, "No charge in the ledger names the report's plan.")
-    rounds = len(report.get("rounds", []))
-    if len(word.released) != rounds or word.released.get(rounds) != report["result"]["model_hash"]:
-        return Finding("ledger", Verdict.FAILED, "The ledger released other models than the report names.")
-    says = (
-        f"Charge {word.key} names this plan and released these {rounds} rounds; epsilon {word.amounts.get('epsilon')}."
+        and again.bearable
     )
-    return Finding("ledger", Verdict.PASSED, says)
+
+
+def _price_again(stored: Mapping[str, Any], kind: str, asked: dict[bytes, Price | None]) -> Price | None:
+    """The accountant's price for a stored request, whatever amount the caller stated; None where none is proven."""
+    question = {name: stored[name] for name in ("release", "relation", "delta", "amount")}
+    known = codec.canonical(question | {"kind": kind})
+    if known not in asked:
+        request = Request.from_json(stored)
+        if request.amount is not None:
+            delta = request.amount.get("delta", "0")
+            request = replace(request, amount=None, delta=None if Fraction(delta) == 0 else delta)
+        try:
+            asked[known] = price(request, kind)
+        except (UnsupportedMechanismError, ValueError):
+            asked[known] = None
+    return asked[known]

@@ -1,49 +1,31 @@
-"""What a run left behind, read and not believed: the plan, the round records, and the ledger's word on both."""
+"""What a run left behind, read and not believed: the plan, the records, the owner's word, and the ledger beside them.
+
+Every document has one spelling, its canonical JSON: a name twice, an unknown field, another order or a stray blank is
+refused before anything is compared.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from epsilog.plan import RegisteredPlan
-from epsilog.spend import Entry, Verb, read_ledger
-from epsilog.terms import CustodyRecord, LedgerIntegrityError, RecordsError, RoundRecord, codec
+from epsilog.terms import CustodyRecord, EpsilogError, RecordsError, RoundRecord, codec
+from epsilog.verify.books import Books, LedgerWord
+from epsilog.verify.owner import OwnerWord
 
 R = TypeVar("R", RoundRecord, CustodyRecord)
-PLAN, ROUNDS, CUSTODY = "plan.json", "rounds.jsonl", "custody.jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerWord:
-    """What the ledger says about one plan.
-
-    Attributes:
-        sound: whether the whole chain and all balances hold.
-        trouble: what does not hold, if anything.
-        count: entries in the ledger.
-        head: hash of the last one; keep it elsewhere, and a later cut shows.
-        key: the charge's idempotency key; None if no charge names the plan.
-        state: reserved, started, committed or cancelled.
-        amounts: what it was charged under (epsilon, delta) budgets, by quantity (decimal strings).
-        caps: the caps of every budget above it, by scope.
-        released: output hash of every released round.
-        evidence: SHA-256 values that the commit names.
-    """
-
-    sound: bool
-    trouble: str = ""
-    count: int = 0
-    head: str = ""
-    key: str | None = None
-    state: str = ""
-    amounts: Mapping[str, str] = field(default_factory=dict)
-    caps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    released: Mapping[int, str] = field(default_factory=dict)
-    evidence: Mapping[str, str] = field(default_factory=dict)
+PLAN, ROUNDS, CUSTODY, OWNER = "plan.json", "rounds.jsonl", "custody.jsonl", "owner.json"
+REPORT, PAGE = "report.json", "report.html"
+COMMITTED = (PLAN, ROUNDS, CUSTODY, OWNER)  # what a commit names
+LARGEST = 1 << 29  # bytes of one file; a thousand rounds of a thousand clients are a twentieth of it
+UNREADABLE = (EpsilogError, ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,94 +35,109 @@ class Evidence:
     Attributes:
         plan: as registered.
         records: the public round records, in file order.
-        custody: the curator's records; empty when that file is not here.
+        custody: the curator's records; None when that file is not here.
+        owner: what only the owner can say; None when that file is not here.
         hashes: SHA-256 of each file that was read, by name.
         ledger: what the ledger says; None when none was given.
     """
 
     plan: RegisteredPlan
     records: tuple[RoundRecord, ...]
-    custody: tuple[CustodyRecord, ...]
-    hashes: Mapping[str, str]
-    ledger: LedgerWord | None
+    custody: tuple[CustodyRecord, ...] | None
+    owner: OwnerWord | None
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    ledger: LedgerWord | None = None
 
 
-def read_evidence(folder: Path, ledger: Path | None) -> Evidence:
-    """Reads a run's folder and the ledger that it was charged to.
-
-    Args:
-        folder: holds ``plan.json`` and ``rounds.jsonl``, and ``custody.jsonl`` where the curator looks.
-        ledger: the ledger file; None leaves its checks out.
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """The files of a run, by name; those that are not there are left out.
 
     Raises:
-        RecordsError: a file that must be there is missing or unreadable; named with its line.
+        RecordsError: a file that cannot be read, is too large, or is no regular file of its own (a link, a pipe).
     """
-    plan_bytes = _bytes(folder / PLAN)
+    found = {}
+    for name in (*COMMITTED, REPORT, PAGE):
+        if os.path.lexists(folder / name):
+            found[name] = read_file(folder / name, follow=False)
+    return found
+
+
+def read_file(path: Path, *, follow: bool = True) -> bytes:
+    """Reads one regular file of a bearable size; with ``follow`` off, a symbolic link is refused."""
     try:
-        plan = RegisteredPlan.from_json(json.loads(plan_bytes))
-    except (ValueError, TypeError, KeyError) as error:
-        raise RecordsError(f"{folder / PLAN} is not a plan: {error}") from error
-    hashes = {PLAN: hashlib.sha256(plan_bytes).hexdigest()}
-    records = read_records(folder / ROUNDS, RoundRecord, hashes)
-    custody = read_records(folder / CUSTODY, CustodyRecord, hashes) if (folder / CUSTODY).exists() else ()
-    return Evidence(plan, records, custody, hashes, ask_ledger(ledger, plan.hash) if ledger else None)
-
-
-def read_records(path: Path, kind: type[R], hashes: dict[str, str]) -> tuple[R, ...]:
-    """Reads one JSON Lines file of records; notes its SHA-256 in ``hashes``."""
-    content = _bytes(path)
-    hashes[path.name] = hashlib.sha256(content).hexdigest()
-    records = []
-    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), start=1):
-        try:
-            record = codec.from_json(json.loads(line))
-        except (ValueError, TypeError) as error:
-            raise RecordsError(f"{path}, line {number}: {error}") from error
-        if not isinstance(record, kind):
-            raise RecordsError(f"{path}, line {number}: must be a {kind.__name__}, got {type(record).__name__}")
-        records.append(record)
-    return tuple(records)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
+        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise RecordsError(f"{path} must be a regular file")
+            if facts.st_size > LARGEST:
+                raise RecordsError(f"{path} must be at most {LARGEST} bytes, got {facts.st_size}")
+            return file.read(LARGEST)
     except OSError as error:
-        raise RecordsError(f"{path} cannot be read: {error.strerror}") from error
+        reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise RecordsError(f"{path} cannot be read: {reason}") from error
 
 
-def ask_ledger(path: Path, plan_hash: str) -> LedgerWord:
-    """Verifies a ledger and looks up the charge that names a plan; a broken ledger is an answer, not an error."""
-    if not path.exists():
-        raise RecordsError(f"{path} cannot be read: No such file or directory")
-    try:
-        with read_ledger(path) as ledger:
-            verified = ledger.verify()
-            entries = ledger.history()[: verified.count]  # what a writer has added since is not proven
-    except LedgerIntegrityError as error:
-        return LedgerWord(sound=False, trouble=str(error))
-    opened = [e for e in entries if e.verb is Verb.RESERVED and e.body["request"]["plan_hash"] == plan_hash]
-    if not opened:
-        return LedgerWord(sound=True, count=verified.count, head=verified.head)
-    charge = verified.charges[str(opened[-1].key)]
-    own = [entry for entry in entries if entry.key == charge.key]
-    return LedgerWord(
-        sound=True,
-        count=verified.count,
-        head=verified.head,
-        key=charge.key,
-        state=charge.state,
-        amounts=dict(charge.amounts.get("approximate", {})),
-        caps={b.scope: dict(b.caps) for b in verified.balances.values() if _above(b.scope, charge.scope)},
-        released={e.body["round"]: e.body["output_hash"] for e in own if e.verb is Verb.ROUND_RELEASED},
-        evidence=_evidence(own),
+def parse_evidence(files: Mapping[str, bytes], books: Books | None) -> Evidence:
+    """Reads the documents of a run.
+
+    Args:
+        files: contents by name; the plan and the round records must be there.
+        books: the ledger that the run was charged to; None leaves its checks out.
+
+    Raises:
+        RecordsError: a document that is missing, or cannot be read in one way only; named with its line.
+    """
+    for name in (PLAN, ROUNDS):
+        if name not in files:
+            raise RecordsError(f"{name} cannot be read: No such file or directory")
+    plan = _document(PLAN, files[PLAN], RegisteredPlan)
+    return Evidence(
+        plan=plan,
+        records=parse_records(ROUNDS, files[ROUNDS], RoundRecord),
+        custody=parse_records(CUSTODY, files[CUSTODY], CustodyRecord) if CUSTODY in files else None,
+        owner=_document(OWNER, files[OWNER], OwnerWord) if OWNER in files else None,
+        hashes={name: hashlib.sha256(files[name]).hexdigest() for name in COMMITTED if name in files},
+        ledger=books.word_on(plan.hash) if books else None,
     )
 
 
-def _above(scope: str, leaf: str) -> bool:
-    return leaf == scope or leaf.startswith(scope + "/")
+def read_evidence(folder: Path, ledger: Path | None) -> Evidence:
+    """Reads a run's folder and the ledger that it was charged to; see ``read_folder`` and ``parse_evidence``."""
+    return parse_evidence(read_folder(folder), Books.read(ledger) if ledger else None)
 
 
-def _evidence(entries: list[Entry]) -> Mapping[str, Any]:
-    committed = [entry for entry in entries if entry.verb is Verb.COMMITTED]
-    return dict(committed[-1].body["evidence"]) if committed else {}
+D = TypeVar("D", RegisteredPlan, OwnerWord)
+
+
+def _document(name: str, content: bytes, kind: type[D]) -> D:
+    """Reads one document and writes it again: the bytes must be the same."""
+    try:
+        document = kind.from_json(codec.parse(content))
+        same = codec.canonical(document.to_json()) + b"\n" == content
+    except UNREADABLE as error:
+        raise RecordsError(f"{name} is not a {kind.__name__}: {error}") from error
+    if not same:
+        raise RecordsError(f"{name} must be canonical JSON of known fields, and is not")
+    return document
+
+
+def parse_records(name: str, content: bytes, kind: type[R]) -> tuple[R, ...]:
+    """Reads one JSON Lines file of records, each in its one spelling."""
+    lines = content.split(b"\n")
+    if lines.pop() != b"":
+        raise RecordsError(f"{name}, line {len(lines) + 1}: must end with a newline")
+    return tuple(_record(name, number, line, kind) for number, line in enumerate(lines, start=1))
+
+
+def _record(name: str, number: int, line: bytes, kind: type[R]) -> R:
+    try:
+        record = codec.from_json(codec.parse(line))
+        same = isinstance(record, kind) and codec.canonical(codec.to_json(record)) == line
+    except UNREADABLE as error:
+        raise RecordsError(f"{name}, line {number}: {error}") from error
+    if not isinstance(record, kind):
+        raise RecordsError(f"{name}, line {number}: must be a {kind.__name__}, got {type(record).__name__}")
+    if not same:
+        raise RecordsError(f"{name}, line {number}: must be canonical JSON of known fields, and is not")
+    return record

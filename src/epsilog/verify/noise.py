@@ -61,8 +61,10 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
         false_alarm: chance of rejecting a sound run, in (0, 1).
     """
     padding = [value for record in records for value in record.padding]
-    if not padding:
-        return Finding("noise", Verdict.NOT_CHECKED, "The records hold no padding coordinates.")
+    bare = [record.round for record in records if not record.padding]
+    if not padding or bare:
+        says = f"The records of rounds {bare[:5]} hold no padding coordinates." if bare else "There are no records."
+        return Finding("noise", Verdict.NOT_CHECKED, says)
     if noise_stddev == 0:
         quiet = not any(padding)
         says = "No noise was planned" + (" and none was drawn." if quiet else ", yet padding holds noise.")
@@ -70,6 +72,7 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
     count, ratio = len(padding), math.fsum(x * x for x in padding) / noise_stddev**2
     weak, strong = float(chdtr(count, ratio)), float(chdtrc(count, ratio))
     low, high = stddev_interval(padding, failure_probability=0.05)
+    quietest, p_quietest = _quietest(records, noise_stddev)
     numbers = (
         ("values", count),
         ("planned_stddev", noise_stddev),
@@ -78,13 +81,27 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
         ("stddev_high", high),
         ("p_too_weak", weak),
         ("p_too_strong", strong),
+        ("p_quietest_round", p_quietest),
     )
     share = math.sqrt(ratio / count)
     if weak < false_alarm / 2:
         says = f"The noise is too weak: {share:.1%} of the planned standard deviation on {count} padding values."
+        return Finding("noise", Verdict.FAILED, says, numbers)
+    if p_quietest < false_alarm / 2:
+        says = f"The noise of round {quietest} is too weak for the plan, whatever that of the others."
         return Finding("noise", Verdict.FAILED, says, numbers)
     if strong < false_alarm / 2:
         says = f"The noise is stronger than planned ({share:.1%} of its stddev): the claim holds, utility suffers."
         return Finding("noise", Verdict.WARNED, says, numbers)
     says = f"The noise agrees with the plan: {share:.1%} of its standard deviation on {count} padding values."
     return Finding("noise", Verdict.PASSED, says, numbers)
+
+
+def _quietest(records: Sequence[RoundRecord], noise_stddev: float) -> tuple[int, float]:
+    """The round whose padding is least likely from above, and how likely some round is that quiet (union bound)."""
+    found = [
+        (float(chdtr(len(one.padding), math.fsum(x * x for x in one.padding) / noise_stddev**2)), one.round)
+        for one in records
+    ]
+    p, quietest = min(found)
+    return quietest, min(1.0, len(found) * p)

@@ -16,17 +16,36 @@ from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientS
 from epsilog.verify.findings import Finding, Verdict
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
+NOT_HERE = "The curator's records are not here."
 
 
-def check_participation(custody: Sequence[CustodyRecord], scheme: Scheme) -> Finding:
-    """Tests who took part against the scheme; without the curator's file nothing is checked."""
-    if not custody:
-        return Finding("participation", Verdict.NOT_CHECKED, "The curator's records are not here.")
+def check_custody(custody: Sequence[CustodyRecord] | None, rounds: Sequence[int], scheme: Scheme) -> Finding:
+    """The curator's lists are of the public rounds, and nobody is in a round twice: then one contribution was clipped.
+
+    Args:
+        custody: the curator's records; None where they are not here.
+        rounds: the rounds of the public records, in their order.
+        scheme: who could take part.
+    """
+    if custody is None:
+        return Finding("custody", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
+    if [record.round for record in custody] != list(rounds):
+        says = "The curator's records are of other rounds than the public ones."
+        return Finding("custody", Verdict.FAILED, says)
     for record in custody:
         ids = record.participants
         if len(set(ids)) != len(ids) or any(not 0 <= i < scheme.population for i in ids):
             says = f"Round {record.round} lists a client twice, or one outside 0..{scheme.population - 1}."
-            return Finding("participation", Verdict.FAILED, says)
+            return Finding("custody", Verdict.FAILED, says)
+    return Finding("custody", Verdict.PASSED, f"The curator's {len(custody)} lists name each client at most once.")
+
+
+def check_participation(custody: Sequence[CustodyRecord] | None, scheme: Scheme) -> Finding:
+    """Tests who took part against the scheme; without the curator's file nothing is checked."""
+    if custody is None:
+        return Finding("participation", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
+    if not custody:
+        return Finding("participation", Verdict.NOT_CHECKED, "The curator's records hold no round.")
     if isinstance(scheme, ClientLevelCentral):
         return _poisson(custody, scheme)
     if isinstance(scheme, ExampleLevelClientSide):
@@ -45,7 +64,8 @@ def _poisson(custody: Sequence[CustodyRecord], scheme: ClientLevelCentral) -> Fi
     """Counts per round are Binomial(N, q), per client Binomial(T, q); spread is neither too small nor too large."""
     clients, rounds, q = scheme.population, len(custody), scheme.sampling_probability
     sizes = np.array([len(record.participants) for record in custody])
-    per_client = np.bincount([i for record in custody for i in record.participants], minlength=clients)
+    inside = [i for record in custody for i in record.participants if 0 <= i < clients]  # the others fail elsewhere
+    per_client = np.bincount(inside, minlength=clients)
     numbers: list[tuple[str, float]] = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
     if q in (0.0, 1.0):
         holds = bool((sizes == q * clients).all())

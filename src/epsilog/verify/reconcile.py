@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.plan import price
-from epsilog.terms import ClientLevelCentral, Composed, Gaussian, Guarantee, PoissonSampled, Repeated, Scheme
+from epsilog.accounting import fl_formula
+from epsilog.plan import RegisteredPlan
+from epsilog.spend import Amounts
+from epsilog.terms import (
+    ClientLevelCentral,
+    Composed,
+    ExampleLevelClientSide,
+    Gaussian,
+    Guarantee,
+    Interval,
+    NeighboringRelation,
+    PoissonSampled,
+    Release,
+    Repeated,
+    Scheme,
+    codec,
+)
 from epsilog.terms.digits import lower_text, upper_text
-from epsilog.verify.clipping import check_clipping
-from epsilog.verify.evidence import CUSTODY, ROUNDS, Evidence
-from epsilog.verify.findings import Finding, Verdict, overall
+from epsilog.verify.books import LedgerWord
+from epsilog.verify.clipping import check_clipping, check_norms
+from epsilog.verify.evidence import COMMITTED, Evidence
+from epsilog.verify.findings import EVIDENCE, Finding, Verdict, overall
 from epsilog.verify.noise import check_noise, stddev_interval
-from epsilog.verify.participation import check_participation
+from epsilog.verify.owner import PRIVATE, check_control
+from epsilog.verify.participation import check_custody, check_participation
 
 WITHIN = 0.005  # a claim this close below our bound may rest on a tighter accountant than ours
+SAME = 1e-9  # relatively: how far the same computation may come out elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +49,17 @@ class WhatIf:
         name: which fact is changed.
         epsilon: the certified upper bound for the changed facts, in nats.
         says: one sentence for a reader.
+        private: whether it rests on the curator's records, and is not published.
     """
 
     name: str
     epsilon: float
     says: str
+    private: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"name": self.name, "epsilon": self.epsilon if math.isfinite(self.epsilon) else "inf", "says": self.says}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,52 +69,94 @@ class Reconciliation:
     Attributes:
         findings: one for each check.
         what_ifs: what deviations would cost.
+        required: evidence without which nothing is verified.
     """
 
     findings: tuple[Finding, ...]
     what_ifs: tuple[WhatIf, ...] = ()
+    required: Collection[str] = EVIDENCE
 
     @property
     def verdict(self) -> Verdict:
         """The worst of all findings."""
-        return overall(self.findings)
+        return overall(self.findings, required=self.required)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
             "verdict": self.verdict.value,
             "findings": [finding.to_json() for finding in self.findings],
-            "what_ifs": [
-                {"name": w.name, "epsilon": w.epsilon if math.isfinite(w.epsilon) else "inf", "says": w.says}
-                for w in self.what_ifs
-            ],
+            "what_ifs": [what_if.to_json() for what_if in self.what_ifs],
         }
 
+    def published(self, evidence: Evidence) -> Reconciliation:
+        """What a public report may say: of the checks on the curator's records how they ended, and no figure.
 
-def reconcile(evidence: Evidence) -> Reconciliation:
+        Cohort sizes, norms and counts of clients are functions of the data that no noise hides. Where those records are
+        not here, the owner's word stands in for the checks on them.
+        """
+        shown = tuple(_public(finding, evidence) for finding in self.findings)
+        return Reconciliation(shown, tuple(what_if for what_if in self.what_ifs if not what_if.private))
+
+
+def _public(finding: Finding, evidence: Evidence) -> Finding:
+    if finding.check not in PRIVATE:
+        return finding
+    told = finding.verdict
+    if evidence.custody is None and evidence.owner is not None:
+        told = evidence.owner.private[finding.check]
+    return Finding(finding.check, told, f"The curator checked it on custody.jsonl, which is not public: {told}.")
+
+
+def reconcile(evidence: Evidence, *, required: Collection[str] = EVIDENCE) -> Reconciliation:
     """Runs every check over what a run left behind."""
     plan = evidence.plan
+    scheme = plan.scheme
     findings = (
-        check_claim(plan.guarantee, plan.scheme),
+        check_claim(plan.guarantee, scheme),
+        check_plan(plan),
         check_delta(evidence),
         *check_ledger(evidence),
         check_rounds(evidence),
-        check_noise(evidence.records, noise_stddev=plan.scheme.noise_stddev),
-        check_clipping(
-            evidence.records,
-            evidence.custody,
-            clip_norm=plan.scheme.clip_norm,
-            noise_stddev=plan.scheme.noise_stddev,
-        ),
-        check_participation(evidence.custody, plan.scheme),
+        check_noise(evidence.records, noise_stddev=scheme.noise_stddev),
+        check_clipping(evidence.records, clip_norm=scheme.clip_norm, noise_stddev=scheme.noise_stddev),
+        *(_as_the_owner_said(finding, evidence) for finding in check_private(evidence)),
+        *check_owner(evidence),
     )
-    return Reconciliation(findings, what_ifs(evidence))
+    return Reconciliation(findings, what_ifs(evidence), required)
+
+
+def check_private(evidence: Evidence) -> tuple[Finding, ...]:
+    """The checks on the curator's records, in the order of ``PRIVATE``."""
+    scheme = evidence.plan.scheme
+    return (
+        check_custody(evidence.custody, [record.round for record in evidence.records], scheme),
+        check_norms(evidence.custody, clip_norm=scheme.clip_norm),
+        check_participation(evidence.custody, scheme),
+    )
+
+
+def _as_the_owner_said(finding: Finding, evidence: Evidence) -> Finding:
+    """The owner wrote down how these checks ended before the commit; another end now is a contradiction."""
+    if evidence.owner is None or evidence.custody is None:
+        return finding
+    told = evidence.owner.private[finding.check]
+    if told is finding.verdict:
+        return finding
+    says = f"The owner's word is {told}, and custody.jsonl says {finding.verdict}: {finding.says}"
+    return replace(finding, verdict=Verdict.FAILED, says=says)
+
+
+@lru_cache(maxsize=256)
+def certified(release: Release, delta: float, relation: NeighboringRelation) -> Interval:
+    """The accountant's interval; the same question is answered once."""
+    return bound_epsilon(release, delta=delta, relation=relation)
 
 
 def check_claim(guarantee: Guarantee, scheme: Scheme) -> Finding:
     """Recomputes the certified interval from the scheme and compares it with what is claimed."""
     claimed = guarantee.epsilon
-    again = price(scheme, guarantee.delta, guarantee.relation)
+    again = certified(scheme.release(), guarantee.delta, guarantee.relation)
     numbers = (("claimed", claimed), ("lower", again.lower), ("upper", again.upper))
     if not math.isfinite(again.upper):
         return Finding("claim", Verdict.FAILED, "The schedule gives no finite guarantee.", numbers[:2])
@@ -101,6 +169,47 @@ def check_claim(guarantee: Guarantee, scheme: Scheme) -> Finding:
         says += f", and below the least possible loss, {lower_text(again.lower, 6)}"
     close = again.lower <= claimed and claimed >= again.upper * (1 - WITHIN)
     return Finding("claim", Verdict.WARNED if close else Verdict.FAILED, says + ".", numbers)
+
+
+def check_plan(plan: RegisteredPlan) -> Finding:
+    """Every figure in the plan that follows from its scheme is worked out again, and the plan is of one mind."""
+    wrong = list(_contradictions(plan))
+    if wrong:
+        return Finding("plan", Verdict.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
+    return Finding(
+        "plan", Verdict.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
+    )
+
+
+def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
+    guarantee, scheme = plan.guarantee, plan.scheme
+    if plan.epsilon.upper != guarantee.epsilon:
+        yield f"it claims {guarantee.epsilon!r}, and its interval ends at {plan.epsilon.upper!r}"
+    for name, stated, release in (
+        ("epsilon", plan.epsilon, scheme.release()),
+        ("unamplified", plan.unamplified, scheme.unamplified()),
+    ):
+        again = certified(release, guarantee.delta, guarantee.relation)
+        if (stated.quantity, stated.relation, stated.given) != (again.quantity, again.relation, again.given):
+            yield f"{name} answers another question than the guarantee's"
+        if not set(again.assumptions) <= set(stated.assumptions):
+            yield f"{name} leaves out what it assumes"
+        if stated.upper < again.upper * (1 - WITHIN) or stated.lower > again.upper * (1 + SAME):
+            yield f"{name} is [{stated.lower:.6g}, {stated.upper:.6g}] for [{again.lower:.6g}, {again.upper:.6g}]"
+    step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
+    formula = fl_formula(
+        sampling_probability=step.sampling_probability,
+        noise_multiplier=scheme.noise_multiplier,
+        rounds=sums,
+        delta=guarantee.delta,
+    )
+    for term in ("root_term", "linear_term"):
+        if not math.isclose(getattr(formula, term), getattr(plan.formula, term), rel_tol=SAME):
+            yield f"the closed form's {term} is {getattr(plan.formula, term)!r} for {getattr(formula, term)!r}"
+    if float(plan.budget["delta"]) != guarantee.delta:
+        yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
+    if isinstance(scheme, ClientLevelCentral) and scheme.population != guarantee.population:
+        yield f"its scheme has {scheme.population} clients, its guarantee {guarantee.population} units"
 
 
 def check_delta(evidence: Evidence) -> Finding:
@@ -116,40 +225,121 @@ def check_delta(evidence: Evidence) -> Finding:
     return Finding("delta", Verdict.WARNED, says, numbers)
 
 
+LEDGER_CHECKS = ("ledger", "charge", "released", "attempts", "files")
+
+
 def check_ledger(evidence: Evidence) -> tuple[Finding, ...]:
-    """The chain holds, a charge names this plan, and it pays for the claim within its caps."""
-    word, guarantee = evidence.ledger, evidence.plan.guarantee
+    """The chain holds, a charge names this plan and pays for the claim, and released and committed what is here."""
+    word = evidence.ledger
     if word is None:
-        return (Finding("ledger", Verdict.NOT_CHECKED, "No ledger was given."),)
+        return _unchecked("No ledger was given.", LEDGER_CHECKS)
     if not word.sound:
-        return (Finding("ledger", Verdict.FAILED, f"The ledger does not hold: {word.trouble}"),)
+        broken = Finding("ledger", Verdict.FAILED, f"The ledger does not hold: {word.trouble}")
+        return broken, *_unchecked("The ledger does not hold.", LEDGER_CHECKS[1:])
     chain = Finding("ledger", Verdict.PASSED, f"All {word.count} entries hold; head {word.head[:16]}...")
     if word.key is None:
-        return chain, Finding("charge", Verdict.FAILED, "No charge in the ledger names this plan's hash.")
-    paid, due = Decimal(word.amounts.get("epsilon", "0")), Decimal(guarantee.epsilon)
-    paid_delta, due_delta = Decimal(word.amounts.get("delta", "0")), Decimal(repr(guarantee.delta))
-    over = [s for s, caps in word.caps.items() if "epsilon" in caps and paid > Decimal(caps["epsilon"])]
-    cap = word.caps.get(evidence.plan.budget["scope"], {}).get("epsilon")
-    stated = evidence.plan.budget["epsilon"]
-    numbers = (("charged_epsilon", float(paid)), ("claimed_epsilon", guarantee.epsilon))
+        stray = Finding("charge", Verdict.FAILED, "No charge in the ledger names this plan's hash.")
+        return chain, stray, *_unchecked("No charge names the plan.", LEDGER_CHECKS[2:])
+    return (
+        chain,
+        check_charge(evidence, word),
+        check_released(evidence, word),
+        *check_attempts(word),
+        check_files(evidence),
+    )
+
+
+def _unchecked(says: str, checks: Collection[str]) -> tuple[Finding, ...]:
+    return tuple(Finding(name, Verdict.NOT_CHECKED, says, lacks="ledger") for name in checks)
+
+
+def check_charge(evidence: Evidence, word: LedgerWord) -> Finding:
+    """The charge asked for what the plan releases, and paid what the accountant says now."""
+    guarantee, plan = evidence.plan.guarantee, evidence.plan
+    again = certified(plan.scheme.release(), guarantee.delta, guarantee.relation)
+    paid, due = Decimal(word.charged.get("epsilon", "0")), Decimal(guarantee.epsilon)
+    paid_delta, due_delta = Decimal(word.charged.get("delta", "0")), Decimal(plan.budget["delta"])
+    numbers = (("charged_epsilon", float(paid)), ("claimed_epsilon", guarantee.epsilon), ("priced_again", again.upper))
+    asked = {"scope": word.scope, **word.request}
+    other = [name for name, value in _asked(plan).items() if asked.get(name) != value]
+    if other:
+        says = f"The charge is for another {', '.join(other)} than the plan's."
+        return Finding("charge", Verdict.FAILED, says, numbers)
+    cap, stated = word.cap.get("epsilon"), plan.budget["epsilon"]
     if word.state not in ("started", "committed"):
         says = f"The charge is {word.state}, yet rounds exist." if evidence.records else f"The charge is {word.state}."
-        return chain, Finding("charge", Verdict.FAILED if evidence.records else Verdict.WARNED, says, numbers)
-    if paid < due or paid_delta < due_delta or over:
+        return Finding("charge", Verdict.FAILED if evidence.records else Verdict.WARNED, says, numbers)
+    if paid < due or paid_delta < due_delta or (cap is not None and paid > Decimal(cap)):
         says = f"Charged epsilon {paid} and delta {paid_delta} for a claim of {due:.10g} and {due_delta:g}."
-        return chain, Finding("charge", Verdict.FAILED, says, numbers)
+        return Finding("charge", Verdict.FAILED, says, numbers)
+    if float(paid) < again.upper * (1 - WITHIN):
+        says = f"Charged epsilon {paid} for a schedule whose price is {upper_text(again.upper, 6)}."
+        return Finding("charge", Verdict.FAILED, says, numbers)
     if word.state == "started":
         says = f"Epsilon {paid} is spent, but the run was never closed."
-        return chain, Finding("charge", Verdict.WARNED, says, numbers)
+        return Finding("charge", Verdict.WARNED, says, numbers)
+    if word.others:
+        says = f"{word.others + 1} charges name this plan: each is a release of its own, and this is the last."
+        return Finding("charge", Verdict.WARNED, says, numbers)
     if cap is not None and Decimal(cap) != Decimal(stated):
         says = f"Epsilon {paid} was charged once; the ledger's cap is {cap}, where the plan states {stated}."
-        return chain, Finding("charge", Verdict.WARNED, says, numbers)
-    return chain, Finding("charge", Verdict.PASSED, f"Epsilon {paid} at delta {paid_delta} was charged once.", numbers)
+        return Finding("charge", Verdict.WARNED, says, numbers)
+    return Finding("charge", Verdict.PASSED, f"Epsilon {paid} at delta {paid_delta} was charged once.", numbers)
+
+
+def _asked(plan: RegisteredPlan) -> dict[str, Any]:
+    """What the charge of a plan must have asked for."""
+    return {
+        "scope": plan.budget["scope"],
+        "release": codec.to_json(plan.scheme.release()),
+        "relation": plan.guarantee.relation.value,
+        "privacy_unit": plan.guarantee.privacy_unit,
+        "delta": Amounts.charged({"delta": plan.budget["delta"]})["delta"],
+        "rounds": plan.scheme.rounds,
+        "simulation": plan.simulation,
+    }
+
+
+def check_released(evidence: Evidence, word: LedgerWord) -> Finding:
+    """The records hold the models that the ledger released, all of them and no others."""
+    recorded = {record.round: record.output_hash for record in evidence.records}
+    if recorded == dict(word.released):
+        return Finding("released", Verdict.PASSED, f"The ledger released these {len(recorded)} models and no others.")
+    wrong = sorted(n for n in recorded.keys() | word.released.keys() if recorded.get(n) != word.released.get(n))
+    says = f"Records and ledger differ on the released models of rounds {wrong[:5]}."
+    return Finding("released", Verdict.FAILED, says)
+
+
+def check_attempts(word: LedgerWord) -> tuple[Finding]:
+    """Who runs a round again can choose between its outcomes: every attempt counts."""
+    again = {number: times for number, times in sorted(word.attempts.items()) if times > 1}
+    unreleased = sorted(word.attempts.keys() - word.released.keys())
+    numbers = (("rounds_begun", float(len(word.attempts))), ("attempts", float(sum(word.attempts.values()))))
+    if not again and not unreleased:
+        return (Finding("attempts", Verdict.PASSED, "Every round was begun once.", numbers),)
+    told = [f"round {number} was begun {times} times" for number, times in list(again.items())[:3]]
+    told += [f"{len(again) - 3} more rounds were begun more than once"] if len(again) > 3 else []
+    told += [f"rounds {unreleased[:5]} were begun and not released"] if unreleased else []
+    says = "; ".join(told) + ". The claim stands if nothing of an attempt was seen before the next."
+    return (Finding("attempts", Verdict.WARNED, says[0].upper() + says[1:], numbers),)
+
+
+def check_files(evidence: Evidence) -> Finding:
+    """The files are those that the commit names; one that was committed and is not here is missing."""
+    committed = evidence.ledger.evidence if evidence.ledger else None
+    if committed is None:
+        return Finding("files", Verdict.NOT_CHECKED, "The charge is open: no commit names the files.")
+    other = [name for name in sorted(evidence.hashes) if committed.get(name) != evidence.hashes[name]]
+    unnamed = [name for name in (*COMMITTED, *evidence.hashes) if name not in committed]
+    if other or unnamed:
+        says = f"{', '.join(dict.fromkeys([*other, *unnamed]))}: not what was committed."
+        return Finding("files", Verdict.FAILED, says)
+    return Finding("files", Verdict.PASSED, f"The commit names {', '.join(sorted(committed))}; nothing here differs.")
 
 
 def check_rounds(evidence: Evidence) -> Finding:
-    """Rounds are complete, in order, released as the ledger says, and in files that the commit named."""
-    planned, word = evidence.plan.scheme.rounds, evidence.ledger
+    """Rounds are complete and in order."""
+    planned = evidence.plan.scheme.rounds
     numbers = [record.round for record in evidence.records]
     counted = (("planned", float(planned)), ("recorded", float(len(numbers))))
     if numbers != list(range(1, len(numbers) + 1)):
@@ -158,54 +348,75 @@ def check_rounds(evidence: Evidence) -> Finding:
         return Finding("rounds", Verdict.FAILED, says, counted)
     if len(numbers) > planned:
         return Finding("rounds", Verdict.FAILED, f"{len(numbers)} rounds were run, {planned} were planned.", counted)
-    if evidence.custody and [record.round for record in evidence.custody] != numbers:
-        return Finding(
-            "rounds", Verdict.FAILED, "The curator's records are of other rounds than the public ones.", counted
-        )
-    if word is None or not word.sound or word.key is None:
-        says = f"{len(numbers)} of {planned} rounds are recorded; no ledger confirms them."
-        return Finding("rounds", Verdict.WARNED, says, counted)
-    recorded = {record.round: record.output_hash for record in evidence.records}
-    if recorded != dict(word.released):
-        wrong = sorted(n for n in recorded.keys() | word.released.keys() if recorded.get(n) != word.released.get(n))
-        says = f"Records and ledger differ on the released models of rounds {wrong[:5]}."
-        return Finding("rounds", Verdict.FAILED, says, counted)
-    for name in (ROUNDS, CUSTODY):
-        if name in word.evidence and name in evidence.hashes and word.evidence[name] != evidence.hashes[name]:
-            return Finding("rounds", Verdict.FAILED, f"{name} is not the file that was committed.", counted)
     if any(record.diverged for record in evidence.records):
         says = f"Training diverged in round {len(numbers)} of {planned}: the released model has no finite loss. "
         return Finding("rounds", Verdict.WARNED, says + "The whole plan stays charged.", counted)
     if len(numbers) < planned:
         says = f"{len(numbers)} of {planned} planned rounds were run; the whole plan stays charged."
         return Finding("rounds", Verdict.WARNED, says, counted)
-    return Finding("rounds", Verdict.PASSED, f"All {planned} rounds are recorded as the ledger released them.", counted)
+    return Finding("rounds", Verdict.PASSED, f"All {planned} rounds are recorded, in order.", counted)
+
+
+def check_owner(evidence: Evidence) -> tuple[Finding, ...]:
+    """The owner's word is here, speaks of a simulation only where one was planned, and its control was rejected."""
+    if evidence.owner is None:
+        return (Finding("owner", Verdict.FAILED, "The owner's word, owner.json, is not here."),)
+    utility = evidence.owner.utility
+    if (utility is not None) != evidence.plan.simulation:
+        return (Finding("owner", Verdict.FAILED, "Utility beside the run is for simulations, and for those only."),)
+    here = Finding("owner", Verdict.PASSED, "The owner's word is here; nobody else can recompute it.")
+    return (here,) if utility is None else (here, check_control(utility))
 
 
 def what_ifs(evidence: Evidence) -> tuple[WhatIf, ...]:
     """The price under the facts that were observed rather than planned; estimates, labelled as such."""
-    plan = evidence.plan
+    plan, scheme = evidence.plan, evidence.plan.scheme
     found = []
     padding = [value for record in evidence.records for value in record.padding]
-    if padding and plan.scheme.noise_multiplier > 0:
-        weak = stddev_interval(padding, failure_probability=0.05)[0] / plan.scheme.clip_norm
-        step, sums = plan.scheme.step(), plan.scheme.noisy_sums(plan.scheme.rounds)
-        cost = _upper(Repeated(PoissonSampled(Gaussian(weak), step.sampling_probability), sums), evidence)
+    if any(padding) and scheme.noise_multiplier > 0:
+        weak = stddev_interval(padding, failure_probability=0.05)[0] / scheme.clip_norm
+        step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
+        cost = _upper(Repeated(PoissonSampled(Gaussian(weak), step.sampling_probability), sums), plan)
         says = f"If noise were as weak as padding allows (multiplier {weak:.4g}), epsilon would be {upper_text(cost)}."
         found.append(WhatIf("weakest noise that the padding allows (95%)", cost, says))
-    if evidence.custody and isinstance(plan.scheme, ClientLevelCentral):
-        sizes = Counter(len(record.participants) for record in evidence.custody)
-        noise = Gaussian(plan.scheme.noise_multiplier)
-        rounds = [Repeated(PoissonSampled(noise, m / plan.scheme.population), n) for m, n in sizes.items() if m]
-        cost = _upper(Composed(rounds), evidence)
-        says = f"At the cohort sizes that occurred, epsilon would be {upper_text(cost)}: an estimate, not a guarantee."
-        found.append(WhatIf("observed cohort sizes", cost, says))
+    further = _further_attempts(evidence.ledger)
+    if further:
+        sums = scheme.noisy_sums(scheme.rounds) + further * scheme.noisy_sums(1)
+        cost = _upper(Repeated(scheme.step(), sums), plan)
+        says = f"If each of the {further} further attempts was a release too, epsilon would be {upper_text(cost)}."
+        found.append(WhatIf("every attempt released", cost, says))
+    if evidence.custody and isinstance(scheme, ClientLevelCentral):
+        sizes = Counter(min(len(record.participants), scheme.population) for record in evidence.custody)
+        noise = Gaussian(scheme.noise_multiplier)
+        rounds = [Repeated(PoissonSampled(noise, m / scheme.population), n) for m, n in sorted(sizes.items()) if m]
+        if rounds:
+            cost = _upper(Composed(rounds), plan)
+            says = (
+                f"At the cohort sizes that occurred, epsilon would be {upper_text(cost)}: an estimate, not a guarantee."
+            )
+            found.append(WhatIf("observed cohort sizes", cost, says, private=True))
     lists = plan.unamplified.upper
     says = f"Against whoever learns who took part, epsilon is at most {upper_text(lists)}."
     found.append(WhatIf("participation lists known", lists, says))
     return tuple(found)
 
 
-def _upper(release: Composed | Repeated, evidence: Evidence) -> float:
-    guarantee = evidence.plan.guarantee
-    return bound_epsilon(release, delta=guarantee.delta, relation=guarantee.relation).upper
+def _further_attempts(word: LedgerWord | None) -> int:
+    """Attempts beyond one for each released round."""
+    return sum(word.attempts.values()) - len(word.released) if word is not None else 0
+
+
+def whatever_the_sampler(plan: RegisteredPlan) -> float:
+    """Epsilon, certified from above, if everybody may have taken part in every round, once in each.
+
+    A rejected or unknown sampler leaves this. Unlike the price for known lists, it trusts no cap on how often one
+    client takes part, which only those lists show.
+    """
+    scheme = plan.scheme
+    if isinstance(scheme, ExampleLevelClientSide):
+        scheme = replace(scheme, max_participations=scheme.rounds)
+    return max(plan.unamplified.upper, _upper(scheme.unamplified(), plan))
+
+
+def _upper(release: Release, plan: RegisteredPlan) -> float:
+    return certified(release, plan.guarantee.delta, plan.guarantee.relation).upper

@@ -1,0 +1,239 @@
+"""What a third party does with a run, a report or its page: check the evidence, build the report again, compare.
+
+A report is a function of its evidence. So nothing in it is believed: every field must come out again, to the digit
+where it is copied and to a billionth where it is computed. What only the owner can say is bound by the ledger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from epsilog.prove.narrative import supported_statement
+from epsilog.prove.render_html import document_of, render_html
+from epsilog.prove.report import build_report, unpacked
+from epsilog.terms import RecordsError, codec
+from epsilog.verify import (
+    Books,
+    Evidence,
+    Finding,
+    Reconciliation,
+    Verdict,
+    parse_evidence,
+    reconcile,
+    whatever_the_sampler,
+)
+from epsilog.verify.books import LedgerWord
+from epsilog.verify.documents import check_head
+from epsilog.verify.evidence import CUSTODY, PAGE, REPORT, UNREADABLE
+from epsilog.verify.findings import EVIDENCE
+from epsilog.verify.reconcile import LEDGER_CHECKS, SAME
+
+COMPUTED = (("accounting", "curve"), ("verification",))  # where figures may differ by rounding elsewhere
+REQUIRED = tuple(name for name in EVIDENCE if name != "page")
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What was found, and which claim it leaves standing.
+
+    Attributes:
+        outcome: all findings, on evidence and on the report.
+        stands: the claim that what is here supports, in a sentence.
+    """
+
+    outcome: Reconciliation
+    stands: str
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all findings."""
+        return self.outcome.verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return self.outcome.to_json() | {"stands": self.stands, "required": sorted(self.outcome.required)}
+
+
+def examine_report(
+    content: bytes, books: Books | None, *, required: Collection[str] = REQUIRED, head: str | None = None
+) -> Examination:
+    """Examines a report alone, as JSON or as its HTML page; see ``examine``.
+
+    Raises:
+        RecordsError: it is neither, or does not carry its evidence.
+    """
+    page = document_of(content)
+    try:
+        document = codec.parse(page if page is not None else content)
+    except ValueError as error:
+        raise RecordsError(f"the report is not JSON that can be read in one way: {error}") from error
+    files = unpacked(document) | ({} if page is None else {PAGE: content})
+    return examine(files, books, required=required, head=head, whole=False)
+
+
+def examine(
+    files: Mapping[str, bytes],
+    books: Books | None,
+    *,
+    required: Collection[str] = REQUIRED,
+    head: str | None = None,
+    whole: bool = True,
+) -> Examination:
+    """Runs every check, then builds the report again and compares it field by field.
+
+    Args:
+        files: contents by name, as a run left them.
+        books: the ledger that the run was charged to; None if it was not given.
+        required: evidence (report, ledger, custody, page) without which nothing is verified.
+        head: the hash of an entry that somebody kept elsewhere; the ledger must still hold it.
+        whole: whether all that a run leaves ought to be here: then what was committed and is missing fails.
+
+    Raises:
+        RecordsError: plan or records that cannot be read.
+    """
+    evidence, document = parse_evidence(files, books), _report(files)
+    if books is None:
+        evidence = replace(evidence, ledger=_told_word(document))
+    outcome = reconcile(evidence, required=required)
+    findings = outcome.findings if books is not None else tuple(map(_no_ledger, outcome.findings))
+    if whole:
+        findings = tuple(_missing(f, evidence) if f.lacks in required else f for f in findings)
+    findings = (
+        *findings,
+        *check_head(books, head),
+        check_report(document, evidence, outcome),
+        check_page(files, document),
+    )
+    return Examination(replace(outcome, findings=findings), _standing(evidence, findings))
+
+
+def _report(files: Mapping[str, bytes]) -> Any:
+    if REPORT not in files:
+        return None
+    try:
+        return codec.parse(files[REPORT])
+    except ValueError as error:
+        raise RecordsError(f"{REPORT} is not JSON that can be read in one way: {error}") from error
+
+
+def _told_word(document: Any) -> LedgerWord | None:
+    """The report's own account of the ledger, where no ledger is here to say otherwise."""
+    try:
+        return LedgerWord.from_json(document["evidence"]["ledger"])
+    except UNREADABLE:
+        return None
+
+
+def _no_ledger(finding: Finding) -> Finding:
+    if finding.check not in LEDGER_CHECKS or finding.verdict is Verdict.FAILED:
+        return finding
+    says = "No ledger was given."
+    return Finding(finding.check, Verdict.NOT_CHECKED, says, lacks="ledger")
+
+
+def _missing(finding: Finding, evidence: Evidence) -> Finding:
+    """In a run's own folder, evidence that is bound to be there and is not was taken away."""
+    committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
+    says = {"ledger": "The ledger that the run was charged to is not here."}
+    if CUSTODY in committed:
+        says["custody"] = f"{CUSTODY} was committed, and is not here."
+    if finding.check != finding.lacks or finding.lacks not in says:
+        return finding
+    return Finding(finding.check, Verdict.FAILED, says[finding.lacks])
+
+
+def check_report(document: Any, evidence: Evidence, outcome: Reconciliation) -> Finding:
+    """The report is what its evidence amounts to, in every field."""
+    if document is None:
+        return Finding("report", Verdict.NOT_CHECKED, "There is no report here.", lacks="report")
+    try:
+        again = build_report(evidence, outcome)
+    except UNREADABLE as error:
+        return Finding("report", Verdict.FAILED, f"No report can be built from this evidence: {error}")
+    different = list(differences(document, again))
+    if not different:
+        return Finding("report", Verdict.PASSED, "Every field of the report comes out again from its evidence.")
+    shown = "; ".join(f"{'/'.join(map(str, path)) or 'all'}: {_difference(a, b)}" for path, a, b in different[:3])
+    more = f"; and {len(different) - 3} more" if len(different) > 3 else ""
+    return Finding("report", Verdict.FAILED, f"The report says otherwise than its evidence: {shown}{more}.")
+
+
+ABSENT = object()  # what a document does not hold
+Place = tuple[str | int, ...]
+
+
+def differences(stated: Any, again: Any, at: Place = ()) -> Iterator[tuple[Place, Any, Any]]:
+    """Where two documents differ: the place, what the first says, what the second says.
+
+    >>> [path for path, _, _ in differences({"a": [1, True]}, {"a": [1, 1]})]
+    [('a', 1)]
+    """
+    if isinstance(stated, dict) and isinstance(again, dict):
+        for name in sorted(stated.keys() | again.keys()):
+            yield from differences(stated.get(name, ABSENT), again.get(name, ABSENT), (*at, name))
+    elif isinstance(stated, list) and isinstance(again, list):
+        for i in range(max(len(stated), len(again))):
+            one, other = (part[i] if i < len(part) else ABSENT for part in (stated, again))
+            yield from differences(one, other, (*at, i))
+    elif not _same(stated, again, at):
+        yield at, stated, again
+
+
+def _same(stated: Any, again: Any, at: Place) -> bool:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (stated, again))
+    if numbers and any(at[: len(place)] == place for place in COMPUTED):
+        return math.isclose(stated, again, rel_tol=SAME, abs_tol=1e-15)
+    return (numbers or type(stated) is type(again)) and bool(stated == again)
+
+
+def _difference(stated: Any, again: Any) -> str:
+    if stated is ABSENT:
+        return "is missing"
+    return "is nothing that a report holds" if again is ABSENT else f"{_short(stated)} for {_short(again)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_page(files: Mapping[str, bytes], document: Any) -> Finding:
+    """The HTML page is, byte for byte, the rendering of the report."""
+    if PAGE not in files or document is None:
+        return Finding("page", Verdict.NOT_CHECKED, "There is no HTML page here.", lacks="page")
+    try:
+        again = render_html(document).encode()
+    except Exception as error:  # noqa: BLE001 - whatever a document that is no report does to a template
+        return Finding("page", Verdict.FAILED, f"The report cannot be rendered: {error}")
+    if again == files[PAGE]:
+        return Finding("page", Verdict.PASSED, "The HTML page is the rendering of this report, byte for byte.")
+    return Finding("page", Verdict.FAILED, "The HTML page is not the rendering of this report.")
+
+
+def _standing(evidence: Evidence, findings: Collection[Finding]) -> str:
+    """The claim that is left by what failed, and by what is not here."""
+    guarantee, known = evidence.plan.guarantee, whatever_the_sampler(evidence.plan)
+    failed = {finding.check for finding in findings if finding.verdict is Verdict.FAILED}
+    if failed - {"participation"}:
+        return supported_statement(guarantee, unamplified=known, failed=failed)
+    unbound = "No ledger was given, so nothing binds these records. " if _lacking("ledger", findings) else ""
+    if evidence.custody is not None:
+        return unbound + supported_statement(guarantee, unamplified=known, failed=failed)
+    told = evidence.owner.private["participation"] if evidence.owner else Verdict.NOT_CHECKED
+    weak = supported_statement(replace(guarantee, epsilon=known), unamplified=known, failed=())
+    says = f"Without {CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
+    return (
+        unbound
+        + says
+        + (
+            "That contributions were clipped, and the smaller epsilon of the plan, rest on the owner's word "
+            f"(sampler: {told})."
+        )
+    )
+
+
+def _lacking(what: str, findings: Collection[Finding]) -> bool:
+    return any(finding.lacks == what for finding in findings)

@@ -1,0 +1,143 @@
+"""A ledger's word on a plan: what was charged for it, what was released under the charge, and what the commit names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from epsilog.spend import Entry, Verb, read_ledger
+from epsilog.terms import LedgerIntegrityError, RecordsError, check
+
+STATES = {
+    Verb.RESERVED: "reserved",
+    Verb.STARTED: "started",
+    Verb.COMMITTED: "committed",
+    Verb.CANCELLED: "cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerWord:
+    """What the ledger says about one plan, up to the entry that closed its charge.
+
+    What came later is no part of it, so that a report stays what it was while the ledger grows.
+
+    Attributes:
+        sound: whether the whole chain and all balances hold.
+        trouble: what does not hold, if anything.
+        count: entries up to the closing of the charge; all of them where it is open.
+        head: hash of the last of those.
+        key: the charge's idempotency key; None if no charge names the plan.
+        others: further charges that name the plan.
+        state: reserved, started, committed or cancelled.
+        request: what the charge asked for, as plain JSON values.
+        amounts: what it was charged, by kind of budget and quantity (decimal strings).
+        scope: where it was charged.
+        cap: the caps of the budget of that very scope; empty where the budget stands above it.
+        released: output hash of every released round.
+        attempts: how often each round was begun.
+        evidence: SHA-256 values that the commit names; None while the charge is open.
+    """
+
+    sound: bool
+    trouble: str = ""
+    count: int = 0
+    head: str = ""
+    key: str | None = None
+    others: int = 0
+    state: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    amounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    scope: str = ""
+    cap: Mapping[str, str] = field(default_factory=dict)
+    released: Mapping[int, str] = field(default_factory=dict)
+    attempts: Mapping[int, int] = field(default_factory=dict)
+    evidence: Mapping[str, str] | None = None
+
+    @property
+    def charged(self) -> Mapping[str, str]:
+        """What it was charged under (epsilon, delta) budgets, by quantity."""
+        return self.amounts.get("approximate", {})
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Plain JSON values, as a report carries them; None where the ledger names no such charge."""
+        if not self.sound or self.key is None:
+            return None
+        by_round = {name: {str(n): v for n, v in getattr(self, name).items()} for name in ("released", "attempts")}
+        return {name: getattr(self, name) for name in _WRITTEN} | by_round
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Reads what ``to_json`` wrote; whether it is true, only a ledger says."""
+        check.one_of(tuple(STATES.values()))(state=document["state"])
+        by_round = {name: {int(n): v for n, v in document[name].items()} for name in ("released", "attempts")}
+        return cls(sound=True, **{name: document[name] for name in _WRITTEN} | by_round)
+
+
+_WRITTEN = [f.name for f in fields(LedgerWord) if f.name not in ("sound", "trouble")]
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """A ledger that was read once, and whether it holds.
+
+    Attributes:
+        entries: all of them, in order; empty where the ledger does not hold.
+        heads: the hash of each.
+        trouble: what does not hold; "" for a sound ledger.
+    """
+
+    entries: tuple[Entry, ...]
+    heads: tuple[str, ...]
+    trouble: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Verifies a ledger file; one that does not hold is an answer, one that is not there an error."""
+        if not path.is_file():
+            raise RecordsError(f"{path} cannot be read: {'it is no file' if path.exists() else 'No such file'}")
+        try:
+            with read_ledger(path) as ledger:
+                verified = ledger.verify()
+                entries = tuple(ledger.history()[: verified.count])  # what a writer has added since is not proven
+        except LedgerIntegrityError as error:
+            return cls((), (), str(error))
+        return cls(entries, (*(entry.previous for entry in entries[1:]), verified.head)[: len(entries)])
+
+    def word_on(self, plan_hash: str) -> LedgerWord:
+        """What the ledger says of the charge that names a plan; of several, of the last."""
+        if self.trouble:
+            return LedgerWord(sound=False, trouble=self.trouble)
+        try:
+            return self._word_on(plan_hash)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return LedgerWord(sound=False, trouble=f"an entry says something else than its verb: {error!r}")
+
+    def _word_on(self, plan_hash: str) -> LedgerWord:
+        naming = [e for e in self.entries if e.verb is Verb.RESERVED and e.body["request"]["plan_hash"] == plan_hash]
+        if not naming:
+            return LedgerWord(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
+        opened = naming[-1]
+        own = [entry for entry in self.entries if entry.key == opened.key]
+        last = next(entry for entry in reversed(own) if entry.verb in STATES)
+        closed = last.verb in (Verb.COMMITTED, Verb.CANCELLED)
+        count = last.index if closed else len(self.entries)
+        caps = [e.body["caps"] for e in self.entries if e.verb is Verb.BUDGET_CREATED and e.scope == opened.scope]
+        return LedgerWord(
+            sound=True,
+            count=count,
+            head=self.heads[count - 1],
+            key=opened.key,
+            others=len(naming) - 1,
+            state=STATES[last.verb],
+            request=opened.body["request"],
+            amounts={kind: dict(amount) for kind, amount in opened.amounts.items()},
+            scope=opened.scope,
+            cap=dict(caps[0]) if caps else {},
+            released={e.body["round"]: e.body["output_hash"] for e in own if e.verb is Verb.ROUND_RELEASED},
+            attempts=Counter(e.body["round"] for e in own if e.verb is Verb.ROUND_STARTED),
+            evidence=dict(last.body["evidence"]) if last.verb is Verb.COMMITTED else None,
+        )
