@@ -69,6 +69,11 @@ class Tabulated:
         """Returns the lowest and the highest loss."""
         return float(self.u[0]), float(self.u[-1])
 
+    def largest(self) -> tuple[float, float]:
+        """Returns the highest loss with room for its rounding; ``inf`` if one is infinite."""
+        top = math.inf if self.only_p > 0 else float(self.u[-1])
+        return top - self.hair, top + self.hair
+
     def landmarks(self, tail: float) -> Array:
         """Returns quantiles and even steps."""
         low, high = self.reach(tail)

@@ -259,7 +259,7 @@ def _sampled(
 
 def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tuple[float, float, str]:
     """Inverts the composed transform where that is proven to be close enough, and composes on a lattice elsewhere."""
-    lower, upper = 0.0, question.at_most(max((largest_loss(way.upper) for way in ways), default=0.0) * (1 + 1e-14))
+    lower, upper = 0.0, question.at_most(max((largest_loss(way.upper)[1] for way in ways), default=0.0))
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
         with suppress(OutOfReachError):
             lower, upper = spectral_bounds(ways, question)
@@ -287,6 +287,6 @@ def _largest_losses(release: Release, relation: NeighboringRelation) -> tuple[fl
     if allocation.whole_release(release, relation) is not None:
         return math.inf, math.inf
     ways = directions(release, relation)
-    upper = max((largest_loss(way.upper) for way in ways), default=0.0)
-    lower = max((largest_loss(parts) for way in ways for parts in way.lowers), default=0.0)
-    return lower * (1 - 1e-14), upper * (1 + 1e-14)
+    upper = max((largest_loss(way.upper)[1] for way in ways), default=0.0)
+    lower = max((largest_loss(parts)[0] for way in ways for parts in way.lowers), default=0.0)
+    return lower, upper

@@ -180,17 +180,14 @@ class Composition:
         lead, most = self._lead(epsilon), _kernel_peak(theta)
         total, margin = 0.0, most * 2 * math.exp(self._swell - self._nats) + abs(blur)
         if length > 0:
-            angle = 2j * np.pi / size
+            angle = np.complex128(2j * np.pi / size)
             shift = np.exp(angle * ((self._frequency * first) % size))
             end = np.exp(angle * ((self._frequency * length) % size))
-            terms = []
-            for rate in (theta, theta + 1):
-                ratio = angle * self._frequency - rate * step
-                start_factor = math.exp(-rate * start)
-                terms.append(start_factor * (1 - end * math.exp(-rate * step * length)) / -np.expm1(ratio))
-            kernel = terms[0] - terms[1]
+            kernel, size_of_terms = _kernel(
+                angle * self._frequency, end, theta=theta, step=step, start=start, length=length
+            )
             total = float(np.sum(self._share * (self._power * shift * kernel).real))
-            rough = 64 * UNIT * np.abs(self._power) * (np.abs(terms[0]) + np.abs(terms[1]))
+            rough = 64 * UNIT * np.abs(self._power) * size_of_terms
             margin += float(np.sum(self._share * (self._error * np.abs(kernel) + rough)))
             kernels = most + 1 / (theta * (theta + 1) * step)  # the kernel is unimodal: its peak and its integral
             margin += kernels * math.exp(self._swell - self._nats - _DISCARD)
@@ -325,6 +322,25 @@ def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[floa
         most = math.fsum(c * float((sign * d).max()) for c, d in zip(counts, centred, strict=True))
         sides.append(min(most, float(np.min((best + nats + 1) / rates))) + 2 + 1e-12 * abs(mean))
     return mean - sides[0], mean, mean + sides[1]
+
+
+def _kernel(turn: Waves, end: Waves, *, theta: float, step: float, start: float, length: int) -> tuple[Waves, Array]:
+    """The sum of e^(-theta y + turn j) (1 - e^-y) over y = start + j step, j < length, and the size of its terms.
+
+    ``end`` is e^(turn length). With a = e^(turn - theta step) and b = e^-step, 1 - e^-y = (1 - e^-start) + e^-start
+    (1 - b^j), and the sum of a^j (1 - b^j) is (a (1 - b) G - a^n (1 - b^n)) / (1 - a b), G that of a^j: nothing cancels
+    where all losses are small.
+    """
+    a, last = np.exp(turn - theta * step), end * math.exp(-theta * step * length)
+    plain, other = 1 / -np.expm1(turn - theta * step), 1 / -np.expm1(turn - (theta + 1) * step)
+    one, every, low = -math.expm1(-step), -math.expm1(-step * length), math.exp(-start)
+    lead = math.exp(-theta * start)
+    first = -math.expm1(-start) * plain
+    second = low * one * a * plain * other
+    third = low * every * last * other
+    kernel = lead * ((first + second) * (1 - last) - third)
+    size = np.abs(first) + np.abs(second)
+    return np.asarray(kernel), np.asarray(lead * (size * (1 + np.abs(last)) + np.abs(third)))
 
 
 def _kernel_peak(theta: float) -> float:

@@ -14,14 +14,16 @@ import numpy as np
 from epsilog.accounting.composition import Composition, compose
 from epsilog.accounting.dominating import Parts
 from epsilog.accounting.lattice import LatticeLaw, connect, merge
-from epsilog.accounting.laws import Atoms, Link, Normal, Pair, Tent
+from epsilog.accounting.laws import UNIT, Link, Normal, Outcomes, Pair, Tent
 from epsilog.accounting.saddle import Sketch, lattice_points
 
 WIDEST = 25.0  # a step: e^loss stays finite on the lattice
 _REFINED = 16  # times that a lattice is finer below, where several laws have atoms: these are rounded to it
 _LONGEST_NATURAL = 2**19
+_SHORTEST = 1e-150  # a step whose square a double holds
 
 Sketches = list[tuple[Sketch, int]]
+Laws = list[tuple[LatticeLaw, int]]
 
 
 class Plan(NamedTuple):
@@ -55,12 +57,11 @@ def on_lattice(parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upp
     wanted = min(plan.step * (fine if upper else 0.75 * fine), WIDEST)  # merging as done here errs about twice as far
     natural = _natural(parts, wanted)
     if natural is not None:
-        step, atoms = natural
-        exact = _exact(parts, atoms, upper=upper)
+        step, exact = _exact(parts, natural[1], natural[0], upper=upper)
         return compose(exact, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
     refined = _REFINED if not upper and len(_spans(parts)) > 1 else 1
     step = _aligned(parts, 0.8 * wanted) / refined
-    laws: list[tuple[LatticeLaw, int]] = []
+    laws: Laws = []
     for (given, count), (part, _) in zip(parts, sketches, strict=True):
         if not upper and given.law.hair > 0 and _span(given) < step and laws:
             continue  # too little to see on this lattice; leaving a release out can only lose
@@ -107,26 +108,41 @@ def _fitted(pair: Pair, step: float) -> Pair:
     return pair if whole == 0 else Pair(Tent(epsilon, 0.25 * math.exp(-epsilon / 2), 0.5))
 
 
-def _natural(parts: Parts, wanted: float) -> tuple[float, list[Atoms]] | None:
-    """The step that all losses share by nature, if they do and a transform can hold it."""
-    laws = [pair.law for pair, _ in parts if pair.link is Link.PLAIN and isinstance(pair.law, Atoms)]
-    if len(laws) < len(parts) or len({law.step for law in laws}) != 1 or laws[0].step <= 0:
+def _natural(parts: Parts, wanted: float) -> tuple[float, list[Outcomes]] | None:
+    """The step that all losses share by nature, if they do and a transform can hold it; two losses always do."""
+    seen = [outcomes for pair, _ in parts if (outcomes := pair.outcomes()) is not None]
+    if len(seen) < len(parts):
         return None
-    step = laws[0].step
-    spread = math.sqrt(
-        sum(count * float(np.sum(law.p * law.u**2)) for law, (_, count) in zip(laws, parts, strict=True))
-    )
-    return (step, laws) if step >= wanted or 20 * spread / step < _LONGEST_NATURAL else None
+    if len(parts) == 1 and len(seen[0].low) == 2:
+        step = float(seen[0].low[1] - seen[0].low[0])
+    else:
+        steps = {getattr(pair.law, "step", 0.0) if pair.link is Link.PLAIN else 0.0 for pair, _ in parts}
+        step = steps.pop() if len(steps) == 1 else 0.0
+    if step < _SHORTEST:
+        return None
+    spread = math.sqrt(sum(count * _variance(one) for one, (_, count) in zip(seen, parts, strict=True)))
+    return (step, seen) if step >= wanted or 20 * spread / step < _LONGEST_NATURAL else None
 
 
-def _exact(parts: Parts, laws: list[Atoms], *, upper: bool) -> list[tuple[LatticeLaw, int]]:
-    """Atoms that lie on the lattice already: masses and losses move to the safe side by their own rounding."""
-    exact = []
+def _variance(law: Outcomes) -> float:
+    mean = float(np.sum(law.mass * law.low))
+    return float(np.sum(law.mass * (law.low - mean) ** 2))
+
+
+def _exact(parts: Parts, laws: list[Outcomes], step: float, *, upper: bool) -> tuple[float, Laws]:
+    """Atoms that lie on a lattice already, and the step that it needs for each loss to be on the safe side.
+
+    The first loss of each law lies on the lattice; the step is the least (below, the largest) at which no other is
+    above (below) its place: so rounding moves each loss by a part of itself, and of the first.
+    """
+    exact: Laws = []
+    steps = []
     for law, (_, count) in zip(laws, parts, strict=True):
-        sign = 1.0 if upper else -1.0
-        first = float(law.u[0]) if len(law.u) else 0.0
-        index = np.rint((law.u - first) / law.step).astype(np.int64)
-        slip = float(np.abs(law.u - first - law.step * index).max(initial=0.0)) + law.hair
-        factor = 1 + sign * law.slip
-        exact.append((LatticeLaw(index, law.p * factor, law.only_p * factor, first + sign * slip), count))
-    return exact
+        losses = law.high if upper else law.low
+        factor = 1 + law.slip if upper else 1 - law.slip
+        first = float(losses[0]) if len(losses) else 0.0
+        index = np.rint((losses - first) / step).astype(np.int64)
+        steps += ((losses - first)[index > 0] / index[index > 0]).tolist()
+        exact.append((LatticeLaw(index, law.mass * factor, law.infinite * factor, first), count))
+    safe = (max(steps) * (1 + 4 * UNIT) if upper else min(steps) * (1 - 4 * UNIT)) if steps else step
+    return safe, exact

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from epsilog.accounting.composition import Composition
 from epsilog.accounting.discretise import WIDEST, Plan, Sketches, on_lattice
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
-from epsilog.accounting.gaussian import least
+from epsilog.accounting.gaussian import bracket
 from epsilog.accounting.lattice import TooFineError, pair_delta
-from epsilog.accounting.laws import LARGEST_LOSS, Normal, Pair
+from epsilog.accounting.laws import LARGEST_LOSS, Link, Normal, Pair
 from epsilog.accounting.saddle import sketch, tilt_for_delta, tilt_for_epsilon
 
 _ATTEMPTS = 6
@@ -62,7 +64,8 @@ class EpsilonAt:
         tail = _tail(parts, self.delta)
         sketches = [(sketch(pair, tail), count) for pair, count in parts]
         theta, guess = tilt_for_delta(sketches, self.delta)
-        return Plan(sketches, theta, _step(parts, theta, gap * max(guess, 1e-7)), tail, guess, *_nats(gap))
+        width = gap * max(guess, 1e-7 * min(_scale(sketches), 1.0))
+        return Plan(sketches, theta, _step(parts, theta, width), tail, guess, *_nats(gap))
 
     def answer(self, composition: Composition, guess: float) -> float:
         """Searches for epsilon."""
@@ -77,13 +80,13 @@ class EpsilonAt:
         return largest
 
     def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
-        """Bisects; the answer was checked by evaluating the curve there."""
+        """Bisects; the curve was evaluated at the answer: at most delta there above, more than delta below."""
         if curve(0.0) <= self.delta:
             return 0.0
         if curve(LARGEST_LOSS) > self.delta:
             return math.inf if upper else LARGEST_LOSS
-        first = least(lambda at: curve(at) <= self.delta, 0.0, LARGEST_LOSS)
-        return first if upper else max(0.0, math.nextafter(first, 0.0) * (1 - 1e-15))
+        below, first = bracket(lambda at: curve(at) <= self.delta, 0.0, LARGEST_LOSS)
+        return first if upper else below
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,8 @@ class DeltaAt:
         return composition.chernoff(self.epsilon)
 
     def at_most(self, largest: float) -> float:
-        """Returns 0 from the largest loss on."""
-        return 0.0 if self.epsilon >= largest else 1.0
+        """Returns 0 from the largest loss on; below it an outcome adds its mass times 1 - e^(epsilon - loss)."""
+        return min(-math.expm1(self.epsilon - largest) * (1 + 1e-15) + 5e-324, 1.0) if self.epsilon < largest else 0.0
 
     def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
         """Evaluates delta; above the largest loss that a double can carry, the curve there still bounds it."""
@@ -128,7 +131,7 @@ def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float)
         at_zero = bounds(directions, DeltaAt(0.0), gap=0.05)[1]
         if at_zero <= question.delta:
             return 0.0, 0.0
-    searches = [_Search(d, question.plan(d.upper, gap), question) for d in directions]
+    searches = [_searched(d, question, gap) for d in directions]
     searches.sort(key=lambda search: -search.plan.near)
     lower = before = 0.0
     for attempt in range(_ATTEMPTS):
@@ -141,7 +144,7 @@ def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float)
         if worst is not searches[0]:
             lower = max(lower, worst.lower_bound())
         upper = worst.upper
-        if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _NOTHING:
+        if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _NOTHING or worst.settled:
             break
         achieved = (upper - lower) / upper
         if attempt > 0 and achieved > 0.6 * before:
@@ -158,7 +161,7 @@ def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: f
     if all(sum(count for _, count in d.upper) == 1 for d in directions):
         return _single(directions, question)[1]
     worst = 0.0
-    searches = [_Search(d, question.plan(d.upper, gap), question) for d in directions]
+    searches = [_searched(d, question, gap) for d in directions]
     for search in sorted(searches, key=lambda search: -search.plan.near):
         if search.upper > worst:
             search.refine_upper()
@@ -166,22 +169,30 @@ def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: f
     return worst
 
 
+def _searched(direction: Direction, question: Question, gap: float) -> _Search:
+    """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
+    settled = any(pair.link is Link.PLAIN and pair.law.only_p >= 1 for pair, _ in direction.upper)
+    plan = question.plan(direction.lowers[0] if settled else direction.upper, gap)
+    return _Search(direction, plan, question, settled)
+
+
 @dataclass
 class _Search:
-    """What is known about one direction so far."""
+    """What is known about one direction so far; ``settled`` if its upper side follows from the largest loss alone."""
 
     direction: Direction
     plan: Plan
     question: Question
+    settled: bool
     fine: float = 1.0
     upper: float = math.inf
 
     def __post_init__(self) -> None:
-        self.upper = self.question.at_most(largest_loss(self.direction.upper) * (1 + 1e-14))
+        self.upper = self.question.at_most(largest_loss(self.direction.upper)[1])
 
     def refine_upper(self) -> None:
         """Computes the upper bound at the present step, or at the finest that memory holds."""
-        for _ in range(_COARSENINGS):
+        for _ in range(0 if self.settled else _COARSENINGS):
             try:
                 composed = on_lattice(self.direction.upper, self.plan.sketches, self.plan, self.fine, upper=True)
             except TooFineError as problem:
@@ -217,8 +228,8 @@ class _Search:
 
     def _sketches(self, parts: Parts) -> Sketches:
         """Sketches a composition for the lower side; what differs from the upper side by rounding is known already."""
-        known = list(zip(self.direction.upper, self.plan.sketches, strict=True))
-        if len(known) != len(parts):
+        known = list(zip(self.direction.upper, self.plan.sketches, strict=not self.settled))
+        if len(known) != len(parts) or self.settled:
             return [(sketch(pair, self.plan.tail), count) for pair, count in parts]
         return [
             (cut if _alike(pair, above) else sketch(pair, self.plan.tail), count)
@@ -238,17 +249,28 @@ def _single(directions: tuple[Direction, ...], question: Question) -> tuple[floa
     for direction in directions:
         for parts, side in ((direction.upper, 1), *((low, 0) for low in direction.lowers)):
             for pair, _ in parts:  # one, or none where turning the question round leaves none
-
-                def curve(epsilon: float, pair: Pair = pair, side: int = side) -> float:
-                    return pair_delta(pair, epsilon)[side]
-
-                value = question.read(curve, upper=bool(side))
+                value = question.read(_curve(pair, upper=bool(side)), upper=bool(side))
                 lower, upper = (lower, max(upper, value)) if side else (max(lower, value), upper)
     return min(lower, upper), upper
 
 
+def _curve(pair: Pair, *, upper: bool) -> Callable[[float], float]:
+    """Delta of one pair at each epsilon from 0 on, bounded from one side."""
+    if pair.link is Link.BOTH:  # at losses from 0 on it is the profile of REMOVE
+        pair = Pair(pair.law, pair.sampling_probability, Link.REMOVE)
+    outcomes = pair.outcomes()
+    if outcomes is None:
+        return lambda epsilon: pair_delta(pair, epsilon)[upper]
+    return lambda epsilon: outcomes.delta(epsilon, upper=upper)
+
+
 def _tail(parts: Parts, delta: float) -> float:
     return max(_LOST * delta / sum(count for _, count in parts), 1e-290)
+
+
+def _scale(sketches: Sketches) -> float:
+    """The largest finite loss that a plan looks at."""
+    return max(float(np.abs(part.edges[np.isfinite(part.edges)]).max()) for part, _ in sketches)
 
 
 def _nats(gap: float) -> tuple[float, float]:

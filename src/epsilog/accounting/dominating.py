@@ -6,15 +6,16 @@ Only what is proven: every case cites its proof, and docs/accounting/certified-b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import chain
 
 import numpy as np
 
 from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU, allocated
 from epsilog.accounting.flatten import bins_mu, flatten, gaussian_mu_of, total_mu
-from epsilog.accounting.laws import UNIT, Atoms, BaseLaw, Link, Normal, Pair, Tent
+from epsilog.accounting.laws import RATIO, UNIT, Atoms, BaseLaw, Link, Normal, Pair, Tent
 from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
 from epsilog.terms import (
     ApproximateDP,
@@ -38,8 +39,12 @@ METHOD = "privacy loss distributions"
 _REPLACE = NeighboringRelation.REPLACE_ONE
 _MOST_ATOMS = 2_000_000
 _FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
-_NEAREST = 1e-100  # a distance between Gaussians whose square a double holds
+_NEAREST = 1e-100  # a distance between Gaussians, or a loss, whose square a double holds
+_RAREST = 1e-290  # a sampling probability whose inverse, times any loss, a double holds
 _LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome counts as giving everything away
+
+_ALL = (math.inf, math.inf)  # bounds of the largest loss where none is the largest
+_BENT = 3000 * UNIT  # e^-x for x up to 750 that were rounded three times, over a sum of such
 
 _LEANS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)
 _LEANS_OF_ONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))
@@ -105,25 +110,20 @@ def directions(  # noqa: PLR0912
                 attained(link, [Pair(below)] * len(leans), count)
             sampled = True
             continue
-        base, share = (
-            (part.release, share_of(part)) if isinstance(part, PoissonSampled | FixedSizeSampled) else (part, 1)
-        )
+        base = part.release if isinstance(part, PoissonSampled | FixedSizeSampled) else part
         _check_sampling(part, relation)
-        if share == 0:
+        low, high = _shares(part)
+        if high == 0:
             continue
         if isinstance(part, PoissonSampled) and relation is _REPLACE:
-            (above, below), share = _replaced(part), 1  # a pair of its own, symmetric as it is
+            (above, below), low, high = _replaced(part), 1.0, 1.0  # a pair of its own, symmetric as it is
         else:
             above, below = base_laws(base, relation)
-        belows = [_leaning(base, lean) or below for lean in leans]
-        for link in Link:
-            if share == 1:
-                upper[link].append((Pair(above), count))
-                attained(link, [Pair(law) for law in belows], count)
-            elif link is not Link.PLAIN:
-                upper[link].append((Pair(above, share, link), count))
-                attained(link, [Pair(law, share, link) for law in belows], count)
-        sampled = sampled or share < 1
+        belows = [_leaning(base, lean) or below for lean in leans] if low > 0 else [_pure(0.0, 0.0)] * len(leans)
+        for link in Link if low == 1 else (Link.REMOVE, Link.ADD, Link.BOTH):
+            upper[link].append((_sampled(above, high, link), count))
+            attained(link, [_sampled(law, low, link) for law in belows], count)
+        sampled = sampled or low < 1
     parts, *least = ({k: tuple(v) for k, v in side.items()} for side in (upper, *lower))
     if not sampled:
         return (Direction(parts[Link.PLAIN], tuple(side[Link.PLAIN] for side in least)),)
@@ -148,12 +148,13 @@ def _leaning(base: Release, lean: float) -> Atoms | None:
     """An exponential mechanism of range s between two outputs, with losses t = ``lean`` s and t - s."""
     if not isinstance(base, ExponentialMechanism):
         return None
-    s = min(base.epsilon / 2 if base.monotone else base.epsilon, _LONGEST)
-    if s == 0:
+    stated = base.epsilon / 2 if base.monotone else base.epsilon
+    s = min(stated, _LONGEST)
+    if s < _NEAREST:
         return None
     t = lean * s
     often, rare = math.expm1(t - s) / math.expm1(-s), math.exp(t - s) * math.expm1(-t) / math.expm1(-s)
-    return Atoms(np.array([t - s, t]), np.array([rare, often]), step=s)
+    return Atoms(np.array([t - s, t]), np.array([rare, often]), step=s, stated=(stated, stated))
 
 
 def _half_and_half(least: dict[Link, Parts]) -> Parts:
@@ -165,22 +166,56 @@ def _half_and_half(least: dict[Link, Parts]) -> Parts:
     return tuple(mixed)
 
 
-def largest_loss(parts: Parts) -> float:
-    """The largest loss a composition can have; ``inf`` if none is the largest."""
-    total = 0.0
-    for pair, count in parts:
-        if isinstance(pair.law, Normal) or pair.law.only_p > 0:
-            if pair.link is not Link.ADD:
-                return math.inf
-            total += count * -math.log1p(-pair.sampling_probability)
+def largest_loss(parts: Parts) -> tuple[float, float]:
+    """Bounds the largest loss of a composition from below and above: epsilon at delta 0; ``inf`` if none is largest.
+
+    The parts' bounds are added as they are and rounded once, outwards.
+    """
+    sides = []
+    for side in (0, 1):
+        losses = [(pair.largest_loss()[side], count) for pair, count in parts]
+        if any(math.isinf(loss) for loss, _ in losses):
+            sides.append(math.inf)
         else:
-            total += count * max(float(pair.from_base(np.array([pair.law.ends()[1]]))[0]), 0.0)
-    return total
+            total = sum((Fraction(loss) * count for loss, count in losses), Fraction(0))
+            sides.append(_rounded(total, up=side == 1))
+    return sides[0], sides[1]
 
 
 def share_of(part: PoissonSampled | FixedSizeSampled) -> float:
     """The chance that a unit is in the sample."""
     return part.sampling_probability if isinstance(part, PoissonSampled) else part.sample_size / part.population
+
+
+def _rounded(number: Fraction, *, up: bool) -> float:
+    """The nearest double that is not below (or not above) a number from 0 on."""
+    try:
+        nearest = float(number)
+    except OverflowError:
+        return math.inf if up else math.nextafter(math.inf, 0.0)
+    if up:
+        return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, 0.0)
+
+
+def _shares(part: Release) -> tuple[float, float]:
+    """Bounds the chance of being in the sample from below and above; next to none counts as none below, above as some.
+
+    Releases that are not sampled have the chance 1. A pair loses more the larger the chance.
+    """
+    match part:
+        case PoissonSampled(sampling_probability=share):
+            least = most = float(share)
+        case FixedSizeSampled(sample_size=size, population=population):
+            exact = Fraction(size, population)
+            least, most = _rounded(exact, up=False), _rounded(exact, up=True)
+        case _:
+            least = most = 1.0
+    return (least if least >= _RAREST else 0.0), (max(most, _RAREST) if most > 0 else 0.0)
+
+
+def _sampled(law: BaseLaw, share: float, link: Link) -> Pair:
+    return Pair(law) if share in (0.0, 1.0) else Pair(law, share, link)  # what is never sampled is a law of nothing
 
 
 def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
@@ -220,7 +255,7 @@ def _replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
     return above, below
 
 
-def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:  # noqa: PLR0912
+def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
     """Returns a law that dominates an unsampled release from above, and one that neighbours attain."""
     far = 2 if relation is _REPLACE else 1
     match release:
@@ -231,23 +266,19 @@ def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw,
         case Laplace(noise_multiplier=noise):
             return _laplace(far / noise) if noise > 0 else _same(_nothing_hidden())
         case DiscreteLaplace(noise_scale=scale, sensitivity=sensitivity):
-            return _same(_discrete_laplace(scale, far * sensitivity) if scale > 0 else _nothing_hidden())
+            return _discrete_laplace(scale, far * sensitivity) if scale > 0 else _same(_nothing_hidden())
         case DiscreteGaussian(noise_stddev=stddev, sensitivity=sensitivity):
             return _discrete_gaussian(release, stddev, far * sensitivity) if stddev > 0 else _same(_nothing_hidden())
         case RandomizedResponse():
             if relation is not _REPLACE:
                 raise UnsupportedMechanismError(release, method=METHOD, reason="its neighbours replace one unit")
-            return _same(_randomized_response(release.flip_probability, release.categories))
+            return _randomized_response(release.flip_probability, release.categories)
         case ExponentialMechanism(epsilon=eps, monotone=monotone):
-            spread = eps / 2 if monotone else eps
-            if spread == 0:
-                return _same(_pure(0.0, 0.0))
-            tent = Tent(min(spread, _LONGEST), 0.25 / math.sinh(min(spread, _LONGEST) / 2), 0.0)
-            return (tent if spread < _LONGEST else _nothing_hidden()), _pure(min(spread, _LONGEST) / 2, 0.0)
+            return _bounded_range(eps / 2 if monotone else eps)
         case PureDP(epsilon=eps):
-            return _same(_pure(eps, 0.0))
+            return _statement(eps, 0.0)
         case ApproximateDP(epsilon=eps, delta=share):
-            return _same(_pure(eps, share))
+            return _statement(eps, share)
         case ZeroConcentratedDP():
             raise UnsupportedMechanismError(release, method=METHOD, reason="rho-zCDP has no dominating pair")
         case _:
@@ -267,21 +298,55 @@ def _normal(mu: float) -> tuple[BaseLaw, BaseLaw]:
     return Normal(max(mu, _NEAREST) * (1 + 8 * UNIT)), Normal(mu * (1 - 8 * UNIT)) if mu > _NEAREST else _pure(0.0, 0.0)
 
 
-def _nothing_hidden() -> Atoms:
-    return Atoms(np.zeros(0), np.zeros(0), only_p=1.0)
+def _nothing_hidden(stated: tuple[float, float] | None = None) -> Atoms:
+    return Atoms(np.zeros(0), np.zeros(0), only_p=1.0, stated=stated)
+
+
+def _within_reach(
+    law: Callable[[float], Tent | Atoms], epsilon: float, stated: tuple[float, float] | None, *, lost: float = 0.0
+) -> tuple[BaseLaw, BaseLaw]:
+    """A law of a family that grows with ``epsilon``, and its stand-ins where doubles cannot hold it.
+
+    Losses that are too small to be squared become the least that are not, or (below) none, but for the chance ``lost``
+    of giving everything away. Losses whose exponential is too large count as giving everything away, or (below) become
+    the largest that are not. The largest loss remains what is ``stated``.
+    """
+    if epsilon < _NEAREST:
+        return replace(law(_NEAREST), stated=stated), replace(_pure(0.0, lost), stated=stated)
+    if epsilon > _LONGEST:
+        return _nothing_hidden(stated), replace(law(_LONGEST), stated=stated)
+    return _same(replace(law(epsilon), stated=stated))
+
+
+def _off(epsilon: float) -> tuple[float, float]:
+    """Bounds a number from 0 on that was rounded a few times."""
+    return epsilon * (1 - RATIO), epsilon * (1 + RATIO) + 5e-324
 
 
 def _laplace(epsilon: float) -> tuple[BaseLaw, BaseLaw]:
     """One Laplace with the whole L1 shift dominates the coordinates together (docs, 1.3)."""
-    short = min(epsilon, _LONGEST)
-    tent = Tent(short, 0.25 * math.exp(-short / 2), 0.5)
-    return (tent if epsilon < _LONGEST else _nothing_hidden()), tent
+    return _within_reach(lambda at: Tent(at, 0.25 * math.exp(-at / 2), 0.5), epsilon, _off(epsilon))
+
+
+def _bounded_range(spread: float) -> tuple[BaseLaw, BaseLaw]:
+    """The exponential mechanism: above its profile, below the middle one of its instances (docs, 1.3)."""
+    if spread == 0:
+        return _same(_pure(0.0, 0.0))
+    above, _ = _within_reach(lambda at: Tent(at, 0.25 / math.sinh(at / 2), 0.0), spread, (spread, spread))
+    _, below = _within_reach(lambda at: _pure(at, 0.0), spread / 2, (spread, spread))
+    return above, below
+
+
+def _statement(epsilon: float, delta: float) -> tuple[BaseLaw, BaseLaw]:
+    """A statement about epsilon, with a chance ``delta`` of giving everything away."""
+    if epsilon == 0:
+        return _same(_pure(0.0, delta))
+    stated = (epsilon, epsilon) if delta == 0 else None
+    return _within_reach(lambda at: _pure(at, delta), epsilon, stated, lost=delta)
 
 
 def _pure(epsilon: float, delta: float) -> Atoms:
     """Randomized response, with a chance delta of giving everything away: Kairouz, Oh & Viswanath 2015, Thm 3.1."""
-    if epsilon > _LONGEST:
-        return _nothing_hidden()
     if epsilon == 0:
         return Atoms(np.zeros(1), np.array([1 - delta]), only_p=delta, step=1.0)
     often = 1 / (1 + math.exp(-epsilon))
@@ -289,38 +354,62 @@ def _pure(epsilon: float, delta: float) -> Atoms:
     return Atoms(np.array([-epsilon, epsilon]), (1 - delta) * np.array([rare, often]), delta, 2 * epsilon)
 
 
-def _randomized_response(flip: float, categories: int) -> Atoms:
+def _randomized_response(flip: float, categories: int) -> tuple[BaseLaw, BaseLaw]:
+    """The true answer has the chance 1 - flip + rare, any other one rare: sums and ratios in which nothing cancels."""
+    if flip == 0:
+        return _same(_nothing_hidden())
+    if flip == 1:
+        return _same(_pure(0.0, 0.0))
     rare = flip / categories
-    if rare == 0:
-        return _nothing_hidden()
-    often = 1 - (categories - 1) * rare
-    epsilon = math.log(often) - math.log(rare)
-    if epsilon > _LONGEST:
-        return _nothing_hidden()
-    if epsilon <= 0:
-        return Atoms(np.zeros(1), np.ones(1), step=1.0)
-    return Atoms(np.array([-epsilon, 0.0, epsilon]), np.array([rare, (categories - 2) * rare, often]), step=epsilon)
+    ratio = (1 - flip) / rare if rare > 1e-290 else math.inf
+    epsilon = math.log1p(ratio) if ratio < math.inf else math.log1p(-flip) + math.log(categories) - math.log(flip)
+    return _within_reach(lambda at: _three(at, flip, categories), epsilon, _off(epsilon))
 
 
-def _discrete_laplace(scale: float, shift: int) -> Atoms:
+def _three(epsilon: float, flip: float, categories: int) -> Atoms:
+    """Three answers: against the truth, neither, and the truth.
+
+    An ``epsilon`` within reach may stand for a larger one: then both neighbours' answers are exchanged with a chance
+    that is far below round-off.
+    """
+    rest = (categories - 2) * (flip / categories)
+    often = (1 - flip) + flip / categories
+    return Atoms(np.array([-epsilon, 0.0, epsilon]), np.array([often * math.exp(-epsilon), rest, often]), step=epsilon)
+
+
+def _discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
     """Losses (abs(k) - abs(k - shift)) / scale, one step of 2 / scale apart; beyond the shift they are constant."""
     if shift > _MOST_ATOMS:
         raise UnsupportedMechanismError(DiscreteLaplace(scale, shift), method=METHOD, reason="too many atoms")
-    if shift / scale > _LONGEST:
-        return _nothing_hidden()
-    k = np.arange(shift + 1)
-    centre = math.tanh(0.5 / scale)  # mass at the centre: (1 - r) / (1 + r), r = e^(-1/scale)
-    p = centre * np.exp(-(shift - k) / scale)
-    p[-1] = 1 / (1 + math.exp(-1 / scale))  # the centre and all beyond it
-    p[0] = p[-1] * math.exp(-shift / scale)
-    return Atoms((2 * k - shift) / scale, p, step=2 / scale)
+    epsilon = shift / scale
+
+    def law(at: float) -> Atoms:
+        if at < epsilon:  # out of reach: what lies between the two centres is one outcome
+            top = 1 / (1 + math.exp(-1 / scale))
+            low = top * math.exp(-at)
+            return Atoms(np.array([-at, 0.0, at]), np.array([low, max(1 - top - low, 0.0), top]), step=at)
+        scaled = shift / at
+        k = np.arange(shift + 1)
+        centre = math.tanh(0.5 / scaled)  # mass at the centre: (1 - r) / (1 + r), r = e^(-1/scale)
+        p = centre * np.exp(-(shift - k) / scaled)
+        p[-1] = 1 / (1 + math.exp(-1 / scaled))  # the centre and all beyond it
+        p[0] = p[-1] * math.exp(-shift / scaled)
+        return Atoms((2 * k - shift) / scaled, p, step=2 / scaled, slip=(64 + 4 * at) * UNIT)
+
+    return _within_reach(law, epsilon, _off(epsilon))
 
 
-def _discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[Atoms, Atoms]:
+def _discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
     """Losses are linear in the outcome; the tails beyond 40 standard deviations (below e^-800) count as lost."""
     far = math.ceil(40 * stddev) + shift
     if 2 * far > _MOST_ATOMS:
         raise UnsupportedMechanismError(release, method=METHOD, reason="too many atoms")
+    if shift > 40 * stddev:  # the least loss of an outcome from the further centre on, shift^2 / (2 stddev^2), is 800
+        weight = np.exp(-0.5 * np.minimum(np.arange(far) / stddev, 100.0) ** 2)
+        top = float(weight.sum() / (2 * weight.sum() - 1))
+        rare = top * math.exp(-_LONGEST)
+        atoms = Atoms(np.array([-_LONGEST, 0.0, _LONGEST]), np.array([rare, 1 - top, top]), slip=_BENT, stated=_ALL)
+        return _nothing_hidden(), atoms
     k = np.arange(-far, far + shift + 1)
     logs = -((k - shift) ** 2) / (2 * stddev**2)
     p = np.exp(logs)
@@ -328,5 +417,5 @@ def _discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[Ato
     u = shift * (2 * k - shift) / (2 * stddev**2)
     keep = (np.abs(u) < _LONGEST) & (p > 0)
     lost = float(p[~keep].sum()) + 1e-290
-    atoms = Atoms(u[keep], p[keep], lost, step=shift / stddev**2, slip=2000 * UNIT)
-    return atoms, replace(atoms, only_p=0.0)
+    atoms = Atoms(u[keep], p[keep], lost, step=shift / stddev**2, slip=_BENT)
+    return atoms, replace(atoms, only_p=0.0, stated=_ALL)

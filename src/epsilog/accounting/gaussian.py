@@ -8,6 +8,7 @@ delta = phi(t) (R(t) - R(t + mu)): one positive factor and one difference, whose
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 
 from scipy.special import erfcx, log_ndtr
@@ -73,9 +74,9 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
     if gaussian_delta(mu, 0.0)[1] <= delta:
         return 0.0, 0.0
     reach = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-300  # Gaussian tail bound: delta there is met
-    upper = least(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, reach * (1 + 1e-9))
-    lower = least(lambda epsilon: gaussian_delta(mu, epsilon)[0] < delta, 0.0, upper)
-    return lower * (1 - 4 * _UNIT), upper
+    _, upper = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, reach * (1 + 1e-9))
+    lower, _ = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[0] <= delta, 0.0, upper)
+    return lower, upper
 
 
 def gaussian_mu(*, epsilon: float, delta: float) -> float:
@@ -94,18 +95,30 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     large = 2 * small
     while gaussian_delta(large, epsilon)[1] <= delta:
         large *= 2
-    fails = least(lambda mu: gaussian_delta(mu, epsilon)[1] > delta, small, large)
-    return math.nextafter(fails * (1 - 1e-15), 0.0)
+    return bracket(lambda mu: gaussian_delta(mu, epsilon)[1] > delta, small, large)[0]
 
 
-def least(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Bisects to the least number of ``[low, high]`` where a monotone test holds; returns an end where it does hold."""
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if holds(middle):
-            high = middle
+def bracket(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Narrows ``[low, high]``, 0 or above, to two neighbouring doubles between which a test begins to hold.
+
+    The test held at the second, or that is ``high`` as it was; it failed at the first, or that is ``low`` as it was:
+    neither end is an inference from the other. Doubles are in the order of their bits, so 64 halvings reach neighbours,
+    however small they are.
+    """
+    first, last = _rank(low), _rank(high)
+    while last - first > 1:
+        middle = (first + last) // 2
+        if holds(_ranked(middle)):
+            last = middle
         else:
-            low = middle
-    return high
+            first = middle
+    return _ranked(first), _ranked(last)
+
+
+def _rank(x: float) -> int:
+    """How many doubles from 0 on lie below ``x``."""
+    return int.from_bytes(struct.pack(">d", x + 0.0), "big")
+
+
+def _ranked(rank: int) -> float:
+    return float(struct.unpack(">d", rank.to_bytes(8, "big"))[0])

@@ -16,7 +16,7 @@ from scipy.special import logsumexp, ndtri
 
 from epsilog.accounting.dominating import Direction, Parts
 from epsilog.accounting.flatten import flatten, gaussian_mu_of
-from epsilog.accounting.laws import UNIT, Array, Link, Masses, Normal, Pair, normal_cells
+from epsilog.accounting.laws import RATIO, UNIT, Array, Link, Masses, Normal, Pair, normal_cells
 from epsilog.terms import CalibrationError, NeighboringRelation, PoissonSampled, Release
 
 LARGEST_GROUP = 256  # members whose mixture is worked out
@@ -109,6 +109,11 @@ class GroupMixture:
         """Returns the lowest and the highest ratio."""
         least = float(self._log_weights[0])
         return (least, math.inf) if self.link is Link.REMOVE else (-math.inf, -least)
+
+    def largest(self) -> tuple[float, float]:
+        """Returns the highest ratio with room for its rounding."""
+        high = self.ends()[1]
+        return high * (1 - RATIO), high * (1 + RATIO)
 
     def landmarks(self, tail: float) -> Array:
         """Returns even steps in x."""

@@ -47,12 +47,15 @@ class _Spread(NamedTuple):
 
 
 def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
-    """Bounds delta of one pair from below and above: the surplus P - e^epsilon Q of the losses above ``epsilon``."""
+    """Bounds delta of one pair from below and above: the surplus P - e^epsilon Q of the losses above ``epsilon``.
+
+    Atoms have more accurate bounds: ``Pair.outcomes``.
+    """
     if pair.link is Link.BOTH:  # at losses from 0 on it is the profile of REMOVE
         pair = Pair(pair.law, pair.sampling_probability, Link.REMOVE)
     g = np.array([epsilon])
     masses = pair.law.masses(pair.to_base(g))
-    surplus, slip = _surplus(pair, g, Masses(*(m[-1:] for m in masses)))
+    surplus, slip = _surplus(pair, g, Masses(*(m[-1:] for m in masses)), 0.0)
     value, margin = float(surplus[0]), float(slip[0])
     blur = pair.blur(g, epsilon)  # an outcome that rounding has put below epsilon has at most so much surplus
     above = pair.law.masses(pair.to_base(g - 2 * blur))
@@ -90,9 +93,9 @@ def _spread(pair: Pair, index: Integers, *, step: float, offset: float) -> _Spre
     gaps = step * np.diff(index)
     blur = pair.blur(g, offset)
     base = pair.law.masses(pair.to_base(g + blur))
-    up, up_slip = _surplus(pair, g[:-1], Masses(*(m[1:-1] for m in base)))
-    down, down_slip = _surplus(pair, g[1:], Masses(*(m[1:-1] for m in base)))
-    over, over_slip = _surplus(pair, g[-1:], Masses(*(m[-1:] for m in base)))
+    up, up_slip = _surplus(pair, g[:-1], Masses(*(m[1:-1] for m in base)), offset)
+    down, down_slip = _surplus(pair, g[1:], Masses(*(m[1:-1] for m in base)), offset)
+    over, over_slip = _surplus(pair, g[-1:], Masses(*(m[-1:] for m in base)), offset)
     inner = np.zeros(len(g))
     inner[1:] += (np.maximum(up, 0.0) + up_slip) / -np.expm1(-gaps)
     inner[:-1] += (np.maximum(-down, 0.0) + down_slip) / np.expm1(gaps)
@@ -104,11 +107,11 @@ def _spread(pair: Pair, index: Integers, *, step: float, offset: float) -> _Spre
     return _Spread(inner * rounding, below, max(top, 0.0) * rounding, infinite * rounding, blur)
 
 
-def _surplus(pair: Pair, g: Array, cells: Masses) -> tuple[Array, Array]:
-    """P - e^g Q of each cell, and how far it may be off."""
+def _surplus(pair: Pair, g: Array, cells: Masses, offset: float) -> tuple[Array, Array]:
+    """P - e^g Q of each cell, and how far it may be off; ``offset`` is the largest number that g was made from."""
     of_p, of_q = pair.coefficients(g)
     most_p, most_q = pair.magnitudes(g)
-    bend = (16 + 4 * np.abs(g)) * UNIT
+    bend = (16 + 4 * np.abs(g) + 4 * abs(offset)) * UNIT
     slip = most_p * (cells.p_slip + bend * cells.p) + most_q * (cells.q_slip + bend * cells.q)
     return of_p * cells.p - of_q * cells.q, slip
 
@@ -145,7 +148,7 @@ def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: fl
     Source:
         The data processing inequality; docs/accounting/certified-bounds.md, section 3.
     """
-    hair = pair.law.hair
+    hair = pair.hair
     offset = offset - (hair or 2 * pair.blur(np.asarray(offset + step * index[[0, -1]], dtype=np.float64), offset))
     g: Array = np.asarray(offset + step * index, dtype=np.float64)
     gaps = np.diff(g)[:, None]

@@ -20,8 +20,11 @@ from scipy.special import ndtr, ndtri
 Array = npt.NDArray[np.float64]
 
 UNIT = 2.0**-53
+RATIO = 8 * UNIT  # how far the ratio of an atom may be off, relatively
 _ONE = np.ones(1)
 LARGEST_LOSS = 600.0  # beyond it e^loss nears overflow: such outcomes count as giving everything away
+_LEAST = 16 * 5e-324  # what a few roundings below the normal numbers can come to
+_FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
 
 
 class Masses(NamedTuple):
@@ -63,6 +66,10 @@ class BaseLaw(Protocol):
         """Returns the lowest and the highest finite ratio."""
         ...
 
+    def largest(self) -> tuple[float, float]:
+        """Bounds the largest ratio of what the law stands for, which may reach further; ``inf`` if none is."""
+        ...
+
     def landmarks(self, tail: float) -> Array:
         """Returns ascending u at which to cut the law for planning, a few hundred at most."""
         ...
@@ -97,6 +104,10 @@ class Normal:
     def ends(self) -> tuple[float, float]:
         """Returns infinities: every ratio can occur."""
         return -math.inf, math.inf
+
+    def largest(self) -> tuple[float, float]:
+        """Returns infinities."""
+        return math.inf, math.inf
 
     def landmarks(self, tail: float) -> Array:
         """Returns even steps in x."""
@@ -135,12 +146,14 @@ class Tent:
     """P has density weight * e^(u/2) for abs(u) < epsilon, and atoms at both ends; Q = e^-u P.
 
     Laplace: weight e^(-epsilon/2) / 4, top 1/2. Bounded range (the exponential mechanism): weight
-    e^(epsilon/2) / (2 (e^epsilon - 1)), top 0. The bottom atom of P is e^-epsilon times the top one.
+    e^(epsilon/2) / (2 (e^epsilon - 1)), top 0. The bottom atom of P is e^-epsilon times the top one. ``stated``
+    bounds the largest ratio of the release that the law stands for, if that is not the law's own.
     """
 
     epsilon: float
     weight: float
     top: float
+    stated: tuple[float, float] | None = None
 
     only_p: ClassVar[float] = 0.0
     bend: ClassVar[float] = 0.0
@@ -175,6 +188,10 @@ class Tent:
         """Returns the lowest and the highest ratio."""
         return -self.epsilon, self.epsilon
 
+    def largest(self) -> tuple[float, float]:
+        """Returns what is stated, or else epsilon."""
+        return self.stated or (self.epsilon, self.epsilon)
+
     def landmarks(self, tail: float) -> Array:  # noqa: ARG002
         """Returns even steps, with the atoms apart."""
         return np.append(np.linspace(-self.epsilon, self.epsilon, 129)[:-1], self.epsilon * (1 - np.array([1e-9, 0])))
@@ -190,6 +207,7 @@ class Atoms:
         only_p: mass under P of outcomes that Q cannot produce (and of Q's that P cannot: the law is symmetric).
         step: if positive, all u lie on ``u[0] + step * integers``.
         slip: relative accuracy of the masses.
+        stated: bounds of the largest ratio of the release that the law stands for, if that is not the law's own.
     """
 
     u: Array
@@ -197,6 +215,7 @@ class Atoms:
     only_p: float = 0.0
     step: float = 0.0
     slip: float = 64 * UNIT
+    stated: tuple[float, float] | None = None
 
     bend: ClassVar[float] = 0.0
 
@@ -229,11 +248,55 @@ class Atoms:
         """Returns the lowest and the highest ratio."""
         return (float(self.u[0]), float(self.u[-1])) if len(self.u) else (0.0, 0.0)
 
+    def largest(self) -> tuple[float, float]:
+        """Returns what is stated, or else the highest ratio with room for its rounding; ``inf`` if one is infinite."""
+        if self.stated is not None:
+            return self.stated
+        top = math.inf if self.only_p > 0 else self.ends()[1]
+        return top * (1 - RATIO), top * (1 + RATIO)
+
     def landmarks(self, tail: float) -> Array:
         """Returns the atoms themselves, or even steps when there are many."""
         if len(self.u) <= 257:
             return np.unique(self.u) if len(self.u) else np.zeros(1)
         return np.linspace(*self.reach(tail), 257)
+
+
+class Outcomes(NamedTuple):
+    """The atoms of a pair, each with bounds of its loss and of its mass under P; they tell all that delta needs.
+
+    Attributes:
+        low: losses at least, ascending, shape (k,).
+        high: losses at most, shape (k,).
+        mass: masses under P, shape (k,).
+        infinite: mass under P of outcomes that Q cannot produce.
+        slip: relative accuracy of the masses.
+    """
+
+    low: Array
+    high: Array
+    mass: Array
+    infinite: float
+    slip: float
+
+    def delta(self, epsilon: float, *, upper: bool) -> float:
+        """Bounds delta of the pair from one side: each outcome adds its mass times 1 - e^(epsilon - loss)."""
+        away = (self.high if upper else self.low) - epsilon
+        beyond = away > 0
+        total = float(np.sum(self.mass[beyond] * -np.expm1(-away[beyond]))) + self.infinite
+        slip = self.slip + (16 + len(self.mass)) * UNIT
+        return min(total * (1 + slip) + _LEAST, 1.0) if upper else max(total * (1 - slip) - _LEAST, 0.0)
+
+
+def _outcomes(low: Array, high: Array, mass: Array, infinite: float, slip: float) -> Outcomes:
+    order = np.argsort(low, kind="stable")
+    order = order[mass[order] > 0]
+    return Outcomes(low[order], high[order], mass[order], infinite, slip)
+
+
+def _moved(x: Array, by: float) -> Array:
+    """Numbers moved up (or down, if ``by`` is negative) by a part of themselves; infinite ones stay."""
+    return np.asarray(x * (1 + by * np.sign(x)))
 
 
 class Link(Enum):
@@ -259,14 +322,28 @@ class Pair:
             return g
         sign, share = (1.0 if self.link is Link.REMOVE else -1.0), self.sampling_probability
         v = sign * g
-        with np.errstate(divide="ignore"):
-            small = np.minimum(v, 1.0)
-            if share < 0.5:
-                near = np.log1p(np.maximum(np.expm1(small) / share, -1.0))
-            else:  # 1 - share is exact, and nothing else cancels
-                near = np.log(np.maximum(np.exp(small) - (1 - share), 0.0) / share)
+        with np.errstate(divide="ignore", over="ignore"):
+            near = np.log1p(np.maximum(np.expm1(np.minimum(v, 1.0)) / share, -1.0))
+            if share >= 0.5:  # 1 - share is exact, and nothing else cancels
+                below = np.log(np.maximum(np.exp(np.minimum(v, 0.0)) - (1 - share), 0.0) / share)
+                near = np.where(v < -0.5, below, near)
             far = v + np.log1p(-(1 - share) * np.exp(-np.maximum(v, 1.0))) - math.log(share)
         return np.asarray(sign * np.where(v < 1, near, far))
+
+    @property
+    def hair(self) -> float:
+        """Returns a distance in loss that no rounding reaches, if the law has atoms; else 0."""
+        if self.link is Link.PLAIN or self.law.hair == 0:
+            return self.law.hair
+        ends = np.array(self.law.ends())
+        loss = self.from_base(ends)
+        steepest = float(self._slope(ends, loss).max())  # the slope is monotone
+        return steepest * self.law.hair + 64 * UNIT * float(np.abs(loss).max()) + _LEAST
+
+    def _slope(self, u: Array, g: Array) -> Array:
+        """The derivative of the loss g in u, a hair more: the chance of having been sampled, given the outcome."""
+        away = u - g if self.link is Link.REMOVE else g - u
+        return np.asarray(np.exp(np.minimum(math.log(self.sampling_probability) + away + 1e-9, 0.0)))
 
     def blur(self, g: Array, offset: float = 0.0) -> float:
         """Bounds how far, in loss, ``to_base`` and ``masses`` may misplace an outcome at any of the losses g.
@@ -275,23 +352,60 @@ class Pair:
         """
         u = self.to_base(g)
         seen = np.isfinite(u)
+        losses = UNIT * (32 * np.abs(g) + 4 * abs(offset)) + _LEAST
         u, g = u[seen], g[seen]
-        slope = np.ones(len(u))  # of the loss in u
-        if self.link is not Link.PLAIN:
-            away = u - g if self.link is Link.REMOVE else g - u
-            slope = np.exp(np.minimum(math.log(self.sampling_probability) + away + 1e-9, 0.0))
+        slope = np.ones(len(u)) if self.link is Link.PLAIN else self._slope(u, g)
         edges = slope * (self.law.hair + UNIT * (8 * np.abs(u) + self.law.bend))
-        losses = UNIT * (32 + 8 * np.abs(g) + 4 * abs(offset))
-        return float(np.max(edges + losses, initial=64 * UNIT))
+        return float(np.max(losses, initial=0.0)) + float(np.max(edges, initial=0.0))
 
     def from_base(self, u: Array) -> Array:
-        """Returns the loss at each base ratio."""
+        """Returns the loss at each base ratio: off by 16 units of itself, beyond what 8 units of u amount to.
+
+        docs/accounting/certified-bounds.md, section 2.
+        """
         if self.link is Link.PLAIN:
             return u
         sign, q = (-1.0 if self.link is Link.ADD else 1.0), self.sampling_probability
         v = sign * u
-        high = np.maximum(v, 0.0) + np.log(q + (1 - q) * np.exp(-np.maximum(v, 0.0)))
-        return np.asarray(sign * np.where(v < 1, np.log1p(q * np.expm1(np.minimum(v, 1.0))), high))
+        with np.errstate(divide="ignore"):
+            near = np.minimum(v, _FARTHEST)
+            rise = q * np.expm1(near)
+            low = np.log((1 - q) + q * np.exp(near))  # only if q is above 1/2, where 1 - q is exact
+            near = np.where(rise > -0.5, np.log1p(np.maximum(rise, -0.5)), low)
+            far = np.logaddexp(math.log1p(-q), np.maximum(v, _FARTHEST) + math.log(q)) if q < 1 else v
+        return np.asarray(sign * np.where(v < _FARTHEST, near, far))
+
+    def largest_loss(self) -> tuple[float, float]:
+        """Bounds the largest loss of what the pair stands for from below and above; ``inf`` if none is the largest."""
+        low, high = self.law.largest()
+        if self.link is Link.PLAIN:
+            return low, high
+        lows, highs = self._outwards(np.array([low, high]), 0.0)
+        return max(float(lows[0]), 0.0), max(float(highs[1]), 0.0)
+
+    def _outwards(self, u: Array, slip: float) -> tuple[Array, Array]:
+        """Bounds the losses at ratios that are off by ``slip`` of themselves: the loss rises with the ratio."""
+        low, high = (self.from_base(_moved(u, side * (slip + RATIO))) for side in (-1, 1))
+        return _moved(low, -16 * UNIT) - _LEAST, _moved(high, 16 * UNIT) + _LEAST
+
+    def outcomes(self) -> Outcomes | None:
+        """The pair's atoms if it has nothing else, sampled or not: nothing in them cancels."""
+        law, q = self.law, self.sampling_probability
+        if not isinstance(law, Atoms) or self.link is Link.BOTH:
+            return None
+        far, slip = float(np.abs(law.u).max(initial=0.0)), law.slip
+        if self.link is Link.PLAIN:
+            return _outcomes(_moved(law.u, -RATIO), _moved(law.u, RATIO), law.p, law.only_p, slip)
+        low, high = self._outwards(law.u, RATIO)
+        if self.link is Link.ADD:
+            alone = -math.log1p(-q)  # of what the unit alone produces: it may not have been sampled
+            low, high = np.append(low, alone * (1 - 8 * UNIT)), np.append(high, alone * (1 + 8 * UNIT))
+            return _outcomes(low, high, np.append(law.p, law.only_p), 0.0, slip)
+        alone = math.log1p(-q)
+        mass = law.p * ((1 - q) * np.exp(-law.u) + q)
+        low, high = np.append(low, alone * (1 + 8 * UNIT)), np.append(high, alone * (1 - 8 * UNIT))
+        mass = np.append(mass, (1 - q) * law.only_p)
+        return _outcomes(low, high, mass, q * law.only_p, slip + (24 + 16 * far) * UNIT)
 
     def coefficients(self, g: Array) -> tuple[Array, Array]:
         """Returns A and B: a cell with base masses (p, q) has surplus P - e^g Q = A(g) p - B(g) q.

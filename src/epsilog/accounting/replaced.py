@@ -74,6 +74,10 @@ class ReplacedSample:
         """Returns infinities: every ratio can occur."""
         return -math.inf, math.inf
 
+    def largest(self) -> tuple[float, float]:
+        """Returns infinities."""
+        return math.inf, math.inf
+
     def landmarks(self, tail: float) -> Array:
         """Returns even steps in x."""
         far = self.mu - float(ndtri(tail))

@@ -39,7 +39,7 @@ def sketch(pair: Pair, tail: float) -> Sketch:
     edges = plain.from_base(np.concatenate((ends[:1], u, ends[1:])))
     edges = np.clip(edges, edges[1] - 1e-6, edges[-2] + 1e-6) if plain.link is Link.PLAIN else edges
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss = np.log(p) - np.log(q)
+        loss = plain.from_base(np.log(masses.p) - np.log(masses.q))
     loss = np.minimum(loss, np.minimum(edges[1:], LARGEST_LOSS))  # Q's mass may underflow; as far as a lattice reaches
     seen = (p > 0) & ((q > 0) | (pair.law.only_p == 0))
     least = float(loss[seen].min()) if seen.any() else 0.0
@@ -83,7 +83,7 @@ def _entropy(theta: Array) -> Array:
 def _least(bound: Callable[[Array], Array], sketches: Sequence[tuple[Sketch, int]]) -> float:
     """Searches tilts up to where the largest loss gets a factor that dwarfs all others."""
     largest = max(float(np.abs(part.edges[np.isfinite(part.edges)]).max()) for part, _ in sketches)
-    grid = np.geomspace(1e-3, min(max(_STRONGEST / max(largest, 1e-300), 1.0), 1e9), 41)
+    grid = np.geomspace(1e-3, min(max(_STRONGEST / max(largest, 1e-300), 1.0), 1e120), 41)
     for _ in range(3):
         values = bound(grid)
         k = int(np.nanargmin(values))

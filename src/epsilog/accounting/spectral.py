@@ -56,7 +56,7 @@ def spectral_bounds(directions: Sequence[Direction], question: Question) -> Boun
     """
     lower = upper = 0.0
     for direction in directions:
-        largest = largest_loss(direction.upper) * (1 + 1e-14)
+        largest = largest_loss(direction.upper)[1]
         if largest <= (question.epsilon if isinstance(question, DeltaAt) else lower):
             continue  # the direction found before loses more; or this one never loses so much
         sides = [direction.upper, *direction.lowers]
