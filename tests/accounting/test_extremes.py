@@ -127,7 +127,7 @@ def test_the_largest_loss_of_rare_samples(stated, share, count, exact):
 
 def test_the_largest_loss_of_any_sampled_finite_law():
     rng = np.random.default_rng(3)
-    for _ in range(600):
+    for _ in range(200):
         count, relation = int(log_uniform(rng, 1, LARGEST)), (ADD, REPLACE)[rng.integers(2)]
         if relation is REPLACE and rng.random() < 0.5:
             base = responses(rng)
@@ -167,9 +167,10 @@ def test_rare_samples_have_narrow_answers(share, count):
     assert found.gap < 1e-4
 
 
-def test_compositions_of_any_two_outcomes_hold_the_truth():
-    rng = np.random.default_rng(4)
-    for _ in range(60):
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+def test_compositions_of_any_two_outcomes_hold_the_truth(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(8 if seed == 1 else 16):
         base, share, count = PureDP(statements(rng)), shares(rng), int(rng.integers(1, 40, endpoint=True))
         pairs = both(oracle.response(base.epsilon), share)
         release = Repeated(PoissonSampled(base, share), count)
@@ -196,7 +197,7 @@ def test_compositions_of_randomized_response_hold_the_truth():
 def test_many_rounds_hold_the_truth():
     """From 10^3 rounds to 2^53, where a lattice has no room for all of them."""
     rng = np.random.default_rng(6)
-    for _ in range(16):
+    for _ in range(10):
         share, count, stated = shares(rng), int(log_uniform(rng, 1e3, LARGEST)), log_uniform(rng, 1e-3, 30)
         pairs = both(oracle.response(stated), share)
         release = Repeated(PoissonSampled(PureDP(stated), share), count)
@@ -311,7 +312,7 @@ def test_both_ends_of_a_gaussian_hold_their_delta():
     """At deltas around that of epsilon 0 too, where the answer is next to 0."""
     rng = np.random.default_rng(8)
     for _ in range(150):
-        mu = log_uniform(rng, 1e-4, 30)
+        mu = log_uniform(rng, *pick(rng, [(1e-4, 30), (1e-100, 1e18)]))
         start = float(exact_gaussian_delta(mu, 0))
         target = pick(rng, [start * (1 - log_uniform(rng, 1e-17, 1)), log_uniform(rng, 1e-300, 1)])
         if not 0 < target < 1:
@@ -319,6 +320,9 @@ def test_both_ends_of_a_gaussian_hold_their_delta():
         lower, upper = gaussian_epsilon(mu, target)
         assert exact_gaussian_delta(mu, upper) <= target
         assert lower == 0 or exact_gaussian_delta(mu, lower) >= target
+        if mu > 1e3:
+            assert lower >= upper * (1 - 1e-2 / mu - 1e-14) - 60 * mu
+            continue
         assert lower == 0 or exact_gaussian_delta(mu, lower) <= target * (1 + 1e-9) + 1e-13
         assert lower > 0 or start <= target * (1 + 1e-9) + 1e-13
 

@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Callable
 
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, ndtr
 
 from epsilog.terms import check
 
@@ -45,20 +45,30 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         return 1.0, 1.0
     ratio = epsilon / mu
     t = ratio - mu / 2
-    if t > 39:  # phi(t) is below e^-760; its square may overflow
+    slip = 4 * _UNIT * (abs(ratio) + mu / 2)  # how far t may be off
+    if t - slip > 39:  # phi(t) is below e^-760; its square may overflow
         return 0.0, 5e-324
     if math.isinf(ratio):
         return floor, floor
-    slip = 4 * _UNIT * (abs(ratio) + mu / 2)  # how far t may be off
-    if t <= 0:
-        near, far = math.exp(float(log_ndtr(-t))), math.exp(epsilon + float(log_ndtr(-t - mu)))
-        value, scale = near - far, near
-    else:
-        peak = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
-        mills, mills_far = (math.sqrt(math.pi / 2) * float(erfcx(x * _ROOT_HALF)) for x in (t, t + mu))
-        value, scale = peak * (mills - mills_far), peak * mills
-    margin = scale * (64 * _UNIT + 2 * slip * (1 + abs(t))) + 5e-324
+    near, far = (
+        float(ndtr(-t)),
+        _density(t) * _mills(t + mu) if t + mu > 0 else math.exp(epsilon) * float(ndtr(-t - mu)),
+    )
+    value, scale = (
+        (near - far, near) if t <= 0 else (_density(t) * (_mills(t) - _mills(t + mu)), _density(t) * _mills(t))
+    )
+    # t moves the value by at most 4 phi per unit: Phi has the derivative phi, and x R(x) <= 1
+    margin = 64 * _UNIT * scale + 4 * slip * _density(max(abs(t) - slip, 0.0)) + 5e-324
     return max(floor, value - margin), min(1.0, max(floor, value + margin))
+
+
+def _density(x: float) -> float:
+    return math.exp(-(min(abs(x), 40.0) ** 2) / 2) / math.sqrt(2 * math.pi)
+
+
+def _mills(x: float) -> float:
+    """Mills' ratio, the normal tail over its density."""
+    return math.sqrt(math.pi / 2) * float(erfcx(x * _ROOT_HALF))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
