@@ -27,6 +27,7 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     check,
 )
+from epsilog.terms.guarantee import RELATION
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _GAUSSIAN = "exact Gaussian (Balle & Wang 2018)"
@@ -71,7 +72,7 @@ def epsilon(
     (1.82823667, 1.82823667)
     """
     delta = check.half_open(0, 1)(delta=delta)
-    gap = _check(release, relation, gap)
+    relation, gap = _check(release, relation, gap)
     mu = total_mu(release, relation)
     if mu is not None:
         lower, upper = (math.inf if mu > 0 else 0.0,) * 2
@@ -100,7 +101,7 @@ def delta(
     0.126936738
     """
     epsilon = check.at_least(0)(epsilon=epsilon)
-    gap = _check(release, relation, gap)
+    relation, gap = _check(release, relation, gap)
     mu = total_mu(release, relation)
     if mu is not None:
         lower, upper = gaussian_delta(mu * _DOWN, epsilon)[0], gaussian_delta(mu * _UP, epsilon)[1]
@@ -204,10 +205,9 @@ def _renyi(release: Release, relation: NeighboringRelation, question: Question) 
     return math.inf
 
 
-def _check(release: Release, relation: NeighboringRelation, gap: float) -> float:
+def _check(release: Release, relation: NeighboringRelation, gap: float) -> tuple[NeighboringRelation, float]:
     check.instance(Release)(release=release)
-    check.instance(NeighboringRelation)(relation=relation)
-    return check.between(0, 1)(gap=gap)
+    return RELATION(relation=relation), check.between(0, 1)(gap=gap)
 
 
 def _numerical(

@@ -31,6 +31,7 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     check,
 )
+from epsilog.terms.guarantee import RELATION
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _SPLITS = 20  # refinements of the grid over epsilon, where the bounds are furthest apart
@@ -54,7 +55,7 @@ class Profile:
         check.fields(
             self,
             release=check.instance(Release),
-            relation=check.instance(NeighboringRelation),
+            relation=RELATION,
             gap=check.between(0, 1),
         )
 
@@ -176,7 +177,7 @@ def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> floa
     >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
     2.0
     """
-    return total_mu(release, relation)
+    return total_mu(release, RELATION(relation=relation))
 
 
 def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
@@ -189,6 +190,7 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
     >>> round(rho(Gaussian(noise_multiplier=1.0)), 12)
     0.5
     """
+    relation = RELATION(relation=relation)
     total = 0.0
     for part, count in flatten(release).items():
         one = gaussian_mu_of(part, relation)

@@ -31,6 +31,7 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     check,
 )
+from epsilog.terms.guarantee import RELATION
 
 Array = npt.NDArray[np.float64]
 
@@ -61,7 +62,7 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
     wrong = orders[~((orders > 1) & (orders < np.inf))]
     if wrong.size:
         raise ValueError(f"orders must be finite and above 1, got {float(wrong[0])!r}")
-    return _rdp(release, orders, relation=relation)
+    return _rdp(release, orders, relation=RELATION(relation=relation))
 
 
 @singledispatch

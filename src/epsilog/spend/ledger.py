@@ -28,6 +28,7 @@ from epsilog.terms import (
     Release,
     check,
 )
+from epsilog.terms.guarantee import RELATION
 
 if TYPE_CHECKING:
     from epsilog.spend.rows import Session
@@ -122,7 +123,7 @@ class Ledger:
             raise ValueError(
                 f"caps of a {kind} budget must be {', '.join(quantities)}, got {', '.join(caps) or 'none'}"
             )
-        relation = check.instance(NeighboringRelation)(relation=relation)
+        relation = RELATION(relation=relation)
         simulation = check.flag()(simulation=simulation)
         if privacy_unit is not None:
             privacy_unit = check.text()(privacy_unit=privacy_unit)

@@ -27,6 +27,7 @@ from epsilog.terms import (
     check,
 )
 from epsilog.terms.codec import from_json, to_json
+from epsilog.terms.guarantee import RELATION
 
 _LARGEST = 1e9  # dearer than any cap can be
 
@@ -60,7 +61,7 @@ class Request:
         check.fields(
             self,
             release=check.instance(Release),
-            relation=check.optional(check.instance(NeighboringRelation)),
+            relation=check.optional(RELATION),
             privacy_unit=check.optional(check.text()),
             rounds=check.optional(check.integer(1)),
             simulation=check.flag(),
