@@ -48,6 +48,8 @@ class Model:
         path = [budget for budget in CAPS if f"{scope}/".startswith(f"{budget}/")]
         if key in self.charges:
             known = self.charges[key]
+            if known["state"] == "cancelled":
+                return ConflictError
             if (known["scope"], known["epsilon"], known["delta"]) != (scope, epsilon, delta):
                 return ConflictError
             return None
@@ -69,12 +71,16 @@ class Model:
             return ConflictError
         if charge["state"] == target and target == "started":
             return ConflictError
+        if target == "committed" and charge["state"] == "started" and charge["started"] != set(charge["released"]):
+            return ConflictError
         charge["state"] = target
         return None
 
     def round_started(self, key, number):
         charge = self.charges.get(key)
         if charge is None or charge["state"] != "started" or number in charge["released"] or number > 3:
+            return ConflictError
+        if set(charge["released"]) != set(range(1, number)):
             return ConflictError
         charge["started"].add(number)
         return None
@@ -118,7 +124,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(key=KEYS, scope=SCOPES, epsilon=EPSILONS, delta=DELTAS)
     def reserve(self, key, scope, epsilon, delta):
         with self.as_modelled(self.model.reserve(key, scope, epsilon, delta, "reserved")):
-            self.ledger.reserve(scope, PureDP(0.5), key=key, rounds=3, amount={"epsilon": epsilon, "delta": delta})
+            amount = {"epsilon": epsilon, "delta": delta}
+            self.ledger.reserve(scope, PureDP(float(epsilon)), key=key, rounds=3, amount=amount)
 
     @rule(key=KEYS)
     def start(self, key):

@@ -61,7 +61,7 @@ def test_a_check_tells_how_far_it_is_and_can_be_ended(ledger, scopes, monkeypatc
 def test_spending_adds_up_to_the_balance_to_the_last_unit(ledger, scopes):
     ledger.create_budget("small", kind="approximate", epsilon="1", delta="1e-6")
     for i, (epsilon, delta) in enumerate((("0.1", "1e-9"), ("0.2", "0"), ("0.000000001", "1e-18"))):
-        ledger.charge("small/a", PureDP(0.05), key=f"s{i}", amount={"epsilon": epsilon, "delta": delta})
+        ledger.charge("small/a", PureDP(i * 5e-10), key=f"s{i}", amount={"epsilon": epsilon, "delta": delta})
     ledger.reserve("small/a", PureDP(0.01), key="waits")
     found = ledger.spending("small")
     assert [dict(sums) for _, sums in found] == [

@@ -75,11 +75,23 @@ def test_delta_is_asked_for_where_it_is_needed(budget):
 def test_kinds_without_a_proven_price_say_so(ledger):
     ledger.create_budget("z", kind="zcdp", rho="1")
     ledger.create_budget("g", kind="gdp", mu_squared="1")
-    for scope in "zg":
-        with pytest.raises(UnsupportedMechanismError, match="amount="):
-            ledger.reserve(scope, STEP, key="run")
-    charge = ledger.reserve("z", STEP, key="run", amount={"rho": "0.1"})
-    assert charge.amounts == {"zcdp": {"rho": "0.1"}}
+    for scope, amount in (("z", {"rho": "0.1"}), ("g", {"mu_squared": "0.1"})):
+        for stated in (None, amount):
+            with pytest.raises(UnsupportedMechanismError, match="override_price"):
+                ledger.reserve(scope, STEP, key=scope, amount=stated)
+        ledger.override_price(scope, STEP, key=scope, amount=amount, reason="worked out by hand: folder 7")
+        (charged,) = ledger.reserve(scope, STEP, key=scope, amount=amount).amounts.values()
+        assert charged == amount
+
+
+def test_gaussians_have_a_rho_and_a_mu(ledger):
+    ledger.create_budget("z", kind="zcdp", rho="1")
+    ledger.create_budget("g", kind="gdp", mu_squared="1")
+    steps = Repeated(Gaussian(10.0), 50)
+    rho = ledger.charge("z", steps, key="1").amounts["zcdp"].units["rho"]
+    mu_squared = ledger.charge("g", steps, key="2").amounts["gdp"].units["mu_squared"]
+    assert 0.25 * 10**15 <= rho <= 0.25 * 10**15 + 10
+    assert 0.5 * 10**15 <= mu_squared <= 0.5 * 10**15 + 20
 
 
 @pytest.mark.parametrize("release", [Laplace(2.0), Repeated(Laplace(10.0), 5), Composed([Laplace(4.0), PureDP(0.25)])])

@@ -11,7 +11,7 @@ import pytest
 
 from epsilog.spend import open_ledger, read_ledger, store, verify_file
 from epsilog.spend.store import Store, library, wal_is_safe
-from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP
+from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP, StorageError
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_an_old_library_does_not_write_once_another_has_switched_the_mode(old_li
         old.create_budget("acme", kind="pure", epsilon="1")
         monkeypatch.setattr(store, "wal_is_safe", lambda _: True)
         open_ledger(path).close()
-        with pytest.raises(OSError, match="write-ahead logging"):
+        with pytest.raises(StorageError, match="write-ahead logging"):
             old.charge("acme", PureDP(0.5), key="q-1")
         assert old.find("q-1") is None
 
@@ -142,7 +142,7 @@ def test_a_locked_ledger_is_a_timeout_and_writes_nothing(path, ledger, monkeypat
     ledger.create_budget("acme", kind="pure", epsilon="1")
     monkeypatch.setattr(store, "PATIENCE", 0.05)
     with open_ledger(path) as other:
-        with ledger._store.writing(), pytest.raises(TimeoutError, match="stayed locked"):
+        with ledger._store.writing(), pytest.raises(StorageError, match="stayed locked"):
             other.charge("acme", PureDP(0.25), key="q-1")
         assert other.find("q-1") is None
         other.charge("acme", PureDP(0.25), key="q-1")
@@ -151,10 +151,10 @@ def test_a_locked_ledger_is_a_timeout_and_writes_nothing(path, ledger, monkeypat
 
 def test_a_later_format_is_refused(path, ledger):
     with ledger._store.writing() as session:
-        session._connection.exec_driver_sql("UPDATE head SET format = 1")
+        session._connection.exec_driver_sql("UPDATE head SET format = 2")
     ledger.close()
     for opened in (open_ledger, read_ledger):
-        with pytest.raises(LedgerIntegrityError, match="format 0"):
+        with pytest.raises(LedgerIntegrityError, match="format 1"):
             opened(path)
 
 

@@ -32,7 +32,7 @@ _LARGEST = 10**9  # of any quantity: no guarantee is left long before
 
 
 def _exact(quantity: str, value: object) -> Fraction:
-    """The value as a fraction; a float stands for the binary number that it is."""
+    """The value as a fraction; a float stands for the binary number that it is, numpy's numbers for their own value."""
     if isinstance(value, str):
         if len(value) > _LONGEST or not _NUMBER.fullmatch(value):
             raise ValueError(f"{quantity} must be a decimal number such as '0.5' or '1e-6', got {value[:_LONGEST]!r}")

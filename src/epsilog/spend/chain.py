@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from epsilog.spend import folds
 from epsilog.spend.entries import APPLICATION_ID, GENESIS, Entry, Verb, digest
+from epsilog.spend.place import peek
 from epsilog.terms import EpsilogError, LedgerIntegrityError
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ class Verified:
         head: hash of the last entry; keep it elsewhere, and a later cut or rewrite shows.
         balances: every budget, by scope.
         charges: every charge, by key.
+        overridden: keys of the charges whose price an owner has allowed, in order.
     """
 
     count: int
     head: str
     balances: dict[str, folds.Balance]
     charges: dict[str, folds.ChargeRecord]
+    overridden: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -46,6 +49,7 @@ class Books:
     balances: dict[str, folds.Balance] = field(default_factory=dict)
     charges: dict[str, folds.ChargeRecord] = field(default_factory=dict)
     rounds: dict[tuple[str, int], folds.RoundState] = field(default_factory=dict)
+    begun: dict[str, int] = field(default_factory=dict)  # the last round of each charge
     populated: set[str] = field(default_factory=set)
 
     def fold(self, entry: Entry) -> None:
@@ -61,10 +65,12 @@ class Books:
         folds.require_budget(entry.scope, budgets)
         moved = {scope: folds.apply(self.balances[scope], entry) for scope in budgets}
         key = str(entry.key)
-        charge = folds.advance(self.charges.get(key), entry)
+        last = self.rounds.get((key, self.begun.get(key, 0)))
+        charge = folds.advance(self.charges.get(key), entry, last=last)
         if entry.verb in folds.ROUND_VERBS:
             place = (key, entry.body["round"])
-            self.rounds[place] = folds.advance_round(charge, self.rounds.get(place), entry)
+            self.rounds[place] = folds.advance_round(charge, self.rounds.get(place), entry, last=last)
+            self.begun[key] = max(self.begun.get(key, 0), entry.body["round"])
         self.balances |= moved
         self.charges[key] = charge
         self.populated.update(path)
@@ -105,7 +111,8 @@ def verify(session: Session, *, progress: Callable[[int], None] | None = None) -
             f"the head names {session.stored_head()[0]} entries, and {count} are there", index=count
         )
     _compare(session, books, count)
-    return Verified(count, previous, books.balances, books.charges)
+    overridden = tuple(key for key, charge in books.charges.items() if charge.waiver is not None)
+    return Verified(count, previous, books.balances, books.charges, overridden)
 
 
 def _compare(session: Session, books: Books, count: int) -> None:
@@ -124,8 +131,7 @@ def _compare(session: Session, books: Books, count: int) -> None:
 
 def is_ledger(path: Path) -> bool:
     """Tells a ledger by its content: an SQLite file that carries our application id."""
-    with path.open("rb") as file:
-        header = file.read(100)
+    header = peek(path, 100)
     return header.startswith(b"SQLite format 3\0") and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
 
 

@@ -27,6 +27,7 @@ class Verb(StrEnum):
     """What an entry does. A verb never changes its meaning: a new meaning is a new verb."""
 
     BUDGET_CREATED = "budget-created"
+    PRICE_OVERRIDDEN = "price-overridden"
     RESERVED = "reserved"
     STARTED = "started"
     ROUND_STARTED = "round-started"

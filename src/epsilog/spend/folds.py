@@ -10,12 +10,13 @@ import json
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.filters import filter_of, fits
 from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, check
+from epsilog.terms.codec import canonical
 
 
 def ancestors(scope: str) -> tuple[str, ...]:
@@ -26,12 +27,13 @@ def ancestors(scope: str) -> tuple[str, ...]:
     """
     scope = check.text()(scope=scope)
     parts = scope.split("/")
-    if not all(part and part == part.strip() for part in parts) or not _plain(scope):
-        raise ValueError(f"scope must be names joined by '/', printable and without blank ends, got {scope!r}")
+    if not all(part == part.strip() and part.strip(".") for part in parts) or not _plain(scope):
+        raise ValueError(f"scope must be names joined by '/', printable and without blank ends, got {scope[:80]!r}")
     return tuple("/".join(parts[: depth + 1]) for depth in range(len(parts)))
 
 
 def _plain(text: str) -> bool:
+    """Short, printable and spelled in one way: no control characters, no surrogates, no second form of a letter."""
     return len(text) <= 500 and text.isprintable() and unicodedata.is_normalized("NFC", text)
 
 
@@ -112,11 +114,13 @@ class ChargeRecord:
     Attributes:
         key: its idempotency key.
         scope: the scope it names.
-        state: reserved, started, committed or cancelled.
+        state: allowed (an owner has overridden its price, and nothing else has happened), reserved, started, committed
+            or cancelled.
         amounts: its price, by kind of budget.
         rounds: the most rounds it may run; None for no limit.
-        opened: index of the entry that reserved it.
+        opened: index of the entry that reserved it, or allowed it.
         closed: index of the entry that committed or cancelled it; None while it is open.
+        waiver: SHA-256 of the one request that it may be reserved with, if an owner has overridden its price.
     """
 
     key: str
@@ -126,6 +130,7 @@ class ChargeRecord:
     rounds: int | None
     opened: int
     closed: int | None = None
+    waiver: str | None = None
 
     def document(self) -> str:
         """The JSON that is stored."""
@@ -219,19 +224,24 @@ NEEDS = {
 }
 
 
-def advance(charge: ChargeRecord | None, entry: Entry) -> ChargeRecord:
-    """What an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``."""
-    if entry.verb is Verb.RESERVED:
-        if charge is not None or entry.key is None:
-            raise ConflictError(f"charge {entry.key!r} must be reserved once")
-        rounds = entry.body["request"]["rounds"]
-        return ChargeRecord(entry.key, entry.scope, "reserved", entry.amounts, rounds, opened=entry.index)
+def advance(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | None = None) -> ChargeRecord:
+    """What an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``.
+
+    Args:
+        charge: where it stands; None if nothing is known of its key.
+        entry: what happens.
+        last: the last round that it began.
+    """
+    if entry.verb in (Verb.PRICE_OVERRIDDEN, Verb.RESERVED):
+        return _opened(charge, entry)
     if charge is None or charge.scope != entry.scope:
         raise ConflictError(f"charge {entry.key!r} must have been reserved at {entry.scope!r}")
     if charge.state != NEEDS[entry.verb]:
         raise ConflictError(
             f"{entry.verb} needs charge {charge.key!r} to be {NEEDS[entry.verb]}, and it is {charge.state}"
         )
+    if entry.verb is Verb.COMMITTED and last is not None and last.output_hash is None:
+        raise ConflictError(f"round {last.number} of charge {charge.key!r} is open: it releases before the commit")
     if entry.verb in STATES:
         if entry.amounts != charge.amounts:
             raise ConflictError(f"charge {charge.key!r} must move what was reserved")
@@ -240,10 +250,39 @@ def advance(charge: ChargeRecord | None, entry: Entry) -> ChargeRecord:
     return charge
 
 
-def advance_round(charge: ChargeRecord, state: RoundState | None, entry: Entry) -> RoundState:
+def _opened(charge: ChargeRecord | None, entry: Entry) -> ChargeRecord:
+    """A charge whose price an owner overrides, or that is reserved: each once, and in that order."""
+    key, request = str(entry.key), entry.body["request"]
+    allowed = charge is not None and charge.state == "allowed" and entry.verb is Verb.RESERVED
+    if entry.key is None or not (charge is None or allowed):
+        raise ConflictError(f"charge {entry.key!r} must be reserved once")
+    waiver = waiver_of(request) if entry.verb is Verb.PRICE_OVERRIDDEN else None
+    if charge is not None:
+        if (charge.scope, charge.waiver) != (entry.scope, waiver_of(request)):
+            raise ConflictError(f"charge {key!r} was allowed for another request (entry {charge.opened})")
+        waiver = charge.waiver
+    state = "reserved" if entry.verb is Verb.RESERVED else "allowed"
+    return ChargeRecord(key, entry.scope, state, entry.amounts, request["rounds"], opened=entry.index, waiver=waiver)
+
+
+def waiver_of(request: Mapping[str, Any]) -> str:
+    """What stands for a request whose price an owner has overridden."""
+    return digest(canonical(dict(request)).decode())
+
+
+def advance_round(
+    charge: ChargeRecord, state: RoundState | None, entry: Entry, *, last: RoundState | None
+) -> RoundState:
     """What a round entry does to its round.
 
-    A round may begin again, under the same charge, as long as nothing of it was released.
+    Rounds follow each other: one begins when the one before it is released. A round may begin again, under the same
+    charge, as long as nothing of it was released.
+
+    Args:
+        charge: whose round it is.
+        state: the round, if it began.
+        entry: what happens.
+        last: the last round that began, if any did.
     """
     number = check.integer(1)(round=entry.body["round"])
     if charge.rounds is not None and number > charge.rounds:
@@ -255,7 +294,15 @@ def advance_round(charge: ChargeRecord, state: RoundState | None, entry: Entry) 
             f"round {number} of charge {charge.key!r} is released: it is neither rerun nor released again"
         )
     if entry.verb is Verb.ROUND_STARTED:
-        return RoundState(number, 1 if state is None else state.attempts + 1)
+        if state is not None:
+            return RoundState(number, state.attempts + 1)
+        begun, released = (0, True) if last is None else (last.number, last.output_hash is not None)
+        if number != begun + 1 or not released:
+            raise ConflictError(
+                f"round {number} of charge {charge.key!r} must begin when round {number - 1} is released, and "
+                f"{'round ' + str(begun) if begun else 'none'} was the last to begin"
+            )
+        return RoundState(number, 1)
     if state is None:
         raise ConflictError(f"round {number} of charge {charge.key!r} must start before it releases")
     return replace(state, output_hash=entry.body["output_hash"])
@@ -272,4 +319,7 @@ def refuse_late_budget(scope: str, *, exists: bool, populated: bool) -> None:
 def require_budget(scope: str, budgets: Sequence[object]) -> None:
     """Some scope on the path must have a budget: money is never spent where nobody counts it."""
     if not budgets:
-        raise ValueError(f"scope must lie at or under a budget, got {scope!r} (create_budget makes one)")
+        raise ValueError(
+            f"scope must lie at or under a budget, got {scope!r}: its owner makes one with create_budget or "
+            f"`epsilog ledger create {scope}`"
+        )

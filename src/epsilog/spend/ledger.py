@@ -44,7 +44,7 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> 
     """Opens a ledger for charging; makes it if there is none.
 
     Args:
-        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or a path.
+        url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
         clock: tells the time that entries note; order never depends on it.
 
     Raises:
@@ -74,9 +74,10 @@ def _path(url: str | Path) -> Path:
     if isinstance(url, Path):
         return url
     prefix = "sqlite:///"
-    if not url.startswith(prefix) or url[len(prefix) :] in ("", ":memory:") or "?" in url:
-        raise ValueError(f"url must be 'sqlite:///' and a file (PostgreSQL is not built yet), got {url!r}")
-    return Path(url[len(prefix) :])
+    name = url.removeprefix(prefix)
+    if name in ("", ":memory:") or name.startswith("file:") or "://" in name or "?" in name:
+        raise ValueError(f"url must be a file, or 'sqlite:///' and a file (PostgreSQL is not built yet), got {url!r}")
+    return Path(name)
 
 
 class Ledger:
@@ -167,7 +168,8 @@ class Ledger:
             release: the whole schedule, stored for ever.
             key: idempotency key: the same key and request give the same charge.
             delta: the failure probability that approximate budgets are charged, rounded up to whole units.
-            amount: a price worked out elsewhere, by quantity, instead of the accountant's upper bound.
+            amount: a price worked out elsewhere, by quantity, instead of the accountant's upper bound: at least that,
+                unless an owner has allowed it (``override_price``).
             relation: neighboring relation; None takes that of the nearest budget. All budgets on the path must have it.
             privacy_unit: what one neighbour differs in; likewise.
             plan_hash: SHA-256 of the plan.
@@ -176,7 +178,8 @@ class Ledger:
 
         Raises:
             BudgetExceededError: some budget cannot bear it; nothing was written.
-            ConflictError: the key came with another request, or relation, unit or simulation is not the budget's.
+            ConflictError: the key came with another request, or was cancelled; or relation, unit or simulation is not
+                the budget's.
             UnsupportedMechanismError: no proven price.
         """
         request = Request(release, relation, privacy_unit, delta, amount, plan_hash, rounds, simulation)
@@ -194,93 +197,154 @@ class Ledger:
         privacy_unit: str | None = None,
         simulation: bool = False,
     ) -> Charge:
-        """Reserves, starts and commits at once, before a release that is made in one step; see ``reserve``."""
+        """Reserves, starts and commits at once, before a release that is made in one step; see ``reserve``.
+
+        A key that somebody reserved or started is theirs to finish, and a ``ConflictError`` here.
+        """
         request = Request(release, relation, privacy_unit, delta, amount, simulation=simulation)
         return self._reserve(scope, key, request, settle=True)
+
+    def override_price(
+        self,
+        scope: str,
+        release: Release,
+        *,
+        key: str,
+        amount: Mapping[str, Number],
+        reason: str,
+        relation: NeighboringRelation | None = None,
+        privacy_unit: str | None = None,
+        plan_hash: str | None = None,
+        rounds: int | None = None,
+        simulation: bool = False,
+    ) -> None:
+        """An owner's act: allows one charge at an amount that the accountant does not prove, as an entry of its own.
+
+        The same key, scope and request may then be reserved or charged with this ``amount``, once. Nothing is spent
+        yet. ``verify`` names every charge that was allowed so.
+
+        Args:
+            scope: where it will be charged; see ``reserve`` for what is not named here.
+            release: what will be released.
+            key: of the charge that is allowed.
+            amount: its price, by quantity.
+            reason: why this amount is right, in words; kept for ever.
+            relation: see ``reserve``.
+            privacy_unit: see ``reserve``.
+            plan_hash: see ``reserve``.
+            rounds: see ``reserve``.
+            simulation: see ``reserve``.
+
+        Raises:
+            ConflictError: the key is known already.
+        """
+        folds.check_key(key)
+        check.text(reason=reason)
+        request = Request(release, relation, privacy_unit, None, amount, plan_hash, rounds, simulation)
+        with self._store.writing() as session:
+            path = session.balances(folds.ancestors(scope))
+            folds.require_budget(scope, path)
+            body = {"request": request.under(path[-1]).to_json(), "reason": reason}
+            known = session.charge(key)
+            if known is not None and known.state == "allowed" and session.entry(known.opened).body == body:
+                return  # the same again
+            entry = self._entry(session, Verb.PRICE_OVERRIDDEN, scope, key, body=body)
+            session.put_charge(folds.advance(known, entry))
+            session.append(entry)
 
     def _reserve(self, scope: str, key: str, request: Request, *, settle: bool) -> Charge:
         folds.check_key(key)
         prices: dict[str, Price] = {}
         while True:
+            transaction = self._store.writing if prices else self._store.reading  # nothing is written without a price
             try:
-                with self._store.writing() as session:
+                with transaction() as session:
                     path = session.balances(folds.ancestors(scope))
                     folds.require_budget(scope, path)
                     request = request.under(path[-1])
                     known = session.charge(key)
-                    if known is not None:
+                    if known is not None and known.state != "allowed":
                         return self._again(session, known, scope, request, settle=settle)
                     unpriced = {budget.kind for budget in path} - prices.keys()
                     if not unpriced:
                         room.refuse_unbearable(prices, path)
-                        opened = self._write_reservation(session, key, request, scope=scope, path=path, prices=prices)
-                        if settle:
-                            self._settle(session, key)
-                        return Charge(self, opened, replayed=False)
+                        reserved = self._reservation(session, scope, key, request, path=path, prices=prices)
+                        return self._open(session, reserved, known, path, settle=settle)
             except BudgetExceededError as refusal:
                 raise room.explained(refusal, request, path) from None
-            prices |= {kind: price(request, kind) for kind in unpriced}  # slow, so nobody waits for it
+            allowed = known is not None and (known.scope, known.waiver) == (scope, folds.waiver_of(request.to_json()))
+            prices |= {kind: price(request, kind, overridden=allowed) for kind in unpriced}  # slow: nobody waits for it
 
     def _again(
         self, session: Session, known: folds.ChargeRecord, scope: str, request: Request, *, settle: bool
     ) -> Charge:
-        """The charge that a repeated key stands for; a reservation that is to be settled is settled now."""
+        """The charge that a repeated key stands for."""
         opened = session.entry(known.opened)
         if known.scope != scope or opened.body["request"] != request.to_json():
             raise ConflictError(f"key {known.key!r} is taken by another request (entry {known.opened})")
-        if settle and known.state == "cancelled":
-            raise ConflictError(f"charge {known.key!r} is cancelled: charge again under another key")
-        if settle and known.state == "reserved":
-            self._settle(session, known.key)
-            return Charge(self, opened, replayed=False)
+        if known.state == "cancelled":
+            raise ConflictError(f"charge {known.key!r} is cancelled: take another key")
+        if settle and known.state != "committed":
+            raise ConflictError(f"charge {known.key!r} is {known.state}: whoever reserved it starts and commits it")
         return Charge(self, opened, replayed=True)
 
-    def _settle(self, session: Session, key: str) -> None:
-        self._write_step(session, key, Verb.STARTED, {})
-        self._write_step(session, key, Verb.COMMITTED, {"evidence": {}})
-
-    def _write_reservation(
+    def _reservation(
         self,
         session: Session,
+        scope: str,
         key: str,
         request: Request,
         *,
-        prices: Mapping[str, Price],
         path: list[Balance],
-        scope: str,
+        prices: Mapping[str, Price],
     ) -> Entry:
         kinds = sorted({budget.kind for budget in path})
         amounts = {kind: prices[kind].amounts for kind in kinds}
         body = {"request": request.to_json(), "methods": {kind: prices[kind].method for kind in kinds}}
-        entry = self._entry(session, Verb.RESERVED, scope, key, amounts=amounts, body=body)
-        session.put_balances([folds.apply(budget, entry) for budget in path])
-        session.put_charge(folds.advance(None, entry))
-        session.append(entry)
-        return entry
+        return self._entry(session, Verb.RESERVED, scope, key, amounts=amounts, body=body)
+
+    def _open(
+        self,
+        session: Session,
+        reserved: Entry,
+        known: folds.ChargeRecord | None,
+        path: list[Balance],
+        *,
+        settle: bool,
+    ) -> Charge:
+        """Writes a reservation; with ``settle`` its start and its commit as well."""
+        path, charge = [folds.apply(budget, reserved) for budget in path], folds.advance(known, reserved)
+        session.append(reserved)
+        later: dict[Verb, Mapping[str, Any]] = {Verb.STARTED: {}, Verb.COMMITTED: {"evidence": {}}} if settle else {}
+        for verb, body in later.items():
+            entry = self._entry(session, verb, reserved.scope, reserved.key, amounts=reserved.amounts, body=body)
+            path, charge = [folds.apply(budget, entry) for budget in path], folds.advance(charge, entry)
+            session.append(entry)
+        session.put_balances(path)
+        session.put_charge(charge)
+        return Charge(self, reserved, replayed=False)
 
     def advance(self, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
         """Writes one entry of a charge that exists; ``Charge`` has the verbs by name."""
         with self._store.writing() as session:
-            self._write_step(session, key, verb, body)
-
-    def _write_step(self, session: Session, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
-        charge = _known(session.charge(key), key)
-        if charge.closed is not None:
-            closing = session.entry(charge.closed)
-            if (closing.verb, closing.body) == (verb, body):
-                return  # the same again
-        moves = verb in folds.MOVES
-        entry = self._entry(session, verb, charge.scope, key, amounts=charge.amounts if moves else {}, body=body)
-        moved = folds.advance(charge, entry)
-        if verb in folds.ROUND_VERBS:
-            state = session.round(key, body["round"])
-            if verb is Verb.ROUND_RELEASED and state is not None and state.output_hash == body["output_hash"]:
-                return  # the same again
-            session.put_round(key, folds.advance_round(charge, state, entry))
-        else:
-            session.put_balances([folds.apply(b, entry) for b in session.balances(folds.ancestors(charge.scope))])
-            session.put_charge(moved)
-        session.append(entry)
+            charge = _known(session.charge(key), key)
+            if charge.closed is not None:
+                closing = session.entry(charge.closed)
+                if (closing.verb, closing.body) == (verb, body):
+                    return  # the same again
+            amounts = charge.amounts if verb in folds.MOVES else {}
+            entry = self._entry(session, verb, charge.scope, key, amounts=amounts, body=body)
+            last = session.last_round(key) if verb in (Verb.COMMITTED, Verb.ROUND_STARTED) else None
+            moved = folds.advance(charge, entry, last=last)
+            if verb in folds.ROUND_VERBS:
+                state = session.round(key, body["round"])
+                if verb is Verb.ROUND_RELEASED and state is not None and state.output_hash == body["output_hash"]:
+                    return  # the same again
+                session.put_round(key, folds.advance_round(charge, state, entry, last=last))
+            else:
+                session.put_balances([folds.apply(b, entry) for b in session.balances(folds.ancestors(charge.scope))])
+                session.put_charge(moved)
+            session.append(entry)
 
     def _entry(
         self,
@@ -301,7 +365,9 @@ class Ledger:
         """The charge with a key, if there is one."""
         with self._store.reading() as session:
             known = session.charge(key)
-            return None if known is None else Charge(self, session.entry(known.opened), replayed=True)
+            if known is None or known.state == "allowed":
+                return None
+            return Charge(self, session.entry(known.opened), replayed=True)
 
     def charge_record(self, key: str) -> folds.ChargeRecord:
         """Where a charge stands; ``Charge`` tells it by name."""

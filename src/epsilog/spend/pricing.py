@@ -1,7 +1,8 @@
-"""What a release costs under each kind of budget: a certified upper bound, or the amount that the caller states.
+"""What a release costs under each kind of budget: a certified upper bound, or an amount that is at least that.
 
 Prices come from ``accounting``; the bound of the whole schedule is one charge. A release that is known only by its
-statement (pure, approximate, zCDP, GDP) is charged what it states.
+statement (pure, approximate, zCDP, GDP) is charged what it states. An amount that the caller states is charged if the
+accountant proves that the release costs no more; everything below is for an owner to allow, with a reason.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from epsilog.terms.codec import from_json, to_json
 from epsilog.terms.guarantee import RELATION
 
 _LARGEST = 1e9  # dearer than any cap can be
+_ROUNDED_UP = 1 + 1e-14  # what adding up the parts' mu may be off by
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,23 +131,77 @@ class Price:
         return Amounts.charged(self.values)
 
 
-def price(request: Request, kind: str) -> Price:
+def price(request: Request, kind: str, *, overridden: bool = False) -> Price:
     """Prices a request under a kind of budget.
+
+    Args:
+        request: what is asked.
+        kind: of the budget.
+        overridden: whether an owner has allowed the stated amount, so that nothing needs to prove it.
 
     Raises:
         UnsupportedMechanismError: no proven price for this release under this kind.
-        ValueError: ``delta`` or a part of ``amount`` is missing.
+        ValueError: ``delta`` or a part of ``amount`` is missing, or ``amount`` is below what the accountant proves.
     """
-    if request.amount is not None:
-        return _stated_amount(request.amount, kind)
+    stated = None if request.amount is None else _stated_amount(request.amount, kind)
+    if stated is not None and overridden:
+        return replace(stated, method="allowed by an owner")
+    try:
+        if stated is None:
+            return _proven(request, kind)
+        _refuse_unproven(request, kind, stated)
+    except UnsupportedMechanismError as error:
+        reason = f"{error.reason}; " if error.reason else ""
+        reason += "an owner can allow an amount, with a reason (override_price)"
+        raise UnsupportedMechanismError(error.term, method=error.method, reason=reason) from None
+    return stated
+
+
+def _proven(request: Request, kind: str) -> Price:
+    if kind in ("pure", "approximate"):
+        return _epsilon_price(request, kind)
+    from epsilog.accounting import mu, rho
+
+    relation = _relation(request)
     match kind, request.release:
-        case (("pure" | "approximate"), _):
-            return _epsilon_price(request, kind)
-        case "zcdp", ZeroConcentratedDP(rho):
-            return Price({"rho": repr(rho)}, "as stated")
-        case "gdp", GaussianDP(mu):
-            return Price({"mu_squared": Fraction(repr(mu)) ** 2}, "as stated")
-    raise UnsupportedMechanismError(request.release, method=f"{kind} pricing", reason="state its price with amount=")
+        case "zcdp", ZeroConcentratedDP(stated):
+            return Price({"rho": repr(stated)}, "as stated")
+        case "gdp", GaussianDP(stated):
+            return Price({"mu_squared": Fraction(repr(stated)) ** 2}, "as stated")
+        case "zcdp", release:
+            return Price({"rho": rho(release, relation)}, "sum of rho (Bun & Steinke 2016, Propositions 1.4 and 1.6)")
+    found = mu(request.release, relation)
+    if found is None:
+        raise UnsupportedMechanismError(request.release, method="gdp pricing", reason="it has no finite mu")
+    return Price(
+        {"mu_squared": Fraction(found * _ROUNDED_UP) ** 2}, "mu of Gaussians (Dong et al. 2022, Corollary 3.3)"
+    )
+
+
+def _refuse_unproven(request: Request, kind: str, stated: Price) -> None:
+    """A stated amount stands if one of the proven prices at its delta is no dearer, in every quantity."""
+    proven = _proven_at(request, kind, str(stated.values.get("delta", "0")))
+    for price_ in proven:
+        if price_.bearable and all(
+            units <= stated.amounts.units[quantity] for quantity, units in price_.amounts.units.items()
+        ):
+            return
+    figures = " or ".join(", ".join(f"{name} {value}" for name, value in one.values.items()) for one in proven)
+    raise ValueError(
+        f"amount must be at least what the accountant proves under a {kind} budget ({figures}), "
+        f"got {dict(stated.amounts)!r}: an owner can allow less, with a reason (override_price)"
+    )
+
+
+def _proven_at(request: Request, kind: str, delta: str) -> list[Price]:
+    """Every price that is proven for a release at a delta."""
+    bare, found = replace(request, amount=None), []
+    if kind in ("pure", "approximate"):
+        accounted = _accounted(bare, delta)
+        found.append(accounted if kind == "approximate" else Price({"epsilon": accounted.values["epsilon"]}, ""))
+    if kind in ("zcdp", "gdp") or isinstance(request.release, PureDP | ApproximateDP):
+        found.append(_proven(bare, kind))  # a statement, to its last decimal
+    return found
 
 
 def _stated_amount(amount: Mapping[str, Number], kind: str) -> Price:
@@ -181,9 +237,13 @@ def _accounted(request: Request, delta: str) -> Price:
     """The accountant's certified upper bound, at a double that is at most the delta charged."""
     from epsilog.accounting import epsilon
 
-    assert request.relation is not None, "a request is priced under its budget's relation"
-    interval = epsilon(request.release, delta=_float_below(delta), relation=request.relation)
+    interval = epsilon(request.release, delta=_float_below(delta), relation=_relation(request))
     return Price({"epsilon": interval.upper, "delta": delta}, interval.method)
+
+
+def _relation(request: Request) -> NeighboringRelation:
+    assert request.relation is not None, "a request is priced under its budget's relation"
+    return request.relation
 
 
 def _float_below(text: str) -> float:

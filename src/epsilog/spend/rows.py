@@ -1,11 +1,12 @@
 """The ledger's tables, and one transaction on them that reads and writes rows as the ledger's own words.
 
 ``entries`` is the truth; ``balances``, ``charges`` and ``rounds`` are what its fold amounts to so far, kept so that a
-charge costs the same however long the history is; ``head`` names the last entry.
+charge costs the same however long the history is; ``head`` names the last entry, the ledger itself, and where it lies.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from epsilog.spend.entries import APPLICATION_ID, GENESIS, Entry, digest
 from epsilog.spend.folds import Balance, ChargeRecord, RoundState
 from epsilog.terms import LedgerIntegrityError
 
-FORMAT = 0
+FORMAT = 1
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # what reading foreign JSON may raise
 T = TypeVar("T")
 
@@ -28,12 +29,14 @@ heads = sa.Table(
     sa.Column("format", sa.Integer, nullable=False),
     sa.Column("count", sa.Integer, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("home", sa.Text, nullable=False),
 )
 entries = sa.Table(
     "entries",
     metadata,
     sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("scope", sa.Text, nullable=False, index=True),
+    sa.Column("scope", sa.Text, nullable=False),
     sa.Column("document", sa.Text, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
 )
@@ -47,7 +50,7 @@ charges = sa.Table(
     "charges",
     metadata,
     sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("scope", sa.Text, nullable=False, index=True),
+    sa.Column("scope", sa.Text, nullable=False),
     sa.Column("document", sa.Text, nullable=False),
 )
 rounds = sa.Table(
@@ -58,6 +61,44 @@ rounds = sa.Table(
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("output_hash", sa.Text),
 )
+
+# What the file is made of, letter by letter: SQLite keeps these words, and a ledger with others is refused.
+SCHEMA = {
+    "head": """CREATE TABLE head (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    format INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    id TEXT NOT NULL,
+    home TEXT NOT NULL
+)""",
+    "entries": """CREATE TABLE entries (
+    position INTEGER PRIMARY KEY,
+    scope TEXT NOT NULL,
+    document TEXT NOT NULL,
+    hash TEXT NOT NULL
+)""",
+    "balances": """CREATE TABLE balances (
+    scope TEXT NOT NULL PRIMARY KEY,
+    document TEXT NOT NULL
+)""",
+    "charges": """CREATE TABLE charges (
+    key TEXT NOT NULL PRIMARY KEY,
+    scope TEXT NOT NULL,
+    document TEXT NOT NULL
+)""",
+    "rounds": """CREATE TABLE rounds (
+    key TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    output_hash TEXT,
+    PRIMARY KEY (key, number)
+)""",
+    "ix_entries_scope": "CREATE INDEX ix_entries_scope ON entries (scope)",
+    "ix_charges_scope": "CREATE INDEX ix_charges_scope ON charges (scope)",
+}
+_AUTOMATIC = {f"sqlite_autoindex_{table}_1": None for table in ("balances", "charges", "rounds")}
+_SETTINGS = {"application_id": APPLICATION_ID, "user_version": FORMAT, "encoding": "UTF-8", "auto_vacuum": 0}
 
 
 def _subtree(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
@@ -74,6 +115,7 @@ def _upsert(table: sa.Table) -> sa.Insert:
 
 # built once: building a statement costs more than running it
 _HEAD = sa.select(heads.c.format, heads.c.count, heads.c.hash)
+_IDENTITY = sa.select(heads.c.id, heads.c.home)
 _LAST = sa.select(entries).order_by(entries.c.position.desc()).limit(1)
 _ALL = sa.select(entries).order_by(entries.c.position)
 _ENTRY = sa.select(entries).where(entries.c.position == sa.bindparam("position"))
@@ -91,6 +133,7 @@ _SOME_BALANCES = _BALANCES.where(balances.c.scope.in_(sa.bindparam("scopes", exp
 _CHARGE = sa.select(charges.c.document).where(charges.c.key == sa.bindparam("key"))
 _HAS_CHARGES = sa.select(charges.c.key).where(_subtree(charges.c.scope)).limit(1)
 _ROUNDS = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number)
+_LAST_ROUND = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number.desc()).limit(1)
 _ROUND = _ROUNDS.where(rounds.c.number == sa.bindparam("number"))
 _APPEND = entries.insert()
 _MOVE_HEAD = heads.update().values(count=sa.bindparam("position"), hash=sa.bindparam("digest"))
@@ -107,31 +150,58 @@ class Session:
     def _rows(self, query: sa.Executable, **parameters: object) -> Sequence[Any]:
         return self._connection.execute(query, parameters).all()
 
-    def check_format(self) -> None:
-        """Refuses a file that is not a ledger, or that a later release wrote."""
-        number = self._connection.exec_driver_sql("PRAGMA application_id").scalar()
-        if number != APPLICATION_ID or not sa.inspect(self._connection).has_table("head"):
-            raise LedgerIntegrityError("the file is not an epsilog ledger")
-        self.stored_head()
+    def pragma(self, name: str) -> Any:
+        """A setting of the file; ``schema_version`` changes with every table, index, trigger or view."""
+        raw = self._connection.connection.driver_connection
+        assert raw is not None, "a connection from the pool is open"
+        return raw.execute(f"PRAGMA {name}").fetchone()[0]
 
-    def create(self) -> None:
+    def check_format(self) -> int:
+        """Refuses a file that is not a ledger, or is made otherwise than we make it; returns the schema's version."""
+        version = int(self.pragma("schema_version"))
+        made = {str(row[0]): row[1] for row in self._connection.exec_driver_sql("SELECT name, sql FROM sqlite_master")}
+        if self.pragma("application_id") != APPLICATION_ID or "head" not in made:
+            raise LedgerIntegrityError("the file is not an epsilog ledger")
+        if self.pragma("user_version") in range(FORMAT):
+            raise LedgerIntegrityError(f"the ledger is of an earlier format, and this release reads format {FORMAT}")
+        for name, value in _SETTINGS.items():
+            if (found := self.pragma(name)) != value:
+                raise LedgerIntegrityError(f"{name} of the file must be {value}, got {found!r}")
+        expected = SCHEMA | _AUTOMATIC
+        for name in sorted(made.keys() | expected.keys()):
+            if made.get(name, "nothing") != expected.get(name, "nothing"):
+                raise LedgerIntegrityError(f"the file holds another {name!r} than a ledger's: it was added or altered")
+        self.stored_head()
+        return version
+
+    def create(self, home: str) -> None:
         """Makes the tables in a file that has none."""
-        self._connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
-        metadata.create_all(self._connection, checkfirst=False)
-        self._connection.execute(heads.insert(), {"one": 1, "format": FORMAT, "count": 0, "hash": GENESIS})
+        for name in ("application_id", "user_version"):
+            self._connection.exec_driver_sql(f"PRAGMA {name}={_SETTINGS[name]}")
+        for statement in SCHEMA.values():
+            self._connection.exec_driver_sql(statement)
+        born = {"one": 1, "format": FORMAT, "count": 0, "hash": GENESIS, "id": uuid.uuid4().hex, "home": home}
+        self._connection.execute(heads.insert(), born)
 
     def is_blank(self) -> bool:
         """Whether the file holds nothing at all yet."""
-        number = self._connection.exec_driver_sql("PRAGMA application_id").scalar()
-        return number == 0 and not sa.inspect(self._connection).get_table_names()
+        objects = self._connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar()
+        return not (objects or self.pragma("application_id") or self.pragma("user_version"))
+
+    def identity(self) -> tuple[str, str]:
+        """The ledger's own number, and where it lay when it was last opened at a new place."""
+        ((number, home),) = self._rows(_IDENTITY)
+        return str(number), str(home)
+
+    def move_home(self, home: str) -> None:
+        """Notes where the ledger lies now."""
+        self._connection.execute(heads.update().values(home=home))
 
     def stored_head(self) -> tuple[int, str]:
         """Count of entries and hash of the last, as the head row has them."""
-        rows = self._rows(_HEAD)
-        if [row[0] for row in rows] != [FORMAT]:
-            raise LedgerIntegrityError(
-                f"the head must be one row of format {FORMAT}, got {[tuple(row) for row in rows]}"
-            )
+        rows = [tuple(row) for row in self._rows(_HEAD)]
+        if [row[0] for row in rows] != [FORMAT] or [*map(type, rows[0])] != [int, int, str]:
+            raise LedgerIntegrityError(f"the head must be one row of format {FORMAT}, got {rows}")
         return rows[0][1], rows[0][2]
 
     def head(self) -> tuple[int, str]:
@@ -139,11 +209,30 @@ class Session:
         if self._head is None:
             count, head = self.stored_head()
             last = self._rows(_LAST)
-            position, hashed = (last[0].position, digest(last[0].document)) if last else (0, GENESIS)
+            position, hashed = (last[0].position, _digest(last[0])) if last else (0, GENESIS)
             if (position, hashed) != (count, head):
                 raise LedgerIntegrityError("the last entry is not the one that the head names", index=position)
             self._head = (count, head)
         return self._head
+
+    @property
+    def known_head(self) -> tuple[int, str] | None:
+        """The head, if it was asked for or moved."""
+        return self._head
+
+    def check_continues(self, seen: tuple[int, str]) -> None:
+        """Requires that the history which somebody saw is the beginning of this one."""
+        count, head = self.head()
+        if count == seen[0]:
+            held = head == seen[1]
+        else:
+            row = self._rows(_ENTRY, position=seen[0]) if seen[0] else ()
+            held = seen[0] == 0 or (bool(row) and _digest(row[0]) == seen[1])
+        if not held:
+            raise LedgerIntegrityError(
+                "is not the one that this process has seen: an older or another file was put in its place",
+                index=seen[0],
+            )
 
     def entry(self, position: int) -> Entry:
         """The entry at an index that exists."""
@@ -170,12 +259,12 @@ class Session:
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all for None."""
         rows = self._rows(_BALANCES) if scopes is None else self._rows(_SOME_BALANCES, scopes=list(scopes))
-        return [_stored(Balance.parse, row.document) for row in rows]
+        return [_stored(Balance.parse, row.document, scope=row.scope) for row in rows]
 
     def charge(self, key: str) -> ChargeRecord | None:
         """The charge with a key, if there is one."""
         rows = self._rows(_CHARGE, key=key)
-        return _stored(ChargeRecord.parse, rows[0].document) if rows else None
+        return _stored(ChargeRecord.parse, rows[0].document, key=key) if rows else None
 
     def has_charges(self, scope: str) -> bool:
         """Whether any charge was ever made at a scope or under it."""
@@ -184,6 +273,11 @@ class Session:
     def rounds(self, key: str) -> list[RoundState]:
         """The rounds of a charge, in order."""
         return [RoundState(row.number, row.attempts, row.output_hash) for row in self._rows(_ROUNDS, key=key)]
+
+    def last_round(self, key: str) -> RoundState | None:
+        """The last round of a charge that began, if any did."""
+        rows = self._rows(_LAST_ROUND, key=key)
+        return RoundState(rows[0].number, rows[0].attempts, rows[0].output_hash) if rows else None
 
     def round(self, key: str, number: int) -> RoundState | None:
         """One round of a charge, if it began."""
@@ -227,20 +321,32 @@ class Session:
         self._connection.execute(_PUT_ROUND, {"key": key} | row)
 
 
-def _stored(parse: Callable[[str], T], document: str) -> T:
-    """A balance or charge as it was stored; what cannot be read was not stored by a ledger."""
+def _stored(parse: Callable[[str], T], document: str, **named: str) -> T:
+    """A balance or charge as it was stored; what cannot be read, or is another's, was not stored by a ledger."""
     try:
-        return parse(document)
+        found = parse(document)
     except UNREADABLE as error:
         raise LedgerIntegrityError(f"a stored balance or charge cannot be read: {error!r}") from error
+    for name, value in named.items():
+        if getattr(found, name) != value:
+            raise LedgerIntegrityError(f"what is stored for {name} {value!r} is that of {getattr(found, name)!r}")
+    return found
+
+
+def _digest(row: Any) -> str:
+    """The hash of a row's document; what is no text is no entry."""
+    if not isinstance(row.document, str):
+        raise LedgerIntegrityError(f"must be text, got {type(row.document).__name__}", index=row.position)
+    return digest(row.document)
 
 
 def parsed(row: Any) -> Entry:
     """The entry of a row, if the row is what its hash says."""
+    hashed = _digest(row)
     try:
         entry = Entry.parse(row.document)
     except UNREADABLE as error:
         raise LedgerIntegrityError(f"cannot be read: {error}", index=row.position) from error
-    if (entry.index, entry.scope, digest(row.document)) != (row.position, row.scope, row.hash):
+    if (entry.index, entry.scope, hashed) != (row.position, row.scope, row.hash):
         raise LedgerIntegrityError("is not what its hash, index and scope say", index=row.position)
     return entry

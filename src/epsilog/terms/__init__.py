@@ -14,6 +14,7 @@ from epsilog.terms.errors import (
     LedgerIntegrityError,
     ProgrammeError,
     RecordsError,
+    StorageError,
     UnsupportedMechanismError,
 )
 from epsilog.terms.guarantee import Guarantee, NeighboringRelation
@@ -85,6 +86,7 @@ __all__ = [
     "Scheme",
     "Shuffled",
     "SpacedParticipation",
+    "StorageError",
     "ToeplitzStrategy",
     "UnsupportedMechanismError",
     "ZeroConcentratedDP",

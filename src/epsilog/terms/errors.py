@@ -5,6 +5,7 @@
     |-- CalibrationError            a search that met no goal; carries its bracket
     |-- BudgetExceededError         a release the budget cannot bear; carries requested and available
     |-- LedgerIntegrityError        a chain, order or id that does not hold; carries the entry's index
+    |-- StorageError                a ledger's file that cannot be used as it lies there
     |-- ConflictError               the same idempotency key with another body, or a verb out of order
     |-- ProgrammeError              a programme file that cannot be run; carries every finding, by field
     `-- RecordsError                round records that are missing or unreadable
@@ -62,6 +63,10 @@ class LedgerIntegrityError(EpsilogError):
     def __init__(self, message: str, *, index: int | None = None) -> None:
         self.index = index
         super().__init__(message if index is None else f"entry {index}: {message}")
+
+
+class StorageError(EpsilogError, OSError):
+    """A ledger's file that cannot be used as it lies there: moved, linked twice, locked, read-only, or a full disk."""
 
 
 class ConflictError(EpsilogError):

@@ -1,0 +1,195 @@
+"""Where a ledger's file lies: one file under one name, and the file that is open is the one that lies there.
+
+SQLite keeps its log beside the *name* of a file. Under a second name (a hard link, a rename while it is open, a file
+mounted twice) it would keep a second log, and two processes would spend one budget twice. So whoever opens a ledger
+takes a shared lock on one byte of the file, far beyond its end, that stands for the name, and looks whether the byte of
+another name is locked; and every transaction that writes looks before and after whether the file and its log still lie
+where they were opened.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+import struct
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from epsilog.terms import LedgerIntegrityError, StorageError
+
+_FIRST = 1 << 61  # the bytes that stand for names: from here on, far behind those that SQLite locks
+_FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux
+_LOCKS = sys.platform == "linux" and sys.maxsize > 2**32
+LOGS = ("-wal", "-shm")  # what SQLite keeps beside a file while it writes ahead
+
+
+@dataclass(slots=True)
+class _Held:
+    """A file that this process has open: its descriptor, the byte of its name, and how many ledgers share it."""
+
+    descriptor: int
+    name: int
+    owners: int = 0
+
+
+# By device and inode. One descriptor for all, since closing any descriptor of a file frees the locks that SQLite has on
+# it in this process.
+_held: dict[tuple[int, int], _Held] = {}
+_guard = threading.Lock()
+
+
+def _renew_guard() -> None:
+    """A lock that another thread held at the fork would stay locked in the child."""
+    global _guard  # noqa: PLW0603
+    _guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_guard)
+
+
+class Place:
+    """A ledger's file and its only name, from opening to closing.
+
+    Raises:
+        StorageError: the file cannot be opened, has a second name, or is open under another one.
+    """
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        self.path, self._logs = path, [str(beside(path, suffix)) for suffix in LOGS]
+        with _guard:
+            if create and not os.path.lexists(path):
+                _make(path)
+            self._inode = _lone(path)
+            held = _held.get(self._inode)
+            if held is None:
+                held = _held[self._inode] = _hold(path, self._inode)
+            elif held.name != _name(path):
+                raise _under_another_name(path)
+            held.owners += 1
+
+    def check(self) -> None:
+        """Requires that the file which is open lies at its path, under that name alone."""
+        if _lone(self.path) != self._inode:
+            raise StorageError(f"ledger {self.path} is open, and another file lies there now")
+
+    def logs(self) -> tuple[int, ...]:
+        """Which files SQLite's log is; they stay the same as long as anybody has the ledger open."""
+        try:
+            return tuple(os.lstat(log).st_ino for log in self._logs)
+        except OSError as error:
+            raise StorageError(f"ledger {self.path} is open, and its log {error.filename} is gone") from error
+
+    def release(self) -> None:
+        """Gives the name back, once SQLite has closed the file."""
+        with _guard:
+            held = _held[self._inode]
+            held.owners -= 1
+            if held.owners == 0:
+                del _held[self._inode]
+                os.close(held.descriptor)
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """The file that SQLite keeps beside a database."""
+    return path.with_name(path.name + suffix)
+
+
+def peek(path: Path, count: int) -> bytes:
+    """The first bytes of a file, read without freeing the locks of a ledger that this process has open."""
+    with _guard:
+        found = path.stat()
+        held = _held.get((found.st_dev, found.st_ino))
+        if held is not None:
+            return os.pread(held.descriptor, count, 0)
+        with path.open("rb") as file:
+            return file.read(count)
+
+
+def _make(path: Path) -> None:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
+    except FileExistsError:
+        return  # another process was faster
+    except OSError as error:
+        raise StorageError(f"ledger {path} cannot be made: {error.strerror}") from error
+
+
+def _lone(path: Path) -> tuple[int, int]:
+    """Device and inode of a plain file that has one name."""
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        raise StorageError(f"ledger {path} is not there: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise StorageError(f"ledger {path} is no plain file")
+    if found.st_nlink != 1:
+        raise StorageError(
+            f"ledger {path} has {found.st_nlink} names (hard links), and two names could be spent twice: keep one"
+        )
+    return found.st_dev, found.st_ino
+
+
+def _hold(path: Path, inode: tuple[int, int]) -> _Held:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise StorageError(f"ledger {path} cannot be opened: {error.strerror}") from error
+    try:
+        found, name = os.fstat(descriptor), _name(path)
+        if (found.st_dev, found.st_ino) != inode:
+            raise StorageError(f"ledger {path} was replaced while it was opened")
+        _take_name(descriptor, name, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return _Held(descriptor, name)
+
+
+def _name(path: Path) -> int:
+    """The byte that stands for a name: where its folder really is, however it was reached, and how it is called there.
+
+    Two names share a byte once in 2^60.
+    """
+    folder = path.parent.stat()
+    text = f"{folder.st_dev}/{folder.st_ino}/".encode() + os.fsencode(path.name)
+    return _FIRST + 1 + int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % (_FIRST - 2)
+
+
+def _take_name(descriptor: int, name: int, path: Path) -> None:
+    """Locks the byte of a name, for as long as the descriptor is open, and looks for other names."""
+    if not _LOCKS:
+        return
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, name, 1, 0))
+        for start, length in ((_FIRST, name - _FIRST), (name + 1, 2 * _FIRST - name - 1)):
+            asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
+            if _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK:
+                raise _under_another_name(path)
+    except StorageError:
+        raise
+    except OSError:  # a file system without such locks: each transaction still looks where the file lies
+        return
+
+
+def _under_another_name(path: Path) -> StorageError:
+    return StorageError(
+        f"ledger {path} is open under another name (it was renamed, or is mounted twice): close it there first"
+    )
+
+
+def refuse_orphans(path: Path, home: Path) -> None:
+    """Refuses a ledger that was moved away from the log in which its last entries may stand."""
+    for suffix in ("-wal", "-journal"):
+        left = beside(home, suffix)
+        try:
+            size = left.stat().st_size
+        except OSError:
+            continue
+        if size:
+            raise LedgerIntegrityError(
+                f"{path} was moved without {left}, which may hold its last entries: move that to {beside(path, suffix)}"
+            )

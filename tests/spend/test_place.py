@@ -1,0 +1,296 @@
+"""One file, one name: what happens to a ledger whose file is linked, moved, removed, replaced or copied."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from epsilog.spend import is_ledger, open_ledger, place, read_ledger, store, verify_file
+from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP, StorageError
+
+
+class Another:
+    """Another process with this ledger open as ``l``."""
+
+    def __init__(self, path):
+        script = Path(__file__).with_name("another.py")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen([sys.executable, script], **pipes)
+        self.path = path
+
+    def does(self, line):
+        self.process.stdin.write(line.replace("PATH", repr(str(self.path))) + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def opens(self):
+        return self.does("l = open_ledger(Path(PATH))")
+
+    def charges(self, key, epsilon=0.6):
+        return self.does(f"l.charge('acme', PureDP({epsilon}), key={key!r})")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def another(path):
+    """Opens a budget of 1 in another process."""
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+    other = Another(path)
+    assert other.opens() == "done"
+    yield other
+    other.process.stdin.close()
+    other.process.stdout.close()
+    other.kill()
+
+
+def keys(path):
+    return set(verify_file(path).charges)
+
+
+def test_two_hard_links_are_never_spent_twice(another, path):
+    assert another.charges("a", 0.3) == "done"
+    second = path.with_name("second.db")
+    os.link(path, second)
+    for opened in (open_ledger, read_ledger):
+        with pytest.raises(StorageError, match="2 names"):
+            opened(second)
+    assert "StorageError" in another.charges("b")
+    second.unlink()
+    assert another.charges("b") == "done"
+    assert another.charges("c").startswith("BudgetExceededError")
+    assert keys(path) == {"a", "b"}
+
+
+def test_a_ledger_renamed_while_it_is_open_is_spent_under_neither_name(another, path):
+    assert another.charges("a") == "done"
+    moved = path.rename(path.with_name("moved.db"))
+    with pytest.raises(StorageError, match="open under another name"):
+        open_ledger(moved)
+    with pytest.raises(StorageError, match="open under another name"):
+        read_ledger(moved)
+    assert "is not there" in another.charges("b", 0.3)
+    assert another.does("l.close()") == "done"
+    with pytest.raises(LedgerIntegrityError, match=r"moved without .*budget.db-wal"):
+        open_ledger(moved)
+    place.beside(path, "-wal").rename(place.beside(moved, "-wal"))
+    with open_ledger(moved) as ledger:
+        assert ledger.balance("acme").spent == {"epsilon": "0.6"}
+        with pytest.raises(BudgetExceededError):
+            ledger.charge("acme", PureDP(0.6), key="c")
+    assert keys(moved) == {"a"}
+
+
+def test_a_ledger_moved_away_from_its_log_is_refused_until_the_log_follows(another, path, tmp_path):
+    assert another.charges("a") == "done"
+    another.kill()
+    assert place.beside(path, "-wal").stat().st_size
+    moved = path.rename(tmp_path / "elsewhere.db")
+    for opened in (open_ledger, read_ledger, verify_file):
+        with pytest.raises(LedgerIntegrityError, match=r"moved without .*budget.db-wal"):
+            opened(moved)
+    place.beside(path, "-wal").rename(place.beside(moved, "-wal"))
+    with open_ledger(moved) as ledger:
+        assert ledger.balance("acme").spent == {"epsilon": "0.6"}
+
+
+def test_a_ledger_removed_or_replaced_while_it_is_open_takes_no_charge(another, path):
+    assert another.charges("a", 0.1) == "done"
+    kept = path.rename(path.with_name("kept.db"))
+    assert "is not there" in another.charges("b")
+    shutil.copy(kept, path)
+    assert "another file lies there now" in another.charges("b")
+    path.unlink()
+    path.symlink_to(kept)
+    assert "no plain file" in another.charges("b")
+    path.unlink()
+    kept.rename(path)
+    assert another.charges("c") == "done"
+    assert keys(path) == {"a", "c"}
+
+
+@pytest.mark.parametrize("suffix", place.LOGS)
+def test_a_log_removed_or_replaced_while_it_is_open_ends_the_charging(another, path, suffix):
+    assert another.charges("a", 0.1) == "done"
+    log = place.beside(path, suffix)
+    content = log.read_bytes()
+    log.unlink()
+    assert "is gone" in another.charges("b")
+    log.write_bytes(content)
+    assert "log was replaced" in another.charges("b")
+
+
+def test_a_file_moved_during_a_transaction_is_not_acknowledged(path):
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        with pytest.raises(StorageError, match="is not there"), ledger._store.writing():
+            path.rename(path.with_name("moved.db"))
+        path.with_name("moved.db").rename(path)
+        ledger.charge("acme", PureDP(0.1), key="a")
+
+
+def test_a_file_mounted_at_two_places_is_one_that_is_open_under_another_name(another, path):
+    assert another.does("place._name = lambda path: (1 << 61) + 5") == "done"
+    assert another.does("l.close()") == "done"
+    with open_ledger(path):
+        assert "open under another name" in another.opens()
+    assert another.opens() == "done"
+    with pytest.raises(StorageError, match="open under another name"):
+        open_ledger(path)
+
+
+def test_one_process_cannot_have_it_under_two_names_either(path, monkeypatch):
+    before = dict(place._held)
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        monkeypatch.setattr(place, "_name", lambda _: (1 << 61) + 5)
+        with pytest.raises(StorageError, match="open under another name"):
+            open_ledger(path)
+        ledger.charge("acme", PureDP(0.1), key="a")
+    assert place._held == before
+
+
+def test_symbolic_links_and_linked_folders_lead_to_the_one_file(path, tmp_path):
+    before = dict(place._held)
+    (tmp_path / "folder").symlink_to(path.parent)
+    (tmp_path / "link.db").symlink_to(path)
+    with open_ledger(path) as one, open_ledger(tmp_path / "link.db") as two:
+        one.create_budget("acme", kind="pure", epsilon="1")
+        two.charge("acme", PureDP(0.6), key="a")
+        with open_ledger(tmp_path / "folder" / path.name) as three, pytest.raises(BudgetExceededError):
+            three.charge("acme", PureDP(0.6), key="b")
+    assert place._held == before
+    assert not list(tmp_path.glob("*-wal"))
+
+
+def test_a_copy_is_read_and_not_spent_while_the_ledger_it_was_copied_from_is_there(path, tmp_path):
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+    copy = Path(shutil.copy(path, tmp_path / "copy.db"))
+    with pytest.raises(StorageError, match="is a copy of"):
+        open_ledger(copy)
+    assert verify_file(copy).count == 1
+    path.unlink()
+    with open_ledger(copy) as ledger:
+        ledger.charge("acme", PureDP(0.6), key="a")
+    shutil.copy(copy, path)  # it went back to where it came from, and the other one stayed
+    with pytest.raises(StorageError, match="is a copy of"):
+        open_ledger(path)
+    copy.unlink()
+    with open_ledger(path) as ledger:
+        assert ledger.balance("acme").spent == {"epsilon": "0.6"}
+
+
+def test_a_ledger_that_moved_leaves_its_place_to_another(path, tmp_path):
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+    moved = path.rename(tmp_path / "moved.db")
+    with open_ledger(path) as new:
+        new.create_budget("other", kind="pure", epsilon="1")
+        with open_ledger(moved) as ledger:
+            ledger.charge("acme", PureDP(0.6), key="a")
+    with open_ledger(moved) as ledger:
+        assert [one.scope for one in ledger.budgets()] == ["acme"]
+
+
+def test_a_folder_renamed_while_it_is_open_takes_no_charge(path, tmp_path):
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        path.parent.rename(tmp_path / "renamed")
+        with pytest.raises(StorageError, match="is not there"):
+            ledger.charge("acme", PureDP(0.6), key="a")
+
+
+def test_older_content_put_into_the_open_file_is_noticed(path):
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+    older = path.read_bytes()
+    with open_ledger(path) as ledger:
+        ledger.charge("acme", PureDP(0.6), key="a")
+        ledger._store.engine.dispose()  # no connection remembers any page
+        path.write_bytes(older)
+        with pytest.raises(LedgerIntegrityError, match="put in its place"):
+            ledger.charge("acme", PureDP(0.6), key="b")
+
+
+def test_another_history_of_the_same_length_is_noticed(path):
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        seen = ledger.head()
+        ledger._store._seen = (1, "0" * 64)
+        with pytest.raises(LedgerIntegrityError, match="put in its place"):
+            ledger.charge("acme", PureDP(0.1), key="a")
+        ledger._store._seen = seen
+        ledger.charge("acme", PureDP(0.1), key="a")
+        ledger._store._seen = (9, "0" * 64)
+        with pytest.raises(LedgerIntegrityError, match="put in its place"):
+            ledger.charge("acme", PureDP(0.1), key="b")
+
+
+def test_to_look_at_an_open_ledger_frees_no_lock(path, monkeypatch):
+    """POSIX locks of a process end when it closes any descriptor of the file, whoever opened that."""
+    monkeypatch.setattr(store, "wal_is_safe", lambda _: False)  # then the lock of the writer is one on the file itself
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        other = Another(path)
+        assert other.does("store.wal_is_safe = lambda _: False; store.PATIENCE = 0.05") == "done"
+        assert other.opens() == "done"
+        with ledger._store.writing():
+            assert is_ledger(path)
+            assert "stayed locked" in other.charges("a")
+        assert other.charges("a") == "done"
+        other.process.stdin.close()
+        other.process.stdout.close()
+        other.kill()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        ":memory:",
+        "file:b.db",
+        "file:b.db?immutable=1",
+        "postgresql://host/db",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite:///b.db?mode=memory",
+        "sqlite:///b.db?nolock=1",
+        "sqlite://b.db",
+    ],
+)
+def test_an_address_that_is_no_plain_file_is_refused(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="url must be"):
+        open_ledger(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["b.db", "a?mode=memory", "a#b", "a%20b", ":memory:", "file:b.db?nolock=1", "ü.db"])
+def test_a_path_is_taken_by_its_letters(name, tmp_path):
+    with open_ledger(tmp_path / name) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+    assert is_ledger(tmp_path / name)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_what_is_no_file_of_ours_is_refused_in_words(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "pipe", tmp_path / "file" / "b.db", Path("/dev/null")):
+        with pytest.raises(StorageError):
+            open_ledger(path)
+
+
+def test_a_closed_ledger_stays_closed(path):
+    ledger = open_ledger(path)
+    ledger.close()
+    ledger.close()
+    with pytest.raises(StorageError, match="is closed"):
+        ledger.budgets()
