@@ -192,9 +192,12 @@ def test_what_is_no_amount_is_refused_by_name(ledger, value):
         ledger.charge("acme", PureDP(0.0), key="1", amount={"epsilon": value})
 
 
-def test_the_tiniest_decimal_is_charged_a_unit_and_caps_nothing(ledger):
+def test_a_tiny_decimal_is_charged_a_unit_and_caps_nothing(ledger):
     with pytest.raises(ValueError, match="at least one unit"):
-        ledger.create_budget("acme", kind="pure", epsilon=Decimal("1e-999999"))
+        ledger.create_budget("acme", kind="pure", epsilon=Decimal("1e-999"))
     ledger.create_budget("acme", kind="pure", epsilon="1")
-    charge = ledger.charge("acme", PureDP(0.0), key="1", amount={"epsilon": Decimal("1e-999999")})
+    for value in (Decimal("1e-999999999"), Decimal("1e999999999")):
+        with pytest.raises(ValueError, match="epsilon must have an exponent"):
+            ledger.charge("acme", PureDP(0.0), key="1", amount={"epsilon": value})
+    charge = ledger.charge("acme", PureDP(0.0), key="1", amount={"epsilon": Decimal("1e-999")})
     assert charge.amounts["pure"] == {"epsilon": "0.000000001"}

@@ -28,6 +28,7 @@ DECIMALS = {"epsilon": 9, "delta": 18, "rho": 15, "mu_squared": 15}
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)
 _STORED = re.compile(r"(0|[1-9]\d*)(?:\.(\d*[1-9]))?", re.ASCII)
 _LONGEST = 100  # characters of a decimal string
+_EXPONENT = 999  # of a decimal number
 _LARGEST = 10**9  # of any quantity: no guarantee is left long before
 
 
@@ -39,6 +40,8 @@ def _exact(quantity: str, value: object) -> Fraction:
         exact = Fraction(value)
     elif isinstance(value, bool) or not isinstance(value, Real | Decimal):
         raise ValueError(f"{quantity} must be a decimal string or a number, got {value!r}")
+    elif isinstance(value, Decimal) and value.is_finite() and value and abs(value.adjusted()) > _EXPONENT:
+        raise ValueError(f"{quantity} must have an exponent within {_EXPONENT}, got {value!r}")  # it fills the memory
     else:
         exact = check.ratio()(**{quantity: value})
     if not 0 <= exact <= _LARGEST:

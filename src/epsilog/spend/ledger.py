@@ -239,7 +239,7 @@ class Ledger:
             ConflictError: the key is known already.
         """
         folds.check_key(key)
-        check.text(reason=reason)
+        reason = check.text()(reason=reason)
         request = Request(release, relation, privacy_unit, None, amount, plan_hash, rounds, simulation)
         with self._store.writing() as session:
             path = session.balances(folds.ancestors(scope))
