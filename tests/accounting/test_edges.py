@@ -76,7 +76,6 @@ def test_merging_laws_with_atoms_loses_and_never_fails():
     [
         Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000),
         Repeated(PoissonSampled(Gaussian(1e-12), 0.5), 10),
-        Repeated(PoissonSampled(Gaussian(100.0), 1e-6), 2**53 - 1),
     ],
 )
 def test_what_no_lattice_holds_is_bounded_loosely_not_refused_nor_hung_on(release):

@@ -11,6 +11,7 @@ from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question, bound
 from epsilog.accounting.dominating import Direction, directions, largest_loss, share_of
 from epsilog.accounting.flatten import flatten, sampled_parts, times, total_mu, unsampled
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from epsilog.accounting.many import many_bounds
 from epsilog.accounting.renyi import renyi_delta, renyi_epsilon
 from epsilog.accounting.spectral import LEAST, spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
@@ -40,6 +41,9 @@ _RENYI = "Renyi DP above (Mironov 2017; Canonne et al. 2020), privacy loss distr
 _UNSAMPLED = (
     "above as if sampling hid nothing (docs: accounting/certified-bounds, 1.5), privacy loss distribution below"
 )
+_MANY = "central limit theorem, tilted, every error bounded (docs: accounting/many-rounds)"
+_CROWD = 0.002  # a relative width from which on the lattice is tried beside the central limit theorem
+_TOO_MANY = 10**9  # rounds that no lattice is fine enough for
 _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
 _FEW = 4  # kinds of sampled parts that are unsampled one at a time
 
@@ -183,6 +187,10 @@ def _upper_by_loss(release: Release, relation: NeighboringRelation, question: Qu
             lower, upper = spectral_bounds(ways, question)
             if upper - lower <= max(gap * upper, LEAST):
                 return min(upper, most)
+        with suppress(OutOfReachError):
+            lower, upper = many_bounds(ways, question)
+            if upper - lower <= max(gap, _CROWD) * upper or upper == 0 or _hopeless(ways, upper):
+                return min(upper, most)
     upper = min(most, upper_bound(ways, question, gap=gap))
     return upper if math.isfinite(upper) else min(upper, _renyi(release, relation, question))
 
@@ -220,6 +228,11 @@ def _numerical(
         return lower, upper, method
     _must_meet((lower, upper), (0.0, free))
     return min(lower, free), free, _UNSAMPLED
+
+
+def _hopeless(ways: tuple[Direction, ...], upper: float) -> bool:
+    """Whether a lattice would be too coarse, or take too long, to improve on an answer."""
+    return math.isfinite(upper) and any(sum(count for _, count in way.upper) > _TOO_MANY for way in ways)
 
 
 def _tight(lower: float, upper: float) -> bool:
@@ -265,6 +278,12 @@ def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tup
             lower, upper = spectral_bounds(ways, question)
             if lower == upper or upper - lower <= max(gap * upper, LEAST):
                 return lower, upper, _SPECTRAL
+        with suppress(OutOfReachError):
+            normal = many_bounds(ways, question)
+            _must_meet((lower, upper), normal)
+            lower, upper = max(lower, normal[0]), min(upper, normal[1])
+            if lower == upper or upper - lower <= max(gap, _CROWD) * upper or _hopeless(ways, upper):
+                return lower, upper, _MANY
     on_lattice = bounds(ways, question, gap=gap)
     _must_meet((lower, upper), on_lattice)
     return max(lower, on_lattice[0]), min(upper, on_lattice[1]), _NUMERICAL
