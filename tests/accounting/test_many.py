@@ -164,6 +164,18 @@ def test_other_laws_agree_with_the_lattice(release, relation):
         assert upper >= on_lattice[0] * (1 - 1e-9)
 
 
+def test_a_lower_law_that_leaves_out_rare_large_losses_is_seen_without_them():
+    """Of a discrete Gaussian moved by thirty deviations; what is left out must not be counted as there."""
+    release = sampled(DiscreteGaussian(10.0, 300), 1e-9, 10**6)
+    ways = directions(release, ADD)
+    (above, _), (below, _) = ways[0].upper[0], ways[0].lowers[0][0]
+    assert above.law.only_p > 1e-9 > below.law.only_p
+    for at in (0.01, 1.0):
+        lower, upper = many_bounds(ways, DeltaAt(at))
+        assert lower <= 1e-3 * (1 + 1e-6)  # no more than the chance of ever being sampled
+        assert upper >= bounds(ways, DeltaAt(at), gap=0.01)[0]
+
+
 def test_few_rounds_are_refused_and_rare_large_losses_leave_it_wide_but_right():
     with pytest.raises(OutOfReachError):
         many(sampled(Gaussian(1.0), 0.1, 100), EpsilonAt(1e-6))

@@ -67,11 +67,13 @@ def many_bounds(directions: Sequence[Direction], question: Question) -> tuple[fl
     for direction in directions:
         if not direction.upper:
             continue
-        most = question.at_most(largest_loss(direction.upper) * (1 + 1e-14))
+        most = question.at_most(largest_loss(direction.upper)[1])
         above = _bounds(direction.upper, question)
         upper = max(upper, min(above[1], most))
         for parts in direction.lowers:
-            lower = max(lower, (above if _same(parts, direction.upper) else _bounds(parts, question))[0])
+            lower = max(
+                lower, (above if _same(parts, direction.upper) else _bounds(parts, question, direction.upper))[0]
+            )
     return min(lower, upper), upper
 
 
@@ -82,13 +84,19 @@ def _same(one: Parts, other: Parts) -> bool:
     )
 
 
-def _bounds(parts: Parts, question: Question) -> tuple[float, float]:
+def _bounds(parts: Parts, question: Question, above: Parts = ()) -> tuple[float, float]:
+    """Bounds one composition; the pairs ``above`` say what laws below them leave out."""
     rounds = sum(count for _, count in parts)
     if rounds < FEWEST or len(parts) > _MOST_PARTS:
         raise OutOfReachError("too few rounds, or too many kinds of them")
 
+    missing = [
+        max(over.law.only_p - pair.law.only_p, 0.0) for (over, _), (pair, _) in zip(above or parts, parts, strict=True)
+    ]
+
     def cut(delta: float, cells: int) -> list[tuple[_Cells, int]]:
-        return [(_cells(pair, max(_LOST * delta / rounds, _LEAST), cells), count) for pair, count in parts]
+        tail = max(_LOST * delta / rounds, _LEAST)
+        return [(_cells(pair, tail, cells, gone), count) for (pair, count), gone in zip(parts, missing, strict=True)]
 
     match question:
         case EpsilonAt(delta=delta):
@@ -195,10 +203,13 @@ class _Moments(NamedTuple):
     third: float
 
 
-def _cells(pair: Pair, tail: float, count: int) -> _Cells:
-    """Cuts a pair whose base law is known exactly; ``tail`` is what may be cut off on either side."""
+def _cells(pair: Pair, tail: float, count: int, missing: float) -> _Cells:
+    """Cuts a pair whose base law is known exactly, but for a mass that may be ``missing``, as much on either side.
+
+    ``tail`` is what may be cut off on either side, beyond that.
+    """
     law, share = pair.law, pair.sampling_probability
-    cut = 0.0
+    cut = 2 * missing
     if pair.link is Link.BOTH:
         raise OutOfReachError("a glued profile is no pair")
     if isinstance(law, Atoms):
@@ -213,7 +224,7 @@ def _cells(pair: Pair, tail: float, count: int) -> _Cells:
         ends = (edges - blur)[:-1], (edges + blur)[1:]
         mass = np.maximum(found.q - found.q_slip, 0.0)[1:-1], (found.q + found.q_slip)[1:-1]
         outer = (found.p, found.p_slip, found.q, found.q_slip)
-        cut = math.fsum(float(part[0] + part[-1]) for part in outer) * (1 + 1e-9)  # under P and under Q together
+        cut += math.fsum(float(part[0] + part[-1]) for part in outer) * (1 + 1e-9)  # under P and under Q together
     else:
         raise OutOfReachError(f"no cells for {law!r}")
     x = share * np.expm1(ends[0]), share * np.expm1(ends[1])
