@@ -26,15 +26,15 @@ def small_task(
     features[~present], targets[~present] = 0, 0
     if change is not None:
         change(features, targets, present)
+    with np.errstate(over="ignore"):
+        features = features.astype(dtype)
     return Task(
         name="small",
         unit="client" if unit_is_client else "example",
         unit_is_client=unit_is_client,
         model=Dense(widths, loss),
         training=Training(0.1, **({"local_steps": 3} | training)),
-        clients=Federation(
-            features.astype(dtype), targets if loss == "cross-entropy" else targets.astype(dtype), present
-        ),
+        clients=Federation(features, targets, present),
         test_features=draws.standard_normal((20, widths[0])).astype(dtype),
         test_targets=draws.integers(0, widths[-1], 20) if loss == "cross-entropy" else draws.standard_normal(20),
         facts={},

@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from epsilog.train import clipping, reference
+from epsilog.train import clipping, models, reference
 
 vectors = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e12, 1e12))
 
@@ -41,6 +41,19 @@ def test_a_zero_vector_and_an_infinite_bound_are_harmless():
     assert reference.clip(np.array([3.0, 4.0]), np.inf).tolist() == [3.0, 4.0]
 
 
-def test_float32_norms_leave_room_for_their_rounding():
-    norms = np.array([5.0], dtype=np.float32)
-    assert clipping.factors(norms, np.float32(1.0), xp=np)[0] * 5.0 == pytest.approx(0.999, abs=1e-6)
+@given(
+    inputs=hnp.arrays(np.float64, (1, 3), elements=st.floats(allow_nan=True, allow_infinity=True)),
+    slopes=hnp.arrays(np.float64, (1, 2), elements=st.floats(allow_nan=True, allow_infinity=True)),
+    clip_norm=st.floats(clipping.SMALLEST_CLIP, clipping.LARGEST_CLIP),
+)
+@example(inputs=np.array([[1e154, 0, 0]]), slopes=np.array([[1e-162, 0]]), clip_norm=1e-9)
+@example(inputs=np.array([[1e99, 0, 0]]), slopes=np.array([[1e-99, 0]]), clip_norm=1e-9)
+@example(inputs=np.array([[1e99, 0, 0]]), slopes=np.array([[1e-101, 0]]), clip_norm=1e-9)
+def test_no_gradient_slips_through_as_a_product_of_huge_and_tiny(inputs, slopes, clip_norm):
+    """The gradient of a dense layer is inputs times slopes; its norm is found from theirs, in exact arithmetic here."""
+    (a, e), reached = clipping.within_reach([inputs, slopes], xp=np)
+    with np.errstate(over="ignore"):
+        norms = models.gradient_norms([a], [e], xp=np)
+        factor = np.where(reached, clipping.factors(norms, clip_norm, xp=np), 0.0)
+        ((weights, bias),) = models.gradient([a], [e], factor)
+    assert exact_square([*weights.ravel(), *bias.ravel()]) <= Fraction(clip_norm) ** 2

@@ -162,6 +162,11 @@ def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_
         (CENTRAL, False, ValueError, "privacy_unit must be the one that client-level-central protects"),
         (dataclasses.replace(CENTRAL, population=13), True, ValueError, "population must be 12, .* got 13"),
         (dataclasses.replace(CENTRAL, sampling_probability=0), True, ValueError, "must be above 0 to train"),
+        (dataclasses.replace(CENTRAL, clip_norm=1e-320), True, ValueError, r"clip_norm must be in \[1e-90, 1e\+90\]"),
+        (dataclasses.replace(CENTRAL, clip_norm=1e300), True, ValueError, r"clip_norm must be in \[1e-90, 1e\+90\]"),
+        (dataclasses.replace(CENTRAL, noise_multiplier=1e-320), True, ValueError, "noise_stddev must be in"),
+        (dataclasses.replace(CENTRAL, noise_multiplier=1e300), True, ValueError, "noise_stddev must be in"),
+        (dataclasses.replace(CLIENT_SIDE, batch_probability=1e-300), False, ValueError, "draws_of_a_client must be in"),
         ("central", True, TypeError, "no training is written for str"),
     ],
 )

@@ -159,8 +159,8 @@ def test_a_real_run_draws_fresh_noise_every_time(charge_for, task, scheme, tmp_p
 
 @pytest.mark.parametrize("good_rounds", [0, 1])
 def test_a_run_that_diverges_ends_there_and_leaves_readable_records(charge_for, small_task, tmp_path, good_rounds):
-    """The scheme's noise is far too large from round ``good_rounds + 1`` on; all that is released stays readable."""
-    noisy, task = dataclasses.replace(CENTRAL, noise_multiplier=1e300), small_task()
+    """From round ``good_rounds + 1`` on the noise is past what float32 holds; all that is released stays readable."""
+    noisy, task = dataclasses.replace(CENTRAL, clip_norm=1e60), small_task(dtype="float32")
     charge = charge_for(dataclasses.replace(CENTRAL, rounds=max(1, good_rounds)), "client", state="started")
     if good_rounds:
         train(task, charge, tmp_path)
@@ -176,8 +176,8 @@ def test_a_run_that_diverges_ends_there_and_leaves_readable_records(charge_for, 
 
 
 def test_a_dry_run_that_diverges_ends_there_too(small_task):
-    noisy = dataclasses.replace(CENTRAL, noise_multiplier=1e300)
-    curve = dry_run(noisy, small_task(), randomness=Randomness.simulated(4))
+    noisy = dataclasses.replace(CENTRAL, clip_norm=1e60)
+    curve = dry_run(noisy, small_task(dtype="float32"), randomness=Randomness.simulated(4))
     assert [record.diverged for record in curve.records] == [True]
 
 
@@ -209,6 +209,18 @@ def break_checkpoint(folder, charge):
     (folder / "checkpoints" / "round-0003.npz").write_bytes(b"PK")
 
 
+def edit_checkpoint(part, value):
+    def spoil(folder, charge):
+        path = folder / "checkpoints" / "round-0003.npz"
+        with np.load(path) as stored:
+            parts = dict(stored)
+        parts[part] = value(parts[part])
+        np.savez(path, **parts)
+
+    spoil.__name__ = f"edit_{part}"
+    return spoil
+
+
 def edit_line(folder, charge):
     path = folder / "rounds.jsonl"
     first, *rest = path.read_text().splitlines(keepends=True)
@@ -230,7 +242,10 @@ def lose_records(folder, charge):
     "spoil",
     [
         spoil_ledger, spoil_ledger_history, forget_last_round, forget_everything, forget_first_round,
-        lose_checkpoint, break_checkpoint, edit_line, drop_first_line, lose_records,
+        lose_checkpoint, break_checkpoint,
+        edit_checkpoint("participations", np.zeros_like), edit_checkpoint("round", lambda one: one - 1),
+        edit_checkpoint("model", lambda one: one + 1e-9), edit_checkpoint("model", lambda one: one[None]),
+        edit_checkpoint("participations", lambda one: one[:-1]), edit_line, drop_first_line, lose_records,
     ],
 )  # fmt: skip
 def test_files_that_contradict_the_ledger_stop_the_run(charge_for, small_task, tmp_path, spoil):

@@ -17,6 +17,7 @@ import fcntl
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,10 +114,16 @@ class RunFolder:
         _repair(self.custody, stored["custody"].tobytes(), index=last - 1)
         self.checkpoint(last - 1).unlink(missing_ok=True)
         hashes = [record.output_hash for record in read_records(self.rounds, RoundRecord)]
-        read_records(self.custody, CustodyRecord)
+        custody = read_records(self.custody, CustodyRecord)
         if hashes != [released[one] for one in range(1, last + 1)]:
             raise RecordsError(f"{self.rounds.name}: the output hashes are not those of the ledger")
-        return State(int(stored["round"]), stored["model"], stored["participations"])
+        taken = Counter(one for record in custody for one in record.participants)
+        kept = {one: times for one, times in enumerate(stored["participations"].tolist()) if times}
+        if stored["round"].tolist() != last or kept != taken:
+            raise RecordsError(
+                f"{self.checkpoint(last).name} and {self.custody.name} differ on who took part how often"
+            )
+        return State(last, stored["model"], stored["participations"])
 
     def _require_nothing_beyond(self, last: int) -> None:
         """A settled round that the ledger does not know means that the ledger was set back."""
@@ -134,7 +141,8 @@ class RunFolder:
         if not path.exists():
             raise RecordsError(f"{final.name} is missing, but the ledger has released round {round_}")
         stored = _load(path)
-        if output_hash(stored["model"]) != expected:
+        model = stored["model"]
+        if model.ndim != 1 or model.dtype != np.float64 or output_hash(model) != expected:
             raise RecordsError(
                 f"{path.name}: the model's hash is not {expected[:16]}..., which the ledger has released"
             )

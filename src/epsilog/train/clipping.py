@@ -1,29 +1,46 @@
 """Norm bounds: no unit may move a sum by more than the clip norm, whatever it sends.
 
-Written over an array module ``xp`` (numpy or jax.numpy), so that the engine and the slow reference share the rule.
+Norms, factors and sums are float64 whatever precision training runs in. Written over an array module ``xp`` (numpy or
+jax.numpy), so that the engine and the slow reference share the rule.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-HEADROOM = {"float64": 1e-9, "float32": 1e-3}
+import numpy as np
+
+HEADROOM = 1e-9
 """By how much a clip stays below its bound, relative, so that rounding cannot lift a norm above it.
 
 A norm of n squares summed in any order is off by at most about n/2 units of round-off (Higham 2002, Sec. 3.1): the
-headroom covers 8 million entries in float64 and 16,000 in float32.
+headroom covers 8 million entries.
 """
+LARGEST_MODEL = 8_000_000
+SMALLEST_CLIP, LARGEST_CLIP = 1e-90, 1e90
+REACH = 1e100
+"""Numbers larger than this count as not finite, and products of numbers smaller than its inverse as zero.
+
+Squares vanish below 1e-162 and overflow above 1e154. A gradient whose factors are 1e154 and 1e-162 has a norm of 1e-8
+that a product of squares would call 0, and the clip would let it through.
+"""
+
+
+def reach(dtype: Any) -> float:
+    """The largest number that a precision lets into training."""
+    return min(REACH, float(np.finfo(dtype).max))
 
 
 def factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
     """Returns what to multiply vectors of the given norms by: at most C afterwards, and nothing that is not finite.
 
     A zero vector stays zero; an infinite or NaN norm gets factor 0 (its vector must be replaced by zeros as well, since
-    0 times NaN is NaN: see ``kept``).
+    0 times NaN is NaN).
 
     Args:
-        norms: L2 norms; any shape.
+        norms: L2 norms, float64; any shape.
         clip_norm: the bound C, in the vectors' own unit; ``inf`` clips nothing.
         xp: numpy or jax.numpy.
 
@@ -31,11 +48,23 @@ def factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
     >>> factors(np.array([0.0, 0.5, 4.0, np.nan]), 1.0, xp=np).round(6).tolist()
     [1.0, 1.0, 0.25, 0.0]
     """
-    safe = clip_norm * (1.0 - HEADROOM[str(norms.dtype)])
+    safe = clip_norm * (1.0 - HEADROOM)
     shrunk = xp.minimum(1.0, safe / xp.where(norms > 0, norms, 1.0))
     return xp.where(xp.isfinite(norms), xp.where(norms > 0, shrunk, 1.0), 0.0)
 
 
-def kept(factor: Any, vectors: Any, *, xp: ModuleType) -> Any:
-    """Multiplies vectors (..., d) by factors (...), with exact zeros where the factor is 0."""
-    return xp.where(factor[..., None] > 0, factor[..., None] * vectors, 0.0)
+def within_reach(parts: Sequence[Any], *, xp: ModuleType) -> tuple[list[Any], Any]:
+    """Prepares factors of gradients for their norms: each (n, k) in float64, and which rows have a norm; shape (n,).
+
+    Entries below 1 / ``REACH`` become 0; a row with an entry above ``REACH``, or NaN, has no norm and becomes 0.
+
+    >>> import numpy as np
+    >>> parts, reached = within_reach([np.array([[1e-200, 2.0], [1e200, 2.0]])], xp=np)
+    >>> parts[0].tolist(), reached.tolist()
+    ([[0.0, 2.0], [0.0, 0.0]], [True, False])
+    """
+    wide = [part.astype(xp.float64) for part in parts]
+    reached = (xp.abs(wide[0]) <= REACH).all(axis=1)
+    for part in wide[1:]:
+        reached = reached & (xp.abs(part) <= REACH).all(axis=1)
+    return [xp.where(reached[:, None] & (xp.abs(part) >= 1.0 / REACH), part, 0.0) for part in wide], reached

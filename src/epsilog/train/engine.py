@@ -3,13 +3,15 @@
 The loop runs to a traced count over a cohort padded to the capacity, so that Poisson cohorts of any size, noise levels
 and clip norms share one compilation, and no padded slot costs work. One client at a time is what keeps a model's
 working set in cache (measured: batching clients is slower for large models). Local training runs in the data's own
-precision; norms of whole updates, clipping and sums over clients are float64.
+precision; whatever a guarantee rests on is float64: norms, clipping, sums over examples and over clients.
 
 Random draws come in as arrays: the engine itself is a pure function. ``reference`` says the same slowly.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,13 +36,15 @@ class Clipped:
     Attributes:
         total: the sum; shape (d,).
         largest_norm: largest L2 norm after clipping, of updates or of example gradients.
-        clipped: how many of them clipping shortened (or dropped as not finite).
+        clipped: how many of them clipping shortened, or dropped.
+        dropped: how many of them were not finite, or had no finite norm, and counted as zero.
         count: how many there were.
     """
 
     total: Vector
     largest_norm: float
     clipped: int
+    dropped: int
     count: int
 
     @property
@@ -50,30 +54,50 @@ class Clipped:
 
 
 class Engine:
-    """A task's data on the device, with the two computations of a round and the evaluation."""
+    """A task's data on the device, with the two computations of a round and the evaluation.
+
+    Attributes:
+        task: what is trained on what.
+        usable: rows that count in training; shape (clients, n).
+        unusable: how many rows of each client are there and do not count; shape (clients,).
+    """
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        clients = task.clients
-        with jax.enable_x64(True):
-            self._clients = tuple(jnp.asarray(part) for part in (clients.features, clients.targets, clients.present))
-            self._test = jnp.asarray(task.test_features), jnp.asarray(task.test_targets)
+        rows = task.usable_rows()
+        self.usable = rows[2]
+        self.unusable = (task.clients.present & ~self.usable).sum(axis=1)
+        with _exact():
+            self._clients = tuple(jnp.asarray(part) for part in rows)
+            self._test = tuple(jnp.asarray(part) for part in task.test_set())
 
-    def sum_of_updates(self, vector: Vector, cohort: Ids, *, clip_norm: float) -> Clipped:
-        """Trains each client of the cohort from ``vector``, clips the whole updates to ``clip_norm`` and sums them."""
-        ids = np.zeros(self.task.population, dtype=np.int64)
+    def sum_of_updates(
+        self, vector: Vector, cohort: Ids, *, clip_norm: float, orders: NDArray[np.int32] | None = None
+    ) -> Clipped:
+        """Trains each client of the cohort from ``vector``, clips the whole updates to ``clip_norm`` and sums them.
+
+        Args:
+            vector: the global model; shape (d,).
+            cohort: ids; at most as many as there are slots.
+            clip_norm: bound on each client's whole update.
+            orders: each client's rows in the order in which its batches take them, usable rows first; shape (slots, n).
+                Asked for where the task's training has a batch size; without one there is a slot for everybody.
+        """
+        orders = np.zeros((self.task.population, 1), dtype=np.int32) if orders is None else orders
+        ids = np.zeros(orders.shape[0], dtype=np.int64)
         ids[: cohort.size] = cohort
-        with jax.enable_x64(True):
-            total, largest, clipped = _sum_of_updates(
+        with _exact():
+            total, largest, clipped, dropped = _sum_of_updates(
                 self.task.model,
                 self.task.training,
                 self._clients,
                 vector=vector,
                 ids=ids,
                 count=cohort.size,
+                orders=orders,
                 clip_norm=clip_norm,
             )
-        return Clipped(np.asarray(total), float(largest), int(clipped), int(cohort.size))
+        return Clipped(np.asarray(total), float(largest), int(clipped), int(dropped), int(cohort.size))
 
     def sum_of_noisy_runs(
         self,
@@ -98,8 +122,8 @@ class Engine:
         ids = np.zeros(batches.shape[0], dtype=np.int64)
         ids[: cohort.size] = cohort
         step_size = self.task.training.learning_rate / (batch_probability * self.task.training.nominal_examples)
-        with jax.enable_x64(True):
-            total, largest, clipped, count = _sum_of_noisy_runs(
+        with _exact():
+            total, largest, clipped, dropped, count = _sum_of_noisy_runs(
                 self.task.model,
                 self._clients,
                 vector=vector,
@@ -108,45 +132,56 @@ class Engine:
                 batches=batches,
                 noise=noise,
                 clip_norm=np.float64(clip_norm),
-                step_size=np.float64(step_size),
+                step_size=np.float64(step_size).astype(self.task.clients.features.dtype),
             )
-        return Clipped(np.asarray(total), float(largest), int(clipped), int(count))
+        return Clipped(np.asarray(total), float(largest), int(clipped), int(dropped), int(count))
 
     def evaluate(self, vector: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set."""
-        with jax.enable_x64(True):
+        with _exact():
             loss, score = _evaluate(self.task.model, self._test, vector)
         return float(loss), float(score)
 
 
+@contextlib.contextmanager
+def _exact() -> Iterator[None]:
+    """Doubles where they are asked for, and whole float32: accelerators shorten products unless told not to."""
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        yield
+
+
 @partial(jax.jit, static_argnames=("model", "training"))
 def _sum_of_updates(
-    model: Dense, training: Training, clients: Any, *, vector: Any, ids: Any, count: Any, clip_norm: Any
+    model: Dense, training: Training, clients: Any, *, vector: Any, ids: Any, count: Any, orders: Any, clip_norm: Any
 ) -> Any:
-    features, targets, present = clients
-    start = _layers(model, vector, features.dtype)
+    start = _layers(model, vector, clients[0].dtype)
 
     def add(slot: Any, sums: Any) -> Any:
-        total, largest, clipped = sums
-        client = ids[slot]
-        update = _local_update(model, training, start, (features[client], targets[client], present[client]))
+        total, largest, clipped, dropped = sums
+        client = tuple(part[ids[slot]] for part in clients)
+        update = _local_update(model, training, start, client, orders[slot])
         norm = jnp.sqrt(sum(jnp.sum(part**2) for part in jax.tree.leaves(update)))
         factor = clipping.factors(norm, clip_norm, xp=jnp)
         total = jax.tree.map(lambda whole, part: whole + jnp.where(factor > 0, factor * part, 0.0), total, update)
-        return total, jnp.maximum(largest, jnp.where(factor > 0, factor * norm, 0.0)), clipped + (factor < 1)
+        largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norm, 0.0))
+        return total, largest, clipped + (factor < 1), dropped + (factor == 0)
 
     zero = jax.tree.map(lambda part: jnp.zeros(part.shape, jnp.float64), start)
-    total, largest, clipped = jax.lax.fori_loop(0, count, add, (zero, jnp.float64(0), jnp.int64(0)))
-    return models.flatten(total, xp=jnp), largest, clipped
+    total, *seen = jax.lax.fori_loop(0, count, add, (zero, jnp.float64(0), jnp.int64(0), jnp.int64(0)))
+    return models.flatten(total, xp=jnp), *seen
 
 
-def _local_update(model: Dense, training: Training, start: Layers, client: tuple[Any, Any, Any]) -> Layers:
+def _local_update(model: Dense, training: Training, start: Layers, client: tuple[Any, Any, Any], order: Any) -> Layers:
     """One client's difference after its local steps on mean gradients, in float64; an empty batch stands still."""
-    capacity = client[0].shape[0]
-    rows = training.batch_size or capacity
+    usable = client[2].sum()
+    size = client[0].shape[0] if training.batch_size is None else min(training.batch_size, client[0].shape[0])
 
     def step(index: Any, layers: Layers) -> Layers:
-        x, y, here = (jax.lax.dynamic_slice_in_dim(part, (index * rows) % capacity, rows) for part in client)
+        x, y, here = client
+        if training.batch_size is not None:
+            places = jnp.arange(size)
+            rows = order[(index * size + places) % jnp.maximum(usable, 1)]
+            x, y, here = x[rows], y[rows], places < usable
         inputs, slopes = models.errors(model, layers, x, y, xp=jnp)
         weights = (here / jnp.maximum(here.sum(), 1)).astype(x.dtype)
         return _descend(layers, models.gradient(inputs, slopes, weights), training.learning_rate)
@@ -168,36 +203,35 @@ def _sum_of_noisy_runs(
     clip_norm: Any,
     step_size: Any,
 ) -> Any:
-    features, targets, _ = clients
-    precision = features.dtype
+    precision = clients[0].dtype
     start = _layers(model, vector, precision)
 
     def add(slot: Any, sums: Any) -> Any:
-        client = ids[slot]
-        x, y, here = features[client], targets[client], clients[2][client]
+        x, y, here = (part[ids[slot]] for part in clients)
 
         def step(index: Any, carried: Any) -> Any:
-            layers, largest, clipped, seen = carried
+            layers, largest, clipped, dropped, seen = carried
             joins = here & batches[slot, index]
             inputs, slopes = models.errors(model, layers, x, y, xp=jnp)
+            parts, reached = clipping.within_reach([*inputs, *slopes], xp=jnp)
+            inputs, slopes = parts[: len(inputs)], parts[len(inputs) :]
             norms = models.gradient_norms(inputs, slopes, xp=jnp)
-            factor = jnp.where(joins, clipping.factors(norms, clip_norm.astype(precision), xp=jnp), 0)
-            inputs, slopes = ([jnp.where(factor[:, None] > 0, part, 0) for part in parts] for parts in (inputs, slopes))
+            factor = jnp.where(joins & reached, clipping.factors(norms, clip_norm, xp=jnp), 0.0)
             summed = models.gradient(inputs, slopes, factor)
-            drawn = _layers(model, noise[slot, index], precision)
-            layers = _descend(layers, jax.tree.map(jnp.add, summed, drawn), step_size.astype(precision))
-            largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norms, 0).max())
-            return layers, largest, clipped + (joins & (factor < 1)).sum(), seen + joins.sum()
+            noisy = jax.tree.map(jnp.add, summed, models.unflatten(model, noise[slot, index]))
+            layers = _descend(layers, jax.tree.map(lambda part: part.astype(precision), noisy), step_size)
+            largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norms, 0.0).max())
+            clipped, dropped = clipped + (joins & (factor < 1)).sum(), dropped + (joins & (factor == 0)).sum()
+            return layers, largest, clipped, dropped, seen + joins.sum()
 
         total, *seen = sums
         end, *seen = jax.lax.fori_loop(0, batches.shape[1], step, (start, *seen))
         return jax.tree.map(jnp.add, total, _difference(end, start)), *seen
 
     zero = jax.tree.map(lambda part: jnp.zeros(part.shape, jnp.float64), start)
-    total, largest, clipped, seen = jax.lax.fori_loop(
-        0, count, add, (zero, jnp.zeros((), precision), jnp.int64(0), jnp.int64(0))
-    )
-    return models.flatten(total, xp=jnp), largest, clipped, seen
+    nothing = jnp.float64(0), jnp.int64(0), jnp.int64(0), jnp.int64(0)
+    total, *seen = jax.lax.fori_loop(0, count, add, (zero, *nothing))
+    return models.flatten(total, xp=jnp), *seen
 
 
 @partial(jax.jit, static_argnames="model")

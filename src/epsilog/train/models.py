@@ -44,6 +44,11 @@ class Dense:
             raise ValueError(f"widths must end in 1 for half-squared-error, got {self.widths!r}")
 
     @property
+    def classes(self) -> int | None:
+        """How many classes there are; None where targets are real numbers."""
+        return self.widths[-1] if self.loss == "cross-entropy" else None
+
+    @property
     def size(self) -> int:
         """Parameters in all."""
         return sum((rows + 1) * columns for rows, columns in zip(self.widths, self.widths[1:], strict=False))

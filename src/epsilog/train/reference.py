@@ -6,6 +6,7 @@ the formula of the loss and the rule for the clip factor, and nothing else.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -19,9 +20,14 @@ Vector = NDArray[np.float64]
 STEP = 1e-5
 
 
-def sum_of_updates(task: Task, vector: Vector, cohort: Ids, *, clip_norm: float) -> tuple[Vector, list[float]]:
+def sum_of_updates(
+    task: Task, vector: Vector, cohort: Ids, *, clip_norm: float, orders: NDArray[np.int32] | None = None
+) -> tuple[Vector, list[float]]:
     """Returns the sum of clipped updates, and every update's norm after clipping."""
-    clipped = [clip(_local_run(task, vector, client) - vector, clip_norm) for client in cohort]
+    clipped = []
+    for slot, client in enumerate(cohort):
+        rows = _usable(task, client) if orders is None else orders[slot][: len(_usable(task, client))].tolist()
+        clipped.append(clip(_local_run(task, vector, client, rows) - vector, clip_norm))
     return sum(clipped, np.zeros_like(vector)), [float(np.linalg.norm(update)) for update in clipped]
 
 
@@ -40,7 +46,7 @@ def sum_of_noisy_runs(
     for slot, client in enumerate(cohort):
         model = vector
         for step in range(batches.shape[1]):
-            joined = np.flatnonzero(batches[slot, step] & task.clients.present[client]).tolist()
+            joined = [row for row in _usable(task, client) if batches[slot, step, row]]
             gradients = [clip(_gradient(task, model, client, row), clip_norm) for row in joined]
             norms += [float(np.linalg.norm(gradient)) for gradient in gradients]
             noisy = sum(gradients, np.zeros_like(vector)) + noise[slot, step]
@@ -56,16 +62,29 @@ def clip(vector: Vector, clip_norm: float) -> Vector:
     return np.asarray(factor * vector if factor > 0 else np.zeros_like(vector))
 
 
-def _local_run(task: Task, model: Vector, client: int) -> Vector:
-    rows = range(task.clients.features.shape[1])
-    size = task.training.batch_size or len(rows)
-    for step in range(task.training.local_steps):
-        first = step * size % len(rows)
-        batch = [row for row in rows[first : first + size] if task.clients.present[client, row]]
-        if batch:
-            slope = np.mean([_gradient(task, model, client, row) for row in batch], axis=0)
-            model = model - task.training.learning_rate * slope
+def _local_run(task: Task, model: Vector, client: int, rows: list[int]) -> Vector:
+    """Takes a client's rows in turn, so many a step; with fewer than that, all of them in each."""
+    if not rows:
+        return model
+    size = min(task.training.batch_size or len(rows), len(rows))
+    turns = itertools.cycle(rows)
+    for _ in range(task.training.local_steps):
+        batch = [next(turns) for _ in range(size)]
+        slope = np.mean([_gradient(task, model, client, row) for row in batch], axis=0)
+        model = model - task.training.learning_rate * slope
     return model
+
+
+def _usable(task: Task, client: int) -> list[int]:
+    """The rows that count: present, with finite numbers, and a label of some class."""
+    classes, kept = task.model.widths[-1], []
+    for row in np.flatnonzero(task.clients.present[client]).tolist():
+        target = float(task.clients.targets[client, row])
+        numbers = [*task.clients.features[client, row].tolist(), target]
+        labelled = task.model.loss != "cross-entropy" or 0 <= target < classes
+        if labelled and all(abs(number) <= 1e100 for number in numbers):
+            kept.append(row)
+    return kept
 
 
 def _gradient(task: Task, model: Vector, client: int, row: int) -> Vector:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.terms import check
 from epsilog.terms.rounds import CustodyRecord, RoundRecord
 from epsilog.terms.schemes import ClientLevelCentral, ExampleLevelClientSide, Scheme
-from epsilog.train import models, sampling
+from epsilog.train import clipping, models, sampling
 from epsilog.train.noise import Randomness
 from epsilog.train.task import Task
 
@@ -27,6 +28,7 @@ Trainable = ClientLevelCentral | ExampleLevelClientSide
 Change = tuple[Vector, sampling.Ids, "Clipped", Vector]
 PADDING = 16  # coordinates a round whose true sum is 0; at the example level one for each participant
 CHUNK = 4_000_000  # draws held in memory at once
+MOST_DRAWS = 500_000_000  # of one client in a round: 4 GB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +75,14 @@ def require_fit(scheme: Scheme, task: Task) -> Trainable:
         raise ValueError(f"population must be {task.population}, the task's clients, got {scheme.population!r}")
     if isinstance(scheme, ClientLevelCentral) and scheme.sampling_probability == 0:
         raise ValueError("sampling_probability must be above 0 to train, got 0")
+    low, high = clipping.SMALLEST_CLIP, clipping.LARGEST_CLIP
+    check.within(low, high)(clip_norm=scheme.clip_norm)
+    if scheme.noise_multiplier:
+        check.within(low, high)(noise_stddev=scheme.noise_stddev)
+    check.integer(1, clipping.LARGEST_MODEL)(parameters=task.model.size)
+    if isinstance(scheme, ExampleLevelClientSide):
+        draws = scheme.local_steps * (task.clients.present.shape[1] + task.model.size + 1)
+        check.integer(1, MOST_DRAWS)(draws_of_a_client=draws)
     return scheme
 
 
@@ -106,7 +116,14 @@ def next_round(
         RoundRecord(
             done, output_hash(model), scheme.noise_stddev, scheme.clip_norm, tuple(padding.tolist()), loss, score
         ),
-        CustodyRecord(done, tuple(cohort.tolist()), clipped.largest_norm, clipped.clipped_fraction),
+        CustodyRecord(
+            done,
+            tuple(cohort.tolist()),
+            clipped.largest_norm,
+            clipped.clipped_fraction,
+            clipped.dropped,
+            int(engine.unusable[cohort].sum()),
+        ),
     )
 
 
@@ -118,10 +135,27 @@ def _central(
     cohort = sampling.poisson(
         randomness.stream("cohort", done), population=scheme.population, probability=scheme.sampling_probability
     )
-    clipped = engine.sum_of_updates(state.model, cohort, clip_norm=scheme.clip_norm if private else np.inf)
+    clipped = _sum_of_updates(engine, state, cohort, randomness, clip_norm=scheme.clip_norm if private else np.inf)
     draws = randomness.stream("noise", done).normals((clipped.total.size + PADDING,))
     noisy = np.append(clipped.total, np.zeros(PADDING)) + (scheme.noise_stddev if private else 0.0) * draws
     return noisy[:-PADDING] / scheme.expected_cohort, cohort, clipped, noisy[-PADDING:]
+
+
+def _sum_of_updates(
+    engine: Engine, state: State, cohort: sampling.Ids, randomness: Randomness, *, clip_norm: float
+) -> Clipped:
+    """The cohort's clipped updates; with a batch size, every client's rows are shuffled for the round."""
+    if engine.task.training.batch_size is None:
+        return engine.sum_of_updates(state.model, cohort, clip_norm=clip_norm)
+    stream, usable = randomness.stream("batches", state.round + 1), engine.usable
+    slots = max(1, min(usable.shape[0], CHUNK // usable.shape[1]))
+    parts = []
+    for first in range(0, cohort.size, slots):
+        part = cohort[first : first + slots]
+        orders = np.zeros((slots, usable.shape[1]), dtype=np.int32)
+        orders[: part.size] = sampling.shuffled(stream, usable=usable[part])
+        parts.append(engine.sum_of_updates(state.model, part, clip_norm=clip_norm, orders=orders))
+    return _merged(parts, state.model.size)
 
 
 def _client_side(
@@ -160,5 +194,6 @@ def _merged(parts: list[Clipped], size: int) -> Clipped:
         sum((part.total for part in parts), np.zeros(size)),
         max((part.largest_norm for part in parts), default=0.0),
         sum(part.clipped for part in parts),
+        sum(part.dropped for part in parts),
         sum(part.count for part in parts),
     )

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import check
+from epsilog.train import clipping
 from epsilog.train.models import Dense
 
 Floats = NDArray[np.floating[Any]]
+PRECISIONS = ("float32", "float64")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,11 +31,26 @@ class Federation:
     present: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        if self.features.ndim != 3 or self.targets.shape != self.features.shape[:2]:
-            raise ValueError(f"targets must have shape {self.features.shape[:2]}, got {self.targets.shape}")
-        if self.present.shape != self.targets.shape:
-            raise ValueError(f"present must have shape {self.targets.shape}, got {self.present.shape}")
-        check.one_of(("float32", "float64"))(dtype=str(self.features.dtype))
+        _require_arrays(features=self.features, targets=self.targets, present=self.present)
+        shape = self.features.shape
+        if len(shape) != 3 or 0 in shape:
+            raise ValueError(f"features must have shape (clients, n, f), each at least 1, got {shape}")
+        if self.targets.shape != shape[:2]:
+            raise ValueError(f"targets must have shape {shape[:2]}, got {self.targets.shape}")
+        if self.present.shape != shape[:2]:
+            raise ValueError(f"present must have shape {shape[:2]}, got {self.present.shape}")
+        check.one_of(PRECISIONS)(features_dtype=str(self.features.dtype))
+        check.one_of(("bool",))(present_dtype=str(self.present.dtype))
+
+    def usable(self, model: Dense) -> NDArray[np.bool_]:
+        """Which rows a step can use: present, every number finite and within reach, a label of some class."""
+        reach = clipping.reach(self.features.dtype)
+        within: NDArray[np.bool_] = self.present & (np.abs(self.features) <= reach).all(axis=2)
+        if model.classes is None:
+            within &= np.abs(self.targets) <= reach
+        else:
+            within &= (self.targets >= 0) & (self.targets < model.classes)
+        return within
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +60,9 @@ class Training:
     Attributes:
         learning_rate: of every local step.
         local_steps: steps a client takes in a round (client level; at the example level the scheme says).
-        batch_size: rows in a local step, taken in turn (client level); None takes all.
+        batch_size: rows in a local step (client level), drawn afresh every round: a client's rows are shuffled and
+            taken in turn, and again from the first one when all were taken; who has fewer takes them all. None takes
+            all rows in every step.
         nominal_examples: the client size that example-level steps are scaled by. A step is (sum + noise) / (p * this):
             a client's true size is private under add/remove, since one example more would rescale signal and noise.
     """
@@ -77,6 +96,10 @@ class Task:
         test_features: the public test set, outside the population; shape (m, f).
         test_targets: shape (m,).
         facts: public facts about the data, for reports.
+
+    What is public is checked at birth: shapes, kinds, the test set. What clients hold is not, since a refusal would
+    tell: a row that no step can use (a number that is not finite, a label of no class) is left out of training, and how
+    many there were in a round is the curator's to see.
     """
 
     name: str
@@ -90,12 +113,23 @@ class Task:
     facts: dict[str, Any]
 
     def __post_init__(self) -> None:
-        for named, width in (("clients", self.clients.features.shape[2]), ("test", self.test_features.shape[1])):
+        check.fields(self, name=check.text(), unit=check.text())
+        _require_arrays(test_features=self.test_features, test_targets=self.test_targets)
+        for named, width in (("clients", self.clients.features.shape[2]), ("test", self.test_features.shape[-1])):
             if width != self.model.widths[0]:
                 raise ValueError(f"{named} features must have width {self.model.widths[0]}, got {width}")
-        rows, batch = self.clients.features.shape[1], self.training.batch_size
-        if batch is not None and rows % batch:
-            raise ValueError(f"batch_size must divide the padded client size {rows}, got {batch}")
+        _require_kind(self.model, targets=self.clients.targets, test_targets=self.test_targets)
+        _require_test_set(self.model, self.test_features, self.test_targets)
+
+    def usable_rows(self) -> tuple[Floats, NDArray[Any], NDArray[np.bool_]]:
+        """Features, targets and which rows count, as an engine takes them: zeros wherever a row does not count."""
+        usable = self.clients.usable(self.model)
+        features = np.where(usable[..., None], self.clients.features, 0)
+        return features, _like(features, self.model, np.where(usable, self.clients.targets, 0)), usable
+
+    def test_set(self) -> tuple[Floats, NDArray[Any]]:
+        """The public test set, as an engine takes it."""
+        return self.test_features, _like(self.test_features, self.model, self.test_targets)
 
     @property
     def population(self) -> int:
@@ -123,3 +157,46 @@ class Task:
             "model": {"widths": list(self.model.widths), "loss": self.model.loss, "parameters": self.model.size},
             **self.facts,
         }
+
+
+def _like(features: Floats, model: Dense, targets: NDArray[Any]) -> NDArray[Any]:
+    """Targets in the features' own precision; class numbers as integers."""
+    return targets.astype(features.dtype if model.classes is None else np.int64)
+
+
+def _require_arrays(**named: Any) -> None:
+    """Names what is no array by its type alone: its values may be private."""
+    for name, value in named.items():
+        if not isinstance(value, np.ndarray):
+            raise ValueError(f"{name} must be a numpy array, got a {type(value).__name__}")
+
+
+def _require_kind(model: Dense, **named: NDArray[Any]) -> None:
+    kinds, words = ("iuf", "real numbers") if model.classes is None else ("iu", "whole class numbers")
+    for name, targets in named.items():
+        if targets.dtype.kind not in kinds:
+            raise ValueError(f"{name} must be {words} for {model.loss}, got an array of {targets.dtype}")
+
+
+def _require_test_set(model: Dense, features: Floats, targets: NDArray[Any]) -> None:
+    """The test set is public, so what is wrong with it is said, and before anything is spent."""
+    if features.ndim != 2 or not features.shape[0]:
+        raise ValueError(f"test_features must have shape (m, f) with at least one row, got {features.shape}")
+    if targets.shape != features.shape[:1]:
+        raise ValueError(f"test_targets must have shape {features.shape[:1]}, got {targets.shape}")
+    check.one_of(PRECISIONS)(test_features_dtype=str(features.dtype))
+    reach = clipping.reach(features.dtype)
+    _require_everywhere("test_features", features, np.abs(features) <= reach, f"finite and at most {reach:.3g}")
+    if model.classes is None:
+        _require_everywhere("test_targets", targets, np.abs(targets) <= reach, f"finite and at most {reach:.3g}")
+        if (targets == targets[0]).all():
+            raise ValueError(f"test_targets must differ for R squared to have a meaning, got {targets[0]} everywhere")
+    else:
+        inside = (targets >= 0) & (targets < model.classes)
+        _require_everywhere("test_targets", targets, inside, f"class numbers from 0 to {model.classes - 1}")
+
+
+def _require_everywhere(name: str, values: NDArray[Any], holds: NDArray[np.bool_], bound: str) -> None:
+    if not holds.all():
+        first = tuple(int(one) for one in np.argwhere(~holds)[0])
+        raise ValueError(f"{name} must be {bound}, got {values[first]} in row {first[0]}")

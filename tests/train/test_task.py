@@ -1,0 +1,111 @@
+"""What is public is checked when a task is made, long before money moves; what clients hold never makes it fail."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from epsilog.train import Federation, Training
+
+CLASSES = {"loss": "cross-entropy", "widths": (3, 4, 3)}
+
+
+def spoilt(array, value, dtype=None):
+    array = array.astype(dtype or array.dtype)
+    array[5] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "says"),
+    [
+        ({}, lambda t: {"test_features": t.test_features[:0], "test_targets": t.test_targets[:0]}, "at least one row"),
+        ({}, lambda t: {"test_features": t.test_features[0]}, r"test_features must have shape \(m, f\)"),
+        ({}, lambda t: {"test_targets": t.test_targets[:-1]}, r"test_targets must have shape \(20,\), got \(19,\)"),
+        ({}, lambda t: {"test_targets": t.test_targets[:, None]}, r"test_targets must have shape \(20,\)"),
+        ({}, lambda _: {"test_targets": np.full(20, 3.5)}, "test_targets must differ .*, got 3.5 everywhere"),
+        ({}, lambda t: {"test_targets": t.test_targets[:1], "test_features": t.test_features[:1]}, "must differ"),
+        ({}, lambda t: {"test_targets": spoilt(t.test_targets, np.nan)}, "test_targets must be finite .*in row 5"),
+        ({}, lambda t: {"test_targets": spoilt(t.test_targets, 1e300)}, "at most 1e.100, got 1e.300 in row 5"),
+        ({}, lambda t: {"test_features": spoilt(t.test_features, -np.inf)}, "test_features must be finite .*row 5"),
+        ({}, lambda t: {"test_features": t.test_features[:, :2]}, "test features must have width 3, got 2"),
+        ({}, lambda t: {"test_features": t.test_features.astype("float16")}, "test_features_dtype must be one of"),
+        ({}, lambda t: {"test_features": t.test_features.tolist()}, "test_features must be a numpy array, got a list"),
+        ({}, lambda t: {"test_targets": t.test_targets.astype(object)}, "test_targets must be real numbers"),
+        ({}, lambda t: {"test_targets": t.test_targets > 0}, "must be real numbers .* got an array of bool"),
+        ({"dtype": "float32"}, lambda t: {"test_targets": spoilt(t.test_targets, 1e39)}, "at most 3.4e.38"),
+        (CLASSES, lambda t: {"test_targets": spoilt(t.test_targets, 3)}, "class numbers from 0 to 2, got 3 in row 5"),
+        (CLASSES, lambda t: {"test_targets": spoilt(t.test_targets, -1)}, "class numbers from 0 to 2, got -1 in row 5"),
+        (CLASSES, lambda t: {"test_targets": t.test_targets.astype(float)}, "test_targets must be whole class numbers"),
+        (CLASSES, lambda t: {"test_targets": spoilt(t.test_targets, 255, "uint8")}, "got 255 in row 5"),
+        ({}, lambda _: {"unit": " "}, "unit must be a string that is not blank"),
+    ],
+)
+def test_public_inputs_are_refused_by_name(small_task, kind, change, says):
+    task = small_task(**kind)
+    with pytest.raises(ValueError, match=says):
+        dataclasses.replace(task, **change(task))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda c: {"features": c.features[:0], "targets": c.targets[:0], "present": c.present[:0]}, "each at least 1"),
+        (lambda c: {"features": c.features[..., 0]}, r"features must have shape \(clients, n, f\)"),
+        (lambda c: {"targets": c.targets[:, :5]}, r"targets must have shape \(12, 6\), got \(12, 5\)"),
+        (lambda c: {"present": c.present[:5]}, r"present must have shape \(12, 6\), got \(5, 6\)"),
+        (lambda c: {"present": c.present.astype(int)}, "present_dtype must be one of bool, got 'int64'"),
+        (lambda c: {"features": c.features.astype(int)}, "features_dtype must be one of float32, float64, got 'int64'"),
+        (lambda c: {"features": c.features.astype(">f8")}, "features_dtype must be one of"),
+        (lambda c: {"features": c.features.astype("longdouble")}, "features_dtype must be one of"),
+        (lambda c: {"features": c.features.tolist()}, "features must be a numpy array, got a list"),
+        (lambda _: {"targets": None}, "targets must be a numpy array, got a NoneType"),
+    ],
+)
+def test_shapes_and_kinds_of_clients_arrays_are_public(small_task, change, says):
+    clients = small_task().clients
+    with pytest.raises(ValueError, match=says):
+        dataclasses.replace(clients, **change(clients))
+
+
+def test_class_numbers_of_clients_must_be_whole_by_kind(small_task):
+    task = small_task(**CLASSES)
+    parts = task.clients
+    with pytest.raises(ValueError, match="targets must be whole class numbers for cross-entropy"):
+        dataclasses.replace(task, clients=Federation(parts.features, parts.targets.astype(float), parts.present))
+
+
+@pytest.mark.parametrize("bad", [99, -1, 2**40])
+def test_wrong_labels_of_clients_do_not_make_a_task_fail(small_task, bad):
+    """A refusal would be an output computed from one client's data, with no noise in it."""
+    task = small_task(**CLASSES)
+    targets = task.clients.targets.copy()
+    targets[0, 0] = bad
+    changed = dataclasses.replace(task, clients=dataclasses.replace(task.clients, targets=targets))
+    assert not changed.clients.usable(task.model)[0, 0]
+    assert changed.clients.usable(task.model).sum() == task.clients.present.sum() - 1
+    assert changed.describe() == task.describe()
+    assert changed.examples == task.examples
+
+
+def test_an_engine_gets_zeros_where_no_row_counts_and_targets_in_its_own_precision(small_task):
+    task = small_task(dtype="float32")
+    features, targets, usable = task.usable_rows()
+    assert (features.dtype, targets.dtype) == (np.float32, np.float32)
+    assert not features[~usable].any()
+    assert not targets[~usable].any()
+    assert small_task(**CLASSES).usable_rows()[1].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"batch_size": 2.0}, "batch_size must be a whole number"),
+        ({"local_steps": 0}, "local_steps must be at least 1, got 0"),
+        ({"nominal_examples": 0}, "nominal_examples must be at least 1"),
+    ],
+)
+def test_training_settings_are_checked(settings, says):
+    with pytest.raises(ValueError, match=says):
+        Training(0.1, **settings)
