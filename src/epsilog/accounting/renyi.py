@@ -40,7 +40,10 @@ DEFAULT_ORDERS: Array = np.unique(
 )
 
 _MOST_NODES = 100_000  # of a quadrature
-_UP = 1 + 16 * 2.0**-53  # a largest loss that was rounded a few times
+_UP = 1 + 16 * 2.0**-53  # a largest loss, or a bound, that was rounded a few times
+_LEAST = 5e-324  # the least double above 0: what underflows is not nothing
+_UNDERFLOW = 1e-321  # more than several products can lose below the normal numbers
+_LARGE = 30.0  # nats from which on a logarithm is taken of the larger term alone, and of the rest beside it
 
 
 def stretch(relation: NeighboringRelation) -> int:
@@ -50,6 +53,8 @@ def stretch(relation: NeighboringRelation) -> int:
 
 def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array:
     """Bounds the Renyi divergence of one release from above, in nats, at each order above 1; shape (k,) to (k,).
+
+    Every rounding is towards more (docs, accounting/certified-bounds, section 6).
 
     Raises:
         ValueError: an order is not a finite number above 1 (at 1 it is the Kullback-Leibler divergence: not offered).
@@ -62,7 +67,8 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
     wrong = orders[~((orders > 1) & (orders < np.inf))]
     if wrong.size:
         raise ValueError(f"orders must be finite and above 1, got {float(wrong[0])!r}")
-    return _rdp(release, orders, relation=RELATION(relation=relation))
+    with np.errstate(over="ignore", under="ignore"):
+        return _rdp(release, orders, relation=RELATION(relation=relation))
 
 
 @singledispatch
@@ -73,38 +79,32 @@ def _rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> A
 
 @_rdp.register
 def _(release: Gaussian, orders: Array, *, relation: NeighboringRelation) -> Array:
-    if release.noise_multiplier < 1e-150:  # its square leaves the numbers
-        return np.full_like(orders, np.inf)
-    return orders * stretch(relation) ** 2 / (2 * release.noise_multiplier**2)  # Mironov 2017, Prop. 7
+    return _concentrated(_reach(stretch(relation), release.noise_multiplier), orders)  # Mironov 2017, Prop. 7
 
 
 @_rdp.register
 def _(release: Laplace, orders: Array, *, relation: NeighboringRelation) -> Array:
-    if release.noise_multiplier == 0:
+    reach = _reach(stretch(relation), release.noise_multiplier)
+    if math.isinf(reach):
         return np.full_like(orders, np.inf)
-    reach = stretch(relation) / release.noise_multiplier
-    terms = np.stack(  # Mironov 2017, Prop. 6
-        (
-            np.log(orders / (2 * orders - 1)) + (orders - 1) * reach,
-            np.log((orders - 1) / (2 * orders - 1)) - orders * reach,
-        )
-    )
-    return np.asarray(logsumexp(terms, axis=0) / (orders - 1))
+    z = (orders - 1) * reach  # Mironov 2017, Prop. 6, less what cancels between its two terms: a sum of positive parts
+    near = np.minimum(z, _LARGE)
+    parts = orders * _beyond(near) + (orders - 1) * _beyond(-(near + reach))
+    far = np.logaddexp(np.log(orders) + z, np.log(orders - 1) - (z + reach)) - np.log(2 * orders - 1)
+    return np.minimum(_over(np.where(z < _LARGE, np.log1p(parts / (2 * orders - 1)), far), orders), reach)
 
 
 @_rdp.register
 def _(release: DiscreteGaussian, orders: Array, *, relation: NeighboringRelation) -> Array:
-    if release.noise_stddev == 0:
-        return np.full_like(orders, np.inf)
     shift = stretch(relation) * release.sensitivity
-    return orders * shift**2 / (2 * release.noise_stddev**2)  # Canonne et al. 2020, Prop. 5 (arXiv:2004.00010v4)
+    return _concentrated(
+        _reach(shift, release.noise_stddev), orders
+    )  # Canonne et al. 2020, Prop. 5 (arXiv:2004.00010v4)
 
 
 @_rdp.register
 def _(release: DiscreteLaplace, orders: Array, *, relation: NeighboringRelation) -> Array:
-    if release.noise_scale == 0:
-        return np.full_like(orders, np.inf)
-    return _rdp(PureDP(stretch(relation) * release.sensitivity / release.noise_scale), orders, relation=relation)
+    return _pure(_reach(stretch(relation) * release.sensitivity, release.noise_scale), orders)
 
 
 @_rdp.register
@@ -130,38 +130,36 @@ def _three_answers(often: float, largest: float, orders: Array) -> Array:
     with np.errstate(divide="ignore"):
         excess = np.where(z < 30, np.log1p(share * np.expm1(np.minimum(z, 30.0))), np.logaddexp(0, np.log(share) + z))
     rounding = 1 + (64 + 16 * np.minimum(z, 1500.0)) * 2.0**-53
-    return np.asarray(np.minimum(excess / (orders - 1) * rounding, largest * _UP))
+    return np.asarray(np.minimum((excess * rounding + _UNDERFLOW) / (orders - 1) + _LEAST, largest * _UP))
 
 
 @_rdp.register
-def _(release: ExponentialMechanism, orders: Array, *, relation: NeighboringRelation) -> Array:
-    spread = release.epsilon / 2 if release.monotone else release.epsilon
-    concentrated = orders * spread**2 / 8  # Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223): bounded range
-    return np.minimum(concentrated, _rdp(PureDP(spread), orders, relation=relation))
+def _(release: ExponentialMechanism, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
+    spread = _reach(release.epsilon, 2.0) if release.monotone else release.epsilon
+    # Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223): bounded range
+    return np.minimum(_concentrated(_reach(spread, 2.0), orders), _pure(spread, orders))
 
 
 @_rdp.register
 def _(release: PureDP, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
-    eps = release.epsilon  # the divergence of binary randomized response, which dominates: Kairouz et al. 2015
-    terms = np.stack((orders * eps, (1 - orders) * eps)) - np.logaddexp(0, eps)
-    return np.asarray(np.minimum(np.maximum(logsumexp(terms, axis=0), 0.0) / (orders - 1), eps))
+    return _pure(release.epsilon, orders)
 
 
 @_rdp.register
-def _(release: ApproximateDP, orders: Array, *, relation: NeighboringRelation) -> Array:
+def _(release: ApproximateDP, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
     if release.delta > 0:
         return np.full_like(orders, np.inf)
-    return _rdp(PureDP(release.epsilon), orders, relation=relation)
+    return _pure(release.epsilon, orders)
 
 
 @_rdp.register
 def _(release: ZeroConcentratedDP, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
-    return orders * release.rho
+    return orders * release.rho * _UP + (_LEAST if release.rho else 0.0)
 
 
 @_rdp.register
 def _(release: GaussianDP, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
-    return orders * release.mu**2 / 2
+    return _concentrated(release.mu, orders)
 
 
 @_rdp.register
@@ -172,10 +170,46 @@ def _(release: PoissonSampled, orders: Array, *, relation: NeighboringRelation) 
         return _rdp(release.release, orders, relation=relation)
     if relation is NeighboringRelation.REPLACE_ONE or not isinstance(release.release, Gaussian):
         raise UnsupportedMechanismError(release, method="RDP", reason=f"under {relation}")
-    noise = release.release.noise_multiplier
+    noise, plain = release.release.noise_multiplier, _rdp(release.release, orders, relation=relation)
+    if noise > 1e100:  # nobody's contribution is seen, in the sample or not; and squares would leave the numbers
+        return plain
     if noise < 1e-100:  # the least loss of a sampled round is beyond what doubles can tell from infinity
         return np.full_like(orders, np.inf)
-    return np.array([_sampled_gaussian(order, noise, release.sampling_probability) for order in orders])
+    sampled = np.array([_sampled_gaussian(float(order), noise, release.sampling_probability) for order in orders])
+    return np.asarray(np.minimum(sampled, plain))  # by convexity
+
+
+def _reach(shift: float, noise: float) -> float:
+    """A shift over noise, rounded up; ``inf`` without noise."""
+    reach = shift / noise if noise > 0 else math.inf
+    return math.nextafter(reach, math.inf)
+
+
+def _concentrated(reach: float, orders: Array) -> Array:
+    """Two unit Gaussians ``reach`` apart: order reach^2 / 2, rounded up."""
+    return np.asarray(orders * reach * reach / 2 * _UP + (_LEAST if reach else 0.0))
+
+
+def _pure(epsilon: float, orders: Array) -> Array:
+    """The divergence of binary randomized response, which dominates all that is pure: Kairouz et al. 2015."""
+    if math.isinf(epsilon):
+        return np.full_like(orders, np.inf)
+    return np.minimum(_three_answers(1 / (1 + math.exp(-epsilon)), epsilon, orders), epsilon)
+
+
+def _beyond(x: Array) -> Array:
+    """The exponential less the first two terms of its series, e^x - 1 - x: at least 0."""
+    series, term = np.zeros_like(x), np.ones_like(x)
+    small = np.clip(x, -1.0, 1.0)
+    for k in range(20, 1, -1):
+        term = 1 + small / (k + 1) * term
+    series = small * small / 2 * term
+    return np.where(np.abs(x) < 1, series, np.expm1(x) - x)
+
+
+def _over(logs: Array, orders: Array | float) -> Array:
+    """Logarithms of power sums, known to within a hundred units of round-off, over the order less 1; rounded up."""
+    return np.asarray((logs * (1 + 256 * 2.0**-53) + _UNDERFLOW) / (orders - 1) + _LEAST)
 
 
 def _sampled_gaussian(order: float, noise: float, share: float) -> float:
@@ -184,12 +218,14 @@ def _sampled_gaussian(order: float, noise: float, share: float) -> float:
     A whole order is a finite sum. For the others the trapezoid rule errs by less than 2 e^-40 A, since the integrand is
     analytic for abs(Im x) < pi sigma^2 and bounded there by e^(Im(x)^2 / 2 sigma^2) times its value on the real line.
     """
-    if order == int(order):
-        k = np.arange(order + 1)
-        terms = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
-        terms += (order - k) * math.log1p(-share) + k * math.log(share) + k * (k - 1) / (2 * noise**2)
-        total = float(logsumexp(terms))
-        return max(0.0, total + 1e-12 * (1 + abs(total))) / (order - 1)
+    if order == int(order):  # less the binomial law's own sum, 1: a sum of positive terms, from the second on
+        k = np.arange(2, order + 1)
+        gammas = gammaln(order + 1) + gammaln(k + 1) + gammaln(order - k + 1)
+        chance = 2 * gammaln(order + 1) - gammas + (order - k) * math.log1p(-share) + k * math.log(share)
+        exponent = k / noise * ((k - 1) / noise) / 2
+        rough = gammas + (k - order) * math.log1p(-share) - k * math.log(share) + exponent + 1
+        terms = chance + exponent + np.log(-np.expm1(-exponent)) + 32 * 2.0**-53 * rough
+        return float(_over(np.logaddexp(0.0, logsumexp(terms)), order))
     step = min(noise / 3, 2 * math.pi**2 * noise**2 / (40 + math.pi**2 * noise**2 / 2))
     if order + 20 * noise > _MOST_NODES * step:  # log A is convex in the order: chords between whole orders lie above
         low, high = math.floor(order), math.ceil(order)
@@ -197,19 +233,21 @@ def _sampled_gaussian(order: float, noise: float, share: float) -> float:
         return ((high - order) * below + (order - low) * above) / (order - 1)
     x = np.arange(-10 * noise, order + 10 * noise, step)
     u = (2 * x - 1) / (2 * noise**2)
-    ratio = np.logaddexp(math.log1p(-share), math.log(share) + u)
-    total = float(logsumexp(order * ratio - x * x / (2 * noise**2))) + math.log(step / noise / math.sqrt(2 * math.pi))
-    return max(0.0, total + 1e-12 * (1 + abs(total))) / (order - 1)
+    ratio, square = np.logaddexp(math.log1p(-share), math.log(share) + u), x * x / (2 * noise**2)
+    total = float(logsumexp(order * ratio - square)) + math.log(step / noise / math.sqrt(2 * math.pi))
+    rough = 32 * 2.0**-53 * float(np.max(order * (np.abs(ratio) + np.abs(u)) + square))
+    return max(0.0, total + 1e-12 * (1 + abs(total)) + rough) / (order - 1)
 
 
 @_rdp.register
 def _(release: Composed, orders: Array, *, relation: NeighboringRelation) -> Array:
-    return np.asarray(sum((_rdp(part, orders, relation=relation) for part in release.releases), np.zeros_like(orders)))
+    bounds = sum((_rdp(part, orders, relation=relation) for part in release.releases), np.zeros_like(orders))
+    return np.asarray(bounds * (1 + len(release.releases) * 2.0**-52))
 
 
 @_rdp.register
 def _(release: Repeated, orders: Array, *, relation: NeighboringRelation) -> Array:
-    return release.count * _rdp(release.release, orders, relation=relation)
+    return np.asarray(release.count * _rdp(release.release, orders, relation=relation) * _UP)
 
 
 def renyi_epsilon(
@@ -239,9 +277,10 @@ def renyi_epsilon(
     3.62
     """
     delta = check.between(0, 1)(delta=delta)
-    bounds = rdp(release, orders, relation=relation) + np.log1p(-1 / orders)
-    bounds = bounds - (math.log(delta) + np.log(orders)) / (orders - 1)
-    return float(np.maximum(bounds.min() * (1 + 1e-12) + 1e-14, 0.0))  # keeps a NaN, as max(0.0, nan) would not
+    bounds, logs, less = rdp(release, orders, relation=relation), np.log(orders), np.log(orders - 1)
+    rough = bounds + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
+    bounds = bounds + less - logs - (math.log(delta) + logs) / (orders - 1) + 16 * 2.0**-53 * rough
+    return float(np.maximum(bounds.min() + 1e-14, 0.0))  # keeps a NaN, as max(0.0, nan) would not
 
 
 def renyi_delta(
@@ -258,5 +297,7 @@ def renyi_delta(
     """
     epsilon = check.at_least(0)(epsilon=epsilon)
     bounds = rdp(release, orders, relation=relation)
-    logs = (orders - 1) * (bounds - epsilon + np.log1p(-1 / orders)) - np.log(orders)
-    return float(np.maximum(np.exp(np.minimum(logs.min() + 1e-9, 0.0)), 5e-324))  # what underflows is not nothing
+    high, less = np.log(orders), np.log(orders - 1)
+    logs = (orders - 1) * (bounds - epsilon + less - high) - high
+    logs = logs + 16 * 2.0**-53 * ((orders - 1) * (bounds + epsilon + np.abs(less) + high) + high)
+    return float(np.maximum(np.exp(np.minimum(logs.min() + 1e-12, 0.0)) * _UP, _LEAST))

@@ -88,7 +88,7 @@ class TiltedSampled:
         """Bounds the rounding of l, and what a hair of mu makes of it, at each y."""
         in_sample = self.share * np.exp(np.minimum(u - loss, 700.0))  # the posterior chance of having been sampled
         moved = 2 * HAIR * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
-        return np.asarray(UNIT * (8 * np.abs(loss) + 6 * np.expm1(np.maximum(-loss, 0.0)) + moved))
+        return np.asarray(UNIT * (10 * np.abs(loss) + 6 * np.expm1(np.maximum(-loss, 0.0)) + moved))
 
     def ends(self, margin: float) -> tuple[float, float]:
         """Returns y beyond which ln of the tilted density falls at a rate of at least ``margin``, on either side."""
