@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 
-from epsilog.accounting import allocation
+from epsilog.accounting import allocation, failures
 from epsilog.accounting.assumptions import assumptions
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question, bounds, upper_bound
 from epsilog.accounting.dominating import Direction, directions, largest_loss, share_of
@@ -36,6 +37,8 @@ _NUMERICAL = "privacy loss distribution: dots connected above (Doroshenko et al.
 _SPECTRAL = "Laplace inversion, every error bounded (docs: accounting/spectral)"
 _UP, _DOWN = 1 + 1e-14, 1 - 1e-14  # what adding up the parts' mu may be off by
 _PURE = "pure composition"
+_APART = "; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
+_NEARLY_ONE = 1 - 2.0**-53
 _LOOSE = 0.02  # a relative width from which on Renyi DP may do better above
 _RENYI = "Renyi DP above (Mironov 2017; Canonne et al. 2020), privacy loss distribution below"
 _UNSAMPLED = (
@@ -77,6 +80,8 @@ def epsilon(
     """
     delta = check.half_open(0, 1)(delta=delta)
     relation, gap = _check(release, relation, gap)
+    if (apart := failures.apart(release)) is not None:
+        return _epsilon_beside(*apart, delta=delta, relation=relation, gap=gap)
     mu = total_mu(release, relation)
     if mu is not None:
         lower, upper = (math.inf if mu > 0 else 0.0,) * 2
@@ -106,6 +111,10 @@ def delta(
     """
     epsilon = check.at_least(0)(epsilon=epsilon)
     relation, gap = _check(release, relation, gap)
+    if (apart := failures.apart(release)) is not None:
+        found = _delta_of(apart[0], epsilon=epsilon, relation=relation, gap=gap)
+        lower, upper = apart[1].beside(found.lower, found.upper)
+        return replace(found, lower=lower, upper=upper, method=found.method + _APART)
     mu = total_mu(release, relation)
     if mu is not None:
         lower, upper = gaussian_delta(mu * _DOWN, epsilon)[0], gaussian_delta(mu * _UP, epsilon)[1]
@@ -120,6 +129,22 @@ def delta(
     return Interval(
         min(lower, upper), upper, method, relation, assumptions=assumptions(release), quantity="delta", given=given
     )
+
+
+_delta_of = delta  # where an argument has its name
+
+
+def _epsilon_beside(
+    rest: Release, failure: failures.Failure, *, delta: float, relation: NeighboringRelation, gap: float
+) -> Interval:
+    """Bounds epsilon of a mix whose statements' deltas were taken apart from the rest of it."""
+    low, high = failure.left(delta)
+    found = epsilon(rest, delta=0.0 if low is None else low, relation=relation, gap=gap)
+    lower, upper = math.inf, math.inf if low is None else found.upper
+    if high is not None:
+        more = found if high == low else epsilon(rest, delta=min(high, _NEARLY_ONE), relation=relation, gap=gap)
+        lower = min(more.lower, upper)
+    return replace(found, lower=lower, upper=upper, method=found.method + _APART, given=(("delta", delta),))
 
 
 def upper_epsilon(release: Release, *, delta: float, relation: NeighboringRelation, gap: float = 5e-4) -> float:
@@ -146,8 +171,21 @@ def upper_delta(release: Release, *, epsilon: float, relation: NeighboringRelati
 
 def _upper(release: Release, relation: NeighboringRelation, question: Question, gap: float) -> float:
     """Bounds an answer from above, and never by more than if nothing were sampled."""
+    if (apart := failures.apart(release)) is not None:
+        return _upper_beside(*apart, relation, question, gap)
     upper = _upper_by_loss(release, relation, question, gap)
     return min(upper, _upper_unsampled(release, relation, question, gap, loose=not math.isfinite(upper)))
+
+
+def _upper_beside(
+    rest: Release, failure: failures.Failure, relation: NeighboringRelation, question: Question, gap: float
+) -> float:
+    """Bounds an answer from above for a mix whose statements' deltas were taken apart."""
+    if isinstance(question, EpsilonAt):
+        left = failure.left(question.delta)[0]
+        return math.inf if left is None else upper_epsilon(rest, delta=left, relation=relation, gap=gap)
+    assert isinstance(question, DeltaAt)
+    return failure.beside(0.0, upper_delta(rest, epsilon=question.epsilon, relation=relation, gap=gap))[1]
 
 
 def _upper_unsampled(

@@ -278,8 +278,9 @@ def renyi_epsilon(
     """
     delta = check.between(0, 1)(delta=delta)
     bounds, logs, less = rdp(release, orders, relation=relation), np.log(orders), np.log(orders - 1)
-    rough = bounds + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
-    bounds = bounds + less - logs - (math.log(delta) + logs) / (orders - 1) + 16 * 2.0**-53 * rough
+    with np.errstate(over="ignore"):
+        rough = bounds + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
+        bounds = bounds + less - logs - (math.log(delta) + logs) / (orders - 1) + 16 * 2.0**-53 * rough
     return float(np.maximum(bounds.min() + 1e-14, 0.0))  # keeps a NaN, as max(0.0, nan) would not
 
 
@@ -298,6 +299,8 @@ def renyi_delta(
     epsilon = check.at_least(0)(epsilon=epsilon)
     bounds = rdp(release, orders, relation=relation)
     high, less = np.log(orders), np.log(orders - 1)
-    logs = (orders - 1) * (bounds - epsilon + less - high) - high
-    logs = logs + 16 * 2.0**-53 * ((orders - 1) * (bounds + epsilon + np.abs(less) + high) + high)
+    with np.errstate(over="ignore", invalid="ignore"):
+        logs = (orders - 1) * (bounds - epsilon + less - high) - high
+        logs = logs + 16 * 2.0**-53 * ((orders - 1) * (bounds + epsilon + np.abs(less) + high) + high)
+    logs = np.where(np.isnan(logs), np.inf, logs)  # infinity less infinity promises nothing
     return float(np.maximum(np.exp(np.minimum(logs.min() + 1e-12, 0.0)) * _UP, _LEAST))

@@ -1,0 +1,83 @@
+"""Stated deltas taken apart: the chance that (epsilon, delta) statements give everything away, and the rest of a mix.
+
+An (epsilon, delta) statement is dominated by randomized response that gives everything away with chance delta (Kairouz,
+Oh & Viswanath 2015, Theorem 3.1). Losses beside such a chance F add up to F + (1 - F) delta_rest(epsilon), which is
+exact: so the statement is pure for whoever computes, and its own delta can be met to the last digit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from epsilog.accounting.flatten import flatten, times
+from epsilog.terms import ApproximateDP, Composed, PureDP, Release
+
+_MOST = 32  # failures whose joint chance is worked out as a fraction
+_ROOM = 1e-14  # relative, for the roundings of a sum of logarithms
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The chance that some statement of a mix gives everything away, bounded from both sides.
+
+    Attributes:
+        low: at least this.
+        high: at most this.
+    """
+
+    low: float
+    high: float
+
+    def left(self, delta: float) -> tuple[float | None, float | None]:
+        """Bounds what remains of ``delta`` for the rest, from below and above; None where it does not even suffice."""
+        return _left(delta, self.high, up=False), _left(delta, self.low, up=True)
+
+    def beside(self, low: float, high: float) -> tuple[float, float]:
+        """Bounds delta of the whole from bounds on that of the rest."""
+        below, above = (
+            Fraction(one) + (1 - Fraction(one)) * Fraction(rest) for one, rest in ((self.low, low), (self.high, high))
+        )
+        return _rounded(below, up=False), _rounded(above, up=True)
+
+
+def apart(release: Release) -> tuple[Release, Failure] | None:
+    """A release with its (epsilon, delta) statements made pure, and the chance of what they gave away, if any.
+
+    >>> rest, failure = apart(ApproximateDP(1.0, 1e-6))
+    >>> rest == Composed([times(PureDP(1.0), 1)]), failure.low == failure.high == 1e-6
+    (True, True)
+    """
+    bag = flatten(release)
+    stated = {part: count for part, count in bag.items() if isinstance(part, ApproximateDP) and part.delta > 0}
+    if not stated:
+        return None
+    rest = [
+        times(PureDP(part.epsilon) if isinstance(part, ApproximateDP) else part, count) for part, count in bag.items()
+    ]
+    return Composed(rest), _joint([(part.delta, count) for part, count in stated.items()])
+
+
+def _joint(chances: list[tuple[float, int]]) -> Failure:
+    if sum(count for _, count in chances) <= _MOST:
+        survives = math.prod(((1 - Fraction(chance)) ** count for chance, count in chances), start=Fraction(1))
+        return Failure(_rounded(1 - survives, up=False), _rounded(1 - survives, up=True))
+    if any(chance == 1 for chance, _ in chances):
+        return Failure(1.0, 1.0)
+    failing = -math.expm1(math.fsum(count * math.log1p(-chance) for chance, count in chances))
+    least = max(failing * (1 - _ROOM), *(chance for chance, _ in chances))
+    return Failure(least, min(math.nextafter(failing * (1 + _ROOM), 1.0), 1.0))
+
+
+def _left(delta: float, failing: float, *, up: bool) -> float | None:
+    if delta < failing or failing == 1:
+        return None
+    return _rounded((Fraction(delta) - Fraction(failing)) / (1 - Fraction(failing)), up=up)
+
+
+def _rounded(number: Fraction, *, up: bool) -> float:
+    nearest = float(number)
+    if up:
+        return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, 0.0)
