@@ -71,7 +71,7 @@ def epsilon(
     Source:
         docs/accounting/certified-bounds.md.
 
-    >>> from epsilog.terms import Gaussian, PoissonSampled
+    >>> from epsilog.terms import Gaussian, PoissonSampled, Repeated
     >>> epsilon(Gaussian(noise_multiplier=1.0), delta=1e-5).upper  # doctest: +ELLIPSIS
     4.37717...
     >>> sgd = Repeated(PoissonSampled(Gaussian(noise_multiplier=1.0), sampling_probability=0.01), count=1000)
