@@ -181,10 +181,12 @@ def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: 
     """What was found, and which claim stands ("" for a ledger, which makes none)."""
     from epsilog import prove
     from epsilog import verify as checks
+    from epsilog.prove.examine import REQUIRED
+    from epsilog.verify.findings import EVIDENCE
 
-    required = tuple(prove.REQUIRED if require is None else require)
+    required = tuple(REQUIRED if require is None else require)
     for name in required:
-        check.one_of(checks.EVIDENCE)(require=name)
+        check.one_of(EVIDENCE)(require=name)
     kind = checks.identify(path)
     if kind == "ledger":
         return checks.Reconciliation(checks.check_chain(path, head=head)), ""

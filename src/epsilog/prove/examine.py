@@ -97,7 +97,10 @@ def examine(
     evidence, document = parse_evidence(files, books), _report(files)
     if books is None:
         evidence = replace(evidence, ledger=_told_word(document))
-    outcome = reconcile(evidence, required=required)
+    try:
+        outcome = reconcile(evidence, required=required)
+    except (*UNREADABLE, RecursionError) as error:  # readable, and nothing that a run could have left
+        raise RecordsError(f"this evidence cannot be checked: {error!r}") from error
     findings = outcome.findings if books is not None else tuple(map(_no_ledger, outcome.findings))
     if whole:
         findings = tuple(_missing(f, evidence) if f.lacks in required else f for f in findings)
@@ -185,7 +188,7 @@ def differences(stated: Any, again: Any, at: Place = ()) -> Iterator[tuple[Place
 def _same(stated: Any, again: Any, at: Place) -> bool:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (stated, again))
     if numbers and any(at[: len(place)] == place for place in COMPUTED):
-        return math.isclose(stated, again, rel_tol=SAME, abs_tol=1e-15)
+        return math.isclose(stated, again, rel_tol=SAME)
     return (numbers or type(stated) is type(again)) and bool(stated == again)
 
 

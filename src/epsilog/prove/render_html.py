@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import html
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epsilog.prove.plots import Series, line_plot
 from epsilog.terms import codec
 from epsilog.terms.digits import lower_text, upper_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -18,6 +22,17 @@ def render_html(report: dict[str, Any]) -> str:
 
     Whoever verifies a page takes the document out of it, renders that, and compares every byte.
     """
+    page = _environment().get_template("report.html.j2")
+    return page.render(
+        report=report,
+        plots=plots(report),
+        document=codec.canonical(report).decode(),
+        fingerprint=codec.fingerprint(report),
+    )
+
+
+@cache
+def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -28,13 +43,7 @@ def render_html(report: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "upper": _upper, "lower": _lower, "sentence": _sentence}
-    page = environment.get_template("report.html.j2")
-    return page.render(
-        report=report,
-        plots=plots(report),
-        document=codec.canonical(report).decode(),
-        fingerprint=codec.fingerprint(report),
-    )
+    return environment
 
 
 OPEN, CLOSE = b'<pre id="document">', b"</pre>"

@@ -25,7 +25,7 @@ PLAN, ROUNDS, CUSTODY, OWNER = "plan.json", "rounds.jsonl", "custody.jsonl", "ow
 REPORT, PAGE = "report.json", "report.html"
 COMMITTED = (PLAN, ROUNDS, CUSTODY, OWNER)  # what a commit names
 LARGEST = 1 << 29  # bytes of one file; a thousand rounds of a thousand clients are a twentieth of it
-UNREADABLE = (EpsilogError, ValueError, TypeError, KeyError, AttributeError, OverflowError)
+UNREADABLE = (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)

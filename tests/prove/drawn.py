@@ -1,0 +1,119 @@
+"""Finished runs whose rounds were drawn and not trained: everything that a third party gets, in a second."""
+
+import hashlib
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+
+from epsilog.plan import register
+from epsilog.programme.prepare import write_atomically, write_json
+from epsilog.programme.steps import close, reserve
+from epsilog.prove import build_report, render_html
+from epsilog.spend import open_ledger
+from epsilog.terms import (
+    ClientLevelCentral,
+    CustodyRecord,
+    ExampleLevelClientSide,
+    NeighboringRelation,
+    RoundRecord,
+    codec,
+)
+from epsilog.verify import Utility, check_noise, read_evidence, reconcile
+
+
+def central(z):
+    return ClientLevelCentral(population=150, sampling_probability=0.2, rounds=4, clip_norm=0.5, noise_multiplier=z)
+
+
+def local(z):
+    return ExampleLevelClientSide(
+        population=20,
+        cohort_size=4,
+        rounds=3,
+        max_participations=2,
+        batch_probability=0.5,
+        epochs=1,
+        clip_norm=1.0,
+        noise_multiplier=z,
+    )
+
+
+def make_plan(scheme_for=central, *, simulation=True, name="drawn", **details):
+    return register(
+        scheme_for,
+        name=name,
+        noise_multiplier=3.0,
+        budget_epsilon=Decimal(30),
+        delta=Decimal("1e-5"),
+        relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        privacy_unit="school",
+        population=150,
+        budget={"scope": "acme/2026", "epsilon": "30", "delta": "1e-5", "delta_rationale": "policy cap"},
+        simulation=simulation,
+        details={
+            "settings": hashlib.sha256(name.encode()).hexdigest(),
+            "programme": {"name": name, "purpose": "a test", "owner": "somebody@example.org"},
+            "training": {"model": "linear", "learning_rate": 0.1},
+            "data": {"units": 150, "score": "R squared on the test set"},
+            "boundary": {"participation": "poisson", "adaptive_clip": False},
+            "reporting": {"period": "2026-Q4"},
+            "references": {"playbook": "a" * 64},
+        }
+        | details,
+    )
+
+
+def drawn(scheme, seed, *, share=1.0):
+    """Records of a run that keeps to its scheme; with ``share`` below 1, all but its noise."""
+    rng = np.random.default_rng(seed)
+    public, private, taken = [], [], np.zeros(scheme.population, int)
+    for number in range(1, scheme.rounds + 1):
+        if isinstance(scheme, ClientLevelCentral):
+            ids = np.flatnonzero(rng.random(scheme.population) < scheme.sampling_probability)
+        else:
+            free = np.flatnonzero(taken < scheme.max_participations)
+            ids = np.sort(rng.choice(free, min(scheme.cohort_size, free.size), replace=False))
+        taken[ids] += 1
+        padding = tuple(rng.normal(0, share * scheme.noise_stddev, 16).tolist())
+        model = hashlib.sha256(f"{seed} {number}".encode()).hexdigest()
+        facts = (scheme.noise_stddev, scheme.clip_norm, padding, 1 / number, 0.1 * number)
+        public.append(RoundRecord(number, model, *facts))
+        private.append(CustodyRecord(number, tuple(ids.tolist()), 0.9 * scheme.clip_norm, 0.25))
+    return public, private
+
+
+def lines(records):
+    return b"".join(codec.canonical(codec.to_json(record)) + b"\n" for record in records)
+
+
+def finish(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=()):
+    """Charges a plan, writes records, commits and reports, as ``run`` does; ``begun`` rounds are begun once more."""
+    public, private = records or drawn(plan.scheme, seed)
+    with open_ledger(ledger) as books:
+        if plan.budget["scope"] not in {one.scope for one in books.budgets()}:
+            books.create_budget(
+                plan.budget["scope"],
+                kind="approximate",
+                privacy_unit="school",
+                simulation=plan.simulation,
+                epsilon="30",
+                delta="1e-3",
+            )
+        charge = reserve(books, plan, folder)
+        charge.start()
+        for record in public:
+            for _ in range(2 if record.round in begun else 1):
+                charge.round_started(record.round)
+            charge.round_released(record.round, output_hash=record.output_hash)
+        write_atomically(folder / "rounds.jsonl", lines(public))
+        write_atomically(folder / "custody.jsonl", lines(private))
+        weak, _ = drawn(plan.scheme, seed + 1, share=0.3)
+        control = check_noise(weak, noise_stddev=plan.scheme.noise_stddev).to_json()
+        shown = Utility("R squared", ((0.5, 0.25), (0.25, 0.5)), ((1.0, 4.0, 0.75, 0.125),), control)
+        close(charge, folder, shown if plan.simulation else None)
+    evidence = read_evidence(folder, ledger)
+    report = build_report(evidence, reconcile(evidence))
+    write_json(folder / "report.json", report)
+    write_atomically(folder / "report.html", render_html(report).encode())
+    return report

@@ -1,0 +1,136 @@
+"""A ledger's word is taken for what its entries say: another charge, a lower price or a second one does not pass."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from tests.prove.drawn import finish, make_plan
+
+from epsilog.spend import Amounts, Verb, open_ledger
+from epsilog.terms import Gaussian, Laplace, PoissonSampled, PureDP, RecordsError, Repeated
+from epsilog.verify import Books, check_chain, check_head, check_prices
+from epsilog.verify.books import LedgerWord
+from epsilog.verify.evidence import parse_evidence
+from epsilog.verify.reconcile import check_attempts, check_charge, check_files
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    from epsilog.verify import read_folder
+
+    folder = tmp_path_factory.mktemp("books") / "run"
+    finish(folder, folder.parent / "ledger.db", make_plan())
+    return parse_evidence(read_folder(folder), Books.read(folder.parent / "ledger.db"))
+
+
+def charged(evidence, **changes):
+    return check_charge(evidence, replace(evidence.ledger, **changes)).verdict
+
+
+def test_the_charge_is_the_plans_in_every_respect(run):
+    word = run.ledger
+    assert charged(run) == "passed"
+    release = word.request["release"]
+    for name, value in {
+        "release": release | {"term": release["term"] | {"count": 3}},
+        "relation": "zero-out",
+        "privacy_unit": "pupil",
+        "delta": "0.00002",
+        "rounds": 5,
+        "simulation": False,
+    }.items():
+        assert word.request[name] != value
+        found = check_charge(run, replace(word, request=dict(word.request) | {name: value}))
+        assert found.verdict == "failed"
+        assert name in found.says
+    assert charged(run, scope="acme/2027") == "failed"
+    for state, verdict in {"started": "warned", "reserved": "failed", "cancelled": "failed"}.items():
+        assert charged(run, state=state) == verdict
+    assert charged(run, others=1) == "warned"
+    assert charged(run, cap={"epsilon": "8"}) == "warned"
+    assert charged(run, cap={"epsilon": "0.1"}) == "failed"
+
+
+@pytest.mark.parametrize("amounts", [{"epsilon": "0.5", "delta": "0.00001"}, {"epsilon": "4", "delta": "0.000001"}, {}])
+def test_a_price_below_the_claim_fails(run, amounts):
+    assert charged(run, amounts={"approximate": amounts}) == "failed"
+    assert charged(run, amounts={"pure": {"epsilon": "9"}}) == "failed"
+
+
+def test_a_claim_and_a_charge_that_agree_on_too_little_fail_both(run):
+    """Half the epsilon in plan, interval and charge: they agree, and the accountant does not."""
+    little = run.plan.guarantee.epsilon / 2
+    guarantee = replace(run.plan.guarantee, epsilon=little)
+    plan = replace(run.plan, guarantee=guarantee, epsilon=replace(run.plan.epsilon, lower=0.0, upper=little))
+    cheap = {"approximate": dict(Amounts.charged({"epsilon": Fraction(little), "delta": "1e-5"}))}
+    found = check_charge(replace(run, plan=plan), replace(run.ledger, amounts=cheap))
+    assert found.verdict == "failed"
+    assert "whose price is" in found.says
+
+
+def test_files_must_be_named_and_the_same(run):
+    assert check_files(run).verdict == "passed"
+    for name in run.hashes:
+        fewer = {n: h for n, h in run.ledger.evidence.items() if n != name}
+        assert check_files(replace(run, ledger=replace(run.ledger, evidence=fewer))).verdict == "failed"
+        other = dict(run.ledger.evidence) | {name: "0" * 64}
+        assert check_files(replace(run, ledger=replace(run.ledger, evidence=other))).verdict == "failed"
+    assert check_files(replace(run, ledger=replace(run.ledger, evidence=None))).verdict == "not checked"
+
+
+def test_a_round_begun_and_never_released_is_an_attempt(run):
+    (found,) = check_attempts(run.ledger)
+    assert found.verdict == "passed"
+    (found,) = check_attempts(replace(run.ledger, attempts=dict(run.ledger.attempts) | {5: 1}))
+    assert found.verdict == "warned"
+    assert "rounds [5] were begun and not released" in found.says.lower()
+
+
+def test_the_word_survives_a_report(run):
+    assert LedgerWord.from_json(run.ledger.to_json()) == replace(run.ledger, attempts=dict(run.ledger.attempts))
+    assert LedgerWord(sound=False).to_json() is None
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory):
+    path = tmp_path_factory.mktemp("priced") / "ledger.db"
+    sgd = Repeated(PoissonSampled(Gaussian(2.0), 0.1), 50)
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-3")
+        books.create_budget("acme/pure", kind="pure", epsilon="9")
+        books.charge("acme", sgd, key="a", delta="1e-5")
+        books.charge("acme", sgd, key="b", delta="1e-5")
+        books.charge("acme/pure", Laplace(2.0), key="c")
+        books.charge("acme/pure", PureDP(0.25), key="d")
+    return Books.read(path).entries
+
+
+def test_every_price_is_worked_out_again(entries):
+    found = check_prices(entries)
+    assert (found.verdict, found.says) == ("passed", "Each of 6 prices is at least what the accountant says now.")
+    for index, entry in enumerate(entries):
+        if entry.verb is not Verb.RESERVED:
+            continue
+        for share, verdict in ((Fraction(1, 8), "failed"), (Fraction(997, 1000), "warned"), (Fraction(2), "passed")):
+            amounts = {
+                kind: Amounts.charged({name: Fraction(text) * share for name, text in amount.items()})
+                for kind, amount in entry.amounts.items()
+            }
+            edited = [*entries[:index], replace(entry, amounts=amounts), *entries[index + 1 :]]
+            assert check_prices(edited).verdict == verdict
+    assert check_prices(()).verdict == "passed"
+
+
+def test_a_ledger_file_is_examined_whole(tmp_path):
+    with open_ledger(tmp_path / "l.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="1")
+        head = books.head()[1]
+        books.charge("acme", PureDP(0.5), key="k")
+    assert [f.verdict for f in check_chain(tmp_path / "l.db", head=head)] == ["passed"] * 3
+    assert [f.verdict for f in check_chain(tmp_path / "l.db", head="0" * 64)] == ["passed", "passed", "failed"]
+    assert check_head(None, head)[0].verdict == "not checked"
+    for name in ("nowhere.db", "."):
+        with pytest.raises(RecordsError, match="cannot be read"):
+            Books.read(tmp_path / name)
+    (tmp_path / "l.db").write_bytes((tmp_path / "l.db").read_bytes().replace(b"0.5", b"0.1"))
+    assert check_chain(tmp_path / "l.db")[0].verdict == "failed"
