@@ -40,6 +40,10 @@ class Question(Protocol):
         """Reads the answer off, on the composition's side."""
         ...
 
+    def below(self, composition: Composition, answer: float) -> bool:
+        """Whether the composition's answer is no more than one that is known, if that is quickly told."""
+        ...
+
     def roughly(self, composition: Composition) -> float:
         """Bounds the answer from above where a transform would be too long."""
         ...
@@ -70,6 +74,10 @@ class EpsilonAt:
     def answer(self, composition: Composition, guess: float) -> float:
         """Searches for epsilon."""
         return composition.epsilon(self.delta, guess)
+
+    def below(self, composition: Composition, answer: float) -> bool:
+        """Evaluates delta once."""
+        return composition.delta(answer) < self.delta
 
     def roughly(self, composition: Composition) -> float:
         """Searches for epsilon."""
@@ -109,6 +117,10 @@ class DeltaAt:
     def answer(self, composition: Composition, guess: float) -> float:
         """Evaluates delta."""
         return composition.delta(guess)
+
+    def below(self, composition: Composition, answer: float) -> bool:  # noqa: ARG002
+        """Returns no: to answer is as quick."""
+        return False
 
     def roughly(self, composition: Composition) -> float:
         """Evaluates delta."""
@@ -221,7 +233,8 @@ class _Search:
                 except TooFineError as problem:
                     fine *= max(1.2, 1.1 * problem.factor)
                 else:
-                    best = max(best, self.question.answer(composed, self.plan.near))
+                    if best == 0 or not self.question.below(composed, best):
+                        best = max(best, self.question.answer(composed, self.plan.near))
                     self._sharpen(composed)
                     break
         return best
