@@ -11,6 +11,7 @@ from tests.oracles import finite_laws as oracle
 from epsilog.accounting import delta, epsilon, profile
 from epsilog.accounting.gaussian import bracket, gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.terms import (
+    ApproximateDP,
     BallsInBins,
     Composed,
     DiscreteGaussian,
@@ -249,6 +250,13 @@ def test_a_statement_costs_what_it_states(stated):
     assert epsilon(PureDP(stated), delta=1e-9).upper <= stated
     beside = Composed([PureDP(stated), BallsInBins(PoissonSampled(Gaussian(1.0), 0.0), 3)])
     assert (found := epsilon(beside, delta=0.0)).lower == found.upper == stated
+
+
+def test_a_delta_that_is_all_spent_leaves_the_statement_as_it_is():
+    found = epsilon(ApproximateDP(1.0, 1e-6), delta=1e-6)
+    assert found.lower <= 1 <= found.upper <= 1 + 1e-14
+    assert delta(ApproximateDP(1.0, 1e-6), epsilon=1.1).upper == 1e-6
+    assert epsilon(ApproximateDP(1.0, 1e-6), delta=math.nextafter(1e-6, 0)).upper == math.inf
 
 
 def test_sums_of_statements_are_rounded_once():

@@ -143,6 +143,6 @@ def _exact(parts: Parts, laws: list[Outcomes], step: float, *, upper: bool) -> t
         first = float(losses[0]) if len(losses) else 0.0
         index = np.rint((losses - first) / step).astype(np.int64)
         steps += ((losses - first)[index > 0] / index[index > 0]).tolist()
-        exact.append((LatticeLaw(index, law.mass * factor, law.infinite * factor, first), count))
+        exact.append((LatticeLaw(index, law.mass * factor, law.infinite[upper], first), count))
     safe = (max(steps) * (1 + 4 * UNIT) if upper else min(steps) * (1 - 4 * UNIT)) if steps else step
     return safe, exact

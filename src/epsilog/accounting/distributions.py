@@ -24,6 +24,7 @@ from epsilog.accounting.saddle import sketch, tilt_for_delta, tilt_for_epsilon
 _ATTEMPTS = 6
 _NOTHING = 1e-250  # no effort is spent on the lower side of less
 _COARSENINGS = 12
+_ROUGH = 0.05  # the gap to aim for from below where the upper side will not be met
 _SHARPEST = 25.0  # nats that a composition may be sharpened by, after its first answer
 _LARGE = 1e-3  # a delta from which on epsilon may well be 0
 _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
@@ -150,7 +151,7 @@ def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float)
         for search in searches:  # the likely worst first: often its lower bound already settles the others
             if search.upper > lower / (1 - gap):
                 search.refine_upper()
-                if search is searches[0]:
+                if search is searches[0] and search.upper >= _NOTHING:
                     lower = max(lower, search.lower_bound())
         worst = max(searches, key=lambda search: search.upper)
         if worst is not searches[0]:
@@ -184,7 +185,7 @@ def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: f
 def _searched(direction: Direction, question: Question, gap: float) -> _Search:
     """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
     settled = any(pair.link is Link.PLAIN and pair.law.only_p >= 1 for pair, _ in direction.upper)
-    plan = question.plan(direction.lowers[0] if settled else direction.upper, gap)
+    plan = question.plan(direction.lowers[0], max(gap, _ROUGH)) if settled else question.plan(direction.upper, gap)
     return _Search(direction, plan, question, settled)
 
 
@@ -215,7 +216,7 @@ class _Search:
                 self.fine *= max(1.2, 1.1 * problem.factor)
             else:
                 found = self.question.answer(composed, self.plan.near)
-                self.upper = min(self.upper, found)
+                self.upper, self.settled = min(self.upper, found), math.isinf(found)  # no finer step finds less
                 if isinstance(self.question, EpsilonAt) and 0 < found < 0.5 * self.plan.near:
                     self.fine *= math.sqrt(found / self.plan.near)  # the plan looked too far up
                     self.plan = self.plan._replace(near=found)

@@ -416,6 +416,6 @@ def _discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[Bas
     p = p / p.sum()
     u = shift * (2 * k - shift) / (2 * stddev**2)
     keep = (np.abs(u) < _LONGEST) & (p > 0)
-    lost = float(p[~keep].sum()) + 1e-290
+    lost = float(p[~keep].sum()) * (1 + _BENT) + 1e-290
     atoms = Atoms(u[keep], p[keep], lost, step=shift / stddev**2, slip=_BENT)
     return atoms, replace(atoms, only_p=0.0, stated=_ALL)

@@ -204,7 +204,8 @@ class Atoms:
     Attributes:
         u: finite log-likelihood ratios, ascending, shape (k,).
         p: their masses under P, shape (k,); under Q they have p e^-u.
-        only_p: mass under P of outcomes that Q cannot produce (and of Q's that P cannot: the law is symmetric).
+        only_p: mass under P of outcomes that Q cannot produce (and of Q's that P cannot: the law is symmetric), exact
+            or on the law's safe side.
         step: if positive, all u lie on ``u[0] + step * integers``.
         slip: relative accuracy of the masses.
         stated: bounds of the largest ratio of the release that the law stands for, if that is not the law's own.
@@ -269,26 +270,30 @@ class Outcomes(NamedTuple):
         low: losses at least, ascending, shape (k,).
         high: losses at most, shape (k,).
         mass: masses under P, shape (k,).
-        infinite: mass under P of outcomes that Q cannot produce.
+        infinite: bounds of the mass under P of outcomes that Q cannot produce.
         slip: relative accuracy of the masses.
     """
 
     low: Array
     high: Array
     mass: Array
-    infinite: float
+    infinite: tuple[float, float]
     slip: float
 
     def delta(self, epsilon: float, *, upper: bool) -> float:
         """Bounds delta of the pair from one side: each outcome adds its mass times 1 - e^(epsilon - loss)."""
         away = (self.high if upper else self.low) - epsilon
         beyond = away > 0
-        total = float(np.sum(self.mass[beyond] * -np.expm1(-away[beyond]))) + self.infinite
+        if not beyond.any():
+            return min(self.infinite[upper], 1.0)
+        total = float(np.sum(self.mass[beyond] * -np.expm1(-away[beyond])))
         slip = self.slip + (16 + len(self.mass)) * UNIT
-        return min(total * (1 + slip) + _LEAST, 1.0) if upper else max(total * (1 - slip) - _LEAST, 0.0)
+        if upper:
+            return min((total * (1 + slip) + self.infinite[1]) * (1 + 2 * UNIT) + _LEAST, 1.0)
+        return max((total * (1 - slip) + self.infinite[0]) * (1 - 2 * UNIT) - _LEAST, 0.0)
 
 
-def _outcomes(low: Array, high: Array, mass: Array, infinite: float, slip: float) -> Outcomes:
+def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float], slip: float) -> Outcomes:
     order = np.argsort(low, kind="stable")
     order = order[mass[order] > 0]
     return Outcomes(low[order], high[order], mass[order], infinite, slip)
@@ -395,17 +400,18 @@ class Pair:
             return None
         far, slip = float(np.abs(law.u).max(initial=0.0)), law.slip
         if self.link is Link.PLAIN:
-            return _outcomes(_moved(law.u, -RATIO), _moved(law.u, RATIO), law.p, law.only_p, slip)
+            return _outcomes(_moved(law.u, -RATIO), _moved(law.u, RATIO), law.p, (law.only_p, law.only_p), slip)
         low, high = self._outwards(law.u, RATIO)
         if self.link is Link.ADD:
             alone = -math.log1p(-q)  # of what the unit alone produces: it may not have been sampled
             low, high = np.append(low, alone * (1 - 8 * UNIT)), np.append(high, alone * (1 + 8 * UNIT))
-            return _outcomes(low, high, np.append(law.p, law.only_p), 0.0, slip)
+            return _outcomes(low, high, np.append(law.p, law.only_p), (0.0, 0.0), slip)
         alone = math.log1p(-q)
         mass = law.p * ((1 - q) * np.exp(-law.u) + q)
         low, high = np.append(low, alone * (1 + 8 * UNIT)), np.append(high, alone * (1 - 8 * UNIT))
         mass = np.append(mass, (1 - q) * law.only_p)
-        return _outcomes(low, high, mass, q * law.only_p, slip + (24 + 16 * far) * UNIT)
+        certain = (q * law.only_p * (1 - 2 * UNIT), q * law.only_p * (1 + 2 * UNIT))
+        return _outcomes(low, high, mass, certain, slip + (24 + 16 * far) * UNIT)
 
     def coefficients(self, g: Array) -> tuple[Array, Array]:
         """Returns A and B: a cell with base masses (p, q) has surplus P - e^g Q = A(g) p - B(g) q.
