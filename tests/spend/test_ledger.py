@@ -265,7 +265,7 @@ def test_a_budget_is_created_once_and_before_what_it_caps(ledger):
         ({"kind": "pure", "epsilon": float("inf")}, "epsilon must be finite"),
         ({"kind": "approximate", "epsilon": "1", "delta": "1e-19"}, "delta must be 0 or at least one unit"),
         ({"kind": "pure", "epsilon": "1", "privacy_unit": " "}, "privacy_unit must be"),
-        ({"kind": "pure", "epsilon": "1", "relation": "replace-one"}, "relation must be one of"),
+        ({"kind": "pure", "epsilon": "1", "relation": "replace"}, "relation must be one of"),
     ],
 )
 def test_bad_budgets_are_refused_by_name(ledger, arguments, message):

@@ -19,8 +19,11 @@ _FIXED = "parameters were fixed before the run; outputs may steer what is asked 
 _POISSON = "each unit joins each round independently with the stated probability, and who joined stays hidden"
 _FIXED_SIZE = "each sample is drawn uniformly without replacement, has exactly the stated size, and stays hidden"
 _BINS = "each unit is put into one round of an epoch at random, independently of the others, and where stays hidden"
-_WHOLE = "no round is truncated, topped up or skipped, and sums are divided by public numbers only"
+_WHOLE = (
+    "rounds use their whole sample, none is truncated, topped up or skipped, and sums are divided by public numbers"
+)
 _STATED = "the guarantee that a part states is taken as given"
+_ON_SAMPLES = "a sampled part's statement holds on every sample that could be drawn, whatever was released before"
 _SCORE = "the score's sensitivity was measured for this relation"
 
 
@@ -34,18 +37,16 @@ def assumptions(release: Release) -> tuple[str, ...]:
     for part in flatten(release):
         match part:
             case PoissonSampled(release=inner):
-                found[_POISSON] = None
+                found[_POISSON] = found[_WHOLE] = None
             case FixedSizeSampled(release=inner):
                 found[_FIXED_SIZE] = None
             case BallsInBins(release=inner):
                 found[_BINS] = found[_WHOLE] = None
             case _:
                 inner = part
-        match inner:
-            case PureDP() | ApproximateDP() | ZeroConcentratedDP() | GaussianDP():
-                found[_STATED] = None
-            case ExponentialMechanism():
+        for one in flatten(inner):
+            if isinstance(one, PureDP | ApproximateDP | ZeroConcentratedDP | GaussianDP):
+                found |= {_STATED: None} if inner is part else {_STATED: None, _ON_SAMPLES: None}
+            elif isinstance(one, ExponentialMechanism):
                 found[_SCORE] = None
-            case _:
-                pass
     return tuple(found)

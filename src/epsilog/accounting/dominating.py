@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU, allocated
-from epsilog.accounting.flatten import bins_mu, flatten, gaussian_mu_of, total_mu
+from epsilog.accounting.flatten import bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.laws import RATIO, UNIT, Atoms, BaseLaw, Link, Normal, Pair, Tent
 from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
 from epsilog.terms import (
@@ -222,6 +222,8 @@ def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
     """Fixed-size sampling is proven for replacing; Poisson sampling for adding, removing, zeroing, and see below."""
     if isinstance(part, FixedSizeSampled) and relation is not _REPLACE:
         raise UnsupportedMechanismError(part, method=METHOD, reason=f"a fixed size means replace-one, not {relation}")
+    if isinstance(part, PoissonSampled):
+        check_absence(part, part.release, relation)
 
 
 def _allocated(part: BallsInBins, relation: NeighboringRelation, link: Link, lost: float) -> tuple[BaseLaw, BaseLaw]:

@@ -6,19 +6,23 @@ import math
 from collections.abc import Collection
 
 from epsilog.terms import (
+    ApproximateDP,
     BallsInBins,
     BinnedParticipation,
     Composed,
+    ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
     GaussianDP,
     MatrixMechanism,
     NeighboringRelation,
     PoissonSampled,
+    PureDP,
     Release,
     Repeated,
     ToeplitzStrategy,
     UnsupportedMechanismError,
+    ZeroConcentratedDP,
     check,
 )
 
@@ -130,14 +134,27 @@ def total_mu(release: Release, relation: NeighboringRelation) -> float | None:
     return math.hypot(*known) if len(known) == len(parts) else None
 
 
+def check_absence(part: Release, base: Release, relation: NeighboringRelation) -> None:
+    """Requires that a sampled base says what it releases without the unit, where its relation does not (docs, 1.7).
+
+    Raises:
+        UnsupportedMechanismError: under zero-out, a sampled statement, or a choice by scores.
+    """
+    silent = (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP, ExponentialMechanism)
+    if relation is NeighboringRelation.ZERO_OUT and any(isinstance(one, silent) for one in flatten(base)):
+        reason = "under zero-out a statement compares a unit with nothing in its place, not with its absence"
+        raise UnsupportedMechanismError(part, method="sampling", reason=reason)
+
+
 def bins_mu(release: BallsInBins, relation: NeighboringRelation) -> float:
     """The distance of the base Gaussians over the noise, all epochs of the same bins together.
 
     Raises:
-        UnsupportedMechanismError: the base is not Gaussian, or the relation is replace-one.
+        UnsupportedMechanismError: the base is not Gaussian, or the relation is replace-one, or zero-out of a statement.
     """
     if relation is NeighboringRelation.REPLACE_ONE:
         raise UnsupportedMechanismError(release, method=_BINS, reason=f"no pair is proven under {relation}")
+    check_absence(release, release.release, relation)
     base = total_mu(release.release, relation)
     if base is None:
         raise UnsupportedMechanismError(release, method=_BINS, reason="only independent Gaussian noise is proven")

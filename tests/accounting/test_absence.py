@@ -1,0 +1,89 @@
+"""A sampled statement is priced only where its relation says what is released without the unit."""
+
+import math
+
+import pytest
+
+from epsilog.accounting import assumptions, calibrate, delta, epsilon, profile
+from epsilog.terms import (
+    ApproximateDP,
+    BallsInBins,
+    Composed,
+    DiscreteGaussian,
+    ExponentialMechanism,
+    FixedSizeSampled,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    Repeated,
+    UnsupportedMechanismError,
+)
+
+ADD_OR_REMOVE, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+ZERO_OUT = NeighboringRelation.ZERO_OUT
+STATEMENTS = [PureDP(1.0), ApproximateDP(1.0, 1e-6), GaussianDP(1.0), ExponentialMechanism(1.0)]
+HIDDEN = [
+    Composed([Gaussian(1.0), GaussianDP(0.5)]),
+    Repeated(GaussianDP(0.5), 3),
+    Composed([PoissonSampled(GaussianDP(1.0), 1.0)]),
+]
+
+
+@pytest.mark.parametrize("statement", [*STATEMENTS, *HIDDEN], ids=str)
+@pytest.mark.parametrize(
+    "sample",
+    [lambda base: PoissonSampled(base, 0.1), lambda base: BallsInBins(base, bins=10, epochs=2)],
+    ids=["poisson", "bins"],
+)
+@pytest.mark.parametrize("around", [lambda r: r, lambda r: Repeated(r, 3), lambda r: Composed([Gaussian(1.0), r])])
+def test_sampled_statements_have_no_price_under_zero_out(statement, sample, around):
+    release = around(sample(statement))
+    for ask in (
+        lambda: epsilon(release, delta=1e-5, relation=ZERO_OUT),
+        lambda: epsilon(release, delta=0.0, relation=ZERO_OUT),
+        lambda: delta(release, epsilon=1.0, relation=ZERO_OUT),
+        lambda: profile(release, relation=ZERO_OUT).tpr(0.1),
+        lambda: profile(release, relation=ZERO_OUT).group_delta(units=2, epsilon=1.0),
+        lambda: calibrate(lambda q: PoissonSampled(statement, q), epsilon=0.5, delta=1e-6, relation=ZERO_OUT, high=0.9),
+    ):
+        with pytest.raises(UnsupportedMechanismError, match=r"zero-out|only independent|has no proven"):
+            ask()
+
+
+def test_publishing_the_size_undoes_the_amplification():
+    """Randomized response on the unit's bit (an absent unit is no answer), and the size: epsilon-DP under zero-out."""
+    stated, share = 1.0, 0.1
+    true = 1 / (1 + math.exp(-stated))
+    with_unit = {(1, 1): share * true, (1, 0): share * (1 - true), (0, None): 1 - share}
+    zeroed = {(1, 1): share * (1 - true), (1, 0): share * true, (0, None): 1 - share}
+    real = max(math.log(with_unit[seen] / zeroed[seen]) for seen in with_unit)
+    assert real == pytest.approx(stated)
+    amplified = epsilon(PoissonSampled(PureDP(stated), share), delta=0.0).upper
+    assert amplified < 0.2 * real  # what was claimed for zero-out, too
+
+
+@pytest.mark.parametrize("noise", [Gaussian(1.0), Laplace(1.0), DiscreteGaussian(2.0)], ids=str)
+def test_sums_with_noise_have_the_price_of_add_or_remove(noise):
+    release = Repeated(PoissonSampled(noise, 0.1), 5)
+    one, other = (epsilon(release, delta=1e-5, relation=relation) for relation in (ADD_OR_REMOVE, ZERO_OUT))
+    assert (one.lower, one.upper) == (other.lower, other.upper)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=str)
+def test_statements_are_priced_where_their_relation_speaks(statement):
+    assert epsilon(statement, delta=1e-5, relation=ZERO_OUT).upper < math.inf
+    assert epsilon(PoissonSampled(statement, 0.1), delta=1e-5).upper < math.inf
+    assert epsilon(FixedSizeSampled(statement, 10, 100), delta=1e-5, relation=REPLACE).upper < math.inf
+    assert epsilon(PoissonSampled(statement, 1.0), delta=1e-5, relation=ZERO_OUT).upper < math.inf
+
+
+def test_a_poisson_release_names_all_that_it_needs():
+    held = "; ".join(assumptions(PoissonSampled(Gaussian(1.0), 0.1)))
+    for needed in ("independently", "whole sample", "truncated", "public numbers", "hidden"):
+        assert needed in held
+    assert "on every sample" not in held
+    assert "on every sample" in "; ".join(assumptions(BallsInBins(GaussianDP(1.0), 10)))
+    assert "on every sample" in "; ".join(assumptions(PoissonSampled(Composed([Gaussian(1.0), GaussianDP(1.0)]), 0.1)))
