@@ -1,9 +1,10 @@
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from epsilog.accounting.montecarlo import bounds, intervals, two_point
 from epsilog.terms import CalibrationError
@@ -53,21 +54,118 @@ def test_no_sweep_releases_more_than_promised(sweep, samples, hits):
         )
 
 
+def tails(samples, hits, p):
+    """Both sides of the binomial law to 40 digits: the one beyond its mode by its sum, the other as the rest."""
+    samples, p = mp.mpf(samples), mp.mpf(p)
+
+    def side(i, step):
+        size = mp.loggamma(samples + 1) - mp.loggamma(i + 1) - mp.loggamma(samples - i + 1)
+        term = total = mp.exp(size + i * mp.log(p) + (samples - i) * mp.log1p(-p))
+        while 0 < term > total * mp.mpf(10) ** -40 and 0 <= i + step <= samples:
+            term *= (samples - i) / (i + 1) * p / (1 - p) if step > 0 else i / (samples - i + 1) * (1 - p) / p
+            total += term
+            i += step
+        return total
+
+    if hits == samples:
+        return mp.mpf(1), mp.mpf(0)
+    if (samples + 1) * p >= hits + 1:
+        return side(hits, -1), 1 - side(hits, -1)
+    return 1 - side(hits + 1, 1), side(hits + 1, 1)
+
+
+@pytest.mark.slow
 def test_binomial_chances_err_by_less_than_the_slack():
-    """Against 60 digits, where SciPy's incomplete beta function is at its worst: few hits, about 2e9 samples."""
+    """Both sides against 60 digits, from 2 samples to 2^53, where few hits are expected."""
     rng, worst = np.random.default_rng(0), 0.0
     with mp.workdps(60):
-        for _ in range(600):
-            samples, hits = int(10 ** rng.uniform(8, 10)), int(rng.integers(0, 40))
-            p = mp.mpf(float((hits + 1) / samples * rng.uniform(0.2, 4)))
-            term = chance = mp.exp(samples * mp.log1p(-p))
-            for i in range(hits):
-                term *= mp.mpf(samples - i) / (i + 1) * p / (1 - p)
-                chance += term
-            found = float(bounds.passes(np.array([float(p)]), samples, hits)[0])
-            worst = max(worst, abs(float(found / chance - 1)))
-    assert worst < intervals.SLACK / 2
-    assert worst > 1e-13  # the control: the comparison can see what it looks for
+        for _ in range(300):
+            samples = int(min(10 ** rng.uniform(0.3, 16), 2**53 - 1))
+            hits = int(min(10 ** rng.uniform(0, 2.3) - 1, samples - 1))
+            p = float(np.clip((hits + 1 + rng.uniform(-9, 25) * math.sqrt(hits + 1)) / samples, 1e-30, 1 - 1e-9))
+            for found, exact in zip((intervals.at_most, intervals.more_than), tails(samples, hits, p), strict=True):
+                if exact > 1e-290:
+                    error = abs(float(float(found(np.array([p]), samples, hits)[0]) / exact - 1))
+                    worst = max(worst, error / intervals.slack(hits))
+        assert worst < 0.05
+        samples, hits, p = 1911767487, 1, 1.0902937972407595e-09  # the control: what summing is there for
+        theirs = float(special.betainc(hits + 1.0, samples - hits, p))
+        assert abs(float(theirs / tails(samples, hits, p)[1] - 1)) > 5e-8
+
+
+@pytest.mark.parametrize(
+    ("samples", "hits", "deviations"),
+    [
+        (9007199254740991, 751639716884, -5.3),
+        (9007199254740991, 22529518818, -7.4),
+        (79178983169, 6460052539, -6.5),
+        (2137621666379844, 9715330324902, 8.9),
+        (9007199254740991, 2353739323014234, -3.3),
+    ],
+)
+def test_binomial_chances_of_very_many_hits_err_by_less_than_the_slack(samples, hits, deviations):
+    """Against quadratures of the beta density: the error grows as the root of the hits, and so does the slack."""
+    mean = (hits + 1) / samples
+    p = mean + deviations * math.sqrt(mean * (1 - mean) / samples)
+    with mp.workdps(50):
+        a, b, start = mp.mpf(hits + 1), mp.mpf(samples - hits), mp.mpf(p)
+        norm = mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
+        step = 1 / abs((a - 1) / start - (b - 1) / (1 - start))
+        places = [start + math.copysign(1, deviations) * step * j for j in (0, 1, 2, 4, 7, 11, 16, 24, 36, 60, 100)]
+        exact = abs(mp.quad(lambda y: mp.exp((a - 1) * mp.log(y) + (b - 1) * mp.log1p(-y) - norm), places))
+        side = intervals.at_most if deviations > 0 else intervals.more_than
+        found = float(side(np.array([p]), samples, hits)[0])
+        assert abs(float(found / exact - 1)) < intervals.slack(hits) / 2
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-320, 1e-300, 1e-17, 0.5, 1 - 1e-16, 1.0])
+@pytest.mark.parametrize(
+    ("samples", "hits"), [(1, 0), (2, 1), (300, 127), (300, 128), (2**53 - 1, 0), (2**53 - 1, 127)]
+)
+def test_binomial_chances_at_the_edges_are_chances(samples, hits, p):
+    low, high = (float(side(np.array([p]), samples, hits)[0]) for side in (intervals.at_most, intervals.more_than))
+    assert 0 <= low <= 1
+    assert 0 <= high <= 1
+    assert low + high == pytest.approx(1)
+    with mp.workdps(60):
+        exact = 1 if p == 0 else 0 if p == 1 else tails(samples, hits, p)[0]
+    assert low == pytest.approx(float(exact), rel=1e-9, abs=1e-300)
+
+
+def test_the_promise_is_the_least_double_above_the_exact_ratio():
+    """M (k + 1) / (N + 1) has two roundings, which one step to the next double does not always cover."""
+    rng, short = np.random.default_rng(4), 0
+    for _ in range(4000):
+        samples = int(min(10 ** rng.uniform(0, 16), 2**53 - 1))
+        hits, bound = int(samples * rng.random() ** 9), float(10 ** rng.uniform(-300, 0))
+        exact = Fraction(bound) * Fraction(hits + 1, samples + 1)
+        found = bounds.binomial_delta(samples=samples, hits=hits, bound=bound)
+        assert Fraction(found) >= exact > Fraction(math.nextafter(found, -1))
+        short += Fraction(math.nextafter(bound * (hits + 1) / (samples + 1), math.inf)) < exact
+    assert short > 0  # the control
+
+
+@pytest.mark.slow
+def test_bounds_hold_at_extreme_sizes():
+    """Against 40 digits: the promise with a fallback is its integral, and intervals have their level."""
+    rng = np.random.default_rng(6)
+    with mp.workdps(60):
+        for _ in range(60):
+            samples = int(min(10 ** rng.uniform(0.5, 16), 2**53 - 2))
+            hits = int(min(10 ** rng.uniform(0, 2) - 1, samples - 1))
+            bound = float(10 ** rng.uniform(-200, 0))
+            p = float(min(1.0, (hits + 1) / samples * 10 ** rng.uniform(-3, 1)))
+            y = mp.mpf(p * bound) / mp.mpf(bound)
+            kept, _ = tails(samples + 1, hits, y)
+            fewer = tails(samples, hits - 1, y)[0] if hits else mp.mpf(0)
+            excess = (hits + 1) * kept - (samples + 1) * y * fewer
+            exact = mp.mpf(p * bound) + mp.mpf(bound) * excess / (samples + 1)
+            found = bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=p * bound, bound=bound)
+            assert exact <= found <= exact * (1 + mp.mpf(10) ** -8)
+            failure = float(10 ** rng.uniform(-200, -0.1))
+            low, high = intervals.clopper_pearson(hits=hits, samples=samples, failure=failure)
+            assert hits == 0 or low == 0 or tails(samples, hits - 1, low)[1] <= mp.mpf(failure) / 2
+            assert high == 1 or tails(samples, hits, high)[0] <= mp.mpf(failure) / 2
 
 
 def test_the_stopping_rule_is_needed():
@@ -242,6 +340,7 @@ def test_looking_all_the_time_stays_valid():
         (lambda: bounds.samples_for_power(target_delta=1e-5, candidate_delta=2e-5, power=0.9), "candidate_delta"),
         (lambda: intervals.clopper_pearson(hits=3, samples=2, failure=0.1), "hits"),
         (lambda: intervals.anytime(hits=1, samples=2, failure=0.0), "failure"),
+        (lambda: intervals.clopper_pearson(hits=1, samples=2, failure=1e-300), "failure"),
     ],
 )
 def test_bad_arguments_are_named(call, name):

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincc
 
-from epsilog.accounting.montecarlo.intervals import SLACK
+from epsilog.accounting.montecarlo.intervals import at_most, slack
 from epsilog.accounting.montecarlo.two_point import divergence, require_samples
 from epsilog.terms import CalibrationError, check
 
@@ -41,14 +41,7 @@ def pass_probability(*, delta: float, samples: int, hits: int, bound: float = 1.
     """
     samples, hits, _, bound = _test(samples, hits, 0.0, bound)
     delta = check.within(0, bound)(delta=delta)
-    return float(passes(np.array([delta / bound]), samples, hits)[0])
-
-
-def passes(probability: Array, samples: int, hits: int) -> Array:
-    """The chance of at most ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
-    if hits >= samples:
-        return np.ones_like(probability)
-    return np.asarray(betaincc(hits + 1.0, float(samples - hits), probability))
+    return float(at_most(np.array([delta / bound]), samples, hits)[0])
 
 
 def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float | None = None) -> float:
@@ -91,7 +84,7 @@ def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float |
     u = 1 / (1 + np.exp(-grid))
     falls = np.array([decay(s) if s < 36 else math.inf for s in grid])
     area = (1 - start) * float((np.exp(-falls) * u * (1 - u)).sum()) * step
-    return min(1.0, (start + area) * (1 + SLACK))
+    return min(1.0, (start + area) * (1 + slack(0)))
 
 
 def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, bound: float = 1.0) -> float:
@@ -105,20 +98,21 @@ def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, boun
     9e-06
     """
     samples, hits, fallback_delta, bound = _test(samples, hits, fallback_delta, bound)
-    plain = bound * (hits + 1) / (samples + 1)
+    exact = Fraction(bound) * Fraction(hits + 1, samples + 1)
     if fallback_delta == 0:
-        return min(1.0, math.nextafter(plain, math.inf))
-    p = fallback_delta / bound
-    if hits == samples:
-        excess = (samples + 1) * (1 - p)
-    else:
-        at_most = np.asarray(
-            betaincc([hits + 1.0, float(max(hits, 1))], [samples + 1.0 - hits, samples + 1.0 - hits], p)
-        )
-        excess = (hits + 1) * float(at_most[0]) - (samples + 1) * p * (float(at_most[1]) if hits else 0.0)
-    area = bound * max(excess, 0.0) / (samples + 1)
-    # both chances err by their share; what is returned is at least the larger of plain and fallback_delta, before that
-    return min(1.0, max(fallback_delta + area, plain) * (1 + SLACK) + plain * 1e-12)
+        return min(1.0, _up(exact))
+    p = np.array([min(1.0, fallback_delta / bound)])
+    first = (hits + 1) * float(at_most(p, samples + 1, hits)[0])
+    second = (samples + 1) * float(p[0]) * float(at_most(p, samples, hits - 1)[0]) if hits else 0.0
+    area = bound * max(first - second, 0.0) / (samples + 1)
+    # both chances err by their share; what is returned is at least the larger of the two deltas, before that
+    return min(1.0, max(fallback_delta + area, _up(exact)) * (1 + 2 * slack(hits)))
+
+
+def _up(exact: Fraction) -> float:
+    """The least double that is at least this: one division of integers, correctly rounded, then at most one step."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def supremum_delta(
@@ -142,7 +136,7 @@ def supremum_delta(
     grid = np.linspace(fallback_delta, max(edge, fallback_delta), cells + 1)
     if grid[-1] < top:
         grid = np.append(grid, top)
-    chance = passes(np.minimum(grid / bound, 1.0), samples, hits) * (1 + SLACK) + 1e-300
+    chance = at_most(np.minimum(grid / bound, 1.0), samples, hits) * (1 + slack(hits)) + 1e-300
     chance = np.minimum(chance, 1.0)
     worth = grid.copy()
     for i in range(len(grid) - 2, -1, -1):
@@ -150,7 +144,7 @@ def supremum_delta(
         worth[i] = grid[i] + max(0.0, float(gains.max()))
     return min(
         1.0,
-        float(worth[0]) * (1 + 1e-12),
+        float(worth[0]) * (1 + 1e-15 * cells + 1e-12),
         binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound),
     )
 
@@ -168,11 +162,11 @@ def single_candidate_delta(*, samples: int, hits: int, bound: float = 1.0) -> fl
     low, high = 0.0, 1.0
     for _ in range(12):  # nested grids around the best point; the product is unimodal
         grid = np.linspace(low, high, 65)
-        best = int(np.argmax(grid * passes(grid, samples, hits)))
+        best = int(np.argmax(grid * at_most(grid, samples, hits)))
         low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
     # within the last bracket the product is at most (its upper end) * (chance at its lower end)
-    value = bound * high * float(passes(np.array([low]), samples, hits)[0])
-    return min(1.0, value * (1 + SLACK))
+    value = bound * high * float(at_most(np.array([low]), samples, hits)[0])
+    return min(1.0, value * (1 + slack(hits)))
 
 
 # ---- planning --------------------------------------------------------------------------------------------------------

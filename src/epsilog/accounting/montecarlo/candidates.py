@@ -20,7 +20,7 @@ from epsilog.accounting.montecarlo.evidence import (
     trial_from_json,
     trial_json,
 )
-from epsilog.accounting.montecarlo.intervals import SLACK
+from epsilog.accounting.montecarlo.intervals import at_most, slack
 from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.payoff import HockeyStick
@@ -136,7 +136,7 @@ def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> f
     worst = np.zeros(len(grid) - 1)
     for samples, hits, bound in tests:
         low = grid[:-1] / bound
-        passes = bounds.passes(np.minimum(low, 1.0), samples, hits) * (1 + SLACK)
+        passes = at_most(np.minimum(low, 1.0), samples, hits) * (1 + slack(hits))
         worst = np.maximum(worst, np.where(low <= 1, passes, 0.0))
     area = float((np.minimum(worst, 1.0) * np.diff(grid)).sum())
     return min(1.0, (fallback_delta + area) * (1 + 1e-12))
