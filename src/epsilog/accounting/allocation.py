@@ -12,6 +12,7 @@ Both payoffs are convex, so ``ratio_sums`` bounds them. Proofs: docs/accounting/
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from epsilog.terms import BallsInBins, NeighboringRelation, Release
 METHOD = "balls-in-bins: sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)"
 _REFINEMENTS, _ATTEMPTS = 5, 12
 _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
+_NOTHING = 1e-250  # a delta that is bounded from above only
 _HEAVY = 2.0  # a mu from which on one ratio decides
 _CELLS = 600  # of the planning law
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
@@ -163,7 +165,9 @@ def whole_release(release: Release, relation: NeighboringRelation) -> tuple[int,
     return part.bins, bins_mu(part, relation)
 
 
-def bounds(bins: int, mu: float, question: Question, *, gap: float) -> tuple[float, float]:
+def bounds(
+    bins: int, mu: float, question: Question, *, gap: float, links: Sequence[Link] = (Link.REMOVE, Link.ADD)
+) -> tuple[float, float]:
     """Bounds the answer for one release from below and above; the relative width is ``gap`` if memory allows.
 
     Args:
@@ -171,6 +175,7 @@ def bounds(bins: int, mu: float, question: Question, *, gap: float) -> tuple[flo
         mu: distance of the base Gaussians over the noise, all epochs of the same bins together; above 0.
         question: epsilon at a delta, or delta at an epsilon.
         gap: relative width to aim for.
+        links: which orders of the neighbours to look at; the worst counts.
     """
     if math.isinf(mu):
         return (math.inf, math.inf) if isinstance(question, EpsilonAt) else (1.0, 1.0)
@@ -182,12 +187,15 @@ def bounds(bins: int, mu: float, question: Question, *, gap: float) -> tuple[flo
             return 0.0, gaussian_epsilon(free, question.delta)[1]
         assert isinstance(question, DeltaAt)
         return 0.0, gaussian_delta(free, question.epsilon)[1]
-    ways = [_Way(Allocation(bins, mu, link), question, gap) for link in (Link.REMOVE, Link.ADD)]
+    if isinstance(question, DeltaAt) and (free := gaussian_delta(mu * (1 + 4 * UNIT), question.epsilon)[1]) < _NOTHING:
+        return 0.0, free
+    ways = [_Way(Allocation(bins, mu, link), question, gap) for link in links]
     if all(way.upper == 0 for way in ways):
         return 0.0, 0.0
     ways.sort(key=lambda way: -way.expected)
-    apart = (ways[0].expected - ways[1].expected) / max(gap * ways[1].expected, 1e-300)
-    ways[1].fine = math.sqrt(min(max(apart, 1.0), 1e6))  # what cannot be the worst needs no fine lattice
+    for way in ways[1:]:
+        apart = (ways[0].expected - way.expected) / max(gap * way.expected, 1e-300)
+        way.fine = math.sqrt(min(max(apart, 1.0), 1e6))  # what cannot be the worst needs no fine lattice
     lower, before = 0.0, math.inf
     for attempt in range(_REFINEMENTS):
         for way in ways:
@@ -299,7 +307,7 @@ def _guess(allocation: Allocation, sketch: _Sketch, epsilon: float) -> Guess:
     mean = float(tilted @ z)
     spread_ = math.sqrt(max(count * float(tilted @ (z - mean) ** 2), 1e-300))
     ahead = count * mean - strike
-    log_peak = count * moment - rate * strike - math.log(spread_) - 0.5 * (ahead / spread_) ** 2
+    log_peak = count * moment - rate * strike - math.log(spread_) - 0.5 * (ahead / spread_) * (ahead / spread_)
     m = ahead / spread_ - rate * spread_
     log_payoff = count * moment - rate * strike - rate * ahead + (rate * spread_) ** 2 / 2
     log_payoff += math.log(spread_) + _log_call(m)

@@ -290,22 +290,34 @@ def _sampled(
     allocated = allocation.whole_release(release, relation)
     if allocated is not None:
         return *allocation.bounds(*allocated, question, gap=gap), allocation.METHOD
-    concentrated = {part: count for part, count in flatten(release).items() if _concentrated(part)}
-    if not concentrated:
+    least = attained(release)
+    if least is release:
         lower, upper, method = _by_loss(directions(release, relation, lost=_lost(release, question)), question, gap)
         if _tight(lower, upper):
             return lower, upper, method
         rough = _renyi(release, relation, question)
         return (lower, rough, _RENYI) if rough < upper else (lower, upper, method)
-    rest = [times(part, count) for part, count in flatten(release).items() if part not in concentrated]
-    rho = math.fsum(part.rho * count for part, count in concentrated.items() if isinstance(part, ZeroConcentratedDP))
-    least = Composed([*rest, GaussianDP(math.sqrt(2 * rho) * (1 - 1e-15))])
     mu = total_mu(least, relation)
     if mu is not None and isinstance(question, EpsilonAt):
         return gaussian_epsilon(mu * _DOWN, question.delta)[0], math.inf, _RENYI
     if mu is not None and isinstance(question, DeltaAt):
         return gaussian_delta(mu * _DOWN, question.epsilon)[0], 1.0, _RENYI
     return bounds(directions(least, relation), question, gap=gap)[0], math.inf, _RENYI
+
+
+def attained(release: Release) -> Release:
+    """The release with a Gaussian that satisfies its rho-zCDP statements in their place; itself if it has none.
+
+    >>> from epsilog.terms import Laplace
+    >>> attained(Composed([Laplace(1.0), ZeroConcentratedDP(0.125)]))  # doctest: +ELLIPSIS
+    Composed(releases=(Repeated(release=Laplace(...), count=1), GaussianDP(mu=0.4999999999999...)))
+    """
+    bag = flatten(release)
+    rho = math.fsum(part.rho * count for part, count in bag.items() if isinstance(part, ZeroConcentratedDP))
+    if not any(map(_concentrated, bag)):
+        return release
+    rest = [times(part, count) for part, count in bag.items() if not _concentrated(part)]
+    return Composed([*rest, GaussianDP(math.sqrt(2 * rho) * (1 - 1e-15))])
 
 
 def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tuple[float, float, str]:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
-import numpy as np
-
-from epsilog.accounting import choose
+from epsilog.accounting import choose, tradeoff
 from epsilog.accounting.distributions import DeltaAt, bounds
 from epsilog.accounting.flatten import flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.gaussian import gaussian_delta
@@ -21,10 +18,8 @@ from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
 from epsilog.terms import (
     DiscreteGaussian,
     ExponentialMechanism,
-    FixedSizeSampled,
     Interval,
     NeighboringRelation,
-    PoissonSampled,
     PureDP,
     Release,
     UnsupportedMechanismError,
@@ -34,7 +29,7 @@ from epsilog.terms import (
 from epsilog.terms.guarantee import RELATION
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-_SPLITS = 20  # refinements of the grid over epsilon, where the bounds are furthest apart
+_LOOSE = 0.02  # a relative width from which on other methods are asked, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,34 +72,27 @@ class Profile:
     def tpr(self, fpr: float) -> Interval:
         """Bounds the true positive rate of the best test whose false positive rate is ``fpr``.
 
-        Source: Dong, Roth & Su 2019, Proposition 6 (arXiv:1905.02383): each (epsilon, delta) bounds the trade-off
-        curve by a line and its mirror image. The upper bound takes the best of some epsilons; the lower one covers all
-        of them by a grid, so it is the coarser.
+        Neighbours are taken in the order that helps the attacker more: either of them may be the one to be detected.
+
+        Source: Dong, Roth & Su 2019, Proposition 6 (arXiv:1905.02383), for each order by itself; the lower bound by
+        convexity (docs/accounting/certified-bounds.md, section 6).
         """
         fpr = check.within(0, 1)(fpr=fpr)
-        top = min(-math.log(max(fpr, 1e-300)), 40.0)
-        grid = {at: self.delta(at) for at in (0.0, *(float(at) for at in np.geomspace(1e-2, 1, 9) * top))}
+        attained = choose.attained(self.release)
+        orders = tradeoff.rates(attained, self.relation, fpr, gap=self.gap)
+        lower, worst = max(order.lower for order in orders), max(orders, key=lambda order: order.upper)
+        upper = worst.upper if attained is self.release else 1.0
+        if upper - lower > _LOOSE * upper:  # other methods may bound delta, the larger of all orders, better
 
-        def misses(at: float, following: float) -> float:  # the most that a miss rate can be by the lines in between
-            least = grid[following].lower if following < math.inf else 0.0
-            return max(1 - least - math.exp(at) * fpr, math.exp(-at) * (1 - least - fpr), 0.0)
+            def whole(epsilon: float) -> tuple[float, float]:
+                found = self.delta(epsilon)
+                return found.lower, found.upper
 
-        for _ in range(_SPLITS):
-            points = [*sorted(grid), math.inf]
-            at, following = max(pairwise(points), key=lambda cell: misses(*cell))
-            middle = (at + following) / 2 if following < math.inf else 1.3 * at + 1e-2
-            grid[middle] = self.delta(middle)
-        lines = [found.upper + math.exp(at) * fpr for at, found in grid.items()]
-        mirrored = [1 - math.exp(-at) * (1 - found.upper - fpr) for at, found in grid.items()]
-        upper = min(*lines, *mirrored, 1.0)
-        lower = 1 - max(misses(*cell) for cell in pairwise([*sorted(grid), math.inf]))
-        if any(isinstance(part, PoissonSampled | FixedSizeSampled) for part in flatten(self.release)):
-            lower = _by_advantage(grid[0.0].lower, fpr)
-        lower, found = min(max(fpr, lower), upper), grid[0.0]
-        given = (("fpr", fpr),)
+            upper = min(upper, tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap).upper)
+        near = self.delta(abs(worst.at))
         return Interval(
-            lower, max(upper, fpr), found.method, self.relation,
-            assumptions=found.assumptions, quantity="tpr", given=given,
+            min(lower, upper), upper, near.method, self.relation,
+            assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
         )  # fmt: skip
 
     def tradeoff(self, fpr: float) -> Interval:
@@ -149,15 +137,6 @@ class Profile:
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
         """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""
         return rdp(self.release, orders, relation=self.relation)
-
-
-def _by_advantage(advantage: float, fpr: float) -> float:
-    """The least TPR that a concave curve with this advantage somewhere can have at ``fpr``.
-
-    Sampled releases have a curve for each order of the neighbours; delta, the larger of two, describes neither of them,
-    but both have this advantage.
-    """
-    return min(fpr / max(1 - advantage, 1e-300), fpr + advantage * (1 - fpr)) * (1 - 1e-14)
 
 
 def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002) -> Profile:

@@ -1,0 +1,259 @@
+"""The best test between two neighbours: its true positive rate at a false positive rate, bounded from both sides.
+
+For one ordered pair (P, Q), with D(t) = sup over A of P(A) - t Q(A),
+
+    TPR(fpr) = min over t >= 0 of D(t) + t fpr.
+
+D is delta at ln t where t >= 1, and 1 - t (1 - delta of (Q, P) at -ln t) below: so a pair has one curve, made of both
+its directions, and the larger of two pairs' deltas is nobody's. Any t bounds the rate from above; from below D is
+convex, so chords bound it beside the points where it is known. docs/accounting/certified-bounds.md, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from epsilog.accounting import allocation
+from epsilog.accounting.distributions import DeltaAt, bounds
+from epsilog.accounting.dominating import Direction, Parts, directions, largest_loss
+from epsilog.accounting.flatten import flatten, total_mu
+from epsilog.accounting.gaussian import gaussian_delta
+from epsilog.accounting.laws import LARGEST_LOSS, UNIT, Atoms, Link, Pair
+from epsilog.accounting.spectral import LEAST, spectral_bounds
+from epsilog.accounting.waves import OutOfReachError
+from epsilog.terms import NeighboringRelation, Release
+
+_NOTHING, _LEAST = 1e-9, 1e-100  # of the false positive rate, and at all: a delta that is not looked at closely
+_MOST_CUTS = 32
+_STALLED = 5  # cuts without a tenth less between the bounds: what is left is delta's own width
+_INSIDE = 0.05  # of a cell, in ln t: a new cut keeps so far from its ends
+_FIRST = (-1.0, 0.0)  # ln t
+_NARROW = 1e-7  # a cell, in ln t, that is not cut again
+_LOWEST = -40.0  # ln t: what lies below is less than a rounding error of 1
+_HAIR = 1e-13  # what exp, delta's place and lines may be off by, relative to the rate
+
+Curve = Callable[[float], tuple[float, float]]  # bounds on delta at an epsilon, 0 or more
+
+
+class Order(NamedTuple):
+    """One ordered pair: delta of (P, Q), delta of (Q, P), and a mass that P alone has (rounded down)."""
+
+    forward: Curve
+    backward: Curve
+    certain: float = 0.0
+
+
+class Rate(NamedTuple):
+    """Bounds on a true positive rate, and the ln t of the line that bounds it best from above."""
+
+    lower: float
+    upper: float
+    at: float
+
+
+class _Cut(NamedTuple):
+    """Bounds on D(t) + t fpr at one t."""
+
+    t: float
+    low: float
+    high: float
+
+
+def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: float) -> list[Rate]:
+    """Bounds the rate of the best test for each order of the neighbours; the worst counts.
+
+    Raises:
+        UnsupportedMechanismError: a part has no proven pair under this relation.
+    """
+    mu = total_mu(release, relation)
+    if mu is not None:
+
+        def normal(epsilon: float) -> tuple[float, float]:
+            lower, upper = (gaussian_delta(mu * (1 + side * 1e-14), epsilon)[side > 0] for side in (-1, 1))
+            return lower, upper
+
+        return [rate(Order(normal, normal), fpr, gap=gap)]
+    allocated = allocation.whole_release(release, relation)
+    if allocated is not None:
+
+        def binned(link: Link) -> Curve:
+            bins, distance = allocated
+
+            def curve(epsilon: float) -> tuple[float, float]:
+                free = gaussian_delta(distance * (1 + 1e-14), epsilon)[1]  # without the bins
+                if free < max(_NOTHING * fpr, _LEAST):
+                    return 0.0, free
+                return allocation.bounds(bins, distance, DeltaAt(epsilon), gap=gap, links=(link,))
+
+            return curve
+
+        removed, added = binned(Link.REMOVE), binned(Link.ADD)
+        first = rate(Order(removed, added), fpr, gap=gap)
+        return [first, rate(Order(added, removed), fpr, gap=gap, known=first.lower)]
+    lost = 1e-5 * max(fpr, 1e-10) / max(sum(flatten(release).values()), 1)
+    ways = directions(release, relation, lost=lost)
+    if len(ways) == 1:
+        instances = [(low, _turned(low)) for low in ways[0].lowers]
+        instances += [(b, a) for a, b in instances if a is not b]
+        return [_rate((ways[0].upper,) * 2, instances, fpr, gap)]
+    one, other = ways
+    both = list(zip(one.lowers, other.lowers, strict=True))
+    first = _rate((one.upper, other.upper), [(a, _swapped(b)) for a, b in both], fpr, gap)
+    second = _rate((other.upper, one.upper), [(b, _swapped(a)) for a, b in both], fpr, gap, first.lower)
+    return [first, second]
+
+
+def _rate(
+    upper: tuple[Parts, Parts], instances: Sequence[tuple[Parts, Parts]], fpr: float, gap: float, known: float = 0.0
+) -> Rate:
+    """Bounds one order: above by the dominating pair, below by the instance that is worst about there."""
+    one, turned = instances[0]
+    order = Order(_curve(upper[0], one, gap), _curve(upper[1], turned, gap), _certain(one))
+    found = rate(order, fpr, gap=gap, known=known)
+    if len(instances) == 1 or found.upper <= known:
+        return found
+
+    owns = [Order(_curve(a, a, gap), _curve(b, b, gap), _certain(a)) for a, b in instances]
+    lines, tried, at, lower = [math.inf] * len(owns), set[int](), found.at, found.lower
+    for _ in owns:  # the instance that is best where the others were worst, until it is one of them
+        lines = [min(line, _cut(one, at, fpr).low) for line, one in zip(lines, owns, strict=True)]
+        best = max(range(len(owns)), key=lines.__getitem__)
+        if best in tried:
+            break
+        tried.add(best)
+        own = rate(owns[best], fpr, gap=gap)
+        lower, at = max(lower, own.lower), own.at
+    return found._replace(lower=min(lower, found.upper))
+
+
+def _curve(upper: Parts, lower: Parts, gap: float) -> Curve:
+    """Delta of one direction: above that of dominating parts, below that of attained ones."""
+    way, largest = (Direction(upper, (lower,)),), largest_loss(upper) * (1 + 1e-14)
+
+    def curve(epsilon: float) -> tuple[float, float]:
+        question = DeltaAt(epsilon)
+        if epsilon >= largest:
+            return 0.0, 0.0
+        if sum(count for _, count in upper) > 1:
+            with suppress(OutOfReachError):
+                low, high = spectral_bounds(way, question)
+                if high - low <= max(gap * high, LEAST):
+                    return low, high
+        return bounds(way, question, gap=gap)
+
+    return curve
+
+
+def rate(order: Order, fpr: float, *, gap: float, known: float = 0.0) -> Rate:
+    """Bounds min over t of D(t) + t fpr by cutting planes: the next cut is where the lines below meet the lowest.
+
+    If it is no more than is ``known`` of the other order, it is not looked at any closer.
+    """
+    most = min(-math.log(fpr), LARGEST_LOSS) if fpr > 0 else LARGEST_LOSS  # beyond it the line alone is above 1
+    cuts = {at: _cut(order, at, fpr) for at in _FIRST if at <= most}
+    while (end := max(cuts)) < most:  # past the lowest point
+        further = min(max(3 * end, 1.0), most)
+        cuts[further] = _cut(order, further, fpr)
+        if cuts[further].high >= cuts[end].high:
+            break
+    upper, lower, idle, best = 1.0, 0.0, 0, math.inf
+    while True:
+        points = sorted(cuts)
+        upper = min(1.0, *(cut.high for cut in cuts.values()))
+        lower, (left, right), at = _lowest([cuts[point] for point in points], fpr, order.certain)
+        lower = max(lower, fpr)
+        apart = math.log(upper / lower) if lower > 0 else upper
+        idle, best = (0, apart) if apart < 0.9 * best else (idle + 1, best)
+        if upper - lower <= 0.5 * gap * upper or len(cuts) >= _MOST_CUTS or idle >= _STALLED or upper <= known:
+            break
+        start = points[left] if left >= 0 else max(3 * points[0], _LOWEST)
+        end = points[right] if right < len(points) else min(max(3 * points[-1], 1.0), most)
+        inside = _INSIDE * (end - start)
+        following = (
+            min(max(math.log(at), start + inside), end - inside) if at > 0 and idle % 2 == 0 else (start + end) / 2
+        )
+        if left < 0 or right == len(points):
+            following = start if left < 0 else end
+        if following in cuts or end - start < _NARROW:
+            break
+        cuts[following] = _cut(order, following, fpr)
+    at = min(cuts, key=lambda point: cuts[point].high)
+    lower = max(fpr, lower * (1 - _HAIR))
+    return Rate(lower, max(min(upper * (1 + _HAIR) + 5e-324, 1.0), lower), at)
+
+
+def _cut(order: Order, at: float, fpr: float) -> _Cut:
+    t = math.exp(at)
+    if at >= 0:
+        low, high = order.forward(at)
+        return _Cut(t, low + t * fpr * (1 - 4 * UNIT), high + t * fpr * (1 + 4 * UNIT))
+    low, high = order.backward(-at)
+    return _Cut(t, 1 - t * (1 - low - fpr) - 4 * UNIT, 1 - t * (1 - high - fpr) + 4 * UNIT)
+
+
+def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tuple[int, int], float]:
+    """The least value that the curve can have, between which two cuts, and at which t.
+
+    A convex curve lies above the line through one cut (its upper bound) and the next (its lower bound), beyond that
+    next one; its slope is between fpr - 1 and fpr, and its value at least that of the mass that P alone has.
+    """
+    known = [_Cut(0.0, 1.0, 1.0), *cuts]
+    falls = [fpr - 1, *(max(fpr - 1, -_steepest(a.high - b.low, a, b)) for a, b in pairwise(known))]
+    rises = [*(min(fpr, _steepest(b.high - a.low, a, b)) for a, b in pairwise(known)), fpr]
+    found = []
+    for i, (a, b) in enumerate(pairwise(known)):
+        fall, rise, width = falls[i], rises[i + 1], b.t - a.t + 4 * UNIT * b.t
+        start = b.low - rise * width  # of the right line, at a
+        step = min(max((a.low - start) / (rise - fall), 0.0), width) if rise != fall else width
+        value = max(a.low + fall * step, start + rise * step)
+        value = min(value, max(a.low, start), max(a.low + fall * width, b.low))
+        rough = 16 * UNIT * (abs(b.low) + abs(rise) * width)
+        value -= rough + 16 * UNIT * (abs(a.low) + abs(fall) * step)
+        value = max(value, min(start, b.low) - rough)  # by the right line alone
+        found.append((max(value, certain + fpr * a.t), (i - 1, i), a.t + step))
+    last, fall = known[-1], falls[-1]
+    beyond, floor = last.low, certain + fpr * last.t
+    if fall < 0:
+        beyond = floor + fpr * max(last.low - floor, 0.0) / (fpr - fall)
+    found.append((max(min(beyond, last.low), floor), (len(cuts) - 1, len(cuts)), last.t))
+    return min(found)
+
+
+def _steepest(rise: float, a: _Cut, b: _Cut) -> float:
+    """The largest slope that may lie between two cuts, each of which may be a little off its t."""
+    return rise / (b.t - a.t - math.copysign(4 * UNIT * b.t, rise))
+
+
+def _certain(parts: Parts) -> float:
+    """The mass under P of what Q cannot produce, rounded down."""
+    alone = [(0.0 if pair.link is Link.ADD else pair.law.only_p * pair.sampling_probability, n) for pair, n in parts]
+    kept = math.fsum(count * math.log1p(-min(mass, 1 - UNIT)) for mass, count in alone)
+    return -math.expm1(kept) * (1 - 1e-14)
+
+
+def _swapped(parts: Parts) -> Parts:
+    """The same with P and Q of base laws exchanged: only those of exponential mechanisms are not symmetric as it is."""
+    return tuple((_exchanged(pair), count) for pair, count in parts)
+
+
+def _turned(parts: Parts) -> Parts:
+    """The pair (Q, P) of a composition of pairs (P, Q); itself if it is symmetric."""
+    links = {Link.REMOVE: Link.ADD, Link.ADD: Link.REMOVE}
+    turned = [(_exchanged(pair), count) for pair, count in parts]
+    if all(now is pair and pair.link not in links for (now, _), (pair, _) in zip(turned, parts, strict=True)):
+        return parts
+    return tuple((replace(pair, link=links.get(pair.link, pair.link)), count) for pair, count in turned)
+
+
+def _exchanged(pair: Pair) -> Pair:
+    law = pair.law
+    if not isinstance(law, Atoms) or len(law.u) == 0 or np.allclose(law.u, -law.u[::-1], rtol=1e-12, atol=1e-300):
+        return pair
+    return replace(pair, law=replace(law, u=-law.u[::-1], p=(law.p * np.exp(-law.u))[::-1]))
