@@ -135,7 +135,7 @@ def _rate(
 
 def _curve(upper: Parts, lower: Parts, gap: float) -> Curve:
     """Delta of one direction: above that of dominating parts, below that of attained ones."""
-    way, largest = (Direction(upper, (lower,)),), largest_loss(upper) * (1 + 1e-14)
+    way, largest = (Direction(upper, (lower,)),), largest_loss(upper)[1]
 
     def curve(epsilon: float) -> tuple[float, float]:
         question = DeltaAt(epsilon)
