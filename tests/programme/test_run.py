@@ -190,6 +190,33 @@ def test_settings_that_diverge_and_folders_that_cannot_be_written_book_nothing(w
     assert not (tmp_path / "ledger.db").exists()
 
 
+def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
+    """Steps so large that the public loss overflows after some rounds; with clip and noise, and without them."""
+    source = Path(__file__).parents[2] / "examples" / "local.toml"
+    text = source.read_text().replace("../docs/playbook.md", str(source)).replace("= 40", "= 12")
+    text = text.replace("learning_rate = 0.05", "learning_rate = 5e152").replace(
+        "cohort_size = 200", "cohort_size = 20"
+    )
+    (tmp_path / "p.toml").write_text(text.replace("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]", "study = [0.5]"))
+    outcome, observer = finished(tmp_path / "p.toml", tmp_path)
+    last, ledger = len(observer.rounds), tmp_path / "runs" / "ledger.db"
+    assert 1 <= last < 12
+    assert outcome.report["result"]["diverged"]
+    assert outcome.report["result"]["test_loss"] is None
+    assert outcome.report["rounds"][-1] == {"round": last, "test_loss": None, "test_score": None}
+    assert outcome.report["utility"]["study"][0]["test_loss"] is None
+    findings = {finding.check: finding for finding in outcome.reconciliation.findings}
+    assert "failed" not in {finding.verdict for finding in findings.values()}
+    assert f"Training diverged in round {last} of 12" in findings["rounds"].says
+    page = (outcome.folder / "report.html").read_text()
+    assert f"Training diverged in round {last}:" in page
+    with read_ledger(ledger) as books:
+        assert [entry.verb for entry in books.history()][-1] is Verb.COMMITTED
+    again, silent = finished(tmp_path / "p.toml", tmp_path)
+    assert silent.rounds == []
+    assert again.report == outcome.report
+
+
 def test_two_runs_of_one_programme_at_once_charge_once_and_release_once(write_programme, tmp_path):
     """The one that comes second stops with a message, or finds everything done; nothing breaks."""
     path, runs = write_programme(), tmp_path / "runs"

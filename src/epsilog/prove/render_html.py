@@ -71,8 +71,8 @@ def plots(report: dict[str, Any]) -> dict[str, str]:
             sides, title="Epsilon by round", x_label="round", y_label="epsilon", mark=("budget", cap)
         )
     rounds = report["rounds"]
-    if rounds:
-        lines = [Series("with DP", _scores(rounds, "round"))]
+    if scored := _scores(rounds, "round"):
+        lines = [Series("with DP", scored)]
         bare = (report["utility"] or {}).get("without_dp", [])
         if bare:
             lines.append(Series("without DP", _scores(bare, "round")))
@@ -80,10 +80,10 @@ def plots(report: dict[str, Any]) -> dict[str, str]:
             lines, title="Score by round", x_label="round", y_label=report["result"]["score_name"].split(" on ")[0]
         )
     study = (report["utility"] or {}).get("study", [])
-    if study:
+    if points := _scores(study, "epsilon"):
         without = report["utility"]["without_dp"]
         drawn["study"] = line_plot(
-            [Series("with DP", _scores(study, "epsilon"), markers=True)],
+            [Series("with DP", points, markers=True)],
             title="Score by budget",
             x_label="epsilon of the whole run (each point a run of its own)",
             y_label=report["result"]["score_name"].split(" on ")[0],

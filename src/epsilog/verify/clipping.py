@@ -31,12 +31,21 @@ def check_norms(custody: Sequence[CustodyRecord] | None, *, clip_norm: float) ->
     over = [record.round for record in custody if not record.largest_norm <= clip_norm * (1 + ROUNDING)]
     largest = max(record.largest_norm for record in custody)
     shortened = sum(record.clipped_fraction for record in custody) / len(custody)
-    numbers = (("clip_norm", clip_norm), ("largest_norm", largest), ("clipped_fraction", shortened))
+    dropped, unusable = (sum(getattr(one, name) for one in custody) for name in ("dropped", "unusable_rows"))
+    numbers = (
+        ("clip_norm", clip_norm),
+        ("largest_norm", largest),
+        ("clipped_fraction", shortened),
+        ("dropped", float(dropped)),
+        ("unusable_rows", float(unusable)),
+    )
     if over:
         return Finding("norms", Verdict.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers)
     says = (
         f"No norm exceeds {clip_norm:g} (largest {largest:.6g}); clipping shortened {shortened:.0%} of contributions."
     )
+    if dropped or unusable:
+        says += f" {dropped} contributions were not finite and counted as zero; {unusable} rows could not be used."
     return Finding("norms", Verdict.PASSED, says, numbers)
 
 
