@@ -207,6 +207,23 @@ def test_many_rounds_hold_the_truth():
         assert contains(delta(release, epsilon=at), truth), (release, at)
 
 
+def test_mixes_hold_the_truth():
+    """Rare samples of one statement, others of another beside them, on a lattice that neither has by nature."""
+    rng = np.random.default_rng(9)
+    for _ in range(10):
+        scale, releases, ways = pick(rng, [1.0, log_uniform(rng, 1e-25, 1)]), [], ([], [])
+        for _ in range(2):
+            stated, count = log_uniform(rng, 1e-3, 8), int(rng.integers(1, 4))
+            share = min(scale * log_uniform(rng, 0.05, 20), 0.99)
+            releases.append(Repeated(PoissonSampled(PureDP(stated), share), count))
+            for way, pair in zip(ways, both(oracle.response(stated), share), strict=True):
+                way.append((pair, count))
+        largest = max(sum(oracle.largest_loss(pair, count) for pair, count in way) for way in ways)
+        at = float(largest) * rng.random()
+        found = delta(Composed(releases), epsilon=at)
+        assert contains(found, max(oracle.delta_of_mix(way, at) for way in ways)), (releases, at)
+
+
 def test_fixed_size_samples_lie_between_one_order_of_the_neighbours_and_both_together():
     """Both orders occur, so the truth is at least the worse of them; the share is not a double."""
     rng = np.random.default_rng(7)

@@ -64,6 +64,16 @@ def delta(pair: Pair, count: int, epsilon: mpf | float) -> mpf:
         return total
 
 
+def delta_of_mix(parts: list[tuple[Pair, int]], epsilon: mpf | float) -> mpf:
+    """Delta of a few copies of each of several pairs, by listing every outcome of all of them."""
+    with mpmath.workdps(DIGITS + 40):
+        whole = [(mpf(1), mpf(1))]
+        for pair, count in parts:
+            for _ in range(count):
+                whole = [(one * p, other * q) for one, other in whole for p, q in pair]
+        return sum((max(one - mpmath.exp(mpf(epsilon)) * other, mpf(0)) for one, other in whole), mpf(0))
+
+
 def _divisions(count: int, kinds: int) -> list[tuple[int, ...]]:
     """All ways to write ``count`` as an ordered sum of ``kinds`` numbers."""
     return [
