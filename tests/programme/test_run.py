@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,6 +120,13 @@ def test_a_simulation_is_refused_by_a_real_budget_and_leaves_nothing(write_progr
 
 def test_a_real_run_draws_from_the_operating_system(write_programme, tmp_path):
     path = write_programme(("simulation = true ", "simulation = false "), ("seed = 20261121\n", ""))
+    for runs in ("one", "two"):
+        with pytest.raises(ProgrammeError, match="a programme makes none; its owner does") as refused:
+            finished(path, tmp_path, runs=runs)
+        (command,) = re.findall(r"epsilog (ledger create .*)$", str(refused.value))
+        main = [sys.executable, "-m", "epsilog", *shlex.split(command)]
+        subprocess.run(main, check=True, capture_output=True)
+        assert [file.name for file in (tmp_path / runs).iterdir()] == ["ledger.db"]
     one, _ = finished(path, tmp_path, runs="one")
     two, _ = finished(path, tmp_path, runs="two")
     assert one.report["utility"] is None

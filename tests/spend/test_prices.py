@@ -173,7 +173,7 @@ def test_whole_numbers_too(ledger, value):
 
 @pytest.mark.parametrize("value", [Decimal(text) for text in ["nan", "sNaN", "inf", "-1", "1e999999", "-1e-999999"]])
 def test_decimals_that_are_no_amount_are_refused_by_name(ledger, value):
-    with pytest.raises(ValueError, match="epsilon must be"):
+    with pytest.raises(ValueError, match=r"epsilon must (be|have)"):
         ledger.create_budget("acme", kind="pure", epsilon=value)
 
 

@@ -1,7 +1,7 @@
 """The application and its exit codes, which every command shares.
 
 Exit codes: 0 ok, 2 bad input, 3 refused by the budget, 4 verification failed, 5 nothing failed, but not all was
-checked and passed.
+checked and passed, 6 a file cannot be used, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED = 0, 2, 3, 4, 5
+OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
 
 app = typer.Typer(
     name="epsilog",

@@ -1,4 +1,4 @@
-"""`epsilog ledger ...`: look at the books."""
+"""`epsilog ledger ...`: look at the books; and what only their owner does: make a budget, allow a price."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from epsilog.cli.account import read_release
 from epsilog.cli.app import NOT_VERIFIED, Json, ledger_app, print_json
-from epsilog.cli.show import figures, note, table
-from epsilog.terms import LedgerIntegrityError
+from epsilog.cli.show import console, figures, note, table
+from epsilog.terms import LedgerIntegrityError, NeighboringRelation
 
 LedgerFile = Annotated[Path, typer.Option("--ledger", "-l", help="The SQLite ledger.")]
 DEFAULT_LEDGER = Path("runs/ledger.db")
@@ -45,6 +46,7 @@ def show(
                 "trouble": trouble,
                 "entries": verified.count if verified else None,
                 "head": verified.head if verified else None,
+                "overridden": list(verified.overridden) if verified else None,
                 "budgets": [
                     {
                         "scope": b.scope,
@@ -88,12 +90,76 @@ def show(
         table(f"Entries ({len(shown)} of {len(entries)})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
         for theorem in dict.fromkeys(b.theorem for b in balances):
             note(f"These sums may be compared with a cap because: {theorem}")
+        if verified and verified.overridden:
+            note(f"Priced by the owner's word, not by a proof: {', '.join(verified.overridden)}")
         if verified:
             figures("Chain", [("entries", str(verified.count)), ("head", verified.head)])
         else:
             note(f"The ledger does not hold: {trouble}")
     if verified is None:
         raise typer.Exit(NOT_VERIFIED)
+
+
+@ledger_app.command("create")
+def create(
+    scope: Annotated[str, typer.Argument(help="Names joined by '/'; charges fall under every budget above them.")],
+    kind: Annotated[str, typer.Option("--kind", help="pure, approximate, zcdp or gdp.")],
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="Cap, a decimal number.")] = None,
+    delta: Annotated[str | None, typer.Option("--delta", help="Cap of an approximate budget.")] = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="Cap of a zcdp budget.")] = None,
+    mu_squared: Annotated[str | None, typer.Option("--mu-squared", help="Cap of a gdp budget.")] = None,
+    relation: Annotated[NeighboringRelation, typer.Option("--relation")] = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    privacy_unit: Annotated[
+        str | None, typer.Option("--privacy-unit", help="What one neighbour differs in; unsaid if blank.")
+    ] = None,
+    simulation: Annotated[bool, typer.Option("--simulation", help="Takes charges of simulations only.")] = False,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Make a budget, once: an act of its owner. Makes the ledger too if there is none.
+
+    Example: epsilog ledger create acme/claims --kind approximate --epsilon 3 --delta 1e-5
+    """
+    from epsilog.spend import open_ledger
+
+    given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu_squared": mu_squared}
+    caps = {quantity: cap for quantity, cap in given.items() if cap is not None}
+    with open_ledger(ledger) as books:
+        made = books.create_budget(
+            scope, kind=kind, relation=relation, privacy_unit=privacy_unit, simulation=simulation, **caps
+        )
+    if as_json:
+        return print_json({"scope": made.scope, "kind": made.kind, "caps": dict(made.caps), "ledger": str(ledger)})
+    console.print(f"{made.scope} in {ledger}: {_money(made.caps)} ({made.kind})")
+    return None
+
+
+@ledger_app.command("override")
+def override(
+    scope: Annotated[str, typer.Argument(help="Where it will be charged.")],
+    key: Annotated[str, typer.Option("--key", help="Of the one charge that is allowed.")],
+    release: Annotated[Path, typer.Option("--release", help="A JSON or TOML file holding the release.")],
+    amount: Annotated[list[str], typer.Option("--amount", help="QUANTITY=NUMBER, once for each quantity.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why this amount is right; kept for ever.")],
+    rounds: Annotated[int | None, typer.Option("--rounds", help="The most rounds it may run.")] = None,
+    simulation: Annotated[bool, typer.Option("--simulation", help="It is no release of real data.")] = False,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+) -> None:
+    """Allow one charge at a price that the accountant does not prove: an act of the budget's owner.
+
+    Example: epsilog ledger override acme/claims --key v-1 --release r.json --amount epsilon=0.5 --reason "proof 12"
+    """
+    from epsilog.spend import open_ledger
+
+    if not ledger.exists():
+        raise ValueError(f"ledger must be a ledger file that exists, got {ledger}")
+    if not all("=" in part for part in amount):
+        raise ValueError(f"amount must be QUANTITY=NUMBER, got {' '.join(amount)}")
+    amounts = dict(part.split("=", 1) for part in amount)
+    term = read_release(release)
+    with open_ledger(ledger) as books:
+        books.override_price(scope, term, key=key, amount=amounts, reason=reason, rounds=rounds, simulation=simulation)
+    console.print(f"{scope}: one charge {key} may be booked at {', '.join(amount)}")
 
 
 def _money(amounts: object) -> str:

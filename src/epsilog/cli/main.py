@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import typer
 
 from epsilog.cli import account, ledger, montecarlo, plan, programme, service
-from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, app, fail
-from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, LedgerIntegrityError
+from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, STOPPED, UNUSABLE, app, fail
+from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, LedgerIntegrityError, StorageError
 
 COMMANDS = (account, ledger, montecarlo, plan, programme, service)  # importing them fills the application
 
@@ -19,8 +21,20 @@ def main() -> None:
         fail(error, REFUSED)
     except LedgerIntegrityError as error:
         fail(error, NOT_VERIFIED)
+    except StorageError as error:
+        fail(error, UNUSABLE)
     except (EpsilogError, ValueError) as error:
         fail(error, BAD_INPUT)
+    except OSError as error:  # a folder that cannot be written, a full disk
+        fail(error, UNUSABLE)
     except KeyboardInterrupt:
-        typer.secho("\nepsilog: stopped; the same command goes on from here", err=True, fg=typer.colors.YELLOW)
-        raise SystemExit(130) from None
+        _stopped()
+    except SystemExit as end:
+        if end.code == STOPPED:  # the framework has caught Ctrl-C, and says nothing
+            _stopped()
+        raise
+
+
+def _stopped() -> NoReturn:
+    typer.secho("\nepsilog: stopped; the same command goes on from here", err=True, fg=typer.colors.YELLOW)
+    raise SystemExit(STOPPED) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -40,18 +41,14 @@ def rehearse_unless_trained(plan: RegisteredPlan, task: Task, *, ledger: Path, f
 
 
 def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
-    """Stores the plan and reserves its price, once: the same plan again finds the same charge."""
+    """Stores the plan and reserves its price, once: the same plan again finds the same charge.
+
+    Raises:
+        ProgrammeError: the ledger has no budget at or above the scope; making one is its owner's act.
+    """
     budget, guarantee, new = plan.budget, plan.guarantee, not (folder / "plan.json").exists()
-    if budget["scope"] not in {one.scope for one in books.budgets()}:
-        books.create_budget(
-            budget["scope"],
-            kind="approximate",
-            relation=guarantee.relation,
-            privacy_unit=guarantee.privacy_unit,
-            simulation=plan.simulation,
-            epsilon=budget["epsilon"],
-            delta=budget["delta"],
-        )
+    if not books.budgets_above(budget["scope"]):
+        _make_simulated_budget(books, plan)
     if new:
         write_json(folder / "plan.json", plan.to_json())
     try:
@@ -72,6 +69,33 @@ def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
             with contextlib.suppress(OSError):  # another process is at work in it
                 folder.rmdir()
         raise
+
+
+def _make_simulated_budget(books: Ledger, plan: RegisteredPlan) -> None:
+    """A simulation spends nobody's privacy and makes itself a budget, which takes simulations only."""
+    budget, guarantee = plan.budget, plan.guarantee
+    if not plan.simulation:
+        command = [
+            *("epsilog", "ledger", "create", budget["scope"], "--ledger", str(books.path), "--kind", "approximate"),
+            *("--epsilon", budget["epsilon"], "--delta", budget["delta"], "--relation", guarantee.relation.value),
+            *("--privacy-unit", guarantee.privacy_unit),
+        ]
+        raise ProgrammeError(
+            plan.name,
+            [
+                f"budget.scope: {budget['scope']} has no budget in {books.path}, and a programme makes none; "
+                f"its owner does: {shlex.join(command)}"
+            ],
+        )
+    books.create_budget(
+        budget["scope"],
+        kind="approximate",
+        relation=guarantee.relation,
+        privacy_unit=guarantee.privacy_unit,
+        simulation=True,
+        epsilon=budget["epsilon"],
+        delta=budget["delta"],
+    )
 
 
 def train(

@@ -92,6 +92,11 @@ class Ledger:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    @property
+    def path(self) -> Path:
+        """Where the file lies."""
+        return self._store.path
+
     def close(self) -> None:
         """Closes the file."""
         self._store.close()
@@ -388,6 +393,11 @@ class Ledger:
         """Every budget, by scope."""
         with self._store.reading() as session:
             return session.balances(None)
+
+    def budgets_above(self, scope: str) -> list[Balance]:
+        """The budgets that a charge at this scope must fit, from the top."""
+        with self._store.reading() as session:
+            return session.balances(folds.ancestors(scope))
 
     def history(self, prefix: str | None = None) -> list[Entry]:
         """Entries at and under a scope, oldest first; all of them for None."""
