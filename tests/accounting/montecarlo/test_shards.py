@@ -1,5 +1,6 @@
 """Streams, shards, processes and journals: the same integers however and wherever they are drawn."""
 
+import dataclasses
 import json
 import math
 import signal
@@ -11,7 +12,7 @@ import pytest
 from scipy import stats
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import normals, oracle, run, shards, sweeps, tilt
+from epsilog.accounting.montecarlo import normals, oracle, planning, run, shards, sweeps, tilt
 from epsilog.accounting.montecarlo.pairs import pair_of
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.terms import (
@@ -309,3 +310,26 @@ def test_two_processes_cannot_both_begin_a_journal(tmp_path, monkeypatch):
         run.Journal.begin(path, "this run", run.chosen(7))
     assert path.read_text() == before
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_journal_is_bound_to_the_whole_plan(tmp_path):
+    """What decides the claim without deciding the draws: goals, fallback, passing counts, the code's versions."""
+    plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-2, seed=1, noises=(1.1,), slack=0.9)
+    path = tmp_path / "journal.jsonl"
+    sweeps.run_sweep(plan, journal=path)
+    (remove, add), replace = plan.checks[0], dataclasses.replace
+    others = [
+        replace(plan, target_delta=2e-2),
+        replace(plan, fallback_delta=1e-4),
+        replace(plan, checks=((replace(remove, hits=remove.hits - 1), add),)),
+        replace(plan, origin=replace(plan.origin, pilot=2)),
+    ]
+    for other in others:
+        with pytest.raises(RecordsError, match="another run"):
+            sweeps.run_sweep(other, journal=path)
+    with pytest.raises(RecordsError, match="another run"):
+        montecarlo.certify(BINS, epsilon=1.0, samples=1000, journal=path)
+    with pytest.raises(RecordsError, match="not begun with"):
+        sweeps.run_sweep(plan, journal=path, nonce="a nonce of its own")
+    with pytest.raises(ValueError, match="versions installed here"):
+        sweeps.run_sweep(replace(plan, origin=replace(plan.origin, scipy="0.1")), journal=path)
