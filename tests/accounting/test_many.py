@@ -186,3 +186,10 @@ def test_few_rounds_are_refused_and_rare_large_losses_leave_it_wide_but_right():
     found = epsilon(release, delta=1e-5)
     assert lower <= found.upper
     assert upper >= found.lower
+
+
+@pytest.mark.slow
+def test_merging_gives_up_where_nothing_reaches_its_point():
+    """A lower lattice far finer than round-off: it walked on for minutes."""
+    found = delta(sampled(Gaussian(118.0), 1e-12, 8_545_711), epsilon=0.0131, relation=REPLACE)
+    assert 0 <= found.lower <= found.upper < 1e-100

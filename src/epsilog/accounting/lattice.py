@@ -18,6 +18,8 @@ Integers = npt.NDArray[np.int64]
 
 _SLICES = 5  # outcomes are cut this many times finer than the lattice before they are merged
 
+_WALKS, _FREE_WALK, _COARSER = 6, 400_000, 4.0  # cells that merging may look at in vain, and what follows
+
 
 class TooFineError(Exception):
     """More points would be needed than memory should hold: a lattice coarser by ``factor`` is called for."""
@@ -205,7 +207,7 @@ def _merge(cells: _Cells, points: _Points, loose: float) -> list[float]:
     A weight is the P-mass of what a point took. The margin is what cells may be off by, and what adding them up rounds.
     """
     p, q, p_slip, q_slip, own = cells
-    size, weight, share, cell = len(p), [0.0] * len(points.of_p), 1.0, 0
+    size, weight, share, cell, walked = len(p), [0.0] * len(points.of_p), 1.0, 0, 0
     for point, (a, b, most_a, most_b, floor, gap, ceiling) in enumerate(zip(*points, strict=True)):
         while cell < floor:
             more, slip = _cell_surplus(cells, cell, points, point - 1)
@@ -228,6 +230,9 @@ def _merge(cells: _Cells, points: _Points, loose: float) -> list[float]:
         if reached or surplus >= margin:
             weight[point] = mass * (1 - 2 * UNIT * (cell - first + 1))
         else:
+            walked += cell - first
+            if walked > _WALKS * size + _FREE_WALK:  # nothing reaches its point: round-off, or far too fine
+                raise TooFineError(points, _COARSER)
             cell, share = max(first, gap), first_share if first >= gap else 1.0
             _settle(cells, points, weight, point, (first, cell, first_share))
     _settle(cells, points, weight, len(weight) - 1, (cell, size, share))
