@@ -35,7 +35,7 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
     >>> round(lower, 12) == round(upper, 12) == 0.126936737507
     True
     """
-    epsilon = check.finite()(epsilon=epsilon)
+    mu, epsilon = check.number()(mu=mu), check.finite()(epsilon=epsilon)
     floor = max(0.0, -math.expm1(min(epsilon, 0.0)))  # no mechanism does better, and mu = 0 attains it
     if not mu >= 0:
         raise ValueError(f"mu must be at least 0, got {mu!r}")
@@ -78,7 +78,7 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
     >>> round(lower, 6), round(upper, 6)
     (4.377178, 4.377178)
     """
-    delta = check.between(0, 1)(delta=delta)
+    mu, delta = check.number()(mu=mu), check.between(0, 1)(delta=delta)
     if math.isinf(mu):
         return math.inf, math.inf
     if gaussian_delta(mu, 0.0)[1] <= delta:
