@@ -134,8 +134,9 @@ def refused(task, charge, folder, error, says):
 
 
 def test_settings_that_diverge_without_data_are_refused(small_task, charge_for, tmp_path):
-    wild = dataclasses.replace(CENTRAL, clip_norm=1e60)
-    refused(small_task(dtype="float32"), charge_for(wild, "client"), tmp_path / "run", ValueError, "makes it diverge")
+    for wild in ({"clip_norm": 1e60}, {"sampling_probability": 1e-320}):
+        charge = charge_for(dataclasses.replace(CENTRAL, **wild), "client")
+        refused(small_task(dtype="float32"), charge, tmp_path / "run", ValueError, "makes it diverge")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -38,6 +38,8 @@ def spoilt(array, value, dtype=None):
         (CLASSES, lambda t: {"test_targets": spoilt(t.test_targets, -1)}, "class numbers from 0 to 2, got -1 in row 5"),
         (CLASSES, lambda t: {"test_targets": t.test_targets.astype(float)}, "test_targets must be whole class numbers"),
         (CLASSES, lambda t: {"test_targets": spoilt(t.test_targets, 255, "uint8")}, "got 255 in row 5"),
+        ({}, lambda _: {"training": Training(1e200)}, r"learning_rate must be in \[0, 1e\+100\], got 1e\+200"),
+        ({"dtype": "float32"}, lambda _: {"training": Training(1e50)}, "learning_rate must be in .* got 1e.50"),
         ({}, lambda _: {"unit": " "}, "unit must be a string that is not blank"),
     ],
 )

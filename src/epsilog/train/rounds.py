@@ -104,8 +104,8 @@ def next_round(
     """
     done = state.round + 1
     compute = _central if isinstance(scheme, ClientLevelCentral) else _client_side
-    change, cohort, clipped, padding = compute(scheme, engine, state, randomness, private=private)  # type: ignore[arg-type]
     with np.errstate(over="ignore", invalid="ignore"):
+        change, cohort, clipped, padding = compute(scheme, engine, state, randomness, private=private)  # type: ignore[arg-type]
         model = state.model + change
     scored = engine.evaluate(model)
     loss, score = scored if np.isfinite([*model, *scored]).all() else (None, None)

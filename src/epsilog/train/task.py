@@ -114,6 +114,7 @@ class Task:
 
     def __post_init__(self) -> None:
         check.fields(self, name=check.text(), unit=check.text())
+        check.within(0, clipping.reach(self.clients.features.dtype))(learning_rate=self.training.learning_rate)
         _require_arrays(test_features=self.test_features, test_targets=self.test_targets)
         for named, width in (("clients", self.clients.features.shape[2]), ("test", self.test_features.shape[-1])):
             if width != self.model.widths[0]:
