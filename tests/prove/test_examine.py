@@ -114,8 +114,8 @@ def test_a_public_report_holds_no_figure_of_the_curators(files):
 
 @pytest.mark.parametrize("name", ["report.json", "plan.json", "owner.json"])
 def test_a_sample_of_changed_places_fails(files, books, name):
-    sample = list(mutants(codec.parse(files[name])))[:: {"report.json": 97, "plan.json": 23, "owner.json": 7}[name]]
-    assert len(sample) > 10
+    sample = list(mutants(codec.parse(files[name])))[:: {"report.json": 199, "plan.json": 23, "owner.json": 7}[name]]
+    assert len(sample) > 8
     for place, document in sample:
         assert failed(files | {name: spelt(document)}, books), place
         if name == "report.json":
@@ -145,22 +145,21 @@ def test_every_changed_place_of_the_records_fails(files, books, name):
 
 @pytest.mark.slow
 def test_every_changed_place_of_a_report_fails(files, books):
-    """With the ledger; the comparison alone where the evidence inside is untouched, everything where it is not."""
+    """All by comparison with the report that comes out again; many with the evidence inside it read and checked."""
     report, count = codec.parse(files["report.json"]), 0
     assert not list(differences(report, codec.parse(files["report.json"])))
     for place, document in mutants(report):
         count += 1
-        if any(place[: len(inner)] == inner for inner in CARRIED):
-            assert report_failed(spelt(document), books), place
-        else:
-            assert list(differences(document, report)), place
-            assert count % 23 or report_failed(spelt(document), books), place
+        assert list(differences(document, report)), place  # what a report is compared with, where it was not carried
+        carried = any(place[: len(inner)] == inner for inner in CARRIED)
+        assert count % (11 if carried else 61) or report_failed(spelt(document), books), place
     assert count > 1500
 
 
+@pytest.mark.slow
 def test_a_report_alone_is_still_of_one_mind(files):
     """Without a ledger only the report's account of the ledger can be changed in more than one place at once."""
-    for place, document in list(mutants(codec.parse(files["report.json"])))[::83]:
+    for place, document in list(mutants(codec.parse(files["report.json"])))[::97]:
         assert report_failed(spelt(document), None), place
 
 
@@ -332,6 +331,8 @@ def test_a_sampler_that_broke_its_cap_leaves_the_price_of_every_round(another):
     evidence, ledger = another(plan, records=(public, stuffed))
     found = examine(evidence, ledger)
     assert {f.check for f in found.outcome.findings if f.verdict == "failed"} == {"participation"}
+    alone = examine_report(evidence["report.json"], ledger, required=PUBLIC)  # the owner's own word is enough to fail
+    assert [f.check for f in alone.outcome.findings if f.verdict == "failed"] == ["participation"]
     left = whatever_the_sampler(plan)
     assert left > plan.unamplified.upper
     report = codec.parse(evidence["report.json"])

@@ -121,6 +121,19 @@ def test_every_price_is_worked_out_again(entries):
     assert check_prices(()).verdict == "passed"
 
 
+def test_an_owner_may_allow_less_and_it_shows(tmp_path):
+    sgd = Repeated(PoissonSampled(Gaussian(2.0), 0.1), 50)
+    little = {"epsilon": "0.125", "delta": "0.00001"}
+    with open_ledger(tmp_path / "l.db") as books:
+        books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-3")
+        books.override_price("acme", sgd, key="a", amount=little, reason="a proof on paper")
+        books.charge("acme", sgd, key="a", amount=little)
+    entries = Books.read(tmp_path / "l.db").entries
+    found = check_prices(entries)
+    assert (found.verdict, "on the owner's word" in found.says) == ("warned", True)
+    assert check_prices(e for e in entries if e.verb is not Verb.PRICE_OVERRIDDEN).verdict == "failed"
+
+
 def test_a_ledger_file_is_examined_whole(tmp_path):
     with open_ledger(tmp_path / "l.db") as books:
         books.create_budget("acme", kind="pure", epsilon="1")

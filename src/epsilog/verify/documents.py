@@ -78,30 +78,37 @@ def check_head(books: Books | None, head: str | None) -> tuple[Finding, ...]:
 
 
 def check_prices(entries: Iterable[Entry]) -> Finding:
-    """Every reservation costs at least what the accountant says of its release today; one question is asked once."""
+    """Every reservation costs at least what the accountant says of its release today, or its owner has allowed less."""
     asked: dict[bytes, Price | None] = {}
-    priced = 0
-    below: list[int] = []
-    near: list[int] = []
-    unproven: list[int] = []
+    allowed: set[str | None] = set()
+    found: dict[str, list[int]] = {"enough": [], "less": [], "a hair less": [], "on the owner's word": []}
     for entry in entries:
-        if entry.verb is not Verb.RESERVED:
-            continue
-        for kind, charged in entry.amounts.items():
-            priced += 1
-            again = _price_again(entry.body["request"], kind, asked)
-            if again is None:
-                unproven.append(entry.index)
-            elif not _covers(charged, again, 1.0):
-                (near if _covers(charged, again, CLOSE) else below).append(entry.index)
-    if below:
-        says = f"Entries {below[:5]} were charged less than their release costs."
+        if entry.verb is Verb.PRICE_OVERRIDDEN:
+            allowed.add(entry.key)
+        if entry.verb is Verb.RESERVED:
+            for kind, charged in entry.amounts.items():
+                again = _price_again(entry.body["request"], kind, asked)
+                found[_grade(charged, again, allowed=entry.key in allowed)].append(entry.index)
+    priced = sum(map(len, found.values()))
+    if found["less"]:
+        says = f"Entries {found['less'][:5]} were charged less than their release costs."
         return Finding("prices", Verdict.FAILED, says)
-    if near or unproven:
-        told = [f"entries {near[:5]} are charged a hair less than our accountant says"] if near else []
-        told += [f"the prices of entries {unproven[:5]} rest on the caller's word"] if unproven else []
-        return Finding("prices", Verdict.WARNED, f"Of {priced} prices, {'; '.join(told)}.")
+    odd = [
+        f"entries {found[how][:5]} were charged {how}" for how in ("a hair less", "on the owner's word") if found[how]
+    ]
+    if odd:
+        return Finding(
+            "prices", Verdict.WARNED, f"Of {priced} prices, not all are what the accountant says: {'; '.join(odd)}."
+        )
     return Finding("prices", Verdict.PASSED, f"Each of {priced} prices is at least what the accountant says now.")
+
+
+def _grade(charged: Amounts, again: Price | None, *, allowed: bool) -> str:
+    if again is not None and _covers(charged, again, 1.0):
+        return "enough"
+    if allowed or again is None:
+        return "on the owner's word"
+    return "a hair less" if _covers(charged, again, CLOSE) else "less"
 
 
 def _covers(charged: Amounts, again: Price, share: float) -> bool:

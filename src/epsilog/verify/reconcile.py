@@ -137,11 +137,13 @@ def check_private(evidence: Evidence) -> tuple[Finding, ...]:
 
 
 def _as_the_owner_said(finding: Finding, evidence: Evidence) -> Finding:
-    """The owner wrote down how these checks ended before the commit; another end now is a contradiction."""
-    if evidence.owner is None or evidence.custody is None:
+    """The owner wrote down how these checks ended before the commit: a failure stands, another end contradicts it."""
+    if evidence.owner is None:
         return finding
     told = evidence.owner.private[finding.check]
-    if told is finding.verdict:
+    if evidence.custody is None and told is Verdict.FAILED:
+        return Finding(finding.check, Verdict.FAILED, "The owner's own word is that it failed.")
+    if evidence.custody is None or told is finding.verdict:
         return finding
     says = f"The owner's word is {told}, and custody.jsonl says {finding.verdict}: {finding.says}"
     return replace(finding, verdict=Verdict.FAILED, says=says)
