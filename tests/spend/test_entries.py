@@ -77,7 +77,7 @@ def test_a_chain_with_right_hashes_but_a_broken_rule_is_refused(ledger):
         with ledger._store.writing() as session:
             count, head = session.head()
             session.append(Entry(index=count + 1, previous=head, time=ENTRY.time, **fields))
-            chain.verify(session)
+            chain.refold(session)
 
     for fields in (start, late, outside, incomplete):
         with pytest.raises(LedgerIntegrityError, match="entry 2: breaks a rule"):

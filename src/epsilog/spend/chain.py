@@ -6,18 +6,24 @@ the owner of the file cut its end off or rewrote all of it: compare the head wit
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilog.spend import folds
+from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import APPLICATION_ID, GENESIS, Entry, Verb, digest
 from epsilog.spend.place import peek
-from epsilog.terms import EpsilogError, LedgerIntegrityError
+from epsilog.spend.pricing import proven_least
+from epsilog.spend.shapes import check_shape, request_of
+from epsilog.terms import EpsilogError, LedgerIntegrityError, UnsupportedMechanismError
+from epsilog.terms.codec import canonical
 
 if TYPE_CHECKING:
     from epsilog.spend.rows import Session
+    from epsilog.spend.store import Store
 
 
 REPORT_EVERY = 500  # entries
@@ -33,6 +39,8 @@ class Verified:
         balances: every budget, by scope.
         charges: every charge, by key.
         overridden: keys of the charges whose price an owner has allowed, in order.
+        priced: charges whose price was worked out again, and is not below what the accountant proves.
+        unpriced: charges whose price could not be: nothing proves a lower bound, or there was no time left.
     """
 
     count: int
@@ -40,6 +48,8 @@ class Verified:
     balances: dict[str, folds.Balance]
     charges: dict[str, folds.ChargeRecord]
     overridden: tuple[str, ...] = ()
+    priced: int = 0
+    unpriced: int = 0
 
 
 @dataclass(slots=True)
@@ -49,12 +59,14 @@ class Books:
     balances: dict[str, folds.Balance] = field(default_factory=dict)
     charges: dict[str, folds.ChargeRecord] = field(default_factory=dict)
     rounds: dict[tuple[str, int], folds.RoundState] = field(default_factory=dict)
+    reserved: list[Entry] = field(default_factory=list)
     begun: dict[str, int] = field(default_factory=dict)  # the last round of each charge
     populated: set[str] = field(default_factory=set)
 
     def fold(self, entry: Entry) -> None:
         """Takes in the next entry; whatever the rules refuse is an error here too."""
         path = folds.ancestors(entry.scope)
+        check_shape(entry)
         if entry.verb is Verb.BUDGET_CREATED:
             folds.refuse_late_budget(
                 entry.scope, exists=entry.scope in self.balances, populated=entry.scope in self.populated
@@ -65,6 +77,11 @@ class Books:
         folds.require_budget(entry.scope, budgets)
         moved = {scope: folds.apply(self.balances[scope], entry) for scope in budgets}
         key = str(entry.key)
+        kinds = {self.balances[scope].kind for scope in budgets}
+        if entry.verb is Verb.RESERVED:
+            if set(entry.amounts) != kinds or set(entry.body["methods"]) != kinds:
+                raise ValueError(f"must be charged as {sorted(kinds)}, got {sorted(entry.amounts)}")
+            self.reserved.append(entry)
         last = self.rounds.get((key, self.begun.get(key, 0)))
         charge = folds.advance(self.charges.get(key), entry, last=last)
         if entry.verb in folds.ROUND_VERBS:
@@ -76,8 +93,56 @@ class Books:
         self.populated.update(path)
 
 
-def verify(session: Session, *, progress: Callable[[int], None] | None = None) -> Verified:
-    """Checks a whole ledger, in one consistent view of it.
+PRICE_SECONDS = 20.0  # after which no further price is worked out again
+
+
+def verify(store: Store, *, progress: Callable[[int], None] | None = None, seconds: float = PRICE_SECONDS) -> Verified:
+    """Checks a whole ledger: its entries in one consistent view of it, and then its prices.
+
+    Args:
+        store: the ledger's file.
+        progress: told how many entries held so far, now and then; what it raises ends the check.
+        seconds: after which no further price is worked out again. A price that is being worked out is waited for.
+
+    Raises:
+        LedgerIntegrityError: with the index of the first entry that does not hold.
+    """
+    with store.reading() as session:
+        found, reserved = refold(session, progress=progress)
+    waived = {key for key, charge in found.charges.items() if charge.waiver is not None}
+    priced, unpriced = _reprice([entry for entry in reserved if entry.key not in waived], time.monotonic() + seconds)
+    return replace(found, priced=priced, unpriced=unpriced)
+
+
+def _reprice(reserved: list[Entry], deadline: float) -> tuple[int, int]:
+    """Compares what was charged with what the accountant proves today; counts what it could and could not."""
+    known: dict[str, Amounts | None] = {}
+    counts = [0, 0]
+    for entry in reserved:
+        request, proven = request_of(entry.body), True
+        for kind, charged in entry.amounts.items():
+            asked = {
+                name: value for name, value in entry.body["request"].items() if name not in ("plan_hash", "rounds")
+            }
+            question = canonical([asked, kind, charged.get("delta")]).decode()
+            if question not in known:
+                try:
+                    known[question] = None if time.monotonic() > deadline else proven_least(request, kind, charged)
+                except (UnsupportedMechanismError, ArithmeticError):
+                    known[question] = None
+            least = known[question]
+            if least is None:
+                proven = False
+            elif any(charged.units[quantity] < units for quantity, units in least.units.items()):
+                raise LedgerIntegrityError(
+                    f"charged {dict(charged)}, and its release costs at least {dict(least)}", index=entry.index
+                )
+        counts[not proven] += 1
+    return counts[0], counts[1]
+
+
+def refold(session: Session, *, progress: Callable[[int], None] | None = None) -> tuple[Verified, list[Entry]]:
+    """Checks everything but prices, in one consistent view; returns the reservations too.
 
     Args:
         session: the view.
@@ -88,6 +153,7 @@ def verify(session: Session, *, progress: Callable[[int], None] | None = None) -
     """
     from epsilog.spend.rows import UNREADABLE, parsed
 
+    session.check_format()
     pages = session.integrity()
     if pages != "ok":
         raise LedgerIntegrityError(f"SQLite finds the file damaged: {pages}")
@@ -112,7 +178,7 @@ def verify(session: Session, *, progress: Callable[[int], None] | None = None) -
         )
     _compare(session, books, count)
     overridden = tuple(key for key, charge in books.charges.items() if charge.waiver is not None)
-    return Verified(count, previous, books.balances, books.charges, overridden)
+    return Verified(count, previous, books.balances, books.charges, overridden), books.reserved
 
 
 def _compare(session: Session, books: Books, count: int) -> None:
@@ -141,7 +207,6 @@ def verify_file(path: Path) -> Verified:
 
     store = Store(path, read_only=True)
     try:
-        with store.reading() as session:
-            return verify(session)
+        return verify(store)
     finally:
         store.close()

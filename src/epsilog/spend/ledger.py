@@ -453,10 +453,11 @@ class Ledger:
                 raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
         return list(zip(newest, sums, strict=False))[::-1]
 
-    def verify(self, *, progress: Callable[[int], None] | None = None) -> chain.Verified:
-        """Works the whole ledger out again; see ``chain.verify``."""
-        with self._store.reading() as session:
-            return chain.verify(session, progress=progress)
+    def verify(
+        self, *, progress: Callable[[int], None] | None = None, seconds: float = chain.PRICE_SECONDS
+    ) -> chain.Verified:
+        """Works the whole ledger out again, prices included as long as ``seconds`` last; see ``chain.verify``."""
+        return chain.verify(self._store, progress=progress, seconds=seconds)
 
     def what_fits(
         self,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
 
-from epsilog.spend.amounts import Amounts, Number, charge_units
+from epsilog.spend.amounts import DECIMALS, Amounts, Number, charge_units
 from epsilog.spend.entries import sha256
 from epsilog.spend.filters import filter_of
 from epsilog.spend.folds import Balance
@@ -202,6 +202,38 @@ def _proven_at(request: Request, kind: str, delta: str) -> list[Price]:
     if kind in ("zcdp", "gdp") or isinstance(request.release, PureDP | ApproximateDP):
         found.append(_proven(bare, kind))  # a statement, to its last decimal
     return found
+
+
+def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | None:
+    """What a charged request costs at least, by proof and rounded down; None where nothing proves a lower bound.
+
+    The epsilon is the accountant's certified lower bound at the delta that was charged, and that delta is at least what
+    was asked for. Under zCDP and GDP budgets it is the rho or mu squared of Gaussians, or of the statement.
+    """
+    from epsilog.accounting import epsilon, mu
+
+    if kind in ("pure", "approximate"):
+        below = _float_below(charged["delta"] if kind == "approximate" else "0")
+        delta = math.nextafter(below, 1.0) if below > 0 else 0.0  # not less than what was charged: then a lower bound
+        lower = epsilon(request.release, delta=delta, relation=_relation(request)).lower
+        least = {"epsilon": _units_below("epsilon", lower)}
+        return Amounts(least | ({"delta": charge_units("delta", request.delta or "0")} if kind != "pure" else {}))
+    if isinstance(request.release, ZeroConcentratedDP | GaussianDP):
+        return _proven(request, kind).amounts
+    found = mu(request.release, _relation(request))
+    if found is None:
+        return None
+    squared, quantity = found * found / _ROUNDED_UP**4, "mu_squared" if kind == "gdp" else "rho"
+    return Amounts({quantity: _units_below(quantity, squared if kind == "gdp" else squared / 2)})
+
+
+def _units_below(quantity: str, lower: float) -> int:
+    """Whole units that are not above a lower bound; dearer than everything where the bound is infinite."""
+    return (
+        charge_units(quantity, _LARGEST) + 1
+        if lower > _LARGEST
+        else math.floor(Fraction(lower) * 10 ** DECIMALS[quantity])
+    )
 
 
 def _stated_amount(amount: Mapping[str, Number], kind: str) -> Price:

@@ -1,0 +1,83 @@
+"""What an entry of each verb is made of: a chain with right hashes and other fields was not written by a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from epsilog.spend import folds
+from epsilog.spend.entries import Entry, Verb, sha256
+from epsilog.spend.filters import filter_of
+from epsilog.spend.pricing import Request
+from epsilog.terms import check
+
+BODIES = {
+    Verb.BUDGET_CREATED: {"kind", "caps", "relation", "privacy_unit", "simulation"},
+    Verb.PRICE_OVERRIDDEN: {"request", "reason"},
+    Verb.RESERVED: {"request", "methods"},
+    Verb.STARTED: set(),
+    Verb.ROUND_STARTED: {"round"},
+    Verb.ROUND_RELEASED: {"round", "output_hash"},
+    Verb.COMMITTED: {"evidence"},
+    Verb.CANCELLED: {"reason"},
+}
+
+
+def check_shape(entry: Entry) -> None:
+    """Requires the fields of an entry's verb; anything else is a ``ValueError``."""
+    if set(entry.body) != BODIES[entry.verb]:
+        raise ValueError(f"body of {entry.verb} must name {sorted(BODIES[entry.verb])}, got {sorted(entry.body)}")
+    if (entry.key is None) != (entry.verb is Verb.BUDGET_CREATED):
+        raise ValueError(f"key of {entry.verb} must be that of a charge, got {entry.key!r}")
+    if entry.key is not None:
+        folds.check_key(entry.key)
+    if bool(entry.amounts) != (entry.verb in folds.MOVES):
+        raise ValueError(f"amounts of {entry.verb} must be there where money moves, got {dict(entry.amounts)}")
+    for kind, amount in entry.amounts.items():
+        _quantities(kind, amount)
+    _CHECKS.get(entry.verb, lambda _: None)(entry.body)
+
+
+def _quantities(kind: str, amount: Mapping[str, Any]) -> None:
+    if set(amount) != set(filter_of(kind).quantities):
+        raise ValueError(f"a {kind} amount must be of {filter_of(kind).quantities}, got {sorted(amount)}")
+
+
+def _budget(body: Mapping[str, Any]) -> None:
+    _quantities(body["kind"], body["caps"])
+    check.instance(bool)(simulation=body["simulation"])
+    check.optional(check.text())(privacy_unit=body["privacy_unit"])
+
+
+def request_of(body: Mapping[str, Any]) -> Request:
+    """The request of an entry, if it is spelled as we spell it."""
+    request = Request.from_json(body["request"])
+    if request.to_json() != body["request"]:
+        raise ValueError(f"request must be spelled as the ledger spells it, got {body['request']!r}")
+    return request
+
+
+def _overridden(body: Mapping[str, Any]) -> None:
+    check.text()(reason=body["reason"])
+    if request_of(body).amount is None:
+        raise ValueError("an overridden price must state its amount")
+
+
+def _cancelled(body: Mapping[str, Any]) -> None:
+    check.text()(reason=body["reason"])
+
+
+def _reserved(body: Mapping[str, Any]) -> None:
+    request_of(body)
+    for kind, method in body["methods"].items():
+        check.text()(**{kind: method})
+
+
+_CHECKS = {
+    Verb.BUDGET_CREATED: _budget,
+    Verb.PRICE_OVERRIDDEN: _overridden,
+    Verb.RESERVED: _reserved,
+    Verb.ROUND_RELEASED: lambda body: sha256(output_hash=body["output_hash"]),
+    Verb.COMMITTED: lambda body: sha256(**body["evidence"]),
+    Verb.CANCELLED: _cancelled,
+}

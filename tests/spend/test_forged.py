@@ -1,0 +1,170 @@
+"""A forger who rehashes the whole chain, and one who alters what the file is made of: prices and schema still speak."""
+
+import json
+import os
+import sqlite3
+
+import pytest
+
+from epsilog.spend import chain, open_ledger, read_ledger, verify_file
+from epsilog.spend.entries import GENESIS, digest
+from epsilog.spend.rows import SCHEMA, metadata
+from epsilog.terms import ApproximateDP, Gaussian, Laplace, LedgerIntegrityError, PureDP, Repeated, StorageError
+from epsilog.terms.codec import canonical
+
+
+@pytest.fixture
+def books(ledger):
+    ledger.create_budget("pure", kind="pure", epsilon="9")
+    ledger.create_budget("both", kind="approximate", epsilon="9", delta="1e-3")
+    ledger.create_budget("z", kind="zcdp", rho="9")
+    ledger.create_budget("g", kind="gdp", mu_squared="9")
+    return ledger
+
+
+def rewritten(path, change):
+    """Applies a change to every document and every stored balance and charge, and puts right all hashes."""
+    with sqlite3.connect(path) as rows:
+        previous = GENESIS
+        for position, text in rows.execute("SELECT position, document FROM entries ORDER BY position").fetchall():
+            document = json.loads(change(text))
+            document["previous"] = previous
+            written = canonical(document).decode()
+            previous = digest(written)
+            rows.execute("UPDATE entries SET document = ?, hash = ? WHERE position = ?", (written, previous, position))
+        rows.execute("UPDATE head SET hash = ?", (previous,))
+        for table, key in (("balances", "scope"), ("charges", "key")):
+            for name, text in rows.execute(f"SELECT {key}, document FROM {table}").fetchall():  # noqa: S608
+                rows.execute(f"UPDATE {table} SET document = ? WHERE {key} = ?", (change(text), name))  # noqa: S608
+    rows.close()
+
+
+@pytest.mark.parametrize(
+    ("scope", "release", "forged"),
+    [
+        ("pure", PureDP(4.0), ("epsilon", "0.5", None)),
+        ("pure", Laplace(0.25), ("epsilon", "3.999999998", None)),
+        ("both", PureDP(4.0), ("epsilon", "0.5", None)),
+        ("both", PureDP(4.0), ("delta", "0", "1e-6")),
+        ("both", ApproximateDP(1.0, 1e-5), ("delta", "0.000001", None)),
+        ("both", Gaussian(1.0), ("epsilon", "4.3771", "1e-5")),
+        ("z", Gaussian(1.0), ("rho", "0.499999999999", None)),
+        ("g", Gaussian(1.0), ("mu_squared", "0.999999999999", None)),
+    ],
+)
+def test_a_chain_that_was_rewritten_to_charge_less_is_priced_again(books, path, scope, release, forged):
+    quantity, cheaper, delta = forged
+    (amount,) = books.charge(scope, release, key="k", delta=delta).amounts.values()
+    books.close()
+    assert verify_file(path).priced == 1
+
+    def changed(text):
+        document = json.loads(text)
+        request = document.get("body", {}).get("request")
+        document = json.loads(
+            json.dumps(document).replace(f'"{quantity}": "{amount[quantity]}"', f'"{quantity}": "{cheaper}"')
+        )
+        if request is not None:
+            document["body"]["request"] = request
+        return json.dumps(document, sort_keys=True)
+
+    rewritten(path, changed)
+    with pytest.raises(LedgerIntegrityError, match=r"entry 5: charged .*, and its release costs at least"):
+        verify_file(path)
+
+
+def test_prices_are_worked_out_again_as_long_as_there_is_time(books, path):
+    for number in range(3):
+        books.charge("both", Repeated(Gaussian(100.0), 3), key=f"k{number}", delta="1e-6")
+    books.override_price("both", Gaussian(1.0), key="o", amount={"epsilon": "0.1"}, reason="because")
+    books.charge("both", Gaussian(1.0), key="o", amount={"epsilon": "0.1"})
+    found = books.verify()
+    assert (found.priced, found.unpriced, found.overridden) == (3, 0, ("o",))
+    found = books.verify(seconds=-1)
+    assert (found.priced, found.unpriced) == (0, 3)
+
+
+def test_the_schema_is_what_the_tables_say():
+    for table in metadata.tables.values():
+        for column in table.columns:
+            assert f"    {column.name} " in SCHEMA[table.name]
+        assert SCHEMA[table.name].count("\n") in (len(table.columns) + 1, len(table.columns) + 2)
+
+
+TRIGGER = "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM balances WHERE scope = 'x'; END"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [TRIGGER],
+        ["DROP INDEX ix_entries_scope"],
+        ["DROP INDEX ix_charges_scope", "CREATE INDEX ix_charges_scope ON charges (key)"],
+        ["CREATE VIEW seen AS SELECT * FROM entries"],
+        ["CREATE TABLE more (x)"],
+        ["ANALYZE"],
+        ["ALTER TABLE rounds ADD COLUMN more TEXT"],
+        ["ALTER TABLE rounds RENAME COLUMN attempts TO tries"],
+        ["ALTER TABLE balances RENAME TO hidden", "CREATE VIEW balances AS SELECT * FROM hidden"],
+        ["DROP TABLE head", "CREATE TABLE head (one, format, count, hash, id, home)"],
+        ["PRAGMA user_version = 2"],
+        ["PRAGMA application_id = 1"],
+        ["PRAGMA auto_vacuum = 1", "VACUUM"],
+    ],
+    ids=lambda statements: statements[0][:30],
+)
+def test_a_file_made_otherwise_is_refused_opened_verified_and_while_it_is_open(books, path, statements):
+    with books._store.engine.connect() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    if not statements[0].startswith("PRAGMA"):
+        with pytest.raises(LedgerIntegrityError):
+            books.charge("pure", PureDP(0.1), key="b")
+    with pytest.raises(LedgerIntegrityError):
+        books.verify()
+    books.close()
+    for opened in (open_ledger, read_ledger, verify_file):
+        with pytest.raises(LedgerIntegrityError):
+            opened(path)
+
+
+@pytest.mark.parametrize("value", [None, b"\x00", 7, 1.5, "", "null", "[]"])
+def test_a_document_that_is_no_text_of_ours_is_refused(books, path, value):
+    books.close()
+    rows = sqlite3.connect(path)
+    rows.execute("PRAGMA writable_schema = 1")
+    rows.execute("UPDATE sqlite_master SET sql = replace(sql, 'document TEXT NOT NULL', 'document')")
+    rows.commit()
+    rows.close()
+    rows = sqlite3.connect(path)
+    rows.execute("UPDATE entries SET document = ? WHERE position = 4", (value,))
+    rows.execute("PRAGMA writable_schema = 1")
+    rows.execute("UPDATE sqlite_master SET sql = replace(sql, 'document', 'document TEXT NOT NULL') WHERE name != 'x'")
+    rows.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'entries'", (SCHEMA["entries"],))
+    for name in ("balances", "charges"):
+        rows.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (SCHEMA[name], name))
+    rows.commit()
+    rows.close()
+    for opened in (open_ledger, read_ledger, verify_file):
+        with pytest.raises(LedgerIntegrityError):
+            opened(path)
+
+
+def test_a_log_on_media_that_cannot_be_written_is_refused_in_words(books, path, monkeypatch):
+    """As root every file can be written: the folder is made to look as if it could not."""
+    books.close()
+    path.with_name(path.name + "-wal").write_bytes(b"\0" * 100)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr("epsilog.spend.store.Store._address", lambda self: f"{self.path.as_uri()}?mode=ro&vfs=none")
+    with pytest.raises(StorageError, match=r"copy the file and budget.db-wal"):
+        read_ledger(path)
+
+
+def test_everything_that_a_ledger_writes_is_what_verify_reads(books):
+    run = books.reserve("both/a", Gaussian(9.0), key="r", delta="1e-6", rounds=2, plan_hash="ab" * 32)
+    run.start()
+    run.round_started(1)
+    run.round_released(1, output_hash="ab" * 32)
+    run.commit({"rounds.jsonl": "ab" * 32})
+    books.reserve("both/a", PureDP(0.1), key="c").cancel("no longer")
+    assert chain.verify(books._store).priced == 2
