@@ -4,6 +4,7 @@
 document whose hash goes into the ledger. Pure functions; no disk, no clock, no randomness.
 """
 
+from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
 from epsilog.plan.mix import Contribution, Mix, ProfileView, mix, profile_view
 from epsilog.plan.queries import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
@@ -12,6 +13,7 @@ from epsilog.plan.sensitivity import Sensitivity, sensitivity
 from epsilog.plan.wording import delta_sentence, formula_sentence, limits
 
 __all__ = [
+    "Consumed",
     "Contribution",
     "Crossover",
     "CrossoverRow",

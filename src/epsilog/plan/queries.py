@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from epsilog.accounting import calibrate, classic_gaussian_stddev, gaussian_mu
 from epsilog.accounting import delta as bound_delta
-from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.plan.consumed import Consumed, at_most, consumed, stepped, taken
 from epsilog.terms import (
     Composed,
     DeltaDecision,
     DeltaPolicy,
     Gaussian,
-    Interval,
     Laplace,
     Release,
     Repeated,
@@ -27,7 +25,6 @@ from epsilog.terms import (
 MECHANISMS = ("laplace", "gaussian")
 _NORMAL_95 = 1.959963984540054  # half-width of the central 95% of a unit Gaussian
 _LAPLACE_95 = math.log(20)  # half-width of the central 95% of a unit Laplace: P(|x| > t) = exp(-t)
-_MOST_SHARES = 48  # different shares priced one by one; beyond it near-equal ones are priced as the largest of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +80,6 @@ class QueryShare:
     classic: Noise
     exact: Noise
     optimal: Noise
-
-
-@dataclass(frozen=True, slots=True)
-class Consumed:
-    """What the queries answered so far cost together, by the noise that they were answered with.
-
-    Attributes:
-        split: the bookkeeping of the classic split, the sum of their epsilons; no statement about any other noise, and
-            for Gaussian noise at a delta of as many times the plan's.
-        classic: certified, at the plan's delta, if they had the classic noise.
-        exact: the same if they had the exact noise.
-        optimal: the same if they had the optimal noise, which is what the plan recommends.
-    """
-
-    split: float
-    classic: Interval
-    exact: Interval
-    optimal: Interval
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; infinite numbers are the text "inf"."""
-        ways = {"classic": self.classic, "exact": self.exact, "optimal": self.optimal}
-        return {"split": self.split} | {name: codec.encode(found) for name, found in ways.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,17 +243,17 @@ def queries(
         )
         for (count, weight), each, scale in zip(groups, epsilons, optimal, strict=True)
     )
-    consumed = _consumed(
+    used = consumed(
         mechanism,
         at,
-        taken=_taken([count for count, _ in groups], queries_used),
+        counts=taken([count for count, _ in groups], queries_used),
         epsilons=epsilons,
         classic=[classic[each] for each in epsilons],
         exact=[exact[each] for each in epsilons],
         optimal=optimal,
     )
     if at > 0 and queries_used <= queries:
-        consumed = replace(consumed, optimal=_at_most(epsilon, consumed.optimal))
+        used = replace(used, optimal=at_most(epsilon, used.optimal))
     return QueryPlan(
         epsilon=epsilon,
         delta=decision,
@@ -287,7 +261,7 @@ def queries(
         sensitivity=sensitivity,
         shares=shares,
         queries_used=queries_used,
-        consumed=consumed,
+        consumed=used,
         classic_total_delta=min(1.0, queries * at) if mechanism == "gaussian" else 0.0,
         findings=(
             *(decision.warnings if decision else ()),
@@ -379,69 +353,6 @@ def _groups(weights: Sequence[float] | None, queries: int) -> list[tuple[int, fl
     return [(1, weight) for weight in check.each(check.positive())(weights=weights)]
 
 
-def _taken(counts: Sequence[int], used: int) -> list[int]:
-    """How many of each group the first ``used`` queries are; those beyond the plan are counted to its last group."""
-    taken, left = [], used
-    for count in counts:
-        taken.append(min(left, count))
-        left -= taken[-1]
-    taken[-1] += left
-    return taken
-
-
-def _consumed(
-    mechanism: str,
-    delta: float,
-    *,
-    taken: Sequence[int],
-    epsilons: Sequence[float],
-    classic: Sequence[float],
-    exact: Sequence[float],
-    optimal: Sequence[float],
-) -> Consumed:
-    """Prices the queries used, under each way's noise for unit sensitivity; the same noise is priced once."""
-
-    def price(scales: Sequence[float]) -> Interval:
-        if mechanism == "gaussian" or delta == 0:
-            used = Counter[float]()
-            for scale, count in zip(scales, taken, strict=True):
-                used[scale] += count
-            groups = [(count, scale) for scale, count in used.items() if count]
-        else:
-            groups = [(n, 1 / share) for n, share in _stepped([(n, 1 / b) for n, b in zip(taken, scales, strict=True)])]
-        kind = Gaussian if mechanism == "gaussian" else Laplace
-        parts = [Repeated(kind(scale), count) for count, scale in groups if math.isfinite(scale)]
-        return bound_epsilon(Composed(parts), delta=delta)
-
-    prices = {tuple(scales): price(scales) for scales in (classic, exact, optimal)}
-    split = math.fsum(count * each for count, each in zip(taken, epsilons, strict=True))
-    return Consumed(split, prices[tuple(classic)], prices[tuple(exact)], prices[tuple(optimal)])
-
-
-def _at_most(total: float, found: Interval) -> Interval:
-    """A part of a plan costs no more than the plan, which was calibrated to ``total``."""
-    return replace(found, lower=min(found.lower, total), upper=min(found.upper, total))
-
-
-def _stepped(groups: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """(count, share) with at most ``_MOST_SHARES`` different shares: near-equal ones become the largest of them.
-
-    A larger share means less noise, so the price is on the safe side.
-    """
-    used = [(count, share) for count, share in groups if count]
-    different = sorted({share for _, share in used})
-    if len(different) > _MOST_SHARES:
-        low, width = math.log(different[0]), math.log(different[-1] / different[0]) / _MOST_SHARES
-        tops: dict[int, float] = {}
-        for share in different:  # rising, so the last of a step is its largest
-            tops[min(int((math.log(share) - low) / width), _MOST_SHARES - 1)] = share
-        used = [(n, tops[min(int((math.log(share) - low) / width), _MOST_SHARES - 1)]) for n, share in used]
-    joined = Counter[float]()
-    for count, share in used:
-        joined[share] += count
-    return [(count, share) for share, count in joined.items()]
-
-
 def _delta(
     delta: float | None, *, mechanism: str, population: int | None, policy: DeltaPolicy | None
 ) -> DeltaDecision | None:
@@ -485,7 +396,7 @@ def _optimal(mechanism: str, epsilon: float, delta: float, groups: Sequence[tupl
     if delta == 0:
         return split
 
-    coarse = _stepped(groups)
+    coarse = stepped(groups)
 
     def release(scale: float) -> Release:
         return Composed([Repeated(Laplace(scale / share), count) for count, share in coarse])

@@ -1,0 +1,100 @@
+"""What the queries answered so far cost together, certified for each way to set their noise."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.terms import Composed, Gaussian, Interval, Laplace, Repeated, codec
+
+_MOST_SHARES = 48  # different shares priced one by one; beyond it near-equal ones are priced as the largest of them
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """What the queries answered so far cost together, by the noise that they were answered with.
+
+    Attributes:
+        split: the bookkeeping of the classic split, the sum of their epsilons; no statement about any other noise, and
+            for Gaussian noise at a delta of as many times the plan's.
+        classic: certified, at the plan's delta, if they had the classic noise.
+        exact: the same if they had the exact noise.
+        optimal: the same if they had the optimal noise, which is what the plan recommends.
+    """
+
+    split: float
+    classic: Interval
+    exact: Interval
+    optimal: Interval
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; infinite numbers are the text "inf"."""
+        ways = {"classic": self.classic, "exact": self.exact, "optimal": self.optimal}
+        return {"split": self.split} | {name: codec.encode(found) for name, found in ways.items()}
+
+
+def taken(counts: Sequence[int], used: int) -> list[int]:
+    """How many of each group the first ``used`` queries are; those beyond the plan are counted to its last group."""
+    found, left = [], used
+    for count in counts:
+        found.append(min(left, count))
+        left -= found[-1]
+    found[-1] += left
+    return found
+
+
+def consumed(
+    mechanism: str,
+    delta: float,
+    *,
+    counts: Sequence[int],
+    epsilons: Sequence[float],
+    classic: Sequence[float],
+    exact: Sequence[float],
+    optimal: Sequence[float],
+) -> Consumed:
+    """Prices the queries used, under each way's noise for unit sensitivity; the same noise is priced once."""
+
+    def price(scales: Sequence[float]) -> Interval:
+        if mechanism == "gaussian" or delta == 0:
+            used = Counter[float]()
+            for scale, count in zip(scales, counts, strict=True):
+                used[scale] += count
+            groups = [(count, scale) for scale, count in used.items() if count]
+        else:
+            groups = [(n, 1 / share) for n, share in stepped([(n, 1 / b) for n, b in zip(counts, scales, strict=True)])]
+        kind = Gaussian if mechanism == "gaussian" else Laplace
+        parts = [Repeated(kind(scale), count) for count, scale in groups if math.isfinite(scale)]
+        return bound_epsilon(Composed(parts), delta=delta)
+
+    prices = {tuple(scales): price(scales) for scales in (classic, exact, optimal)}
+    split = math.fsum(count * each for count, each in zip(counts, epsilons, strict=True))
+    return Consumed(split, prices[tuple(classic)], prices[tuple(exact)], prices[tuple(optimal)])
+
+
+def at_most(total: float, found: Interval) -> Interval:
+    """A part of a plan costs no more than the plan, which was calibrated to ``total``."""
+    return replace(found, lower=min(found.lower, total), upper=min(found.upper, total))
+
+
+def stepped(groups: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """(count, share) with at most ``_MOST_SHARES`` different shares: near-equal ones become the largest of them.
+
+    A larger share means less noise, so the price is on the safe side.
+    """
+    used = [(count, share) for count, share in groups if count]
+    different = sorted({share for _, share in used})
+    if len(different) > _MOST_SHARES:
+        low, width = math.log(different[0]), math.log(different[-1] / different[0]) / _MOST_SHARES
+        tops: dict[int, float] = {}
+        for share in different:  # rising, so the last of a step is its largest
+            tops[min(int((math.log(share) - low) / width), _MOST_SHARES - 1)] = share
+        used = [(n, tops[min(int((math.log(share) - low) / width), _MOST_SHARES - 1)]) for n, share in used]
+    joined = Counter[float]()
+    for count, share in used:
+        joined[share] += count
+    return [(count, share) for share, count in joined.items()]
