@@ -13,6 +13,7 @@ from epsilog.terms import (
     PureDP,
     Release,
     ZeroConcentratedDP,
+    check,
 )
 
 _FIXED = "parameters were fixed before the run; outputs may steer what is asked next"
@@ -33,6 +34,7 @@ def assumptions(release: Release) -> tuple[str, ...]:
     >>> assumptions(PureDP(1.0))[1]
     'the guarantee that a part states is taken as given'
     """
+    release = check.instance(Release)(release=release)
     found = {_FIXED: None}
     for part in flatten(release):
         match part:

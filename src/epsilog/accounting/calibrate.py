@@ -279,4 +279,5 @@ def epsilon_curve(
     >>> [round(at.upper, 2) for at in epsilon_curve(Gaussian(noise_multiplier=10.0), [1, 10, 100], delta=1e-6)]
     [0.4, 1.37, 4.89]
     """
-    return tuple(bound_epsilon(Repeated(step, count), delta=delta, relation=relation, gap=gap) for count in rounds)
+    counts = check.each(check.integer(1))(rounds=rounds)
+    return tuple(bound_epsilon(Repeated(step, count), delta=delta, relation=relation, gap=gap) for count in counts)

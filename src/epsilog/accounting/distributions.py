@@ -227,6 +227,8 @@ class _Search:
         """Computes the best lower bound at the present step, or at the finest that memory holds."""
         best = 0.0
         for parts in self.direction.lowers:
+            if math.isinf(best):
+                break
             fine, sketches = self.fine, self._sketches(parts)
             for _ in range(_COARSENINGS):
                 try:

@@ -27,6 +27,7 @@ from epsilog.terms import (
 )
 
 _BINS = "balls-in-bins"
+_MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
 
 
 def flatten(release: Release) -> dict[Release, int]:
@@ -39,6 +40,10 @@ def flatten(release: Release) -> dict[Release, int]:
     todo: list[tuple[Release, int]] = [(release, 1)]
     while todo:
         part, count = todo.pop()
+        if count > _MOST_ROUNDS:
+            raise UnsupportedMechanismError(
+                _innermost(part), method="accounting", reason="so many rounds are no number"
+            )
         match part:
             case Repeated(release=inner, count=times):
                 todo.append((inner, count * times))
@@ -60,6 +65,12 @@ def flatten(release: Release) -> dict[Release, int]:
             case _:
                 bag[part] = bag.get(part, 0) + count
     return bag
+
+
+def _innermost(release: Release) -> Release:
+    while isinstance(release, Repeated):
+        release = release.release
+    return release
 
 
 def sampled_parts(release: Release) -> tuple[Release, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from epsilog.accounting import choose, tradeoff
 from epsilog.accounting.distributions import DeltaAt, bounds
@@ -29,6 +30,7 @@ from epsilog.terms import (
 from epsilog.terms.guarantee import RELATION
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_LEAST = 1e-322  # more than a product loses below the normal numbers
 _LOOSE = 0.02  # a relative width from which on other methods are asked, too
 
 
@@ -116,12 +118,14 @@ class Profile:
         method = "group privacy (Dwork & Roth 2014)"
         ways = group_directions(self.release, self.relation, units=units)
         if one is not None:
-            lower, upper = gaussian_delta(units * one, epsilon)
+            lower, upper = (gaussian_delta(units * one * by, epsilon)[by > 1] for by in (1 - 1e-14, 1 + 1e-14))
         elif ways is not None:
             lower, upper = bounds(ways, DeltaAt(epsilon), gap=self.gap)
             method, held = "group privacy by mixtures (Ganesh 2024)", (*held, "the group joins or leaves as a whole")
         else:
             share = epsilon / units
+            if Fraction(share) * units > Fraction(epsilon):  # at a largest loss a hair more hides all that is left
+                share = math.nextafter(share, 0.0)
             factor = math.expm1(epsilon) / math.expm1(share) if 0 < epsilon < 700 and share > 0 else float(units)
             if epsilon >= 700:  # units e^((units - 1) share) is no less, and overflows later
                 growth = (units - 1) * share
@@ -156,7 +160,7 @@ def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> floa
     >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
     2.0
     """
-    return total_mu(release, RELATION(relation=relation))
+    return total_mu(check.instance(Release)(release=release), RELATION(relation=relation))
 
 
 def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
@@ -170,21 +174,27 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
     0.5
     """
     relation = RELATION(relation=relation)
+    release = check.instance(Release)(release=release)
     total = 0.0
     for part, count in flatten(release).items():
         one = gaussian_mu_of(part, relation)
         far = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
         match part:
             case _ if one is not None:
-                total += count * one * one / 2
+                total += count * _half_square(one)
             case DiscreteGaussian(noise_stddev=stddev, sensitivity=sensitivity):
-                total += count * (far * sensitivity / stddev) ** 2 / 2 if stddev > 0 else math.inf
+                total += count * _half_square(far * sensitivity / stddev if stddev > 0 else math.inf)
             case ZeroConcentratedDP(rho=stated):
                 total += count * stated
             case ExponentialMechanism(epsilon=eps, monotone=monotone):
-                total += count * (eps / 2 if monotone else eps) ** 2 / 8
+                total += count * _half_square((eps / 2 if monotone else eps) / 2)
             case PureDP(epsilon=eps):
-                total += count * eps * eps / 2
+                total += count * _half_square(eps)
             case _:
                 raise UnsupportedMechanismError(part, method="zCDP")
     return total * (1 + 1e-14)
+
+
+def _half_square(distance: float) -> float:
+    """Half the square of a distance from 0 on: what underflows is not nothing, what overflows is infinite."""
+    return distance * distance / 2 + _LEAST if distance > 0 else 0.0

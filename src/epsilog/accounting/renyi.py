@@ -40,6 +40,7 @@ DEFAULT_ORDERS: Array = np.unique(
 )
 
 _MOST_NODES = 100_000  # of a quadrature
+_LARGEST_ORDER = 2.0**20  # of a sampled Gaussian; beyond it sampling is left out of account
 _UP = 1 + 16 * 2.0**-53  # a largest loss, or a bound, that was rounded a few times
 _LEAST = 5e-324  # the least double above 0: what underflows is not nothing
 _UNDERFLOW = 1e-321  # more than several products can lose below the normal numbers
@@ -63,12 +64,20 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
     >>> rdp(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
     array([0.25, 1.  ])
     """
-    orders = np.asarray(orders, dtype=np.float64)
-    wrong = orders[~((orders > 1) & (orders < np.inf))]
-    if wrong.size:
-        raise ValueError(f"orders must be finite and above 1, got {float(wrong[0])!r}")
+    release, orders = check.instance(Release)(release=release), _checked(orders)
     with np.errstate(over="ignore", under="ignore"):
         return _rdp(release, orders, relation=RELATION(relation=relation))
+
+
+def _checked(orders: Array) -> Array:
+    """The orders as doubles; the whole series is read before its first number is judged."""
+    numbers = np.array(check.each(check.number())(orders=orders))
+    wrong = numbers[~((numbers > 1) & (numbers < np.inf))]
+    if wrong.size:
+        raise ValueError(f"orders must be finite and above 1, got {float(wrong[0])!r}")
+    if not numbers.size:
+        raise ValueError("orders must not be empty")
+    return numbers
 
 
 @singledispatch
@@ -218,6 +227,8 @@ def _sampled_gaussian(order: float, noise: float, share: float) -> float:
     A whole order is a finite sum. For the others the trapezoid rule errs by less than 2 e^-40 A, since the integrand is
     analytic for abs(Im x) < pi sigma^2 and bounded there by e^(Im(x)^2 / 2 sigma^2) times its value on the real line.
     """
+    if order > _LARGEST_ORDER:
+        return math.inf
     if order == int(order):  # less the binomial law's own sum, 1: a sum of positive terms, from the second on
         k = np.arange(2, order + 1)
         gammas = gammaln(order + 1) + gammaln(k + 1) + gammaln(order - k + 1)
@@ -276,7 +287,7 @@ def renyi_epsilon(
     >>> round(renyi_epsilon(Repeated(Gaussian(noise_multiplier=4.0), count=10), delta=1e-5), 2)
     3.62
     """
-    delta = check.between(0, 1)(delta=delta)
+    delta, orders = check.between(0, 1)(delta=delta), _checked(orders)
     bounds, logs, less = rdp(release, orders, relation=relation), np.log(orders), np.log(orders - 1)
     with np.errstate(over="ignore"):
         rough = bounds + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
@@ -296,7 +307,7 @@ def renyi_delta(
     >>> renyi_delta(Repeated(Gaussian(noise_multiplier=4.0), count=10), epsilon=3.62) <= 1e-5
     True
     """
-    epsilon = check.at_least(0)(epsilon=epsilon)
+    epsilon, orders = check.at_least(0)(epsilon=epsilon), _checked(orders)
     bounds = rdp(release, orders, relation=relation)
     high, less = np.log(orders), np.log(orders - 1)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -245,7 +245,8 @@ def each(rule: Rule[T]) -> Rule[tuple[T, ...]]:
     """A tuple of what ``rule`` allows, from any ordered series: a list, an array."""
 
     def read(name: str, value: Any) -> tuple[T, ...]:
-        if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
+        shapeless = isinstance(value, np.ndarray) and value.ndim == 0
+        if isinstance(value, str | bytes | Mapping | Set) or shapeless or not isinstance(value, Iterable):
             raise ValueError(f"{name} must be a series, got {_shown(value)}")
         return tuple(rule(**{f"{name}[{i}]": item}) for i, item in enumerate(value))
 

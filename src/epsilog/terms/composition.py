@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from epsilog.terms import check
@@ -20,7 +20,8 @@ class Composed(Release):
     releases: tuple[Release, ...]
 
     def __init__(self, releases: Iterable[Release]) -> None:
-        object.__setattr__(self, "releases", check.each(check.instance(Release))(releases=tuple(releases)))
+        listed = tuple(releases) if isinstance(releases, Set) else releases  # their order is of no account
+        object.__setattr__(self, "releases", check.each(check.instance(Release))(releases=listed))
 
 
 @dataclass(frozen=True, slots=True)
