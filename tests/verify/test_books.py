@@ -4,23 +4,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from tests.prove.drawn import finish, make_plan
 
 from epsilog.spend import Amounts, Verb, open_ledger
 from epsilog.terms import Gaussian, Laplace, PoissonSampled, PureDP, RecordsError, Repeated
 from epsilog.verify import Books, check_chain, check_head, check_prices
 from epsilog.verify.books import LedgerWord
-from epsilog.verify.evidence import parse_evidence
 from epsilog.verify.reconcile import check_attempts, check_charge, check_files
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    from epsilog.verify import read_folder
-
-    folder = tmp_path_factory.mktemp("books") / "run"
-    finish(folder, folder.parent / "ledger.db", make_plan())
-    return parse_evidence(read_folder(folder), Books.read(folder.parent / "ledger.db"))
 
 
 def charged(evidence, **changes):

@@ -37,3 +37,28 @@ def test_identify_by_content(tmp_path):
 )
 def test_the_worst_finding_decides(verdicts, worst):
     assert overall([Finding("x", Verdict(v), "said") for v in verdicts]) == worst
+
+
+def test_a_finding_that_lacks_what_nobody_requires_does_not_count():
+    absent = Finding("x", Verdict.NOT_CHECKED, "said", lacks="custody")
+    passed = Finding("y", Verdict.PASSED, "said")
+    assert overall([absent, passed]) == "not checked"
+    assert overall([absent, passed], required=("custody",)) == "not checked"
+    assert overall([absent, passed], required=("ledger",)) == "passed"
+    assert overall([absent], required=()) == "not checked"
+
+
+def test_what_is_neither_is_refused_by_its_path(tmp_path):
+    for content, says in (
+        (b'{"kind": "report"', "nor a ledger: "),
+        (b"no document", "nor a ledger$"),
+        (b"[]", "nor a ledger$"),
+        (b"", "nor a ledger$"),
+    ):
+        (tmp_path / "x").write_bytes(content)
+        with pytest.raises(RecordsError, match=says):
+            identify(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"<!DOCTYPE html><p>")
+    assert identify(tmp_path / "x") == "page"
+    with pytest.raises(RecordsError, match="it is no file"):
+        identify(type(tmp_path)("/dev/null"))

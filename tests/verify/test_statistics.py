@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientSide, RoundRecord
 from epsilog.verify import (
@@ -76,6 +77,42 @@ def test_the_interval_covers_and_narrows():
     assert 0.86 < np.mean(inside) < 0.94
 
 
+def test_one_value_of_padding_is_tested_like_many():
+    for value, verdict in ((0.5, "passed"), (1e-9, "failed"), (6.0, "warned")):
+        (one,) = records(np.random.default_rng(0), rounds=1, padding=1)
+        found = check_noise([replace(one, padding=(value,))], noise_stddev=1.0)
+        assert found.verdict == verdict
+        assert dict(found.numbers)["values"] == 1
+        assert dict(found.numbers)["observed_stddev"] == pytest.approx(value)
+    low, high = stddev_interval([2.0], failure_probability=0.1)
+    assert low == pytest.approx(2 / stats.chi2(1).isf(0.05) ** 0.5)
+    assert high == pytest.approx(2 / stats.chi2(1).isf(0.95) ** 0.5)
+    assert power(1, share=1e-9) > 0.99
+    for refused in (lambda: stddev_interval([], failure_probability=0.1), lambda: power(0, share=0.5)):
+        with pytest.raises(ValueError, match="must be at least 1, got 0"):
+            refused()
+
+
+def test_the_figures_of_the_noise_check():
+    scheme = replace(CENTRAL, noise_multiplier=3.0)
+    found = check_noise(records(np.random.default_rng(4), scheme=scheme), noise_stddev=1.5)
+    padding = np.array([one.padding for one in records(np.random.default_rng(4), scheme=scheme)])
+    numbers, n = dict(found.numbers), padding.size
+    squares = (padding**2).sum()
+    assert (numbers["values"], numbers["planned_stddev"]) == (n, 1.5)
+    assert numbers["observed_stddev"] == pytest.approx((squares / n) ** 0.5)
+    assert numbers["stddev_low"] == pytest.approx((squares / stats.chi2(n).isf(0.025)) ** 0.5)
+    assert numbers["stddev_high"] == pytest.approx((squares / stats.chi2(n).isf(0.975)) ** 0.5)
+    assert numbers["p_too_weak"] == pytest.approx(stats.chi2(n).cdf(squares / 2.25))
+    assert numbers["p_too_strong"] == pytest.approx(stats.chi2(n).sf(squares / 2.25))
+    quietest = stats.chi2(16).cdf((padding**2).sum(1) / 2.25)
+    assert numbers["p_quietest_round"] == pytest.approx(min(1, 60 * quietest.min()))
+    weak = records(np.random.default_rng(4))
+    loud = [replace(one, padding=tuple(3 * x for x in one.padding)) for one in weak]
+    quiet = replace(weak[41], padding=tuple(1e-3 * x for x in weak[41].padding))
+    assert "noise of round 42 is too weak" in check_noise([*loud[:41], quiet, *loud[42:]], noise_stddev=1.0).says
+
+
 def test_no_padding_is_not_a_pass():
     assert check_noise(records(np.random.default_rng(0), padding=0), noise_stddev=1.0).verdict == "not checked"
     assert check_noise(records(np.random.default_rng(0)), noise_stddev=0.0).verdict == "failed"
@@ -96,6 +133,58 @@ def test_poisson_cohorts_pass_and_others_fail(seed):
         assert check_participation(custody(participants), CENTRAL).verdict == "failed", name
 
 
+def rejected_by(participants):
+    found = check_participation(custody(participants), CENTRAL)
+    assert (found.verdict == "failed") == ("is not Poisson" in found.says)
+    numbers = dict(found.numbers)
+    tests = {name for name, p in numbers.items() if name.startswith("p_") and p < 1e-6 / 4}
+    assert all(name in found.says for name in tests)
+    return tests
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_test_of_participation_sees_what_the_others_do_not(seed):
+    """A rate 6% off in either direction, one round, one client, and sizes that are all alike or far apart."""
+    rng = np.random.default_rng(seed)
+    ids = np.arange(2000)
+
+    def of_sizes(sizes):
+        return [rng.choice(ids, size, replace=False) for size in rng.permutation(sizes)]
+
+    assert rejected_by(of_sizes([199, 225] * 30)) == rejected_by(of_sizes([201, 175] * 30)) == {"p_total"}
+    assert rejected_by(of_sizes([187, 213] * 30)) == set()
+    for size in (115, 287):
+        assert rejected_by([*poisson(rng, rounds=59), rng.choice(ids, size, replace=False)]) == {"p_worst_round"}
+    assert rejected_by([np.union1d(one, [17]) if r < 26 else one for r, one in enumerate(poisson(rng))]) == {
+        "p_busiest_client"
+    }
+    assert rejected_by(of_sizes([197, 203] * 30)) == rejected_by(of_sizes([172, 228] * 30)) == {"p_spread"}
+
+
+def test_participation_shows_rates_and_sizes():
+    lists = [np.arange(200), np.arange(190, 400), *poisson(np.random.default_rng(1), rounds=58)]
+    sizes = [len(ids) for ids in lists]
+    numbers = dict(check_participation(custody(lists), CENTRAL).numbers)
+    assert numbers["planned_rate"] == 0.1
+    assert numbers["observed_rate"] == pytest.approx(np.mean(sizes) / 2000)
+    assert (numbers["cohort_min"], numbers["cohort_max"]) == (min(sizes), max(sizes))
+    total = stats.binom(2000 * 60, 0.1)
+    tails = total.cdf(sum(sizes)), total.sf(sum(sizes) - 1)
+    assert numbers["p_total"] == pytest.approx(2 * min(tails))
+    times = np.bincount(np.concatenate(lists), minlength=2000).max()
+    assert numbers["p_busiest_client"] == pytest.approx(min(1, 2000 * stats.binom(60, 0.1).sf(times - 1)))
+    spread = sum((n - 200) ** 2 for n in sizes) / 180
+    tails = stats.chi2(60).cdf(spread), stats.chi2(60).sf(spread)
+    assert numbers["p_spread"] == pytest.approx(2 * min(tails))
+
+
+@pytest.mark.parametrize(("q", "whole", "short"), [(0.0, [], [4]), (1.0, range(2000), range(1999))])
+def test_a_sampler_that_takes_all_or_none_leaves_no_doubt(q, whole, short):
+    scheme = replace(CENTRAL, sampling_probability=q)
+    assert check_participation(custody([whole] * 3), scheme).verdict == "passed"
+    assert check_participation(custody([whole, short, whole]), scheme).verdict == "failed"
+
+
 def test_impossible_lists_fail_and_void_the_claim():
     for ids in ([1, 1, 2], [-1, 5], [1999, 2000]):
         assert check_custody(custody([ids]), [1], CENTRAL).verdict == "failed"
@@ -104,6 +193,27 @@ def test_impossible_lists_fail_and_void_the_claim():
     for found in (check_custody(None, [1], CENTRAL), check_participation(None, CENTRAL)):
         assert (found.verdict, found.lacks) == ("not checked", "custody")
     assert check_participation([], CENTRAL).verdict == "not checked"
+
+
+def test_lists_name_clients_of_the_population():
+    for ids, verdict in (([0, 1999], "passed"), ([2000], "failed"), ([-1], "failed"), ([], "passed")):
+        assert check_custody(custody([[5], ids]), [1, 2], CENTRAL).verdict == verdict
+
+
+def test_cohorts_shrink_only_by_those_who_reached_their_cap():
+    """20 places and 30 clients, two rounds each: the third round is full, the fourth has nobody left."""
+    scheme = replace(LOCAL, population=30, max_participations=2, rounds=4)
+    first, second = np.arange(20), np.r_[np.arange(10), np.arange(20, 30)]
+    third = np.arange(10, 30)
+    assert check_participation(custody([first, second, third]), scheme).verdict == "passed"
+    assert check_participation(custody([first, second, third, []]), scheme).verdict == "passed"
+    found = check_participation(custody([first, second, third, [3]]), scheme)
+    assert (found.verdict, found.says) == ("failed", "Round 4 has 1 clients where 0 were due.")
+    assert check_participation(custody([first, second, third[:19]]), scheme).verdict == "failed"
+    found = check_participation(custody([first, second, np.r_[third[:19], 3]]), scheme)
+    assert (found.verdict, dict(found.numbers)["busiest_client"]) == ("failed", 3)
+    numbers = dict(check_participation(custody([first, second]), scheme).numbers)
+    assert numbers == {"max_participations": 2, "busiest_client": 2, "clients_seen": 30}
 
 
 def test_capped_cohorts():

@@ -1,0 +1,14 @@
+"""The evidence of one run that keeps to its plan, for tests that damage one thing in it."""
+
+import pytest
+from tests.prove.drawn import finish, make_plan
+
+from epsilog.verify import Books, read_folder
+from epsilog.verify.evidence import parse_evidence
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("books") / "run"
+    finish(folder, folder.parent / "ledger.db", make_plan())
+    return parse_evidence(read_folder(folder), Books.read(folder.parent / "ledger.db"))
