@@ -182,3 +182,17 @@ def test_crossover_agrees_with_its_rows():
     assert found.against_pure == first
     assert found.against_optimal is not None
     assert found.against_optimal >= first
+
+
+def test_what_the_classic_formula_really_spends_is_told():
+    """Where every query gets the whole delta, Q queries spend Q of it; one query alone spends what it says."""
+    found = plan.queries(epsilon=1.0, queries=100, mechanism="gaussian", delta=1e-6)
+    assert found.findings == ("the classic formula gives every query the whole delta: its total is 0.0001",)
+    assert found.classic_total_delta == pytest.approx(1e-4)
+    assert plan.queries(epsilon=0.5, queries=1, mechanism="gaussian", delta=1e-6).findings == ()
+    two = plan.queries(epsilon=0.5, queries=2, mechanism="gaussian", delta=1e-6)
+    assert two.findings == ("the classic formula gives every query the whole delta: its total is 2e-06",)
+    assert plan.queries(epsilon=0.5, queries=5, delta=1e-6).findings == ()  # Laplace noise has no classic delta
+    assert plan.queries(epsilon=0.5, queries=5, delta=1e-6).classic_total_delta == 0.0
+    many = plan.queries(epsilon=1.0, queries=10**7, mechanism="gaussian", delta=1e-6)
+    assert many.classic_total_delta == 1.0
