@@ -1,4 +1,4 @@
-"""In CI a test that did not run is a failure, and properties try the same examples every time.
+"""A test that did not run says why, and is a failure in CI, where properties try the same examples every time.
 
 Elsewhere properties try new ones at each run; what they find belongs into the test as an example.
 """
@@ -14,19 +14,24 @@ if os.environ.get("CI") == "true" and find_spec("hypothesis"):  # the peers' env
     settings.register_profile("ci", derandomize=True)
     settings.load_profile("ci")
 
-_skipped: list[str] = []
+_skipped: dict[str, str] = {}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Notes each skip."""
     if report.skipped and not hasattr(report, "wasxfail"):
-        _skipped.append(report.nodeid)
+        _skipped[report.nodeid] = _reason(report)
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Notes modules that skip themselves."""
     if report.skipped:
-        _skipped.append(report.nodeid)
+        _skipped[report.nodeid] = _reason(report)
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return told.removeprefix("Skipped: ")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -36,8 +41,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Names what did not run."""
-    if _skipped and os.environ.get("CI") == "true":
-        terminalreporter.section("in CI a skip is a failure")
-        for name in _skipped:
-            terminalreporter.line(name)
+    """Names what did not run, and why."""
+    if _skipped:
+        in_ci = os.environ.get("CI") == "true"
+        terminalreporter.section("did not run" + (", which is a failure in CI" if in_ci else ""))
+        for name, reason in sorted(_skipped.items(), key=lambda each: each[::-1]):
+            terminalreporter.line(f"{name}: {reason}")

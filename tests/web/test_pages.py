@@ -11,21 +11,22 @@ from pathlib import Path
 import pytest
 
 import epsilog.web
-from epsilog.web import embed
+from epsilog.terms import EpsilogError
+from epsilog.web import embed, embeds, pages
 from epsilog.web.pages import ROOMS
 
 STATIC = Path(epsilog.web.__file__).parent / "static"
 FIRST_LOAD = 60_000  # bytes, gzipped
+built = pytest.mark.skipif(
+    not (STATIC / "index.html").is_file(), reason="the pages are not built: run python hatch_build.py"
+)
 
 
 def size(path):
     return len(gzip.compress(path.read_bytes(), 9))
 
 
-def test_the_front_end_is_built():
-    assert (STATIC / "index.html").is_file(), "run python hatch_build.py"
-
-
+@built
 def test_first_load_is_small():
     page = (STATIC / "index.html").read_text()
     named = {STATIC / name for name in re.findall(r'(?:src|href)="/(assets/[^"]+)"', page)}
@@ -40,6 +41,7 @@ def test_first_load_is_small():
     assert sum(size(path) for path in STATIC.rglob("*.*") if path.suffix in {".js", ".css"}) < 3 * FIRST_LOAD
 
 
+@built
 def test_nothing_points_outside():
     for path in STATIC.rglob("*.*"):
         if path.suffix in {".html", ".css", ".js"}:
@@ -47,6 +49,7 @@ def test_nothing_points_outside():
             assert not {url for url in found if "www.w3.org" not in url}, path
 
 
+@built
 def test_pages_have_no_inline_code(site):
     for path in ("/", *(f"/{room}" for room in ROOMS), "/runs/exam-scores-1", "/embed/federated", "/embed/queries"):
         found = site.ask("GET", path)
@@ -57,12 +60,14 @@ def test_pages_have_no_inline_code(site):
         assert " style=" not in text
 
 
+@built
 def test_an_unknown_address_is_a_page_to_a_browser_and_a_problem_to_others(site):
     found = site.ask("GET", "/nothing", headers={"Accept": "text/html,*/*"})
     assert (found.status, found.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert site.ask("GET", "/nothing").headers["content-type"] == "application/problem+json"
 
 
+@built
 def test_assets_are_cached_for_ever_and_pages_are_not(site):
     page = site.ask("GET", "/")
     assert page.headers["cache-control"] == "no-cache"
@@ -72,6 +77,7 @@ def test_assets_are_cached_for_ever_and_pages_are_not(site):
     assert asset.headers["content-encoding"] == "gzip"
 
 
+@built
 @pytest.mark.parametrize("name", ["federated", "queries"])
 def test_an_embed_is_one_file_whose_policy_admits_its_script_only(name):
     page = embed(name)
@@ -81,6 +87,17 @@ def test_an_embed_is_one_file_whose_policy_admits_its_script_only(name):
     assert f"default-src 'none'; script-src 'sha256-{digest}'" in page
     assert "connect-src" not in page  # default-src 'none': it can fetch nothing
     assert not re.search(r"<(?:link|img|iframe)|\ssrc=\"", page.replace(script, ""))
+
+
+def test_without_built_pages_a_server_says_how_to_build_them(site, monkeypatch, tmp_path):
+    monkeypatch.setattr(pages, "STATIC", tmp_path)
+    monkeypatch.setattr(embeds, "_SCRIPT", tmp_path / "none.js")
+    found = site.ask("GET", "/")
+    assert found.status == 503
+    assert "run python hatch_build.py" in found.json()["detail"]
+    assert site.ask("GET", "/api/openapi.json").status == 200  # all else works
+    with pytest.raises(EpsilogError, match=r"run python hatch_build\.py"):
+        embed("queries")
 
 
 def test_an_unknown_embed_is_refused():
@@ -99,6 +116,7 @@ def test_the_front_ends_own_tests_pass():
     assert re.search(r"Tests\D*\d{4,} passed", re.sub(r"\x1b\[[\d;]*m", "", done.stdout)), done.stdout
 
 
+@built
 def test_without_the_extra_the_rest_works_and_serve_says_what_is_missing():
     code = (
         "import sys; sys.modules['uvicorn'] = sys.modules['fastapi'] = None\n"
