@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { active, BREACHES, BUDGET, judge, LEAST_EPSILON, MOST_EPSILON, noiseOf, release, SECONDS, start, steer, tick } from "../src/lib/game";
+import type { Shift } from "../src/lib/game";
+import { active, BREACHES, BUDGET, CARDS, judge, LEAST_EPSILON, MOST_EPSILON, noiseOf, NOISE_COSTS, pick, release, SECONDS, start, steer, tick } from "../src/lib/game";
 
 function dice(seed: number): () => number {
   let state = seed;
@@ -47,10 +48,11 @@ test("too little noise is a breach, and three end the shift", () => {
   expect(release(shift, random)).toBe(shift);
 });
 
-test("too much noise is safe, scores less and costs budget", () => {
+test("too much noise is safe, costs points and budget", () => {
   const random = dice(5);
-  const shift = release(steer(start(true, random), LEAST_EPSILON), random);
-  expect([shift.score, shift.streak, shift.breaches]).toEqual([25, 0, 0]);
+  const shift = release(steer({ ...start(true, random), score: 120, streak: 1 }, LEAST_EPSILON), random);
+  expect([shift.score, shift.streak, shift.breaches]).toEqual([120 - NOISE_COSTS, 0, 0]);
+  expect(release({ ...shift, score: 10 }, random).score).toBe(0); // never below nothing
   expect(shift.budget).toBeCloseTo(BUDGET - LEAST_EPSILON, 12);
 });
 
@@ -80,4 +82,66 @@ test("the clock ends the shift, cards fall and are missed", () => {
 test("text mode has no clock", () => {
   const shift = start(true, dice(1));
   expect(tick(shift, 1000, dice(1))).toBe(shift);
+});
+
+test("any card can be picked, and the lowest is next when it is gone", () => {
+  const random = dice(4);
+  let shift = start(false, random);
+  while (shift.cards.length < 3) shift = tick(shift, 0.1, random);
+  const last = shift.cards.at(-1)!;
+  expect(active(shift)).not.toBe(last);
+  shift = pick(shift, last.id);
+  expect(active(shift)).toBe(last);
+  expect(pick(shift, 999)).toBe(shift);
+  const after = release(steer(shift, right(shift)), random);
+  expect(after.cards.map((card) => card.id)).not.toContain(last.id);
+  expect(active(after)).toBe(after.cards.reduce((low, card) => (card.height > low.height ? card : low)));
+  expect(new Set(shift.cards.map((card) => card.slot)).size).toBe(3);
+});
+
+/** A whole shift at 30 frames a second; `act` presses keys in each frame. */
+function play(seed: number, act: (shift: Shift, frame: number, random: () => number) => Shift): Shift {
+  const random = dice(seed);
+  let shift = start(false, random);
+  for (let frame = 0; shift.over === null && frame < 30 * SECONDS + 30; frame++) {
+    shift = act(shift, frame, random);
+    shift = tick(shift, 1 / 30, random);
+  }
+  return shift;
+}
+
+const SEEDS = Array.from({ length: 12 }, (_, i) => 101 + 7 * i);
+const average = (act: Parameters<typeof play>[1]): number => SEEDS.reduce((sum, seed) => sum + play(seed, act).score, 0) / SEEDS.length;
+/** Steers towards the card's range, one press of a key a frame, and releases when the sign shows a circle. */
+const careful: Parameters<typeof play>[1] = (shift, _, random) => {
+  const card = active(shift);
+  if (card === null) return shift;
+  const verdict = judge(card, shift.epsilon);
+  if (verdict === "good") return release(shift, random);
+  return steer(shift, shift.epsilon * (verdict === "noisy" ? 1.06 : 1 / 1.06));
+};
+
+test("whoever mashes keys scores near nothing", () => {
+  const played = average(careful);
+  expect(played).toBeGreaterThan(1500);
+  const mashers: Record<string, Parameters<typeof play>[1]> = {
+    "left and space": (shift, _, random) => release(steer(shift, shift.epsilon / 1.06), random),
+    "right and space": (shift, _, random) => release(steer(shift, shift.epsilon * 1.06), random),
+    "space alone": (shift, _, random) => release(shift, random),
+    "left and right in turn, slowly": (shift, frame, random) => release(steer(shift, shift.epsilon * (frame % 120 < 60 ? 1.06 : 1 / 1.06)), random),
+    "anywhere": (shift, frame, random) => {
+      const moved = steer(shift, LEAST_EPSILON * (MOST_EPSILON / LEAST_EPSILON) ** random());
+      return frame % 6 === 0 ? release(moved, random) : moved;
+    },
+  };
+  for (const [name, masher] of Object.entries(mashers)) expect(average(masher), name).toBeLessThan(0.1 * played);
+});
+
+test("cards are limited, however fast they are answered", () => {
+  for (const seed of SEEDS) {
+    const shift = play(seed, careful);
+    expect(shift.made).toBeLessThanOrEqual(CARDS);
+    expect(shift.released + shift.missed + shift.cards.length).toBe(shift.made);
+    expect(shift.score).toBeLessThanOrEqual(CARDS * 300);
+  }
 });

@@ -8,11 +8,16 @@ export const BREACHES = 3; // end the shift
 export const GAME_DELTA = 1e-6;
 export const LEAST_EPSILON = 0.02;
 export const MOST_EPSILON = 2;
-const STEADY_CARDS = 15; // in text mode, which has no clock
+export const CARDS = 20; // in a shift; there is no more to be had by answering faster
+export const STEADY_CARDS = 15; // in text mode, which has no clock
+export const NOISE_COSTS = 50; // points for an answer too noisy to be of use
+const MOST_AT_ONCE = 4;
+const SOON = 1.2; // seconds until the next card when the field is empty
 const WIDTH = 1.3; // the range is a factor of this on either side
 
 export interface Card {
   id: number;
+  slot: number; // 1 to 4: the key that picks it, free again when the card is gone
   mechanism: "laplace" | "gaussian";
   sensitivity: number;
   low: number; // least noise that is safe
@@ -34,6 +39,7 @@ export interface Shift {
   breaches: number;
   released: number;
   missed: number;
+  chosen: number | null; // the id of the card that was picked; the lowest if none was
   said: string;
   over: string | null; // why the shift ended
   nextCard: number; // seconds until another falls
@@ -61,6 +67,7 @@ export function start(text: boolean, random: () => number): Shift {
     breaches: 0,
     released: 0,
     missed: 0,
+    chosen: null,
     said: "The shift begins.",
     over: null,
     nextCard: 0,
@@ -77,6 +84,7 @@ function deal(shift: Shift, random: () => number): Shift {
   const late = Number.isFinite(shift.clock) ? 1 - shift.clock / SECONDS : 0;
   const card: Card = {
     id: shift.made,
+    slot: [1, 2, 3, 4].find((slot) => shift.cards.every((each) => each.slot !== slot))!,
     mechanism,
     sensitivity,
     low: middle / WIDTH,
@@ -88,9 +96,14 @@ function deal(shift: Shift, random: () => number): Shift {
   return { ...shift, cards: [...shift.cards, card], made: shift.made + 1, nextCard: 4.2 - 1.6 * late };
 }
 
-/** The card that a release would answer: the lowest. */
+/** The card that a release would answer: the one that was picked, or the lowest. */
 export function active(shift: Shift): Card | null {
-  return shift.cards.reduce<Card | null>((low, card) => (low === null || card.height > low.height ? card : low), null);
+  const picked = shift.cards.find((card) => card.id === shift.chosen);
+  return picked ?? shift.cards.reduce<Card | null>((low, card) => (low === null || card.height > low.height ? card : low), null);
+}
+
+export function pick(shift: Shift, id: number): Shift {
+  return shift.cards.some((card) => card.id === id) ? { ...shift, chosen: id } : shift;
 }
 
 export function steer(shift: Shift, epsilon: number): Shift {
@@ -104,19 +117,20 @@ export function release(shift: Shift, random: () => number): Shift {
   const verdict = judge(card, shift.epsilon);
   const budget = shift.budget - shift.epsilon;
   const streak = verdict === "good" ? shift.streak + 1 : 0;
-  const points = { breach: 0, good: 100 + 20 * Math.min(10, shift.streak), noisy: 25 }[verdict];
+  const points = { breach: 0, good: 100 + 20 * Math.min(10, shift.streak), noisy: -NOISE_COSTS }[verdict];
   const said = {
     breach: "Breach: too little noise.",
     good: `In range: ${points} points.`,
-    noisy: "Safe, but too noisy to be of much use: 25 points.",
+    noisy: `Safe, but too noisy to be of use: ${NOISE_COSTS} points lost.`,
   }[verdict];
   let next: Shift = {
     ...shift,
     cards: shift.cards.filter((each) => each !== card),
     budget,
     streak,
+    chosen: null,
     said,
-    score: shift.score + points,
+    score: Math.max(0, shift.score + points),
     breaches: shift.breaches + (verdict === "breach" ? 1 : 0),
     released: shift.released + 1,
   };
@@ -125,7 +139,7 @@ export function release(shift: Shift, random: () => number): Shift {
   else if (!Number.isFinite(next.clock)) {
     if (next.made >= STEADY_CARDS) next = { ...next, over: "Every card is answered." };
     else next = deal(next, random);
-  } else if (next.cards.length === 0) next = deal(next, random);
+  } else if (next.cards.length === 0 && next.made >= CARDS) next = { ...next, over: "Every card is answered." };
   return next;
 }
 
@@ -136,16 +150,16 @@ export function tick(shift: Shift, seconds: number, random: () => number): Shift
   const fallen = shift.cards.map((card) => ({ ...card, height: card.height + card.speed * seconds }));
   const cards = fallen.filter((card) => card.height < 1);
   const lost = fallen.length - cards.length;
-  let next: Shift = {
+  const next: Shift = {
     ...shift,
     clock,
     cards,
-    nextCard: shift.nextCard - seconds,
+    nextCard: Math.min(shift.nextCard - seconds, cards.length === 0 ? SOON : Infinity),
     missed: shift.missed + lost,
     streak: lost > 0 ? 0 : shift.streak,
     said: lost > 0 ? "A card fell unanswered." : shift.said,
   };
   if (clock === 0) return { ...next, over: "The shift is over." };
-  if (next.cards.length === 0 || (next.nextCard <= 0 && next.cards.length < 4)) next = deal(next, random);
-  return next;
+  if (next.made >= CARDS) return cards.length > 0 ? next : { ...next, over: "Every card is dealt with." };
+  return next.nextCard <= 0 && cards.length < MOST_AT_ONCE ? deal(next, random) : next;
 }

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Card as Panel, Stat } from "../components/bits";
 import type { Card, Judgement, Shift } from "../lib/game";
-import { active, BREACHES, BUDGET, GAME_DELTA, judge, LEAST_EPSILON, MOST_EPSILON, noiseOf, release, SECONDS, start, steer, tick } from "../lib/game";
+import { active, BREACHES, BUDGET, CARDS, GAME_DELTA, judge, LEAST_EPSILON, MOST_EPSILON, NOISE_COSTS, noiseOf, pick, release, SECONDS, start, STEADY_CARDS, steer, tick } from "../lib/game";
 import { show } from "../lib/numbers";
 
 const BEST = "epsilog-game-best";
@@ -86,7 +86,8 @@ export function Game() {
       p: () => setPaused((old) => !old),
       Escape: () => setPaused(true),
     };
-    const act = acts[event.key];
+    const slot = now.current?.cards.find((card) => String(card.slot) === event.key);
+    const act = slot ? () => running && now.current && put(pick(now.current, slot.id)) : acts[event.key];
     if (!act) return;
     event.preventDefault();
     act();
@@ -95,11 +96,14 @@ export function Game() {
   return (
     <div class="stack">
       <Panel>
-        <p>
-          Cards ask for a release. Steer the ε of the next one with the <b>arrow keys</b> or the pointer, and release with <b>space</b>, a click or by lifting the finger when
-          the sign shows a circle: the noise is then in the card's range. Too little noise is a breach, and {BREACHES} end the shift; too much is safe
-          but earns less. Every release drains the budget of ε = {BUDGET}. <b>P</b> pauses.
-        </p>
+        {running && !text ? null : (
+          <p>
+            Cards ask for a release. Steer the ε of the next one with the <b>arrow keys</b> or the pointer, and release with <b>space</b>, a click or by
+            lifting the finger when the sign shows a circle: the noise is then in the card's range. Too little noise is a breach, and {BREACHES} end the
+            shift; too much is safe and costs {NOISE_COSTS} points. The lowest card is next, unless you pick another by its <b>number</b> or by pressing on
+            it. Every release drains the budget of ε = {BUDGET}. <b>P</b> pauses.
+          </p>
+        )}
         <div class="buttons">
           <button type="button" class="main" onClick={begin}>
             {shift === null ? "Begin the shift" : "Begin again"}
@@ -126,15 +130,15 @@ export function Game() {
       {shift && (
         <div ref={board} class="board" tabIndex={0} role="group" aria-label="Release control" onKeyDown={key}>
           <Score shift={shift} record={record} />
-          {text ? <Words shift={shift} steerTo={(e) => running && put(steer(shift, e))} fire={fire} /> : <Field shift={shift} paused={paused} steerTo={(e) => running && put(steer(now.current!, e))} fire={fire} />}
+          {text ? <Words shift={shift} steerTo={(e) => running && put(steer(shift, e))} fire={fire} /> : <Field shift={shift} paused={paused} steerTo={(e) => running && put(steer(now.current!, e))} fire={fire} choose={(id) => running && put(pick(now.current!, id))} />}
           <p class="said" role="status">
             {shift.over !== null ? `${shift.over} ${shift.score} points from ${shift.released} releases, ${shift.breaches} breaches.` : paused ? "Paused." : shift.said}
           </p>
         </div>
       )}
       <p class="method">
-        Noise: Laplace b = Δ/ε; Gaussian by exact calibration at δ = {show(GAME_DELTA)}, the same functions that the calculators use. {SECONDS} seconds; in text
-        mode there is no clock and fifteen cards. The best score stays in this browser.
+        Noise: Laplace b = Δ/ε; Gaussian by exact calibration at δ = {show(GAME_DELTA)}, the same functions that the calculators use. {SECONDS} seconds and {CARDS} cards; in text
+        mode there is no clock and {STEADY_CARDS} cards. The best score stays in this browser.
       </p>
     </div>
   );
@@ -192,10 +196,21 @@ function Words({ shift, steerTo, fire }: { shift: Shift; steerTo: (epsilon: numb
   );
 }
 
-const W = matchMedia("(max-width: 40rem)").matches ? 440 : 900; // a phone gets a narrower field, not smaller print
-const H = 420;
+const NARROW = matchMedia("(max-width: 40rem)").matches;
+const [W, H] = NARROW ? [440, 390] : [900, 420]; // a phone gets a narrower field, not smaller print
+const FLOOR = H - 46;
+const [CARD_W, CARD_H] = [184, 74];
+const placeOf = (card: Card): readonly [number, number] => [8 + card.lane * (W - CARD_W - 76), Math.min(FLOOR - CARD_H, card.height * FLOOR)];
 
-function Field({ shift, paused, steerTo, fire }: { shift: Shift; paused: boolean; steerTo: (epsilon: number) => void; fire: () => void }) {
+interface Play {
+  shift: Shift;
+  paused: boolean;
+  steerTo: (epsilon: number) => void;
+  fire: () => void;
+  choose: (id: number) => void;
+}
+
+function Field({ shift, paused, steerTo, fire, choose }: Play) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const paints = useRef<HTMLSpanElement>(null);
   useEffect(() => {
@@ -211,6 +226,24 @@ function Field({ shift, paused, steerTo, fire }: { shift: Shift; paused: boolean
     const box = canvas.current!.getBoundingClientRect();
     steerTo(LEAST_EPSILON * (MOST_EPSILON / LEAST_EPSILON) ** Math.min(1, Math.max(0, (e.clientX - box.left) / box.width)));
   };
+  /** The card under the pointer, if it is not the one that is next. */
+  const other = (e: PointerEvent): Card | undefined => {
+    const box = canvas.current!.getBoundingClientRect();
+    const [x, y] = [((e.clientX - box.left) * W) / box.width, ((e.clientY - box.top) * H) / box.height];
+    const under = shift.cards.findLast((each) => {
+      const [left, top] = placeOf(each);
+      return x >= left && x <= left + CARD_W && y >= top && y <= top + CARD_H;
+    });
+    return under === active(shift) ? undefined : under;
+  };
+  const lifted = useRef(false); // whether the finger that is down has picked a card, and so releases nothing when lifted
+  const press = (e: PointerEvent): void => {
+    const picked = other(e);
+    lifted.current = picked !== undefined;
+    if (picked) choose(picked.id);
+    else if (e.pointerType === "mouse") fire();
+    else point(e);
+  };
   const card = active(shift);
   const state = card ? `${card.mechanism}, sensitivity ${card.sensitivity}, ${MARK[judge(card, shift.epsilon)].word}` : "no card";
   return (
@@ -221,8 +254,8 @@ function Field({ shift, paused, steerTo, fire }: { shift: Shift; paused: boolean
         role="img"
         aria-label={`The lowest card: ${state}. Text mode gives every number.`}
         onPointerMove={point}
-        onPointerDown={(e) => (e.pointerType === "mouse" ? fire() : point(e))}
-        onPointerUp={(e) => e.pointerType !== "mouse" && fire()}
+        onPointerDown={press}
+        onPointerUp={(e) => e.pointerType !== "mouse" && !lifted.current && fire()}
       />
       <span ref={paints} hidden class="paints">
         {["ink", "soft", "line", "card", "good", "estimate", "danger"].map((name) => (
@@ -243,15 +276,14 @@ interface Palette {
 
 function draw(pen: CanvasRenderingContext2D, shift: Shift, paused: boolean, palette: Palette): void {
   pen.clearRect(0, 0, W, H);
-  const floor = H - 46;
   pen.strokeStyle = palette.line;
   pen.lineWidth = 1;
   pen.beginPath();
-  pen.moveTo(0, floor);
-  pen.lineTo(W, floor);
+  pen.moveTo(0, FLOOR);
+  pen.lineTo(W, FLOOR);
   pen.stroke();
   const chosen = active(shift);
-  for (const card of shift.cards) drawCard(pen, card, card === chosen, shift.epsilon, floor, palette);
+  for (const card of shift.cards) drawCard(pen, card, card === chosen, shift.epsilon, palette);
   // the epsilon that the next release would spend, on a log scale
   const at = (e: number): number => 16 + ((W - 32) * Math.log(e / LEAST_EPSILON)) / Math.log(MOST_EPSILON / LEAST_EPSILON);
   pen.fillStyle = palette.soft;
@@ -279,10 +311,18 @@ function draw(pen: CanvasRenderingContext2D, shift: Shift, paused: boolean, pale
   }
 }
 
-function drawCard(pen: CanvasRenderingContext2D, card: Card, chosen: boolean, epsilon: number, floor: number, palette: Palette): void {
-  const [w, h] = [168, 74];
-  const x = 8 + card.lane * (W - w - 76);
-  const y = Math.min(floor - h, card.height * floor);
+/** Writes a line in the largest size, up to the one asked for, that keeps it within a card. */
+function write(pen: CanvasRenderingContext2D, text: string, x: number, y: number, size: number, face: string): void {
+  const room = CARD_W - 24;
+  pen.font = `${size}px ${face}`;
+  const width = pen.measureText(text).width;
+  if (width > room) pen.font = `${Math.floor((size * room) / width)}px ${face}`;
+  pen.fillText(text, x, y);
+}
+
+function drawCard(pen: CanvasRenderingContext2D, card: Card, chosen: boolean, epsilon: number, palette: Palette): void {
+  const [w, h] = [CARD_W, CARD_H];
+  const [x, y] = placeOf(card);
   pen.fillStyle = palette.face;
   pen.strokeStyle = chosen ? palette.ink : palette.line;
   pen.lineWidth = chosen ? 2.5 : 1.5;
@@ -292,16 +332,14 @@ function drawCard(pen: CanvasRenderingContext2D, card: Card, chosen: boolean, ep
   pen.stroke();
   pen.fillStyle = palette.ink;
   pen.textAlign = "left";
-  pen.font = "600 16px Georgia, serif";
-  pen.fillText(`${card.mechanism === "laplace" ? "Laplace" : "Gaussian"}  Δ = ${card.sensitivity}`, x + 12, y + 25);
-  pen.font = "13px system-ui, sans-serif";
+  write(pen, `${card.slot}  ${card.mechanism === "laplace" ? "Laplace" : "Gaussian"}, Δ = ${card.sensitivity}`, x + 12, y + 25, 16, "Georgia, serif");
   pen.fillStyle = palette.soft;
-  pen.fillText(`noise ${show(card.low, 3, "up")} to ${show(card.high, 3, "down")}`, x + 12, y + 45);
+  write(pen, `noise ${show(card.low, 3, "up")} to ${show(card.high, 3, "down")}`, x + 12, y + 45, 13, "system-ui, sans-serif");
   if (!chosen) return;
   const noise = noiseOf(card, epsilon);
   const mark = MARK[judge(card, epsilon)];
   pen.fillStyle = palette.tone[mark.tone];
-  pen.fillText(`now ${show(noise, 3)}`, x + 12, y + 63);
+  write(pen, `now ${show(noise, 3)}`, x + 12, y + 63, 13, "system-ui, sans-serif");
   // the ring fills as the noise grows through the range; the shape inside says the same
   const [cx, cy, r] = [x + w + 34, y + h / 2, 25];
   const part = Math.min(1, Math.max(0, Math.log((noise / card.low) * 3) / Math.log((card.high / card.low) * 9)));
