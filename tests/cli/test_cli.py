@@ -1,8 +1,11 @@
 """Every command answers, as text and as JSON, with the exit code it promises."""
 
 import json
+import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -56,6 +59,7 @@ def test_plan_federated_shows_the_worked_example():
         (["--show-completion", "bash"], 0, "complete"),
         (["account", "--noise-multiplier", 2, "--rounds", 3, "--delta", 1e-5], 0, "Certified interval"),
         (["serve", "--host", "0.0.0.0"], 2, "host must be a loopback address"),  # noqa: S104 - refused
+        (["embed", "queries", "epsilon"], 2, "values must be name=value, got 'epsilon'"),
         (["verify", "nowhere"], 2, "nowhere cannot be read"),
         (["report", "nowhere"], 2, "cannot be read"),
         (["run", "nowhere.toml"], 2, "nowhere.toml: cannot be read"),
@@ -152,3 +156,41 @@ def test_doctor_says_what_a_missing_sqlite_costs():
     facts = json.loads(subprocess.run([sys.executable, "-c", code, "--json"], capture_output=True, check=False).stdout)
     assert facts["sqlite from"] == "Python"
     assert ("pysqlite3 brings" in done.stdout + done.stderr) == (facts["journal"] != "WAL")
+
+
+@pytest.mark.slow
+def test_serve_says_where_it_is_only_when_it_is_there(tmp_path):
+    refused = epsilog("serve", "--host", "0.0.0.0", cwd=tmp_path)  # noqa: S104 - refused
+    assert "epsilog is at" not in refused.stdout
+    code = "import sys; sys.modules['uvicorn'] = None; sys.argv = ['epsilog', 'serve']; "
+    code += "from epsilog.cli import main; main()"
+    missing = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert "epsilog is at" not in missing.stdout
+    assert "needs the extra" in missing.stderr.replace("need ", "needs ")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        busy = epsilog("serve", "--port", port, cwd=tmp_path)
+    assert busy.returncode == 2
+    assert "epsilog is at" not in busy.stdout
+    assert f"port {port} of 127.0.0.1 cannot be bound" in busy.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_serve_answers_at_the_address_that_it_says(host, tmp_path):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, 0), family=family) as free:
+            port = free.getsockname()[1]
+    except OSError:
+        pytest.skip(f"this machine has no {host}")
+    command = [sys.executable, "-u", "-m", "epsilog", "serve", "--host", host, "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as server:
+        try:
+            said = server.stdout.readline().split()[3]
+            assert said == (f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+            with urllib.request.urlopen(f"{said}/api/openapi.json", timeout=60) as answer:  # noqa: S310 (ours)
+                assert answer.status == 200
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(30)

@@ -1,7 +1,10 @@
 """Every page in a real Chromium, against the real server: numbers, links, keyboard, embeds, failures, accessibility."""
 
+import html
 import http.server
 import os
+import re
+import shlex
 import shutil
 import tempfile
 import threading
@@ -58,7 +61,7 @@ def browser():
             driver.quit()
 
 
-def until(found, seconds=20.0):
+def until(found, seconds=60.0):
     """Waits for a true answer; returns it."""
     end = time.monotonic() + seconds
     while True:
@@ -124,6 +127,115 @@ def test_every_page_opens_cleanly_at_two_widths_and_passes_axe(browser, site, pa
         assert len(found["passes"]) > 10
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert clean(browser) == []
+
+
+SHIFTS = """
+    window.shifted = 0;
+    new PerformanceObserver(list => {
+        for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifted += each.value;
+    }).observe({type: 'layout-shift', buffered: true});
+"""
+
+
+@pytest.mark.parametrize("path", ["/", "/queries?v=1&mechanism=gaussian&delta=1e-6", "/federated", "/playground"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_jumps_while_a_page_fills(browser, site, path, width):
+    """Cumulative layout shift: below 0.1 counts as good (web.dev); the query page had 0.34."""
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SHIFTS})
+    try:
+        browser.get(site.url + path)
+        if browser.find_elements("css selector", ".calculator"):
+            claim(browser)
+        time.sleep(0.5)
+        assert browser.execute_script("return window.shifted") < 0.1
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_form_is_never_scrolled_inside_itself(browser, site):
+    screen = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    browser.get(site.url + "/federated")
+    claim(browser)
+    form = "const form = document.querySelector('form.inputs'); "
+    assert browser.execute_script(form + "return form.scrollHeight <= form.clientHeight + 1")
+    assert browser.execute_script(form + "return form.offsetHeight") > 880  # the control: it is higher than the screen
+    browser.execute_script("scrollTo(0, 700)")
+    until(lambda: browser.execute_script(form + "return form.getBoundingClientRect().bottom <= innerHeight"))
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_print_begins_with_the_answer(browser, site):
+    for path in ("/federated", "/queries"):
+        browser.get(site.url + path)
+        claim(browser)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        tops = "return ['.results', '.inputs'].map(e => document.querySelector(e).getBoundingClientRect().top)"
+        results, inputs = browser.execute_script(tops)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        assert results < inputs
+
+
+def test_a_quick_bound_says_that_it_is_being_refined(browser, site):
+    browser.get(site.url + "/queries?v=1&mechanism=gaussian&delta=1e-6")
+    claim(browser)
+    assert "refined" not in text(browser, ".results")
+    browser.execute_script(  # the server's answer is held back
+        "const real = fetch; window.hold = new Promise(done => window.release = done);"
+        "window.fetch = (...all) => window.hold.then(() => real(...all))"
+    )
+    put(browser, "queries", "50")
+    until(lambda: "being refined" in text(browser, ".results"))
+    assert browser.find_elements("css selector", ".claim b")
+    browser.execute_script("window.release()")
+    until(lambda: "refined" not in text(browser, ".results"))
+
+
+def test_a_server_that_is_gone_is_said_on_the_next_page(browser, serve_app):
+    with serve_app(create_app()) as site:
+        browser.get(site.url + "/queries")
+        claim(browser)
+    until(lambda: one(browser, "nav a[href='/playground']")).click()
+    until(lambda: "The server does not answer" in text(browser, "main"))
+    assert "Opening" not in text(browser, "main")
+    browser.get_log("browser")
+
+
+def test_embeds_open_with_the_values_of_the_page(browser, site, tmp_path):
+    """As a frame, as an element and as a file: the same fields, and the bound of the same question."""
+    asked = {
+        "epsilon": "2.5",
+        "queries": "17",
+        "queries_used": "3",
+        "sensitivity": "4",
+        "delta": "1e-7",
+        "population": "",
+    }
+    address = "&".join(f"{name}={value}" for name, value in asked.items())
+    browser.get(f"{site.url}/queries?v=1&mechanism=gaussian&{address}")
+    wanted = claim(browser)
+    until(lambda: one(browser, "details > summary")).is_displayed()
+    for each in browser.find_elements("css selector", "details"):
+        browser.execute_script("arguments[0].open = true", each)
+    element, frame, command = [p.text for p in browser.find_elements("css selector", "details pre")]
+    browser.get(html.unescape(re.search(r'src="([^"]*/embed/queries[^"]*)"', frame)[1]))
+    assert claim(browser) == wanted
+    values = "return Object.fromEntries([...arguments[0].querySelectorAll('input')].map(i => [i.name, i.value]))"
+    shown = browser.execute_script(values, one(browser, "form"))
+    assert {name: shown[name] for name in asked} == asked
+    words = shlex.split(command.removesuffix(" > calculator.html"))
+    assert words[:3] == ["epsilog", "embed", "queries"]
+    (tmp_path / "calculator.html").write_text(embed("queries", dict(word.split("=", 1) for word in words[3:])))
+    (tmp_path / "element.html").write_text("<meta charset=utf-8>" + element)
+    for name in ("calculator", "element"):
+        browser.get((tmp_path / f"{name}.html").as_uri())
+        root = until(lambda: one(browser, "epsilog-queries").shadow_root)
+        until(lambda root=root: root.find_element("css selector", ".claim b").text == wanted)
+        shown = browser.execute_script(values, root)
+        assert {name: shown[name] for name in asked} == asked
 
 
 def test_federated_numbers_links_and_back(browser, site):

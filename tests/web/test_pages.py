@@ -100,6 +100,17 @@ def test_without_built_pages_a_server_says_how_to_build_them(site, monkeypatch, 
         embed("queries")
 
 
+def test_an_embeds_values_stay_in_their_attributes():
+    page = embed("queries", {"epsilon": "2", "weights": '"><script>alert(1)</script>'})
+    assert (
+        '<epsilog-queries epsilon="2" weights="&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"></epsilog-queries>'
+        in page
+    )
+    for name in ("on click", "x>y", "", "Epsilon", "a__b"):
+        with pytest.raises(ValueError, match="values must be named like"):
+            embed("queries", {name: "1"})
+
+
 def test_an_unknown_embed_is_refused():
     with pytest.raises(ValueError, match="name must be one of"):
         embed("game")

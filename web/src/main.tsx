@@ -2,9 +2,10 @@ import type { ComponentType } from "preact";
 import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import "./app.css";
-import { Notice } from "./components/bits";
+import { Notice, Trouble } from "./components/bits";
 import { addressStore, fromQuery } from "./lib/address";
 import { server } from "./lib/api";
+import { Problem } from "./lib/types";
 import { Federated } from "./pages/Federated";
 import { Front } from "./pages/Front";
 import { Queries } from "./pages/Queries";
@@ -54,13 +55,27 @@ function usePath(): string {
   return path;
 }
 
+/** A browser keeps a failed import for as long as the page lives, so trying again means opening the page anew. */
+function Unreachable() {
+  const again = async (): Promise<void> => {
+    const found = await fetch(location.href, { cache: "no-store" }).catch(() => null);
+    if (found?.ok) location.reload();
+  };
+  return <Trouble problem={new Problem("The server does not answer", "This page could not be fetched. Is `epsilog serve` still running?")} retry={again} />;
+}
+
 function App() {
   const path = usePath();
   const room = ROOMS.find((each) => path === each.path || path.startsWith(`${each.path}/`));
   const [loaded, setLoaded] = useState<{ path: string; Page: ComponentType } | null>(null);
+  const [failed, setFailed] = useState<Room | null>(null);
   useEffect(() => {
     document.title = room ? `${room.name} · epsilog` : "epsilog";
-    void room?.load().then((Page) => setLoaded({ path: room.path, Page }));
+    setFailed(null);
+    room?.load().then(
+      (Page) => setLoaded({ path: room.path, Page }),
+      () => setFailed(room),
+    );
   }, [room]);
   const foreign = fromQuery(location.search).foreign;
   return (
@@ -85,7 +100,7 @@ function App() {
         {room ? (
           <>
             <h1>{room.lead}</h1>
-            {loaded?.path === room.path ? <loaded.Page key={path} /> : <p class="empty">Opening…</p>}
+            {loaded?.path === room.path ? <loaded.Page key={path} /> : failed === room ? <Unreachable /> : <p class="empty">Opening…</p>}
           </>
         ) : path === "/" ? (
           <Front />

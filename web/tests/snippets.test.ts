@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { FieldSpec } from "../src/lib/form";
-import { elementSnippet, frameSnippet } from "../src/lib/snippets";
+import { elementSnippet, fileSnippet, frameSnippet } from "../src/lib/snippets";
 
 const SPECS: FieldSpec[] = [
   { name: "population", label: "N", kind: "whole", initial: "50000" },
@@ -17,4 +17,10 @@ test("values cannot leave their attribute", () => {
   const unit = '"><script>alert(1)</script>';
   expect(elementSnippet("http://here", "federated", SPECS, { privacy_unit: unit })).toContain('privacy-unit="&quot;>&lt;script>alert(1)&lt;/script>"');
   expect(frameSnippet("http://here", "federated", `v=1&privacy_unit=${unit}`)).not.toContain('unit="');
+});
+
+test("the command carries what was changed, quoted for a shell", () => {
+  const made = fileSnippet("federated", SPECS, { population: "7", policy_cap: "", privacy_unit: "ward's $HOME", other: "x" });
+  expect(made).toBe(`epsilog embed federated population=7 policy_cap= 'privacy_unit=ward'\\''s $HOME' > calculator.html`);
+  expect(fileSnippet("queries", SPECS, {})).toBe("epsilog embed queries > calculator.html");
 });

@@ -37,10 +37,10 @@ def serve(
     """
     from epsilog import web
 
-    console.print(f"epsilog is at [bold]http://{host}:{port}[/bold] (Ctrl-C ends it)")
     web.serve(
         host,
         port,
+        ready=lambda address: console.print(f"epsilog is at [bold]{address}[/bold] (Ctrl-C ends it)"),
         ledger=str(ledger) if ledger.exists() else None,
         runs=runs if runs.exists() else None,
         certificates_in=certificates,
@@ -50,17 +50,23 @@ def serve(
 @app.command("embed")
 def embed(
     calculator: Annotated[str, typer.Argument(help="federated or queries.")],
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="What its fields hold at first.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write; standard output if blank.")
     ] = None,
 ) -> None:
     """Write a calculator as one HTML file that needs no server.
 
-    Example: epsilog embed federated -o calculator.html
+    Example: epsilog embed federated population=2410 rounds=100 -o calculator.html
     """
     from epsilog import web
 
-    page = web.embed(calculator)
+    given = [value.partition("=") for value in values or ()]
+    if wrong := [name for name, equals, _ in given if not equals]:
+        raise ValueError(f"values must be name=value, got {wrong[0]!r}")
+    page = web.embed(calculator, {name: value for name, _, value in given})
     if output is None:
         typer.echo(page)
     else:

@@ -6,6 +6,7 @@ a calculator as one HTML file that needs no server. FastAPI and uvicorn come wit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ def serve(
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
+    ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serves the pages until interrupted.
 
@@ -49,6 +51,7 @@ def serve(
         ledger: as for ``create_app``.
         runs: as for ``create_app``.
         certificates_in: as for ``create_app``.
+        ready: is told the address, once it is bound and everything that can be refused was not.
 
     Raises:
         ValueError: the address is not loopback.
@@ -56,4 +59,4 @@ def serve(
     """
     from epsilog.web.server import serve as run
 
-    run(host, port, ledger=ledger, runs=runs, certificates_in=certificates_in)
+    run(host, port, ledger=ledger, runs=runs, certificates_in=certificates_in, ready=ready)

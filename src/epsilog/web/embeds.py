@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 
 from epsilog.terms import EpsilogError, check
 
+_FIELD = re.compile(r"[a-z]+(?:_[a-z]+)*")
 CALCULATORS = ("federated", "queries")
 _SCRIPT = Path(__file__).parent / "static" / "embed" / "epsilog-embed.js"
 
@@ -20,25 +24,30 @@ _PAGE = """<!doctype html>
 <title>epsilog: {name} calculator</title>
 </head>
 <body>
-<main><epsilog-{name}></epsilog-{name}></main>
+<main><epsilog-{name}{values}></epsilog-{name}></main>
 <script>{script}</script>
 </body>
 </html>
 """
 
 
-def embed(name: str) -> str:
+def embed(name: str, values: Mapping[str, str] | None = None) -> str:
     """One HTML file with a calculator that computes in the browser.
 
     Args:
         name: "federated" or "queries".
+        values: what its fields hold at first, by their names in the API; all else is as on the page.
 
     Raises:
         EpsilogError: the front end is not built.
     """
     name = check.one_of(CALCULATORS)(name=name)
+    for field in values or ():
+        if not _FIELD.fullmatch(field):
+            raise ValueError(f"values must be named like noise_multiplier, got {field!r}")
+    attributes = "".join(f' {field.replace("_", "-")}="{escape(text)}"' for field, text in (values or {}).items())
     if not _SCRIPT.is_file():
         raise EpsilogError("the front end is not built: run python hatch_build.py")
     script = _SCRIPT.read_text(encoding="utf-8").replace("</script", "<\\/script")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return _PAGE.format(hash=f"sha256-{digest}", name=name, script=script)
+    return _PAGE.format(hash=f"sha256-{digest}", name=name, values=attributes, script=script)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from epsilog.terms import EpsilogError, check
@@ -16,6 +18,7 @@ def serve(
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
+    ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serves until interrupted; see ``epsilog.web.serve``."""
     port = check.integer(1, 65535)(port=port)
@@ -29,4 +32,17 @@ def serve(
         raise EpsilogError(f"the pages need the extra `server`: pip install 'epsilog[server]' ({error})") from error
 
     app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in)
-    uvicorn.run(app, host=host, port=port, log_level="warning", server_header=False, limit_concurrency=100)
+    config = uvicorn.Config(app, log_level="warning", server_header=False, limit_concurrency=100)
+    with _bound(host, port) as listener:
+        if ready is not None:
+            ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A listening socket, or an error that says why there is none."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise EpsilogError(f"port {port} of {host} cannot be bound: {error.strerror}") from error

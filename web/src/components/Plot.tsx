@@ -189,7 +189,8 @@ function linearTicks(low: number, high: number, wanted = 5): number[] {
   const unit = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * unit).find((s) => s >= rough)!;
   const count = Math.floor((high - low) / step + 1e-9);
-  return Array.from({ length: count + 1 }, (_, i) => Number(((Math.ceil(low / step - 1e-9) + i) * step).toPrecision(12)));
+  const ticks = Array.from({ length: count + 1 }, (_, i) => Number(((Math.ceil(low / step - 1e-9) + i) * step).toPrecision(12)));
+  return ticks.filter((tick) => tick <= high + 1e-9 * step); // rounding up at the low end may lead past the high one
 }
 
 /** Powers of ten, with their doubles and fivefolds where there are few; a narrow range gets even steps. */

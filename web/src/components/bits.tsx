@@ -51,6 +51,28 @@ export function Peek({ children }: { children: ComponentChildren }) {
   );
 }
 
+/** Said beside a bound that the browser worked out while the server's is on its way. */
+export function Refining({ when }: { when: boolean }) {
+  return when ? <em class="refining">a quick bound, being refined…</em> : null;
+}
+
+/** Keeps a form in sight beside its results: a tall one goes up until its end is seen, and then stays. */
+export function useInSight<E extends HTMLElement>() {
+  const place = useRef<E>(null);
+  useEffect(() => {
+    const form = place.current!;
+    const fit = (): void => void (form.style.top = `${Math.min(11, innerHeight - form.offsetHeight - 11)}px`);
+    const observer = new ResizeObserver(fit);
+    observer.observe(form);
+    addEventListener("resize", fit);
+    return () => {
+      observer.disconnect();
+      removeEventListener("resize", fit);
+    };
+  }, []);
+  return place;
+}
+
 /** What must be true of the run for the number above to hold. */
 export function Assumes({ lines }: { lines: readonly string[] }) {
   return lines.length === 0 ? null : <p class="method">It holds if {lines.join("; ")}.</p>;

@@ -58,17 +58,17 @@ export function useAnswer<Q, A>(
 
 /**
  * Two answers to one question: the quick one is shown at once, with its looser bound, until the sharp one is there.
- * `settled` says that what is shown is sharp. When the sharp one fails, nothing is shown beside the failure.
+ * `settled` says that what is shown is sharp, `refining` that it is the quick one. When the sharp one fails, nothing is shown beside the failure.
  */
 export function useSharpened<Q, A>(
   ask: Q | null,
   sharp: (ask: Q, signal: AbortSignal) => Promise<A>,
   quick: (ask: Q, signal: AbortSignal) => Promise<A>,
   options: { delay?: number; onProblem?: (problem: Problem) => void },
-): Answer<Q, A> & { settled: boolean } {
+): Answer<Q, A> & { settled: boolean; refining: boolean } {
   const main = useAnswer(ask, sharp, options);
   const first = useAnswer(ask, quick, { delay: 0 });
   const settled = main.answer !== null && !main.busy;
   const shown = main.busy && !first.busy && first.answer !== null ? first : main;
-  return { ...main, answer: shown.answer, of: shown.of, settled };
+  return { ...main, answer: shown.answer, of: shown.of, settled, refining: shown === first };
 }

@@ -1,5 +1,5 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
-import { Assumes, Card, Copy, download, Notice, Peek, Spoken, Stat, toCsv, Trouble } from "../components/bits";
+import { Assumes, Card, Copy, download, Notice, Peek, Refining, Spoken, Stat, toCsv, Trouble, useInSight } from "../components/bits";
 import { Field } from "../components/Field";
 import { IntervalBar } from "../components/IntervalBar";
 import { Plot } from "../components/Plot";
@@ -73,9 +73,10 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
 
+  const place = useInSight<HTMLFormElement>();
   return (
     <div class={compact ? "calculator compact" : "calculator"}>
-      <form class="inputs" aria-label="Federated schedule" onSubmit={(e) => e.preventDefault()}>
+      <form ref={place} class="inputs" aria-label="Federated schedule" onSubmit={(e) => e.preventDefault()}>
         <fieldset>
           <legend>Schedule</legend>
           <div class="pair">
@@ -119,7 +120,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           </Card>
         )}
         {main.problem && <Trouble problem={main.problem} retry={main.retry} />}
-        {answer && of && <Answer ask={of} answer={answer} target={target} />}
+        {answer && of && <Answer ask={of} answer={answer} target={target} refining={main.refining} />}
         {answer && ask && <Rounds ask={settled} engine={engine} />}
         {answer && ask && (
           <Card title="The question turned round">
@@ -149,7 +150,7 @@ function spoken(answer: FederatedAnswer): string {
   return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${answer.verdict}`;
 }
 
-function Answer({ ask, answer, target }: { ask: FederatedAsk; answer: FederatedAnswer; target: number | null }) {
+function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: FederatedAnswer; target: number | null; refining: boolean }) {
   const { epsilon, formula } = answer;
   const under = formula.total < epsilon.upper;
   return (
@@ -169,6 +170,7 @@ function Answer({ ask, answer, target }: { ask: FederatedAsk; answer: FederatedA
               <>a proven upper bound</>
             )}{" "}
             at δ = {show(answer.delta.value)}, per {ask.privacy_unit}, {ask.relation.replaceAll("-", " ")}
+            <Refining when={refining} />
           </p>
         </div>
         <IntervalBar lower={epsilon.lower} upper={epsilon.upper} estimate={formula.total} target={target} />

@@ -66,7 +66,10 @@ export function Game() {
   const begin = (): void => {
     put(start(text, Math.random));
     setPaused(false);
-    setTimeout(() => board.current?.focus());
+    setTimeout(() => {
+      board.current?.focus({ preventScroll: true });
+      board.current?.scrollIntoView({ block: "nearest" });
+    });
   };
   const fire = (): void => {
     if (running && now.current) put(release(now.current, Math.random));

@@ -1,5 +1,5 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
-import { Card, Copy, download, Notice, Peek, Spoken, Stat, Table, toCsv, Trouble } from "../components/bits";
+import { Card, Copy, download, Notice, Peek, Refining, Spoken, Stat, Table, toCsv, Trouble, useInSight } from "../components/bits";
 import { Field } from "../components/Field";
 import { Plot } from "../components/Plot";
 import { toQuery } from "../lib/address";
@@ -57,9 +57,10 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useSharpened(ask, engine.queries, twin.queries, { onProblem });
   const { answer } = main;
+  const place = useInSight<HTMLFormElement>();
   return (
     <div class={compact ? "calculator compact" : "calculator"}>
-      <form class="inputs" aria-label="Query budget" onSubmit={(e) => e.preventDefault()}>
+      <form ref={place} class="inputs" aria-label="Query budget" onSubmit={(e) => e.preventDefault()}>
         <fieldset>
           <legend>Budget</legend>
           <div class="pair">
@@ -93,11 +94,11 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
           </Card>
         )}
         {main.problem && <Trouble problem={main.problem} retry={main.retry} />}
-        {answer && <Answer answer={answer} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
+        {answer && <Answer answer={answer} refining={main.refining} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
         {answer && <Shape answer={answer} />}
         {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
         {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}
-        {!compact && <Guidance />}
+        {(answer || form.values === null) && !compact && <Guidance />}
         {answer && ask && !compact && <Export ask={ask} raw={form.raw} answer={answer} />}
         {answer && <Spoken text={`Each query gets epsilon ${show(answer.shares[0]!.epsilon)}; noise scale ${show(answer.shares[0]!.optimal.scale)}. Consumed at most ${show(answer.consumed.optimal.upper, 4, "up")}; ${showWhole(answer.queries_left)} more queries fit.`} />}
       </div>
@@ -105,7 +106,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   );
 }
 
-function Answer({ answer, try_ }: { answer: QueriesAnswer; try_: () => void }) {
+function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: boolean; try_: () => void }) {
   const first = answer.shares[0]!;
   const even = answer.shares.length === 1;
   const letter = answer.mechanism === "laplace" ? "b" : "σ";
@@ -128,6 +129,7 @@ function Answer({ answer, try_ }: { answer: QueriesAnswer; try_: () => void }) {
             ) : (
               <>the same as the classic formula: for pure ε the plain split is optimal</>
             )}
+            <Refining when={refining} />
           </p>
         </div>
         {answer.delta === null && answer.queries > 1 && (

@@ -1,12 +1,13 @@
 import { Copy } from "../components/bits";
 import { toQuery } from "../lib/address";
 import type { FieldSpec, Raw } from "../lib/form";
-import { elementSnippet, frameSnippet } from "../lib/snippets";
+import { elementSnippet, fileSnippet, frameSnippet } from "../lib/snippets";
 
 /** The two ways to put a calculator on another page, with the values that stand here. */
 export function Snippets({ name, specs, raw }: { name: "federated" | "queries"; specs: readonly FieldSpec[]; raw: Raw }) {
   const element = (): string => elementSnippet(location.origin, name, specs, raw);
   const frame = (): string => frameSnippet(location.origin, name, toQuery(raw));
+  const file = (): string => fileSnippet(name, specs, raw);
   return (
     <details>
       <summary>Put this calculator on another page</summary>
@@ -21,8 +22,10 @@ export function Snippets({ name, specs, raw }: { name: "federated" | "queries"; 
       <pre tabIndex={0}>{frame()}</pre>
       <Copy label="Copy iframe" text={frame} />
       <p>
-        Without any server: <code>epsilog embed {name} &gt; calculator.html</code>
+        <b>As one file</b> it needs no server at all.
       </p>
+      <pre tabIndex={0}>{file()}</pre>
+      <Copy label="Copy command" text={file} />
     </details>
   );
 }
