@@ -10,6 +10,7 @@ from epsilog.accounting import allocation, failures
 from epsilog.accounting.assumptions import assumptions
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question, bounds, upper_bound
 from epsilog.accounting.dominating import Direction, directions, largest_loss, share_of
+from epsilog.accounting.exact import pure_loss, rounded
 from epsilog.accounting.flatten import flatten, sampled_parts, times, total_mu, unsampled
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.many import many_bounds
@@ -351,6 +352,8 @@ def _concentrated(part: Release) -> bool:
 
 def _largest_losses(release: Release, relation: NeighboringRelation) -> tuple[float, float]:
     """Bounds the largest possible loss: epsilon at delta 0."""
+    if (added := pure_loss(release, relation)) is not None:
+        return rounded(added, up=False), rounded(added, up=True)
     if any(_concentrated(part) for part in flatten(release)):
         return 0.0, math.inf
     if allocation.whole_release(release, relation) is not None:

@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 
 from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU, allocated
+from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.laws import RATIO, UNIT, Atoms, BaseLaw, Link, Normal, Pair, Tent
 from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
@@ -178,24 +179,13 @@ def largest_loss(parts: Parts) -> tuple[float, float]:
             sides.append(math.inf)
         else:
             total = sum((Fraction(loss) * count for loss, count in losses), Fraction(0))
-            sides.append(_rounded(total, up=side == 1))
+            sides.append(rounded(total, up=side == 1))
     return sides[0], sides[1]
 
 
 def share_of(part: PoissonSampled | FixedSizeSampled) -> float:
     """The chance that a unit is in the sample."""
     return part.sampling_probability if isinstance(part, PoissonSampled) else part.sample_size / part.population
-
-
-def _rounded(number: Fraction, *, up: bool) -> float:
-    """The nearest double that is not below (or not above) a number from 0 on."""
-    try:
-        nearest = float(number)
-    except OverflowError:
-        return math.inf if up else math.nextafter(math.inf, 0.0)
-    if up:
-        return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
-    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, 0.0)
 
 
 def _shares(part: Release) -> tuple[float, float]:
@@ -208,7 +198,7 @@ def _shares(part: Release) -> tuple[float, float]:
             least = most = float(share)
         case FixedSizeSampled(sample_size=size, population=population):
             exact = Fraction(size, population)
-            least, most = _rounded(exact, up=False), _rounded(exact, up=True)
+            least, most = rounded(exact, up=False), rounded(exact, up=True)
         case _:
             least = most = 1.0
     return (least if least >= _RAREST else 0.0), (max(most, _RAREST) if most > 0 else 0.0)

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import flatten, times
 from epsilog.terms import ApproximateDP, Composed, PureDP, Release
 
@@ -39,7 +40,7 @@ class Failure:
         below, above = (
             Fraction(one) + (1 - Fraction(one)) * Fraction(rest) for one, rest in ((self.low, low), (self.high, high))
         )
-        return _rounded(below, up=False), _rounded(above, up=True)
+        return rounded(below, up=False), rounded(above, up=True)
 
 
 def apart(release: Release) -> tuple[Release, Failure] | None:
@@ -62,7 +63,7 @@ def apart(release: Release) -> tuple[Release, Failure] | None:
 def _joint(chances: list[tuple[float, int]]) -> Failure:
     if sum(count for _, count in chances) <= _MOST:
         survives = math.prod(((1 - Fraction(chance)) ** count for chance, count in chances), start=Fraction(1))
-        return Failure(_rounded(1 - survives, up=False), _rounded(1 - survives, up=True))
+        return Failure(rounded(1 - survives, up=False), rounded(1 - survives, up=True))
     if any(chance == 1 for chance, _ in chances):
         return Failure(1.0, 1.0)
     failing = -math.expm1(math.fsum(count * math.log1p(-chance) for chance, count in chances))
@@ -73,11 +74,4 @@ def _joint(chances: list[tuple[float, int]]) -> Failure:
 def _left(delta: float, failing: float, *, up: bool) -> float | None:
     if delta < failing or failing == 1:
         return None
-    return _rounded((Fraction(delta) - Fraction(failing)) / (1 - Fraction(failing)), up=up)
-
-
-def _rounded(number: Fraction, *, up: bool) -> float:
-    nearest = float(number)
-    if up:
-        return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
-    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, 0.0)
+    return rounded((Fraction(delta) - Fraction(failing)) / (1 - Fraction(failing)), up=up)

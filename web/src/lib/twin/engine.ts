@@ -154,7 +154,7 @@ export function queries(ask: QueriesAsk, policyCap: number | null = 1e-6): Queri
     const sum = (power: number): number => shares.reduce((s, share, i) => s + taken[i]! * (ask.sensitivity / share[way].scale) ** power, 0);
     return gaussian
       ? bound(gaussianEpsilon(Math.sqrt(sum(2)) * (1 + 1e-13), delta), "exact Gaussian (Balle & Wang 2018)", "add-or-remove-one")
-      : bound(sum(1) * (1 + 1e-13), "basic composition", "add-or-remove-one");
+      : bound(sum(1), "basic composition", "add-or-remove-one");
   };
   const consumed = {
     split: shares.reduce((sum, share, i) => sum + taken[i]! * share.epsilon, 0),

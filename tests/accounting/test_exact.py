@@ -1,0 +1,77 @@
+"""Pure losses add up without round-off, and are rounded once, outwards."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epsilog import plan
+from epsilog.accounting import delta, epsilon
+from epsilog.accounting.exact import pure_loss, rounded
+from epsilog.terms import (
+    Composed,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    Repeated,
+)
+
+ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+
+
+@given(st.fractions(0, 10**300))
+def test_rounding_takes_the_nearest_double_on_its_side(number):
+    low, high = rounded(number, up=False), rounded(number, up=True)
+    assert Fraction(low) <= number <= Fraction(high)
+    assert high in (low, math.nextafter(low, math.inf))
+
+
+def test_what_no_double_holds_is_infinite_above_and_the_largest_double_below():
+    assert rounded(Fraction(10) ** 400, up=True) == math.inf
+    assert math.isfinite(rounded(Fraction(10) ** 400, up=False))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["laplace", "pure", "discrete"]), st.floats(1e-3, 1e3), st.integers(1, 10**6)),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from([ADD, REPLACE]),
+)
+def test_the_interval_is_two_neighbouring_doubles_around_the_sum(parts, relation):
+    far = 2 if relation is REPLACE else 1
+    kinds = {"laplace": Laplace, "pure": PureDP, "discrete": lambda scale: DiscreteLaplace(scale, sensitivity=3)}
+    costs = {
+        "laplace": lambda noise: far / Fraction(noise),
+        "pure": Fraction,
+        "discrete": lambda scale: 3 * far / Fraction(scale),
+    }
+    truth = sum(count * costs[kind](at) for kind, at, count in parts)
+    found = epsilon(
+        Composed([Repeated(kinds[kind](at), count) for kind, at, count in parts]), delta=0.0, relation=relation
+    )
+    assert Fraction(found.lower) <= truth <= Fraction(found.upper)
+    assert found.upper <= math.nextafter(found.lower, math.inf)
+
+
+def test_forty_of_a_hundred_queries_cost_two_fifths():
+    found = plan.queries(epsilon=1.0, queries=100, queries_used=40)
+    assert (found.consumed.optimal.upper, found.remaining) == (0.4, 0.6)
+
+
+@pytest.mark.parametrize("other", [Gaussian(1.0), PoissonSampled(PureDP(1.0), 0.5), Laplace(0.0)])
+def test_other_releases_are_not_taken_for_pure(other):
+    assert pure_loss(Composed([PureDP(1.0), other]), ADD) is None
+
+
+def test_beyond_the_sum_delta_is_nothing():
+    release = Composed([Laplace(4.0), Repeated(PureDP(0.25), 3)])
+    assert epsilon(release, delta=0.0).upper == 1.0
+    assert delta(release, epsilon=1.0).upper == 0.0
+    assert delta(release, epsilon=0.999).lower > 0.0
