@@ -9,11 +9,13 @@ import pytest
 from epsilog.accounting import assumptions, delta, epsilon, epsilon_curve, mu, profile, rdp, renyi_epsilon, rho
 from epsilog.terms import (
     ApproximateDP,
+    BallsInBins,
     Composed,
     DiscreteGaussian,
     ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
+    GaussianDP,
     NeighboringRelation,
     PoissonSampled,
     PureDP,
@@ -116,3 +118,11 @@ def test_one_order_that_gives_everything_away_settles_a_lower_bound():
     )
     found = epsilon(mix, delta=1e-5, relation=REPLACE)
     assert found.lower == found.upper == math.inf
+
+
+@pytest.mark.parametrize("nothing", [BallsInBins(GaussianDP(0.0), 3), ZeroConcentratedDP(0.0)])
+def test_a_statement_of_nothing_costs_nothing_at_any_delta(nothing):
+    for count in (1, 2):
+        for at in (0.0, 1e-5):
+            found = epsilon(Repeated(nothing, count), delta=at)
+            assert found.lower == found.upper == 0

@@ -86,3 +86,29 @@ def test_bad_documents_are_refused_by_name(document, says):
 def test_a_changed_field_changes_the_fingerprint():
     one, other = terms.Gaussian(1.0), dataclasses.replace(terms.Gaussian(1.0), noise_multiplier=1.0 + 1e-15)
     assert codec.fingerprint(codec.to_json(one)) != codec.fingerprint(codec.to_json(other))
+
+
+NOISE = {"type": "gaussian", "noise_multiplier": 1.0, "sensitivity": 1.0}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"v": 0, "term": NOISE | {"noise_multiplier": 10**400}},
+        {"v": 0, "term": NOISE | {"type": ["gaussian"]}},
+        {"v": 0, "term": NOISE | {"type": {}}},
+        {"v": False, "term": NOISE},
+        {"v": 0.0, "term": NOISE},
+    ],
+)
+def test_documents_of_other_kinds_are_refused_as_bad_values(document):
+    with pytest.raises(ValueError, match=r"finite number|type must be|v must be"):
+        codec.from_json(document)
+
+
+def test_a_document_nested_beyond_reading_is_refused():
+    term = NOISE
+    for _ in range(5000):
+        term = {"type": "repeated", "release": term, "count": 1}
+    with pytest.raises(ValueError, match="nested too deeply"):
+        codec.from_json({"v": 0, "term": term})

@@ -356,8 +356,8 @@ def _largest_losses(release: Release, relation: NeighboringRelation) -> tuple[fl
         return rounded(added, up=False), rounded(added, up=True)
     if any(_concentrated(part) for part in flatten(release)):
         return 0.0, math.inf
-    if allocation.whole_release(release, relation) is not None:
-        return math.inf, math.inf
+    if (allocated := allocation.whole_release(release, relation)) is not None:
+        return (math.inf, math.inf) if allocated[1] > 0 else (0.0, 0.0)
     ways = directions(release, relation)
     upper = max((largest_loss(way.upper)[1] for way in ways), default=0.0)
     lower = max((largest_loss(parts)[0] for way in ways for parts in way.lowers), default=0.0)

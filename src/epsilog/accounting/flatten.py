@@ -60,7 +60,7 @@ def flatten(release: Release) -> dict[Release, int]:
                 noise_stddev=noise,
             ) if not any(others) and rounds % bins == 0:  # independent noise: one way of saying it
                 todo.append((BallsInBins(Gaussian(noise / scale), bins, rounds // bins), count))
-            case PoissonSampled(sampling_probability=0) | FixedSizeSampled(sample_size=0):
+            case PoissonSampled(sampling_probability=0) | FixedSizeSampled(sample_size=0) | ZeroConcentratedDP(rho=0):
                 pass
             case _:
                 bag[part] = bag.get(part, 0) + count

@@ -81,7 +81,8 @@ def decode(data: Any) -> Any:
     """Turns what ``encode`` made back into the term; unknown types, unknown or missing fields are errors."""
     if not isinstance(data, dict):
         raise ValueError(f"term must be a JSON object, got {data!r}")
-    kind = type_of.get(data.get("type", ""))
+    tag = data.get("type")
+    kind = type_of.get(tag) if isinstance(tag, str) else None
     if kind is None:
         raise ValueError(f"type must be one of {', '.join(type_of)}, got {data.get('type')!r}")
     fields = {f.name: f for f in dataclasses.fields(kind)}
@@ -108,8 +109,6 @@ def _restore(value: Any, hint: Any) -> Any:
         return hint(value)
     if value == "inf" and hint is not str:
         return float("inf")
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
     return value
 
 
@@ -122,9 +121,12 @@ def from_json(document: Any) -> Any:
     """Reads a versioned envelope; a version this release does not know is an error."""
     if not isinstance(document, dict) or set(document) != {"v", "term"}:
         raise ValueError('document must be {"v": ..., "term": ...}, got ' + repr(document)[:80])
-    if document["v"] != VERSION:
+    if type(document["v"]) is not int or document["v"] != VERSION:
         raise ValueError(f"v must be {VERSION}, got {document['v']!r}")
-    return decode(document["term"])
+    try:
+        return decode(document["term"])
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def canonical(document: Any) -> bytes:
