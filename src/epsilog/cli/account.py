@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Annotated
@@ -120,11 +119,11 @@ def _from_flags(
 def read_release(file: Path) -> Release:
     """Reads one release from a JSON or TOML file: a bare term, an envelope, or what `account --json` printed."""
     try:
-        text = file.read_text(encoding="utf-8")
-        document = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+        data = file.read_bytes()
+        document = tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse(data)
     except OSError as error:
         raise ValueError(f"file must be readable, got {file}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"file must be JSON or TOML, got {file}: {error}") from error
     if isinstance(document, dict) and "release" in document and "type" not in document:
         document = document["release"]

@@ -11,6 +11,7 @@ import typer
 from epsilog.cli.account import read_release
 from epsilog.cli.app import NOT_VERIFIED, Json, montecarlo_app, print_json
 from epsilog.cli.show import console, figures, interval_text, note, table
+from epsilog.terms import codec
 from epsilog.terms.digits import upper_text
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _read_losses(file: Path) -> tuple[list[float], list[float] | None]:
         rows = [[float(word) for word in line.replace(",", " ").split()] for line in text.splitlines() if line.strip()]
     except OSError as error:
         raise ValueError(f"file must be readable, got {file}: {error.strerror}") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"file must hold numbers, got {file}: {error}") from error
     widths = {len(row) for row in rows}
     if widths not in ({1}, {2}):
@@ -295,10 +296,8 @@ def _show_sweep(result: montecarlo.SweepResult, output: Path | None, as_json: bo
 
 
 def _document(file: Path) -> Any:
-    from epsilog.accounting import montecarlo
-
     try:
-        return montecarlo.read_json(file.read_bytes())
+        return codec.parse(file.read_bytes())
     except (OSError, ValueError) as error:
         raise ValueError(f"file must be readable JSON, got {file}: {error}") from error
 

@@ -105,7 +105,7 @@ def stored_plan(file: Path) -> RegisteredPlan | None:
     if not file.exists():
         return None
     try:
-        return RegisteredPlan.from_json(json.loads(file.read_bytes()))
+        return RegisteredPlan.from_json(codec.parse(file.read_bytes()))
     except (ValueError, TypeError, KeyError) as error:
         raise RecordsError(f"{file} is not a plan: {error}") from error
 

@@ -430,6 +430,57 @@ def test_a_renyi_tilt_without_a_bound_is_refused(release):
     assert tilt.choose_tilt(pair, HockeyStick(1.0), "remove").strength == 0
 
 
+def poisson(noise, count):
+    return Repeated(PoissonSampled(Gaussian(noise), 0.1), count)
+
+
+@pytest.mark.parametrize("noise", [5e-324, 1e-300, 1e-160, 1e-100, 1e-7, 1e160, 1.7e308])
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda noise: poisson(noise, 10),
+        lambda noise: BallsInBins(Gaussian(noise), 4),
+        lambda noise: mechanism([1.0, 0.5], SpacedParticipation(2, 0.5), 8, noise),
+        lambda noise: mechanism([1.0, 0.5], CyclicParticipation(2, 0.5), 8, noise),
+        lambda noise: mechanism([1.0, 0.5], BinnedParticipation(4), 8, noise),
+        lambda noise: mechanism([1.0, 0.5], EveryRound(), 8, noise),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_noise_whose_losses_leave_double_precision_is_refused(of, noise):
+    with pytest.raises(UnsupportedMechanismError, match="simulated"):
+        pairs.pair_of(of(noise))
+
+
+def test_a_loss_that_is_not_a_number_is_not_taken_for_a_harmless_one():
+    fields = np.array([[0.0, 1.0], [np.nan, 1.0], [1.0, np.nan]])
+    for sign in (1, -1):
+        for floor in (-np.inf, 0.5):
+            found = mixtures._mixed(fields, sign=sign, floor=floor)
+            assert np.isnan(found).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        poisson(1.0, 2**53 - 1),
+        poisson(1.0, 70_000),
+        BallsInBins(Gaussian(1.0), 9_000),
+        BallsInBins(Gaussian(1.0), 2**53 - 1),
+        mechanism([1.0], EveryRound(), 2**53 - 1, 1.0),
+        mechanism([1.0], BinnedParticipation(2**20), 2**7, 1.0),
+        mechanism([1.0], BinnedParticipation(8_000), 2**16, 1.0),
+        mechanism([1.0], SpacedParticipation(2**53 - 1, 0.5), 8, 1.0),
+        mechanism([1.0], SpacedParticipation(2, 0.5), 2**53 - 1, 1.0),
+        mechanism([1.0], CyclicParticipation(2**53 - 1, 0.5), 8, 1.0),
+        mechanism([1.0], CyclicParticipation(2, 0.5), 2**53 - 1, 1.0),
+    ],
+)
+def test_what_would_fill_the_memory_is_refused(release):
+    with pytest.raises(UnsupportedMechanismError, match="memory"):
+        pairs.pair_of(release)
+
+
 def test_leaving_the_bound_is_an_error(monkeypatch):
     pair = pairs.pair_of(BallsInBins(Gaussian(1.0), 4))
     rng = np.random.default_rng(16)

@@ -32,7 +32,7 @@ from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
 from epsilog.accounting.montecarlo.oracle import OracleDelta, balls_in_bins_delta
 from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
 from epsilog.accounting.montecarlo.planning import estimate_noise, plan_sweep
-from epsilog.accounting.montecarlo.recompute import check_document, plan_from_json, provenance, read_json
+from epsilog.accounting.montecarlo.recompute import check_document, plan_from_json, provenance
 from epsilog.accounting.montecarlo.run import entropy
 from epsilog.accounting.montecarlo.sweeps import SweepResult, run_sweep, sweep
 from epsilog.accounting.montecarlo.two_point import base_delta, delta_from_samples, minimum_samples, overall_delta
@@ -68,7 +68,6 @@ __all__ = [
     "plan_from_json",
     "plan_sweep",
     "provenance",
-    "read_json",
     "run_certificate",
     "run_sweep",
     "samples_for_power",

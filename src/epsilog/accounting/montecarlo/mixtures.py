@@ -14,6 +14,7 @@ from epsilog.terms import UnsupportedMechanismError
 
 Array = NDArray[np.float64]
 METHOD = "Monte Carlo"
+LARGEST_ENERGY = 1e12  # squared distance over the noise; losses of this size err by 1e-4
 _CHUNK = 1 << 17  # normals held at once: 1 MB
 
 
@@ -26,12 +27,12 @@ def _mixed(noise: Array, *, sign: int, floor: float, scale: float = 1.0, offset:
     """``sign`` times the log mean exp of the rows of scale * noise - offset; shape (n, b) to (n,).
 
     ``-inf`` where a row's maximum alone shows the result to be at most ``floor``: a mean lies between the largest
-    term over b and the largest term.
+    term over b and the largest term. What is not a number stays none, for the caller to refuse.
     """
     log_bins = math.log(noise.shape[1])
     peak = noise.max(axis=1)
     top = scale * peak - offset
-    live = top > floor if sign > 0 else log_bins - top > floor
+    live = ~((top if sign > 0 else log_bins - top) <= floor)
     shifted = noise[live] if not live.all() else noise.copy()
     shifted -= peak[live, None]
     shifted *= scale
@@ -39,6 +40,12 @@ def _mixed(noise: Array, *, sign: int, floor: float, scale: float = 1.0, offset:
     loss = np.full(len(noise), -np.inf)
     loss[live] = sign * (top[live] + np.log(shifted @ np.ones(noise.shape[1])) - log_bins)
     return loss
+
+
+def require_noise(energies: Array) -> None:
+    """Refuses modes so far apart, over the noise, that losses would be lost in round-off or overflow."""
+    if not (np.abs(energies) < LARGEST_ENERGY).all():  # nor is NaN
+        raise UnsupportedMechanismError("energy", method=METHOD, reason="the noise is too small to be simulated")
 
 
 class Mixture:
@@ -51,9 +58,7 @@ class Mixture:
     """
 
     def __init__(self, gram: Array) -> None:
-        scale = float(np.abs(gram).max())
-        if not (np.isfinite(gram).all() and scale < 1e12):
-            raise UnsupportedMechanismError("gram", method=METHOD, reason="the noise is too small to be simulated")
+        require_noise(gram)
         self.bins = len(gram)
         self.diagonal = bool(np.count_nonzero(gram - np.diag(np.diag(gram))) == 0)
         self.gram = gram if self.diagonal else _made_definite(gram)

@@ -33,6 +33,10 @@ from epsilog.terms import (
 )
 
 Array = NDArray[np.float64]
+MOST_MODES = 2**13  # hidden places of one unit; their Gram matrix fills 512 MB
+MOST_ROUNDS = 2**16  # of a path; a block of draws fills 512 MB
+_MOST_CELLS = 2**26  # rounds times modes
+_NOISES = (1e-100, 1e100)  # beyond, its square leaves the range of numbers
 
 
 @runtime_checkable
@@ -88,34 +92,50 @@ def pair_of(release: Release) -> Pair:
     """Builds the dominating pair of a release.
 
     Raises:
-        UnsupportedMechanismError: there is no proven pair, or no noise.
+        UnsupportedMechanismError: there is no proven pair, or no noise, or it takes too much memory.
     """
     if isinstance(release, BallsInBins) and isinstance(release.release, Gaussian):
         noise = _noisy(release, release.release.noise_multiplier)
+        _fitting(release, modes=release.bins)
         return Mixture(np.eye(release.bins) * (release.epochs / noise**2))
     if isinstance(release, Repeated) and isinstance(release.release, PoissonSampled):
         inner = release.release
         if isinstance(inner.release, Gaussian) and inner.sampling_probability > 0:
             kind = CyclicParticipation(1, inner.sampling_probability)
+            _fitting(release, path=release.count)
             return Cyclic(np.ones(1), _noisy(release, inner.release.noise_multiplier), release.count, kind)
     if not isinstance(release, MatrixMechanism):
         raise UnsupportedMechanismError(release, method=METHOD)
     noise = _noisy(release, release.noise_stddev)
     match release.participation:
         case EveryRound():
+            _fitting(release, cells=release.rounds)
             return Mixture(bin_gram(release, 1) / noise**2)
         case BinnedParticipation(cycle_length=bins):
+            _fitting(release, modes=bins, cells=release.rounds * bins)
             return Mixture(bin_gram(release, bins) / noise**2)
-        case SpacedParticipation() as spaced:
+        case SpacedParticipation(min_separation=apart) as spaced:
+            _fitting(release, path=max(release.rounds, apart))
             return Spaced(_column(release, spaced.min_separation), noise, release.rounds, spaced)
-        case CyclicParticipation() as cyclic:
+        case CyclicParticipation(cycle_length=slots) as cyclic:
+            _fitting(release, path=max(release.rounds, slots))
             return Cyclic(_column(release, cyclic.cycle_length), noise, release.rounds, cyclic)
 
 
 def _noisy(release: Release, noise: float) -> float:
     if noise <= 0:
         raise UnsupportedMechanismError(release, method=METHOD, reason="there is no noise, hence no privacy")
+    if not _NOISES[0] <= noise <= _NOISES[1]:
+        reason = f"noise of {noise:g} cannot be simulated in double precision"
+        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
     return noise
+
+
+def _fitting(release: Release, *, path: int = 0, modes: int = 0, cells: int = 0) -> None:
+    """Refuses what would fill the memory before the first draw: a document may come from anybody."""
+    if path > MOST_ROUNDS or modes > MOST_MODES or cells > _MOST_CELLS:
+        reason = f"it takes too much memory; at most {MOST_ROUNDS} rounds or slots, {MOST_MODES} bins"
+        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
 
 
 def _column(release: MatrixMechanism, separation: int) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from epsilog.accounting.montecarlo.mixtures import log_mean_exp
+from epsilog.accounting.montecarlo.mixtures import log_mean_exp, require_noise
 from epsilog.accounting.montecarlo.normals import normals
 from epsilog.accounting.montecarlo.oracle import REMOVE, gaussian_delta
 from epsilog.accounting.montecarlo.partitions import draw_counts, gaussian_joint, log_moment
@@ -37,6 +37,7 @@ class _Banded(ABC):
         squares = np.cumsum(column**2)
         tails = np.minimum(np.arange(rounds, 0, -1), len(column)) - 1
         self.energy = squares[tails] / noise_stddev**2  # |C_t|^2 / s^2, shape (rounds,)
+        require_noise(self.energy)
         self.mean_energy = self.mean_field_energy = 0.0
 
     def _set_mean(self, chance: Array) -> None:
