@@ -1,5 +1,6 @@
 """Query plans: the worked example, exact and optimal noise against independent computations, refusals by name."""
 
+import json
 import math
 
 import mpmath
@@ -168,12 +169,36 @@ def test_population_fills_and_checks_delta():
         ({"queries_used": -1}, "queries_used"),
         ({"weights": [1.0]}, "weights"),
         ({"weights": [1.0, 0.0]}, "weights"),
+        ({"weights": [1e-300, 1e300]}, "weights"),
+        ({"weights": [5e-324, 1.0]}, "weights"),
+        ({"weights": [1.0, 1.1e12]}, "weights"),
+        ({"epsilon": 5e-324}, "epsilon"),
+        ({"epsilon": 1e-280, "queries": 2**53 - 1}, "epsilon"),
         ({"magnitude": 0.0}, "magnitude"),
     ],
 )
 def test_bad_input_is_refused_by_name(changed, name):
     with pytest.raises(ValueError, match=rf"^{name}(\[\d\])? must be"):
         plan.queries(**{"epsilon": 1.0, "queries": 2} | changed)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("unit", [5e-324, 1e-300, 1.0, 1.7e308])
+def test_only_the_ratios_of_weights_count_at_any_size(mechanism, unit):
+    even = plan.queries(epsilon=1.0, queries=3, mechanism=mechanism, delta=1e-6, queries_used=1)
+    found = plan.queries(
+        epsilon=1.0, queries=3, mechanism=mechanism, delta=1e-6, queries_used=1, weights=[unit, unit, unit]
+    )
+    assert [share.optimal.scale for share in found.shares] == pytest.approx([even.shares[0].optimal.scale] * 3)
+    assert found.consumed.optimal.upper == pytest.approx(even.consumed.optimal.upper)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_noise_past_all_numbers_is_still_json(mechanism):
+    found = plan.queries(
+        epsilon=1e-280, queries=1, mechanism=mechanism, delta=1e-6, sensitivity=1e300, queries_used=5, magnitude=5e-324
+    )
+    json.dumps(found.to_json(), allow_nan=False)
 
 
 def test_crossover_agrees_with_its_rows():

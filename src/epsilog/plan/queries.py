@@ -25,6 +25,8 @@ from epsilog.terms import (
 MECHANISMS = ("laplace", "gaussian")
 _NORMAL_95 = 1.959963984540054  # half-width of the central 95% of a unit Gaussian
 _LAPLACE_95 = math.log(20)  # half-width of the central 95% of a unit Laplace: P(|x| > t) = exp(-t)
+_WIDEST = 1e12  # between two weights; beyond, a share is lost in the round-off of the others
+_LEAST_SHARE = 1e-290  # of epsilon, for one query; its noise must still be a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class QueryPlan:
             "remaining": codec.encode(self.remaining),
             "compatible": self.compatible,
             "classic_total_delta": codec.encode(self.classic_total_delta),
-            "saving": self.saving,
+            "saving": codec.encode(self.saving),
             "magnitude": self.magnitude,
             "relative_error_95": None
             if self.magnitude is None
@@ -227,9 +229,11 @@ def queries(
     groups = _groups(weights, queries)
     decision = _delta(delta, mechanism=mechanism, population=population, policy=policy)
     at = decision.delta if decision else 0.0
-    total = math.fsum(count * weight for count, weight in groups)
-    epsilons = [epsilon * (weight / total) for _, weight in groups]
-    optimal = _optimal(mechanism, epsilon, at, [(count, weight / total) for count, weight in groups])
+    parts = _parts(groups)
+    epsilons = [epsilon * part for _, part in parts]
+    if min(epsilons) < _LEAST_SHARE:
+        raise ValueError(f"epsilon must be at least {_LEAST_SHARE:g} for each query, got {epsilon!r}")
+    optimal = _optimal(mechanism, epsilon, at, parts)
     classic = {each: _classic(mechanism, each, at) for each in set(epsilons)}
     exact = {each: _exact(mechanism, each, at) for each in set(epsilons)}
     shares = tuple(
@@ -350,7 +354,18 @@ def _groups(weights: Sequence[float] | None, queries: int) -> list[tuple[int, fl
         return [(queries, 1.0)]
     if len(weights) != queries:
         raise ValueError(f"weights must be one for each of {queries} queries, got {len(weights)}")
-    return [(1, weight) for weight in check.each(check.positive())(weights=weights)]
+    groups = [(1, weight) for weight in check.each(check.positive())(weights=weights)]
+    least, most = (extreme(weight for _, weight in groups) for extreme in (min, max))
+    if least < most / _WIDEST:
+        raise ValueError(f"weights must be within a factor {_WIDEST:g} of each other, got {least!r} and {most!r}")
+    return groups
+
+
+def _parts(groups: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """(count, share of the total of one query); over the largest weight, since a sum of weights may overflow."""
+    largest = max(weight for _, weight in groups)
+    total = math.fsum(count * (weight / largest) for count, weight in groups)
+    return [(count, weight / largest / total) for count, weight in groups]
 
 
 def _delta(
