@@ -1,0 +1,78 @@
+"""Ctrl-C ends the server and all that it started, whoever still waits for it."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"mechanism": "laplace", "parameter": 1.0, "count": 10_000, "sampling_probability": 0.01}
+RUN = {"participation": "balls-in-bins", "bins": 512, "noise_multiplier": 1.0, "epsilon": 1.0, "samples": 10**6}
+
+
+def post(port, path, body):
+    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    asked.request("POST", f"/api/v1{path}", json.dumps(body), {"Content-Type": "application/json"})
+    return asked
+
+
+def asks_much(port):
+    parts = [HEAVY | {"parameter": 1 + i / 7, "count": 10_000 + i} for i in range(20)]
+    return [post(port, "/account/profile", {"parts": parts}) for _ in range(3)]
+
+
+def watches_a_certificate(port):
+    begin = post(port, "/certificates", RUN)
+    begun = json.loads(begin.getresponse().read())
+    watcher = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    watcher.request("GET", f"/api/v1/certificates/{begun['id']}/events")
+    watcher.getresponse().fp.readline()
+    return [begin, watcher]
+
+
+def sends_half_a_question(port):
+    slow = socket.create_connection(("127.0.0.1", port))
+    head = b"POST /api/v1/sensitivity HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: 60000\r\n\r\n{"
+    slow.sendall(head % port)
+    return [slow]
+
+
+def started_by(server):
+    return [int(pid) for pid in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()]
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_server_and_its_processes_whoever_waits(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "epsilog", "serve", "--port", str(port)]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            until = time.monotonic() + 60
+            while time.monotonic() < until:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            waiting = [*watches_a_certificate(port), *sends_half_a_question(port), *asks_much(port)]
+            time.sleep(0.5)
+            children = started_by(server)
+            assert children
+            server.send_signal(signal.SIGINT)
+            _, said = server.communicate(timeout=20)
+            assert "Traceback" not in said
+            for child in children:
+                with pytest.raises(ProcessLookupError):
+                    os.kill(child, 0)
+            for connection in waiting:
+                connection.close()
+        finally:
+            server.kill()
