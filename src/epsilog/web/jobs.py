@@ -52,6 +52,11 @@ class Job:
         """Whether it is at work."""
         return bool(self.snapshot["state"] == "running")
 
+    @property
+    def busy(self) -> bool:
+        """Whether its thread still works: what was stopped goes on to its next breath."""
+        return self._thread is not None and self._thread.is_alive()
+
     def begin(self) -> None:
         """Sets it to work, from the start or from where it was stopped."""
         with self._lock:
@@ -107,6 +112,7 @@ class Shelf:
     def __init__(self, *, what: str, at_once: int, kept: int = 16) -> None:
         self._what, self._at_once, self._kept = what, at_once, kept
         self._jobs: dict[str, Job] = {}
+        self._ever: list[Job] = []  # that may still be at work, remembered or not
         self._lock = threading.Lock()
 
     def jobs(self) -> list[Job]:
@@ -122,8 +128,11 @@ class Shelf:
     def begin(self, job: Job) -> None:
         """Sets a job to work and remembers it, if not too many are at work."""
         with self._lock:
-            if sum(other.running for other in self.jobs()) >= self._at_once and not job.running:
+            others = [other for other in self._ever if other is not job]
+            running, busy = sum(other.running for other in others), sum(other.busy for other in others)
+            if (running >= self._at_once or busy >= 2 * self._at_once) and not job.running:
                 raise HTTPException(429, f"{self._at_once} {self._what} are running; cancel one or wait")
+            self._ever = [*(other for other in others if other.busy or other.running), job]
             job.begin()
             self.keep(job)
 
