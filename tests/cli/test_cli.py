@@ -9,6 +9,8 @@ import urllib.request
 
 import pytest
 
+from epsilog.cli.account import read_release
+
 
 def epsilog(*args, cwd=None):
     command = [sys.executable, "-m", "epsilog", *map(str, args)]
@@ -22,6 +24,24 @@ def test_plan_federated_shows_the_worked_example():
     assert plan["formula"]["total"] == pytest.approx(0.5621, abs=5e-5)
     assert plan["delta"]["value"] == 2e-5
     assert 0.56171 < plan["epsilon"]["lower"] <= plan["epsilon"]["upper"] < 0.56172  # the formula is a little high here
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("deep.json", "[" * 100_000),
+        ("deep.toml", "a = " + "[" * 100_000),
+        ("twins.json", '{"type": "gaussian", "noise_multiplier": 1.0, "noise_multiplier": 9.0}'),
+        ("infinite.json", '{"type": "gaussian", "noise_multiplier": 1e999}'),
+        ("bytes.json", "\udcff"),
+        ("null.json", "null"),
+        ("list.json", "[[]]"),
+    ],
+)
+def test_a_file_that_is_no_release_is_refused_in_words(tmp_path, name, text):
+    (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=r"must|is not|expected"):
+        read_release(tmp_path / name)
 
 
 @pytest.mark.slow

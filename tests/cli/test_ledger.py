@@ -64,6 +64,15 @@ def test_a_ledger_that_cannot_be_used_ends_a_command_in_words(tmp_path):
         assert "Traceback" not in done.stderr
 
 
+def test_a_scope_that_no_budget_has_is_said_to_be_unknown(tmp_path):
+    with open_ledger(tmp_path / "b.db") as books:
+        books.create_budget("acme/claims", kind="pure", epsilon="3")
+    for typo in ("acme/claim", "acme/claims/2", "Acme"):
+        shown = epsilog("ledger", "show", typo, "-l", "b.db", cwd=tmp_path)
+        assert (shown.returncode, "it has 'acme/claims'" in shown.stderr) == (2, True)
+    assert epsilog("ledger", "show", "acme", "-l", "b.db", cwd=tmp_path).returncode == 0
+
+
 def test_ctrl_c_ends_a_command_in_words(tmp_path):
     command = [*MAIN, "selftest", "--kills", "10000", "--folder", "."]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)

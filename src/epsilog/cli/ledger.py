@@ -38,6 +38,9 @@ def show(
             verified, trouble = None, str(error)
         balances = [b for b in books.budgets() if scope is None or b.scope == scope or b.scope.startswith(scope + "/")]
         entries = books.history(scope) if verified else []
+        if verified and scope is not None and not (balances or entries):
+            known = ", ".join(repr(b.scope) for b in books.budgets()[:5]) or "none"
+            raise ValueError(f"scope must be one that this ledger has a budget for (it has {known}), got {scope!r}")
     shown = entries[-last:]
     if as_json:
         print_json(
