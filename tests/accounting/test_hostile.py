@@ -12,6 +12,7 @@ from epsilog.terms import (
     BallsInBins,
     Composed,
     DiscreteGaussian,
+    DiscreteLaplace,
     ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
@@ -126,3 +127,12 @@ def test_a_statement_of_nothing_costs_nothing_at_any_delta(nothing):
         for at in (0.0, 1e-5):
             found = epsilon(Repeated(nothing, count), delta=at)
             assert found.lower == found.upper == 0
+
+
+def test_what_gives_everything_away_is_known_below_whatever_a_lattice_sees():
+    rare = PoissonSampled(ApproximateDP(0.5, 1.8417680250772485e-08), 2.0**-32)
+    mix = Composed([DiscreteLaplace(42.628024003674284, 4), Repeated(rare, 3)])
+    found, exact = delta(mix, epsilon=0.3), 3 * 2.0**-32 * 1.8417680250772485e-08
+    assert found.lower <= exact * (1 + 1e-15)
+    assert exact * (1 - 1e-15) <= found.upper
+    assert found.lower == pytest.approx(exact, rel=1e-12)

@@ -15,7 +15,7 @@ import numpy as np
 
 from epsilog.accounting.composition import Composition
 from epsilog.accounting.discretise import WIDEST, Plan, Sketches, on_lattice
-from epsilog.accounting.dominating import Direction, Parts, largest_loss
+from epsilog.accounting.dominating import Direction, Parts, certain_mass, largest_loss
 from epsilog.accounting.gaussian import bracket
 from epsilog.accounting.lattice import TooFineError, pair_delta
 from epsilog.accounting.laws import LARGEST_LOSS, Link, Normal, Pair
@@ -53,6 +53,10 @@ class Question(Protocol):
         """Bounds the answer when no loss exceeds ``largest``."""
         ...
 
+    def at_least(self, certain: float) -> float:
+        """Bounds the answer from below when a mass of at least ``certain`` gives everything away."""
+        ...
+
     def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
         """Reads the answer off a falling curve that bounds delta at each epsilon from one side."""
         ...
@@ -87,6 +91,10 @@ class EpsilonAt:
     def at_most(self, largest: float) -> float:
         """Returns the largest loss."""
         return largest
+
+    def at_least(self, certain: float) -> float:
+        """Returns infinity if the mass alone is more than delta."""
+        return math.inf if certain > self.delta else 0.0
 
     def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
         """Bisects; the curve was evaluated at the answer: at most delta there above, more than delta below."""
@@ -131,6 +139,10 @@ class DeltaAt:
         """Returns 0 from the largest loss on; below it an outcome adds its mass times 1 - e^(epsilon - loss)."""
         return min(-math.expm1(self.epsilon - largest) * (1 + 1e-15) + 5e-324, 1.0) if self.epsilon < largest else 0.0
 
+    def at_least(self, certain: float) -> float:
+        """Returns the mass: it counts whole."""
+        return certain
+
     def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
         """Evaluates delta; above the largest loss that a double can carry, the curve there still bounds it."""
         return curve(min(self.epsilon, LARGEST_LOSS)) if upper or self.epsilon <= LARGEST_LOSS else 0.0
@@ -146,7 +158,8 @@ def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float)
             return 0.0, 0.0
     searches = [_searched(d, question, gap) for d in directions]
     searches.sort(key=lambda search: -search.plan.near)
-    lower = before = 0.0
+    lower = max(question.at_least(certain_mass(parts)) for d in directions for parts in d.lowers)
+    before = 0.0
     for attempt in range(_ATTEMPTS):
         for search in searches:  # the likely worst first: often its lower bound already settles the others
             if search.upper > lower / (1 - gap):

@@ -183,6 +183,13 @@ def largest_loss(parts: Parts) -> tuple[float, float]:
     return sides[0], sides[1]
 
 
+def certain_mass(parts: Parts) -> float:
+    """The mass under P of what Q cannot produce, rounded down."""
+    alone = [(0.0 if pair.link is Link.ADD else pair.law.only_p * pair.sampling_probability, n) for pair, n in parts]
+    kept = math.fsum(count * math.log1p(-min(mass, 1 - UNIT)) for mass, count in alone)
+    return -math.expm1(kept) * (1 - 1e-14)
+
+
 def share_of(part: PoissonSampled | FixedSizeSampled) -> float:
     """The chance that a unit is in the sample."""
     return part.sampling_probability if isinstance(part, PoissonSampled) else part.sample_size / part.population

@@ -22,7 +22,7 @@ import numpy as np
 
 from epsilog.accounting import allocation
 from epsilog.accounting.distributions import DeltaAt, bounds
-from epsilog.accounting.dominating import Direction, Parts, directions, largest_loss
+from epsilog.accounting.dominating import Direction, Parts, certain_mass, directions, largest_loss
 from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.laws import LARGEST_LOSS, UNIT, Atoms, Link, Pair
@@ -115,12 +115,12 @@ def _rate(
 ) -> Rate:
     """Bounds one order: above by the dominating pair, below by the instance that is worst about there."""
     one, turned = instances[0]
-    order = Order(_curve(upper[0], one, gap), _curve(upper[1], turned, gap), _certain(one))
+    order = Order(_curve(upper[0], one, gap), _curve(upper[1], turned, gap), certain_mass(one))
     found = rate(order, fpr, gap=gap, known=known)
     if len(instances) == 1 or found.upper <= known:
         return found
 
-    owns = [Order(_curve(a, a, gap), _curve(b, b, gap), _certain(a)) for a, b in instances]
+    owns = [Order(_curve(a, a, gap), _curve(b, b, gap), certain_mass(a)) for a, b in instances]
     lines, tried, at, lower = [math.inf] * len(owns), set[int](), found.at, found.lower
     for _ in owns:  # the instance that is best where the others were worst, until it is one of them
         lines = [min(line, _cut(one, at, fpr).low) for line, one in zip(lines, owns, strict=True)]
@@ -229,13 +229,6 @@ def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tu
 def _steepest(rise: float, a: _Cut, b: _Cut) -> float:
     """The largest slope that may lie between two cuts, each of which may be a little off its t."""
     return rise / (b.t - a.t - math.copysign(4 * UNIT * b.t, rise))
-
-
-def _certain(parts: Parts) -> float:
-    """The mass under P of what Q cannot produce, rounded down."""
-    alone = [(0.0 if pair.link is Link.ADD else pair.law.only_p * pair.sampling_probability, n) for pair, n in parts]
-    kept = math.fsum(count * math.log1p(-min(mass, 1 - UNIT)) for mass, count in alone)
-    return -math.expm1(kept) * (1 - 1e-14)
 
 
 def _swapped(parts: Parts) -> Parts:
