@@ -62,7 +62,6 @@ class Job:
         with self._lock:
             if self.over or self.running:
                 return
-            self._stopped = False
             self._tell(state="running")
             before = self._thread
             self._thread = threading.Thread(target=self._run, args=(before,), name=f"job-{self.id}", daemon=True)
@@ -88,6 +87,10 @@ class Job:
     def _run(self, before: threading.Thread | None) -> None:
         if before is not None:
             before.join()
+        with self._lock:
+            if not self.running:  # stopped again, or done, while the work before was ending
+                return
+            self._stopped = False
         try:
             self._end(state="done", **self._work(self))
         except StoppedError:
