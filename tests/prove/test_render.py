@@ -1,5 +1,6 @@
 """Figures, sentences and pages are made from the document alone and hold to its schema."""
 
+import itertools
 import math
 from xml.etree import ElementTree as ET
 
@@ -76,3 +77,92 @@ def test_an_empty_or_foreign_document_is_no_report():
     for document in ({}, {"kind": "report"}, []):
         with pytest.raises(ValueError, match=r"required|not of type"):
             check_schema(document)
+
+
+LEFT_EDGE, RIGHT_EDGE, TOP_EDGE, FLOOR = 64.0, 508.0, 20.0, 254.0  # of the frame, in the drawing's unit
+
+
+def drawn_plot(*series, **options):
+    """The parsed plot and the places of its points."""
+    text = line_plot(series, title="t", x_label="x", y_label="y", **options)
+    root = ET.fromstring(text)  # noqa: S314 - our own text
+    spots = [(float(c.get("cx")), float(c.get("cy"))) for c in root.iter() if c.tag.endswith("circle")]
+    return root, spots
+
+
+def of_class(root, name):
+    return [one for one in root.iter() if one.get("class") == name]
+
+
+def test_a_plot_spans_its_frame_from_zero_to_just_above_the_largest():
+    root, spots = drawn_plot(Series("a", ((10.0, 1.0), (15.0, 3.0), (20.0, 4.0)), markers=True))
+    assert [x for x, _ in spots] == pytest.approx([LEFT_EDGE, (LEFT_EDGE + RIGHT_EDGE) / 2, RIGHT_EDGE])
+    unit = (FLOOR - TOP_EDGE) / 4.16  # 4% of room above the largest
+    assert [y for _, y in spots] == pytest.approx([FLOOR - v * unit for v in (1, 3, 4)], abs=0.06)
+    lines = [float(one.get("y1")) for one in of_class(root, "grid")]
+    assert lines == pytest.approx([FLOOR - v * unit for v in range(5)], abs=0.06)
+    assert all((one.get("x1"), one.get("x2")) == ("64", "508") for one in of_class(root, "grid"))
+
+
+def test_a_plot_that_need_not_start_at_zero_starts_at_the_least():
+    points = ((0.0, 100.0), (1.0, 103.0))
+    _, spots = drawn_plot(Series("a", points, markers=True), from_zero=False)
+    unit = (FLOOR - TOP_EDGE) / 3.12
+    assert [y for _, y in spots] == pytest.approx([FLOOR, FLOOR - 3 * unit], abs=0.06)
+    _, spots = drawn_plot(Series("a", ((0.0, -2.0), (1.0, -1.0)), markers=True))
+    assert [y for _, y in spots] == pytest.approx([FLOOR, FLOOR - (FLOOR - TOP_EDGE) / 1.04], abs=0.06)
+
+
+def test_a_mark_is_inside_and_every_line_counts():
+    root, spots = drawn_plot(
+        Series("a", ((0.0, 1.0), (1.0, 2.0)), markers=True),
+        Series("b", ((0.5, 3.0), (2.0, 1.0)), markers=True),
+        mark=("budget", 10.0),
+    )
+    assert min(x for x, _ in spots) == LEFT_EDGE
+    assert max(x for x, _ in spots) == RIGHT_EDGE
+    unit = (FLOOR - TOP_EDGE) / 10.4
+    (mark,) = of_class(root, "mark")
+    assert float(mark.get("y1")) == float(mark.get("y2")) == pytest.approx(FLOOR - 10 * unit, abs=0.06)
+    assert [y for _, y in spots] == pytest.approx([FLOOR - v * unit for v in (1, 2, 3, 1)], abs=0.06)
+    root, spots = drawn_plot(Series("a", ((0.0, 1.0), (1.0, 2.0)), markers=True), mark=("none", math.inf))
+    assert not of_class(root, "mark")
+    assert spots[-1][1] == pytest.approx(FLOOR - 2 * (FLOOR - TOP_EDGE) / 2.08, abs=0.06)
+
+
+def test_powers_of_ten_are_evenly_apart_and_named():
+    root, spots = drawn_plot(Series("a", ((0.1, 1.0), (1.0, 1.0), (100.0, 1.0)), markers=True), log_x=True)
+    assert [x for x, _ in spots] == pytest.approx([LEFT_EDGE, LEFT_EDGE + 444 / 3, RIGHT_EDGE], abs=0.06)
+    named = {one.text: float(one.get("x")) for one in root.iter() if one.get("y") == "272"}
+    assert named == pytest.approx({"0.1": 64.0, "1": 212.0, "100": 508.0}, abs=0.06)
+
+
+def test_a_single_point_and_no_point_are_drawn_inside():
+    _, spots = drawn_plot(Series("a", ((3.0, 0.0),), markers=True))
+    assert spots == [(LEFT_EDGE, FLOOR)]
+    root, spots = drawn_plot(Series("a", ((math.nan, 1.0),), markers=True))
+    assert spots == []
+    assert len(of_class(root, "grid")) > 2
+
+
+def test_lines_are_told_apart_and_labels_do_not_cover_each_other():
+    lines = [Series(f"line {i}", ((0.0, 1.0), (1.0, 1.0 + i / 100))) for i in range(5)]
+    root, spots = drawn_plot(*lines)
+    assert spots == []  # no markers were asked for
+    paths = [one for one in root.iter() if one.get("stroke")]
+    looks = [(one.get("stroke"), one.get("stroke-dasharray")) for one in paths]
+    assert len(set(looks)) == 4
+    assert looks[4] == looks[0]
+    labels = [one for one in root.iter() if one.get("x") == "514"]
+    assert {one.text: one.get("fill") for one in labels} == {f"line {i}": looks[i][0] for i in range(5)}
+    heights = [float(one.get("y")) for one in labels]
+    assert heights == sorted(heights)
+    assert min(b - a for a, b in itertools.pairwise(heights)) >= 15 - 0.1
+
+
+def test_ticks_of_round_steps():
+    assert ticks(0.0, 1.0) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert ticks(3.0, 13.0) == [4, 6, 8, 10, 12]
+    assert ticks(-1.0, 1.0) == pytest.approx([-1, -0.5, 0, 0.5, 1])
+    assert ticks(2.0, 2.0) == [2.0]
+    assert ticks(0.0, 12.0) == [0, 2.5, 5, 7.5, 10]
