@@ -15,6 +15,7 @@ from epsilog.accounting.dominating import directions
 from epsilog.accounting.laws import Link, Normal, Pair
 from epsilog.accounting.spectral import Inversion, spectral_bounds
 from epsilog.accounting.tilted import TiltedGaussian, tilt_of
+from epsilog.accounting.tilted_sampled import TiltedSampled, _beyond
 from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (
     Composed,
@@ -320,3 +321,32 @@ def test_two_proven_intervals_that_do_not_meet_are_an_error(monkeypatch):
     monkeypatch.setattr(choose, "spectral_bounds", lambda *_: spectral_room.Bounds(5.0, 6.0))
     with pytest.raises(ArithmeticError, match="do not meet"):
         epsilon(sgd(1.0, 0.01, 500), delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mu", "share", "power", "sign"),
+    [
+        (1.0, 0.1, 3.0, 1.0),
+        (2.0, 0.01, 6.0, 1.0),
+        (0.7, 0.5, 12.0, 1.0),
+        (1.0, 0.5, -3.0, -1.0),
+        (2.0, 0.2, -5.0, -1.0),
+    ],
+)
+def test_what_lies_beyond_the_cells_is_bounded_by_hardly_more_than_it_is(mu, share, power, sign):
+    """The second moment of both tails, summed in extended precision; the bound is some sqrt(2 pi) larger."""
+    law = TiltedSampled(mu, share, power, sign)
+    low, high = law.ends(9.0)
+    middle = sign * law.moments.mean
+    total = np.log(np.exp(np.longdouble(0)) * moment(mu, share, Link.REMOVE, power - 1).real[0])
+    assert abs(float(total) - law.moments.log_total) < 1e-12 * (1 + abs(float(total)))
+    beyond = 0.0
+    for edge, way in ((low, -1.0), (high, 1.0)):
+        y = np.longdouble(edge) + way * np.linspace(0, 12, 200_001, dtype=np.longdouble)
+        loss = np.log1p(np.longdouble(share) * np.expm1(mu * y - np.longdouble(mu) ** 2 / 2))
+        part = np.exp(power * loss - y * y / 2 - total) * (loss - middle) ** 2 / math.sqrt(2 * math.pi)
+        one_side = float(part.sum() - part[0] / 2) * 12 / 200_000
+        beyond += one_side
+        assert one_side > 0
+    assert beyond <= _beyond(law, low, high, middle) <= 12 * beyond
+    assert law.spread == pytest.approx(math.sqrt(law.moments.variance), rel=0.05)
