@@ -22,9 +22,11 @@ import contextlib
 import hashlib
 import importlib
 import json
+import math
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -48,6 +50,7 @@ PARTS = (  # a file belongs to the first part that it lies in
 BESIDE = {"accounting": ("tests/oracles/",), "verify": ("tests/prove/",), "prove": ("tests/verify/",)}
 RECORD = "EPSILOG_BREAKAGES_RECORD"  # where a recording run of pytest writes; names the file
 MOST_TESTS, FIRST_TESTS = 400, 12
+WAIT = 5  # seconds for each of the processor's, before a run that sleeps is ended
 PRELOADED = ("numpy", "scipy.special", "scipy.stats", "scipy.optimize", "scipy.fft", "scipy.integrate", "mpmath")
 PRELOADED += ("sqlalchemy", "pydantic", "jsonschema", "jinja2", "typer", "rich.console", "fastapi", "joblib")
 
@@ -481,19 +484,20 @@ class Copy:
         child = os.fork()
         if child == 0:
             plain = ["--hypothesis-seed=0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-            self._run([*plain, *arguments], said, environment or {})
+            self._run([*plain, *arguments], said, environment or {}, cap=cap)
         try:
-            code = _ended(child, cap)
+            code = _ended(child, WAIT * cap)
         except BaseException:
             _kill(child)
             raise
         return code, said.read_text(errors="replace")
 
-    def _run(self, arguments: list[str], said: Path, environment: dict[str, str]) -> None:
+    def _run(self, arguments: list[str], said: Path, environment: dict[str, str], *, cap: float) -> None:
         """What the fork does: it never returns."""
         code = 3
         try:
             os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(cap), math.ceil(cap) + 5))
             os.chdir(self.folder)
             output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for stream in (1, 2):
@@ -505,7 +509,7 @@ class Copy:
             import pytest  # noqa: PLC0415 - it takes its own first breath here
 
             code = int(pytest.main(arguments))
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the fork's last word
             traceback.print_exc()
         finally:
             sys.stdout.flush()
@@ -519,7 +523,8 @@ def _ended(child: int, cap: float) -> int:
     while time.monotonic() - begun < cap:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            return os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(status)
+            return -1 if code in (-signal.SIGXCPU, -signal.SIGKILL) else code
         time.sleep(0.02)
     _kill(child)
     return -1
@@ -611,8 +616,7 @@ def attempt(copy: Copy, one: Breakage, tests: list[str], *, marks: str, cap: flo
         code, said = 5, ""
         for some in (tests[:FIRST_TESTS], tests[FIRST_TESTS:]):  # few files to collect, then all
             if some and code in (0, 5):
-                left = cap - (time.monotonic() - begun)
-                code, said = copy.pytest(["-x", "-q", "--no-header", "-m", marks, *some], cap=left)
+                code, said = copy.pytest(["-x", "-q", "--no-header", "-m", marks, *some], cap=cap)
     finally:
         file.write_text(source)
     killer = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", said, re.MULTILINE)
@@ -674,7 +678,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="those again that were not caught")
     parser.add_argument("--out", type=Path, required=True, help="a folder for what was learnt and found")
     parser.add_argument("--budget", type=float, default=25.0, help="seconds of tests for each breakage")
-    parser.add_argument("--cap", type=float, default=60.0, help="seconds after which a run is ended")
+    parser.add_argument("--cap", type=float, default=60.0, help="processor seconds after which a run is ended")
     parser.add_argument("--time", type=float, default=float("inf"), help="seconds after which no breakage is begun")
     parser.add_argument("--slow", action="store_true", help="with slow tests, as far as the budget goes")
     parser.add_argument("--list", action="store_true", help="show the sample, and run nothing")
