@@ -21,7 +21,10 @@ def test_the_examples_load(write_programme):
         ),
         (("population = 2000 ", "people = 3\npopulation = 2000 "), "guarantee.people: unknown key, got 3"),
         (('purpose = "Predict', 'purpose = " "\n# "Predict'), "programme.purpose: must not be blank"),
-        (('epsilon = "4"', 'epsilon = "-4"'), "budget.epsilon: should be greater than 0, got '-4'"),
+        (
+            ('epsilon = "4"', 'epsilon = "-4"'),
+            "budget.epsilon: must be a decimal number such as \"0.5\", at least 1e-9 and below 1e9, got '-4'",
+        ),
         (('epsilon = "4"', 'epsilon = "nan"'), "budget.epsilon"),
         (('delta = "1e-5"', 'delta = "1.5"'), "budget.delta"),
         (('delta = "1e-5"\n', ""), "budget.delta: required, but missing"),
@@ -48,10 +51,44 @@ def test_a_mistake_is_named(write_programme, change, says):
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('epsilon = "4"', 'epsilon = "1_000"'), "budget.epsilon"),
+        (('epsilon = "4"', 'epsilon = "\u0664"'), "budget.epsilon"),
+        (('epsilon = "4"', "epsilon = true"), "budget.epsilon"),
+        (('epsilon = "4"', 'epsilon = "1e-10"'), "at least 1e-9 and below 1e9, got '1e-10'"),
+        (('epsilon = "4"', 'epsilon = "1e10"'), "at least 1e-9 and below 1e9, got '1e10'"),
+        (('delta = "1e-5"', 'delta = "1e-19"'), "budget.delta"),
+        (("clip_norm = 0.2", "clip_norm = true"), "scheme.clip_norm"),
+        (("clip_norm = 0.2", 'clip_norm = "1_000"'), "scheme.clip_norm"),
+        (("learning_rate = 0.1", 'learning_rate = "\u0664"'), "training.learning_rate"),
+        (("simulation = true ", "simulation = 1 "), "run.simulation"),
+        (("seed = 20261121", f"seed = {2**53}"), "run.seed: should be less than 9007199254740992"),
+        (("population = 2000 ", f"population = {2**60} "), "guarantee.population"),
+        (("population = 2000 ", f"population = {'9' * 5000} "), "is not TOML"),
+        (("seed = 20261121", "seed = 1\nstudy = [1, 1e300]"), "run.study.1: should be less than or equal to 1000"),
+        (("population = 2000 ", f"population = '{'x' * 100_000}' "), "guarantee.population"),
+    ],
+)
+def test_no_number_is_read_in_two_ways(write_programme, change, says):
+    """What the ledger, JSON or the eye would read otherwise is refused by name, and not repeated at full length."""
+    with pytest.raises(ProgrammeError) as caught:
+        load(write_programme(change))
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
 def test_all_mistakes_are_named_together(write_programme):
     with pytest.raises(ProgrammeError) as caught:
         load(write_programme(("clip_norm = 0.2", "clip_norm = -1"), ('epsilon = "4"', 'epsilon = "0"')))
     assert len(caught.value.findings) == 2
+
+
+def test_amounts_are_read_as_they_are_written(write_programme):
+    budgets = [load(write_programme(('epsilon = "4"', f"epsilon = {text}"))).budget for text in ("4", '"4"', '"4.0"')]
+    assert {budget.epsilon for budget in budgets} == {4}
+    assert str(load(write_programme(('epsilon = "4"', "epsilon = 0.1"))).budget.epsilon) == "0.1"
 
 
 def test_no_toml_and_no_file(tmp_path):

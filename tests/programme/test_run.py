@@ -188,6 +188,22 @@ def test_a_finished_run_needs_no_engine(done, tmp_path):
     assert without("jax", path, tmp_path / "runs").strip() == "passed"
 
 
+def test_a_study_that_cannot_be_trained_books_nothing_and_leaves_nothing(write_programme, tmp_path):
+    """Noise for so small an epsilon, times this clip norm, is more than training can hold."""
+    path = write_programme(
+        ("clip_norm = 0.2", "clip_norm = 1e87"), ("seed = 20261121\n", "seed = 1\nstudy = [1e-12]\n")
+    )
+    with pytest.raises(ProgrammeError, match=r"run\.study: 1e-12 cannot be trained at: noise_stddev must be"):
+        finished(path, tmp_path)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_largest_seed_has_a_control(write_programme, tmp_path):
+    outcome, _ = finished(write_programme(("seed = 20261121", f"seed = {2**53 - 1}")), tmp_path)
+    assert outcome.reconciliation.verdict != "failed"
+    assert outcome.report["utility"]["control"]["check"] == "noise"
+
+
 def test_settings_that_diverge_and_folders_that_cannot_be_written_book_nothing(write_programme, tmp_path):
     wild = ("clip_norm = 0.2", "clip_norm = 1e160")
     with pytest.raises(ProgrammeError, match="must"):

@@ -108,6 +108,22 @@ def test_no_scheme_is_trained_without_noise_whatever_was_charged(books):
         PaidRun(quiet, charge, SEEDED)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Quieter(ClientLevelCentral):
+    """Calls itself a scheme of ours, and adds less noise than was priced."""
+
+    @property
+    def noise_stddev(self):
+        return 1e-9
+
+
+def test_what_only_calls_itself_a_scheme_is_not_trained(small_task, charge_for, tmp_path):
+    charge = charge_for(Quieter(*dataclasses.astuple(CENTRAL)), "client")
+    refused(small_task(), charge, tmp_path, TypeError, "no training is written for Quieter")
+    with pytest.raises(TypeError, match="no training is written for Quieter"):
+        rehearse(charge.scheme, small_task(), tmp_path)
+
+
 def test_replace_one_is_refused(charge_for):
     charge = charge_for(CENTRAL, "client")
     charge.request = dataclasses.replace(charge.request, relation=NeighboringRelation.REPLACE_ONE)
@@ -157,6 +173,21 @@ def test_a_rehearsal_reads_no_clients_data_and_leaves_nothing(small_task, tmp_pa
     assert not task.clients.features.any()
     assert not task.clients.targets.any()
     assert not task.clients.present.any()
+
+
+def test_what_a_killed_rehearsal_left_goes_with_the_next_and_a_living_one_stays(small_task, tmp_path):
+    import fcntl
+
+    for left in (tmp_path / ".rehearsal-old", tmp_path / "runs" / ".rehearsal-dead", tmp_path / ".rehearsal-alive"):
+        (left / "run" / "checkpoints").mkdir(parents=True)
+        (left / "run" / "custody.jsonl").write_text("{}")
+    alive = os.open(tmp_path / ".rehearsal-alive", os.O_RDONLY)
+    fcntl.flock(alive, fcntl.LOCK_EX)
+    rehearse(CENTRAL, small_task(), tmp_path / "runs" / "one")
+    os.close(alive)
+    assert sorted(path.name for path in tmp_path.rglob(".rehearsal-*")) == [".rehearsal-alive"]
+    rehearse(CENTRAL, small_task(), tmp_path / "runs" / "one")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
 def test_a_folder_that_cannot_be_written_costs_nothing(small_task, charge_for, tmp_path):

@@ -21,7 +21,7 @@ from epsilog.terms import (
     RecordsError,
     RoundRecord,
 )
-from epsilog.train import PaidRun, Randomness, checkpoints, dry_run, run_rounds
+from epsilog.train import PaidRun, Randomness, checkpoints, dry_run, run, run_rounds
 
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 CLIENT_SIDE = ExampleLevelClientSide(12, 5, 3, 2, 0.5, 1, 0.2, 1.0)
@@ -158,13 +158,17 @@ def test_a_real_run_draws_fresh_noise_every_time(charge_for, task, scheme, tmp_p
 
 
 @pytest.mark.parametrize("good_rounds", [0, 1])
-def test_a_run_that_diverges_ends_there_and_leaves_readable_records(charge_for, small_task, tmp_path, good_rounds):
+def test_a_run_that_diverges_ends_there_and_leaves_readable_records(
+    charge_for, small_task, tmp_path, monkeypatch, good_rounds
+):
     """From round ``good_rounds + 1`` on the noise is past what float32 holds; all that is released stays readable."""
     noisy, task = dataclasses.replace(CENTRAL, clip_norm=1e60), small_task(dtype="float32")
-    charge = charge_for(dataclasses.replace(CENTRAL, rounds=max(1, good_rounds)), "client", state="started")
-    if good_rounds:
-        train(task, charge, tmp_path)
-    charge = charge.repriced(noisy)
+    charge, begun = charge_for(CENTRAL, "client", state="started"), run.next_round
+
+    def then_wild(scheme, engine, state, randomness):
+        return begun(noisy if state.round >= good_rounds else scheme, engine, state, randomness)
+
+    monkeypatch.setattr(run, "next_round", then_wild)
     result = train(task, charge, tmp_path)
     assert [record.diverged for record in result.records] == [False] * good_rounds + [True]
     assert sorted(charge.rounds_released) == list(range(1, good_rounds + 2))
@@ -256,6 +260,49 @@ def test_files_that_contradict_the_ledger_stop_the_run(charge_for, small_task, t
         train(small_task(), charge, tmp_path)
 
 
+FEW = ExampleLevelClientSide(12, 12, 6, 2, 0.5, 2, 0.2, 1.0)
+MANY = ExampleLevelClientSide(12, 12, 6, 4, 0.5, 1, 0.2, 1.0)
+"""Both cost eight noisy batches: two participations of four, or four of two."""
+
+
+def stopped_after_two(task, charge, folder):
+    """A run under ``FEW`` that stops when every client has taken part twice, the most that was paid for."""
+
+    def stop(record):
+        if record.round == 2:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        train(task, charge, folder, progress=stop)
+    assert sorted(charge.rounds_released) == [1, 2]
+
+
+def test_a_run_does_not_go_on_under_another_scheme_of_the_same_price(charge_for, small_task, tmp_path):
+    """Two schemes of one price, one after the other, would give a client six participations' worth for the price."""
+    assert FEW.release() == MANY.release()
+    charge = charge_for(FEW, "example")
+    stopped_after_two(small_task(unit_is_client=False), charge, tmp_path)
+    charge.scheme = MANY
+    with pytest.raises(RecordsError, match="begun with another scheme, model, training or data"):
+        train(small_task(unit_is_client=False), charge, tmp_path)
+
+
+def reorder(features, targets, present):
+    for part in (features, targets, present):
+        part[:] = part[::-1].copy()
+
+
+def test_a_run_does_not_go_on_with_other_data_or_training(charge_for, small_task, tmp_path):
+    """How often client 3 took part says nothing of whoever stands in its place in other data."""
+    charge = charge_for(FEW, "example")
+    stopped_after_two(small_task(unit_is_client=False), charge, tmp_path)
+    for other in ({"change": reorder}, {"nominal_examples": 11}, {"dtype": "float32"}, {"widths": (3, 1)}):
+        with pytest.raises(RecordsError, match="begun with another scheme, model, training or data"):
+            train(small_task(unit_is_client=False, **other), charge, tmp_path)
+    train(small_task(unit_is_client=False), charge, tmp_path)
+    assert len(charge.rounds_released) == FEW.rounds
+
+
 def test_more_rounds_than_the_schedule_are_refused(charge_for, small_task, tmp_path):
     charge = charge_for(CENTRAL, "client")
     train(small_task(), charge, tmp_path)
@@ -265,7 +312,7 @@ def test_more_rounds_than_the_schedule_are_refused(charge_for, small_task, tmp_p
 
 def test_two_processes_cannot_train_in_one_folder(charge_for, small_task, tmp_path):
     with (
-        checkpoints.RunFolder(tmp_path).locked(),
+        checkpoints.RunFolder(tmp_path, "").locked(),
         pytest.raises(ConflictError, match="another process is training in"),
     ):
         train(small_task(), charge_for(CENTRAL, "client"), tmp_path)

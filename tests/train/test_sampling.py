@@ -1,9 +1,13 @@
 """Poisson means Poisson: cohort sizes are binomial, clients independent. A fixed-size sampler is caught."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 from scipy import stats
 
 from epsilog.train import Randomness, sampling
+from epsilog.train.noise import Stream
 
 ROUNDS, POPULATION, PROBABILITY = 400, 300, 0.1
 SOURCE = Randomness.simulated(21)
@@ -60,3 +64,13 @@ def test_batches_are_poisson_too():
     joins = sampling.batches(SOURCE.stream("batches", 1), shape=(50, 10, 40), probability=0.25)
     assert joins.shape == (50, 10, 40)
     assert stats.binomtest(int(joins.sum()), joins.size, 0.25).pvalue > 1e-6
+
+
+def test_nobody_is_sampled_more_often_than_was_paid_for():
+    """The smallest and the largest word on either side of a chance: rounded down to a multiple of 2^-53."""
+    for probability in (1e-300, 6e-17, 2**-53, 0.1, 0.2, 0.5, 1 - 2**-53, 1.0):
+        kept = Fraction(math.floor(Fraction(probability) * 2**53), 2**53)
+        words = np.array([int(kept * 2**53) - 1, int(kept * 2**53)]).clip(0, 2**53 - 1).astype(np.uint64) << np.uint64(11)
+        shown = Stream(lambda _, words=words: words).coins((2,), probability)
+        assert shown.tolist() == [kept > 0, kept == 1]
+        assert kept <= Fraction(probability)

@@ -6,8 +6,9 @@ keys and values out of range are reported together, each with its field, its bou
 
 from __future__ import annotations
 
+import re
 import tomllib
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,13 +16,20 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide, NeighboringRelation, ProgrammeError, Scheme
 
+_NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)  # as the ledger reads them
 
-def _decimal(value: Any) -> Any:
+
+def _decimal(least: str, below: str) -> BeforeValidator:
     """Amounts are decimal strings; a bare TOML number is accepted through its shortest form."""
-    try:
-        return Decimal(str(value)) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else value
-    except InvalidOperation:
-        return value
+
+    def read(value: Any) -> Decimal:
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        text = repr(value) if plain else value
+        if not (isinstance(text, str) and _NUMBER.fullmatch(text) and Decimal(least) <= Decimal(text) < Decimal(below)):
+            raise ValueError(f'must be a decimal number such as "0.5", at least {least} and below {below}')
+        return Decimal(text)
+
+    return BeforeValidator(read)
 
 
 def _not_blank(value: str) -> str:
@@ -31,9 +39,11 @@ def _not_blank(value: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
-Amount = Annotated[Decimal, BeforeValidator(_decimal), Field(gt=0, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1, strict=True)]
+Amount = Annotated[Decimal, _decimal("1e-9", "1e9")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+MOST_EPSILON = 1000.0  # of a study: no guarantee is left long before
+LARGEST = 2**53  # whole numbers above it are not the same in everybody's JSON
+Count = Annotated[int, Field(ge=1, lt=LARGEST, strict=True)]
 
 
 class _Part(BaseModel):
@@ -61,9 +71,7 @@ class Budget(_Part):
 
     scope: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
     epsilon: Amount
-    delta: (
-        Annotated[Decimal, BeforeValidator(_decimal), Field(gt=0, lt=1, allow_inf_nan=False)] | Literal["1/population"]
-    )
+    delta: Annotated[Decimal, _decimal("1e-18", "1")] | Literal["1/population"]
     delta_rationale: Text
 
     def delta_for(self, population: int) -> Decimal:
@@ -77,7 +85,7 @@ class PoissonSampling(_Part):
     """[scheme] sampling: every client joins a round independently."""
 
     kind: Literal["poisson"]
-    probability: Annotated[float, Field(gt=0, le=1)]
+    probability: Annotated[float, Field(gt=0, le=1, strict=True)]
 
 
 class CentralScheme(_Part):
@@ -108,7 +116,7 @@ class ClientSideScheme(_Part):
     clients: Count
     cohort_size: Count
     max_participations: Count
-    batch_probability: Annotated[float, Field(gt=0, le=1)]
+    batch_probability: Annotated[float, Field(gt=0, le=1, strict=True)]
     epochs: Count
     rounds: Count
     noise_multiplier: Positive | Literal["calibrate"]
@@ -165,9 +173,9 @@ class Reporting(_Part):
 class Run(_Part):
     """[run]: whether this is a simulation, and what is shown only then."""
 
-    simulation: bool
-    seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] | None = None
-    study: tuple[Positive, ...] = ()
+    simulation: Annotated[bool, Field(strict=True)]
+    seed: Annotated[int, Field(ge=0, lt=LARGEST, strict=True)] | None = None
+    study: tuple[Annotated[float, Field(gt=0, le=MOST_EPSILON, strict=True)], ...] = ()
 
     @model_validator(mode="after")
     def _seeded_only_in_simulation(self) -> Run:
@@ -228,7 +236,7 @@ def load(path: Path) -> Programme:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ProgrammeError(str(path), [f"cannot be read: {error.strerror}"]) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or numbers and nesting beyond all bounds
         raise ProgrammeError(str(path), [f"is not TOML: {error}"]) from error
     try:
         return Programme.model_validate(document)
@@ -241,10 +249,15 @@ def _finding(item: Any) -> str:
     tags = {"client-level-central", "example-level-client-side"}
     field = ".".join(str(step) for step in item["loc"] if step not in tags) or "programme file"
     if item["type"] == "extra_forbidden":
-        return f"{field}: unknown key, got {item['input']!r}"
+        return f"{field}: unknown key, got {_short(item['input'])}"
     if item["type"] == "missing":
         return f"{field}: required, but missing"
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if item["type"] == "value_error" and isinstance(item["input"], dict):
         return f"{field}: {message}"
-    return f"{field}: {message}, got {item['input']!r}"
+    return f"{field}: {message}, got {_short(item['input'])}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -91,12 +91,14 @@ def make_plan(programme: Programme, task: Task, base: Path) -> RegisteredPlan:
 
 
 def _hashed(references: dict[str, str], base: Path) -> dict[str, str]:
-    try:
-        return {name: hashlib.sha256((base / file).read_bytes()).hexdigest() for name, file in references.items()}
-    except OSError as error:
-        raise ProgrammeError(
-            "references", [f"references: {error.filename} cannot be read: {error.strerror}"]
-        ) from error
+    hashes = {}
+    for name, file in references.items():
+        try:
+            hashes[name] = hashlib.sha256((base / file).read_bytes()).hexdigest()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ProgrammeError(f"references.{name}", [f"{file} cannot be read: {reason}"]) from error
+    return hashes
 
 
 def stored_plan(file: Path) -> RegisteredPlan | None:

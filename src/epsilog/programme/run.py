@@ -16,8 +16,8 @@ from epsilog.programme.prepare import (
     write_atomically,
     write_json,
 )
-from epsilog.programme.simulation import simulate
-from epsilog.programme.steps import close, rehearse_unless_trained, reserve, train
+from epsilog.programme.simulation import simulate, study_plans
+from epsilog.programme.steps import close, is_closed, reserve, train, try_all
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import open_ledger
 from epsilog.terms import RoundRecord
@@ -68,17 +68,25 @@ def run(path: Path, *, runs: Path, ledger: Path, observer: Observer) -> Outcome:
     folder = runs / f"{programme.programme.name}-{settings_hash(programme)[:8]}"
     observer.stage("planning")
     plan = stored_plan(folder / "plan.json") or make_plan(programme, task, path.parent)
+    if is_closed(plan, ledger):
+        with exclusive(folder / "lock", folder.name):
+            return _proved(plan, folder=folder, ledger=ledger, observer=observer)
+    studied = study_plans(programme, plan, task)
     observer.stage("rehearsing")
-    rehearse_unless_trained(plan, task, ledger=ledger, folder=folder)
+    try_all(plan, task, folder)
     ledger.parent.mkdir(parents=True, exist_ok=True)
     with open_ledger(ledger) as books:
         books.verify()  # nothing is booked on top of a ledger that does not hold
         charge = reserve(books, plan, folder)
         with exclusive(folder / "lock", folder.name):
-            if charge.state != "committed":
+            if charge.state != "committed":  # another process may have been faster
                 observer.stage("training")
                 train(plan, task, seed=programme.run.seed, charge=charge, folder=folder, on_round=observer.round)
-                utility = simulate(programme, plan, task, observer.stage) if programme.run.simulation else None
+                utility = (
+                    None
+                    if programme.run.seed is None
+                    else simulate(studied, plan, task, programme.run.seed, observer.stage)
+                )
                 close(charge, folder, utility)
             return _proved(plan, folder=folder, ledger=ledger, observer=observer)
 

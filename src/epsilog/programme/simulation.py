@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.model import Programme
+from epsilog.terms import CalibrationError, ProgrammeError, Scheme
 from epsilog.verify import Finding, Utility, check_noise
 from epsilog.verify.owner import WEAKENED
 
@@ -14,25 +15,42 @@ if TYPE_CHECKING:
     from epsilog.train import Task
 
 Told = Callable[[str], None]
+Studied = Sequence[tuple[float, Scheme]]
 
 
-def simulate(programme: Programme, plan: RegisteredPlan, task: Task, tell: Told) -> Utility:
+def study_plans(programme: Programme, plan: RegisteredPlan, task: Task) -> Studied:
+    """The scheme at each budget of the study, worked out before money moves.
+
+    Raises:
+        ProgrammeError: a budget that no noise meets, or that training cannot take.
+    """
+    return [(epsilon, _studied(programme, plan, task, epsilon)) for epsilon in programme.run.study]
+
+
+def _studied(programme: Programme, plan: RegisteredPlan, task: Task, epsilon: float) -> Scheme:
+    from epsilog.train import require_fit
+
+    try:
+        return require_fit(_at(programme, plan, epsilon).scheme, task)
+    except (CalibrationError, ValueError) as error:
+        raise ProgrammeError(plan.name, [f"run.study: {epsilon:g} cannot be trained at: {error}"]) from error
+
+
+def simulate(studied: Studied, plan: RegisteredPlan, task: Task, seed: int, tell: Told) -> Utility:
     """Measures utility without DP and at other budgets, before the run is closed: its hash goes into the commit."""
     from epsilog.train import Randomness, dry_run
 
-    seeded = Randomness.simulated(int(programme.run.seed or 0))
+    seeded = Randomness.simulated(seed)
     tell("training without DP, for comparison")
     bare = dry_run(plan.scheme, task, randomness=seeded, private=False)
     points = []
-    for epsilon in programme.run.study:
+    for epsilon, scheme in studied:
         tell(f"training at epsilon {epsilon:g}")
-        other = _at(programme, plan, epsilon)
-        curve = dry_run(other.scheme, task, randomness=seeded)
-        last = curve.records[-1]
-        points.append((epsilon, other.scheme.noise_multiplier, last.test_loss, last.test_score))
+        last = dry_run(scheme, task, randomness=seeded).records[-1]
+        points.append((epsilon, scheme.noise_multiplier, last.test_loss, last.test_score))
     without = tuple((record.test_loss, record.test_score) for record in bare.records)
     tell(f"a control run with {1 - WEAKENED:.0%} too little noise, which the checks must reject")
-    control = run_control(plan, task, seed=int(programme.run.seed or 0) + 1)
+    control = run_control(plan, task, seed=seed + 1)
     return Utility(str(task.facts["score"]), without, tuple(points), control.to_json())
 
 

@@ -25,13 +25,20 @@ def charge_key(plan: RegisteredPlan) -> str:
     return f"{plan.name}-{plan.details['settings'][:16]}"
 
 
-def rehearse_unless_trained(plan: RegisteredPlan, task: Task, *, ledger: Path, folder: Path) -> None:
-    """Tries everything that can fail before money moves; a run whose charge is closed has nothing left to try."""
-    if ledger.exists():
-        with read_ledger(ledger) as books:
-            charge = books.find(charge_key(plan))
-            if charge is not None and charge.state == "committed":
-                return
+def is_closed(plan: RegisteredPlan, ledger: Path) -> bool:
+    """Whether the plan's charge is committed, in a ledger that holds: then nothing is left but to read."""
+    if not ledger.exists():
+        return False
+    with read_ledger(ledger) as books:
+        charge = books.find(charge_key(plan))
+        if charge is None or charge.state != "committed" or charge.request.plan_hash != plan.hash:
+            return False
+        books.verify()
+        return True
+
+
+def try_all(plan: RegisteredPlan, task: Task, folder: Path) -> None:
+    """Tries everything that can fail before money moves."""
     from epsilog.train import rehearse
 
     try:

@@ -10,6 +10,7 @@ from epsilog.train.data import load_task
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import Charge, PaidRun
 from epsilog.train.rehearsal import rehearse
+from epsilog.train.rounds import require_fit
 from epsilog.train.run import Curve, Trained, dry_run, run_rounds
 from epsilog.train.task import Federation, Task, Training
 
@@ -25,5 +26,6 @@ __all__ = [
     "dry_run",
     "load_task",
     "rehearse",
+    "require_fit",
     "run_rounds",
 ]

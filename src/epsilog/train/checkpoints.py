@@ -30,6 +30,7 @@ from epsilog.terms.errors import ConflictError, RecordsError
 from epsilog.terms.rounds import CustodyRecord, RoundRecord
 from epsilog.train.rounds import Outcome, State, output_hash
 
+PARTS = ("round", "model", "participations", "bound", "record", "custody")  # of a checkpoint
 Record = TypeVar("Record", RoundRecord, CustodyRecord)
 
 
@@ -39,9 +40,11 @@ class RunFolder:
 
     Attributes:
         path: the run's own folder.
+        bound: SHA-256 of what is trained on what; a run that was begun goes on with nothing else.
     """
 
     path: Path
+    bound: str
 
     @property
     def rounds(self) -> Path:
@@ -83,6 +86,7 @@ class RunFolder:
             round=state.round,
             model=state.model,
             participations=state.participations,
+            bound=np.array(self.bound),
             record=np.frombuffer(_line(outcome.record), dtype=np.uint8),
             custody=np.frombuffer(_line(outcome.custody), dtype=np.uint8),
         )
@@ -110,6 +114,11 @@ class RunFolder:
         if last == 0:
             return None
         stored = self._adopt(last, released[last])
+        if str(stored["bound"]) != self.bound:
+            raise RecordsError(
+                f"{self.checkpoint(last).name}: this run was begun with another scheme, model, training or data, and "
+                "how often each client took part was counted for those"
+            )
         _repair(self.rounds, stored["record"].tobytes(), index=last - 1)
         _repair(self.custody, stored["custody"].tobytes(), index=last - 1)
         self.checkpoint(last - 1).unlink(missing_ok=True)
@@ -219,7 +228,7 @@ def _waiting(path: Path) -> Path:
 def _load(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-            return {name: stored[name] for name in ("round", "model", "participations", "record", "custody")}
+            return {name: stored[name] for name in PARTS}
     except Exception as error:
         raise RecordsError(f"{path.name} is not a whole checkpoint: {error}") from error
 

@@ -38,6 +38,12 @@ class Stream:
         count = int(np.prod(shape, dtype=np.int64))
         return (((self.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
 
+    def coins(self, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
+        """Tosses coins that show True with ``probability``, rounded down to a multiple of 2^-53; shape ``shape``."""
+        count = int(np.prod(shape, dtype=np.int64))
+        true = np.uint64(int(probability * 2.0**53))  # exact: a shift of the exponent, and then down
+        return ((self.words(count) >> np.uint64(11)) < true).reshape(shape)
+
     def normals(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Draws standard normals by Box & Muller 1958; shape ``shape``.
 

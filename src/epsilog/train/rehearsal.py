@@ -7,10 +7,13 @@ round on the disk that the run will use. What it draws protects nobody and is th
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -85,11 +88,12 @@ def _try_disk(outcome: Outcome, folder: Path, *, rounds: int) -> None:
     at = folder
     while not at.exists() and at.parent != at:
         at = at.parent
-    for path in (at, *(RunFolder(folder).files if at == folder else ())):
+    for path in (at, *(RunFolder(folder, "").files if at == folder else ())):
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(f"{path} is not writable")
-    with tempfile.TemporaryDirectory(prefix=".rehearsal-", dir=at) as place:
-        trial = RunFolder(Path(place) / "run")
+    _sweep(at)
+    with _stage(at) as place:
+        trial = RunFolder(place / "run", "")
         with trial.locked():
             trial.prepare(outcome)
             trial.settle(outcome)
@@ -99,3 +103,47 @@ def _try_disk(outcome: Outcome, folder: Path, *, rounds: int) -> None:
         free = shutil.disk_usage(place).free
     if free < needed:
         raise OSError(f"{needed / 1e6:.3g} MB must be free, and {free / 1e6:.3g} MB are")
+
+
+TRACE = ".rehearsal-"  # how the folders of rehearsals are called
+
+
+def _sweep(at: Path) -> None:
+    """Takes away what killed rehearsals left, here or above (before the run had a folder); living ones are locked."""
+    for left in (*at.glob(f"{TRACE}*"), *at.parent.glob(f"{TRACE}*")):
+        with contextlib.suppress(OSError):
+            descriptor = _lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _stage(at: Path) -> Iterator[Path]:
+    """A folder of its own, locked as long as it is in use and gone afterwards."""
+    place, descriptor = _locked(at)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _locked(at: Path) -> tuple[Path, int]:
+    while True:
+        place = Path(tempfile.mkdtemp(prefix=TRACE, dir=at))
+        with contextlib.suppress(FileNotFoundError):  # swept away before it was locked
+            descriptor = _lock(place, fcntl.LOCK_EX)
+            if place.exists():
+                return place, descriptor
+            os.close(descriptor)
+
+
+def _lock(folder: Path, how: int) -> int:
+    """Locks a folder that is there; whoever dies lets go of it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, how)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -65,10 +65,26 @@ def output_hash(model: Vector) -> str:
     return hashlib.sha256(model.astype("<f8").tobytes()).hexdigest()
 
 
+def bound_to(scheme: Scheme, task: Task) -> str:
+    """SHA-256 of what a run goes on with after a kill: the scheme, the model, its training, every number of the data.
+
+    A cap on participations counts clients by their place in the data, and under one scheme.
+    """
+    arrays = [task.clients.features, task.clients.targets, task.clients.present, task.test_features, task.test_targets]
+    parts = [repr((scheme, task.name, task.unit, task.model, task.training)).encode()]
+    for array in arrays:
+        parts += [f"{array.dtype.str}{array.shape}".encode(), np.ascontiguousarray(array).data]
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(hashlib.sha256(part).digest())
+    return whole.hexdigest()
+
+
 def require_fit(scheme: Scheme, task: Task) -> Trainable:
     """Returns the scheme, or refuses one that protects another unit or counts another population than the task has."""
-    if not isinstance(scheme, Trainable):
+    if type(scheme) not in (ClientLevelCentral, ExampleLevelClientSide):  # nor for what may call itself one of them
         raise TypeError(f"no training is written for {type(scheme).__name__}")
+    assert isinstance(scheme, Trainable)
     if task.unit_is_client != isinstance(scheme, ClientLevelCentral):
         raise ValueError(f"privacy_unit must be the one that {scheme.kind} protects, got {task.unit!r}")
     if scheme.population != task.population:

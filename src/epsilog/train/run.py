@@ -16,7 +16,7 @@ from epsilog.train.checkpoints import RunFolder, read_records
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import PaidRun
 from epsilog.train.rehearsal import rehearse
-from epsilog.train.rounds import begin, next_round, require_fit
+from epsilog.train.rounds import begin, bound_to, next_round, require_fit
 from epsilog.train.task import Task
 
 
@@ -72,7 +72,7 @@ def run_rounds(
     """
     scheme, charge = require_fit(paid.scheme, task), paid.charge
     paid.require_unit(task)
-    files = RunFolder(folder)
+    files = RunFolder(folder, bound_to(scheme, task))
     if charge.state not in ("reserved", "started", "committed"):
         raise ConflictError(f"the charge must be reserved, started or committed, and it is {charge.state}")
     if charge.state == "reserved":

@@ -20,7 +20,7 @@ def poisson(stream: Stream, *, population: int, probability: float) -> Ids:
     >>> poisson(Randomness.simulated(1).stream("cohort", 1), population=5, probability=1.0).tolist()
     [0, 1, 2, 3, 4]
     """
-    return np.flatnonzero(stream.uniforms((population,)) < probability)
+    return np.flatnonzero(stream.coins((population,), probability))
 
 
 def without_replacement(stream: Stream, *, eligible: Ids, size: int) -> Ids:
@@ -37,4 +37,4 @@ def shuffled(stream: Stream, *, usable: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 def batches(stream: Stream, *, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
     """Draws Poisson batches: True where an example joins; ``shape`` ends in the padded number of examples."""
-    return stream.uniforms(shape) < probability
+    return stream.coins(shape, probability)
