@@ -64,7 +64,7 @@ def test_a_mistake_is_named(write_programme, change, says):
         (("clip_norm = 0.2", 'clip_norm = "1_000"'), "scheme.clip_norm"),
         (("learning_rate = 0.1", 'learning_rate = "\u0664"'), "training.learning_rate"),
         (("simulation = true ", "simulation = 1 "), "run.simulation"),
-        (("seed = 20261121", f"seed = {2**53}"), "run.seed: should be less than 9007199254740992"),
+        (("seed = 20261121", f"seed = {2**53 - 1}"), "run.seed: should be less than 9007199254740991"),
         (("population = 2000 ", f"population = {2**60} "), "guarantee.population"),
         (("population = 2000 ", f"population = {'9' * 5000} "), "is not TOML"),
         (("seed = 20261121", "seed = 1\nstudy = [1, 1e300]"), "run.study.1: should be less than or equal to 1000"),

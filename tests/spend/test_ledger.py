@@ -415,3 +415,29 @@ def test_a_missing_ledger_is_made_to_write_and_missed_to_read(path):
     assert not path.parent.exists()
     open_ledger(f"sqlite:///{path}").close()
     assert verify_file(path).count == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [
+        ("round-released", {"round": 1, "output_hash": "zz"}),
+        ("round-released", {"round": 1}),
+        ("round-started", {"round": 1, "more": 2}),
+        ("committed", {"evidence": {"rounds": "zz"}}),
+        ("committed", {}),
+        ("reserved", {"request": {}, "methods": {}}),
+        ("budget-created", {}),
+        ("price-overridden", {"request": {}, "reason": "none"}),
+    ],
+)
+def test_no_entry_is_written_that_verify_would_not_read(tmp_path, verb, body):
+    with open_ledger(tmp_path / "ledger.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="1")
+        charge = books.reserve("acme", PureDP(0.1), key="one")
+        charge.start()
+        charge.round_started(1)
+        before = books.head()
+        with pytest.raises(ValueError, match="must"):
+            books.advance("one", verb, body)
+        assert books.head() == before
+        books.verify()

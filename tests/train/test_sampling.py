@@ -70,7 +70,9 @@ def test_nobody_is_sampled_more_often_than_was_paid_for():
     """The smallest and the largest word on either side of a chance: rounded down to a multiple of 2^-53."""
     for probability in (1e-300, 6e-17, 2**-53, 0.1, 0.2, 0.5, 1 - 2**-53, 1.0):
         kept = Fraction(math.floor(Fraction(probability) * 2**53), 2**53)
-        words = np.array([int(kept * 2**53) - 1, int(kept * 2**53)]).clip(0, 2**53 - 1).astype(np.uint64) << np.uint64(11)
+        words = np.array([int(kept * 2**53) - 1, int(kept * 2**53)]).clip(0, 2**53 - 1).astype(np.uint64) << np.uint64(
+            11
+        )
         shown = Stream(lambda _, words=words: words).coins((2,), probability)
         assert shown.tolist() == [kept > 0, kept == 1]
         assert kept <= Fraction(probability)

@@ -9,7 +9,7 @@ from epsilog.spend import Amounts, Verb, open_ledger
 from epsilog.terms import Gaussian, Laplace, PoissonSampled, PureDP, RecordsError, Repeated
 from epsilog.verify import Books, check_chain, check_head, check_prices
 from epsilog.verify.books import LedgerWord
-from epsilog.verify.reconcile import check_attempts, check_charge, check_files
+from epsilog.verify.reconcile import check_attempts, check_charge, check_files, check_plan
 
 
 def charged(evidence, **changes):
@@ -136,3 +136,16 @@ def test_a_ledger_file_is_examined_whole(tmp_path):
             Books.read(tmp_path / name)
     (tmp_path / "l.db").write_bytes((tmp_path / "l.db").read_bytes().replace(b"0.5", b"0.1"))
     assert check_chain(tmp_path / "l.db")[0].verdict == "failed"
+
+
+def test_a_plan_on_too_small_a_budget_or_of_another_unit_than_its_data_contradicts_itself(run):
+    plan = run.plan
+    assert check_plan(plan).verdict == "passed"
+    for name, value in (("units", 151), ("privacy_unit", "pupil")):
+        data = dict(plan.details["data"]) | {name: value}
+        found = check_plan(replace(plan, details=dict(plan.details) | {"data": data}))
+        assert found.verdict == "failed"
+        assert f"its data's {name} is {value!r}" in found.says
+    found = check_plan(replace(plan, budget=dict(plan.budget) | {"epsilon": "0.01"}))
+    assert found.verdict == "failed"
+    assert "on a budget of 0.01" in found.says

@@ -174,7 +174,7 @@ class Run(_Part):
     """[run]: whether this is a simulation, and what is shown only then."""
 
     simulation: Annotated[bool, Field(strict=True)]
-    seed: Annotated[int, Field(ge=0, lt=LARGEST, strict=True)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=LARGEST - 1, strict=True)] | None = None
     study: tuple[Annotated[float, Field(gt=0, le=MOST_EPSILON, strict=True)], ...] = ()
 
     @model_validator(mode="after")

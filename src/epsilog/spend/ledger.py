@@ -20,6 +20,7 @@ from epsilog.spend.filters import filter_of
 from epsilog.spend.folds import Balance
 from epsilog.spend.pricing import Price, Request, price
 from epsilog.spend.room import Room
+from epsilog.spend.shapes import check_shape
 from epsilog.terms import (
     BudgetExceededError,
     ConflictError,
@@ -331,6 +332,7 @@ class Ledger:
 
     def advance(self, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
         """Writes one entry of a charge that exists; ``Charge`` has the verbs by name."""
+        verb = check.one_of(tuple(folds.NEEDS))(verb=verb)
         with self._store.writing() as session:
             charge = _known(session.charge(key), key)
             if charge.closed is not None:
@@ -339,6 +341,7 @@ class Ledger:
                     return  # the same again
             amounts = charge.amounts if verb in folds.MOVES else {}
             entry = self._entry(session, verb, charge.scope, key, amounts=amounts, body=body)
+            check_shape(entry)
             last = session.last_round(key) if verb in (Verb.COMMITTED, Verb.ROUND_STARTED) else None
             moved = folds.advance(charge, entry, last=last)
             if verb in folds.ROUND_VERBS:

@@ -210,6 +210,12 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
             yield f"the closed form's {term} is {getattr(plan.formula, term)!r} for {getattr(formula, term)!r}"
     if float(plan.budget["delta"]) != guarantee.delta:
         yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
+    if Decimal(guarantee.epsilon) > Decimal(plan.budget["epsilon"]):
+        yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
+    data = plan.details.get("data", {})
+    for name, stated in (("privacy_unit", guarantee.privacy_unit), ("units", guarantee.population)):
+        if data.get(name, stated) != stated:
+            yield f"its data's {name} is {data[name]!r}, its guarantee's {stated!r}"
     if isinstance(scheme, ClientLevelCentral) and scheme.population != guarantee.population:
         yield f"its scheme has {scheme.population} clients, its guarantee {guarantee.population} units"
 
