@@ -212,12 +212,13 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
         yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
     if Decimal(guarantee.epsilon) > Decimal(plan.budget["epsilon"]):
         yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
-    data = plan.details.get("data", {})
-    for name, stated in (("privacy_unit", guarantee.privacy_unit), ("units", guarantee.population)):
-        if data.get(name, stated) != stated:
-            yield f"its data's {name} is {data[name]!r}, its guarantee's {stated!r}"
-    if isinstance(scheme, ClientLevelCentral) and scheme.population != guarantee.population:
-        yield f"its scheme has {scheme.population} clients, its guarantee {guarantee.population} units"
+    data, unit, count = plan.details.get("data", {}), guarantee.privacy_unit, guarantee.population
+    if data.get("privacy_unit", unit) != unit:
+        yield f"its data's privacy_unit is {data['privacy_unit']!r}, its guarantee's {unit!r}"
+    if isinstance(scheme, ClientLevelCentral) and scheme.population != count:
+        yield f"its scheme has {scheme.population} clients, its guarantee {count} units"
+    elif data.get("units", count) != count:
+        yield f"its data's units is {data['units']!r}, its guarantee's {count!r}"
 
 
 def check_delta(evidence: Evidence) -> Finding:
