@@ -71,7 +71,7 @@ def bound_to(scheme: Scheme, task: Task) -> str:
     A cap on participations counts clients by their place in the data, and under one scheme.
     """
     arrays = [task.clients.features, task.clients.targets, task.clients.present, task.test_features, task.test_targets]
-    parts = [repr((scheme, task.name, task.unit, task.model, task.training)).encode()]
+    parts: list[bytes | memoryview] = [repr((scheme, task.name, task.unit, task.model, task.training)).encode()]
     for array in arrays:
         parts += [f"{array.dtype.str}{array.shape}".encode(), np.ascontiguousarray(array).data]
     whole = hashlib.sha256()
