@@ -350,3 +350,19 @@ def test_what_lies_beyond_the_cells_is_bounded_by_hardly_more_than_it_is(mu, sha
         assert one_side > 0
     assert beyond <= _beyond(law, low, high, middle) <= 12 * beyond
     assert law.spread == pytest.approx(math.sqrt(law.moments.variance), rel=0.05)
+
+
+@pytest.mark.parametrize("wrong", ["many_bounds", "bounds"])
+def test_proven_intervals_that_do_not_meet_are_an_error_wherever_they_come_from(monkeypatch, wrong):
+    def out_of_reach(*_):
+        raise OutOfReachError("not today")
+
+    monkeypatch.setattr(choose, "spectral_bounds", lambda *_: (1.0, 1.1))
+    monkeypatch.setattr(choose, "many_bounds", out_of_reach)
+    monkeypatch.setattr(choose, "bounds", lambda *_, **__: (1.05, 1.5))
+    ways = directions(sgd(1.0, 0.1, 50), ADD)
+    assert choose._by_loss(ways, EpsilonAt(1e-5), 0.01)[:2] == (1.05, 1.1)
+    for apart in ((1.2, 1.3), (0.5, 0.9)):
+        monkeypatch.setattr(choose, wrong, lambda *_, **__: apart)  # noqa: B023
+        with pytest.raises(ArithmeticError, match="do not meet"):
+            choose._by_loss(ways, EpsilonAt(1e-5), 0.01)

@@ -99,3 +99,36 @@ def test_the_closed_form_of_source_1_stands_beside_it():
 def test_rounding_up_is_up_and_near(value, digits):
     rounded = round_up(value, digits)
     assert value <= rounded <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-15)
+
+
+def test_only_plans_of_this_version_are_read():
+    document = plan().to_json()
+    for changes in ({"v": 1}, {"v": None}, {"kind": "report"}, {"kind": None}):
+        with pytest.raises(ValueError, match="plan must be a version 0 plan document"):
+            RegisteredPlan.from_json(document | changes)
+    for other in (None, [], "plan", [["kind", "plan"], ["v", 0]]):
+        with pytest.raises(ValueError, match="plan must be a version 0 plan document"):
+            RegisteredPlan.from_json(other)
+    for unlike in (document | {"surplus": 1}, {k: v for k, v in document.items() if k != "details"}):
+        with pytest.raises(ValueError, match="plan must have the fields"):
+            RegisteredPlan.from_json(unlike)
+    for budget in (
+        {},
+        document["budget"] | {"more": "x"},
+        {k: v for k, v in document["budget"].items() if k != "delta"},
+    ):
+        with pytest.raises(ValueError, match="budget must have scope"):
+            RegisteredPlan.from_json(document | {"budget": budget})
+    for field, wrong, says in (
+        ("simulation", 0, "simulation"),
+        ("details", [], "details"),
+        ("name", "", "name"),
+        ("formula", {"root_term": -1.0, "linear_term": 0.0}, "root_term"),
+        ("formula", {"root_term": 1.0, "linear_term": -0.5}, "linear_term"),
+        ("guarantee", document["epsilon"], "guarantee"),
+        ("epsilon", document["guarantee"], "epsilon"),
+        ("unamplified", document["guarantee"], "unamplified"),
+        ("scheme", document["guarantee"], "scheme"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            RegisteredPlan.from_json(document | {field: wrong})

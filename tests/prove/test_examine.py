@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import shutil
+import sys
 
 import pytest
 from tests.prove.drawn import central, drawn, finish, lines, local, make_plan
@@ -366,3 +367,15 @@ def test_lines_are_written_as_they_are_read(files):
     public, private = drawn(central(3.0), 1)
     assert lines(public) == files["rounds.jsonl"]
     assert lines(private) == files["custody.jsonl"]
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), TypeError("x"), ZeroDivisionError("x"), RecursionError("x")])
+def test_evidence_on_which_a_check_breaks_is_refused_and_not_passed(files, books, monkeypatch, error):
+    def breaks(*_, **__):
+        raise error
+
+    monkeypatch.setattr(sys.modules["epsilog.prove.examine"], "reconcile", breaks)
+    with pytest.raises(RecordsError, match=r"this evidence cannot be checked: .*x"):
+        examine(files, books)
+    with pytest.raises(RecordsError, match=r"this evidence cannot be checked: .*x"):
+        examine_report(files["report.json"], books)

@@ -1,5 +1,6 @@
 """Figures, sentences and pages are made from the document alone and hold to its schema."""
 
+import importlib
 import itertools
 import math
 from xml.etree import ElementTree as ET
@@ -14,6 +15,7 @@ from epsilog.prove.plots import Series, line_plot, ticks
 from epsilog.terms import ClientLevelCentral, Guarantee, NeighboringRelation, Scheme, UnsupportedMechanismError
 from epsilog.terms.digits import lower_text, upper_text
 
+render_html = importlib.import_module("epsilog.prove.render_html")  # its face is the function of that name
 GUARANTEE = Guarantee(3.99841, 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, "school", 2000)
 
 
@@ -166,3 +168,43 @@ def test_ticks_of_round_steps():
     assert ticks(-1.0, 1.0) == pytest.approx([-1, -0.5, 0, 0.5, 1])
     assert ticks(2.0, 2.0) == [2.0]
     assert ticks(0.0, 12.0) == [0, 2.5, 5, 7.5, 10]
+
+
+def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
+    asked = {}
+
+    def note(series, *, title, **options):
+        asked[title] = {one.label: one.points for one in series}, options
+        return title
+
+    monkeypatch.setattr(render_html, "line_plot", note)
+    curve = [{"round": r, "lower": low, "upper": up} for r, low, up in ((1, 0.5, 1.0), (2, 0.75, 1.5))]
+    rounds = [{"round": 1, "test_loss": 1.0, "test_score": 0.25}, {"round": 2, "test_loss": None, "test_score": None}]
+    bare = [{"round": 1, "test_score": 0.375}, {"round": 2, "test_score": 0.5}]
+    study = [{"epsilon": 1.0, "test_score": 0.125}, {"epsilon": 4.0, "test_score": 0.25}]
+    report = {
+        "accounting": {"curve": curve},
+        "budget": {"epsilon": "4"},
+        "rounds": rounds,
+        "utility": {"without_dp": bare, "study": study},
+        "result": {"score_name": "R squared on the test set"},
+    }
+    assert set(render_html.plots(report)) == {"epsilon", "score", "study"}
+    lines, options = asked["Epsilon by round"]
+    assert lines == {"certified upper": ((1.0, 1.0), (2.0, 1.5)), "lower bound": ((1.0, 0.5), (2.0, 0.75))}
+    assert options == {"x_label": "round", "y_label": "epsilon", "mark": ("budget", 4.0)}
+    lines, options = asked["Score by round"]
+    assert lines == {"with DP": ((1.0, 0.25),), "without DP": ((1.0, 0.375), (2.0, 0.5))}
+    assert options == {"x_label": "round", "y_label": "R squared"}
+    lines, options = asked["Score by budget"]
+    assert lines == {"with DP": ((1.0, 0.125), (4.0, 0.25))}
+    assert (options["mark"], options["log_x"], options["y_label"]) == (("without DP", 0.5), True, "R squared")
+    bare[-1]["test_score"] = None  # the run without privacy diverged
+    render_html.plots(report)
+    assert asked["Score by budget"][1]["mark"] is None
+    report["utility"] = None
+    curve[:] = [{"round": 1, "lower": 0.0, "upper": 1.0}]
+    assert set(render_html.plots(report)) == {"epsilon", "score"}
+    assert set(asked["Epsilon by round"][0]) == {"certified upper"}
+    assert set(asked["Score by round"][0]) == {"with DP"}
+    assert render_html.plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}

@@ -1,5 +1,6 @@
 """Bad parameters fail at birth, and the message names the argument, its bound and what was given."""
 
+import dataclasses
 import math
 
 import pytest
@@ -99,3 +100,63 @@ def test_interval_shows_its_sides():
     assert "&lt;sampling&gt;" in interval._repr_html_()
     assert math.isnan(interval.gap)
     assert Interval(1.0, 1.25, "RDP", ADD_OR_REMOVE).gap == pytest.approx(0.2)
+
+
+SGD = terms.PoissonSampled(terms.Gaussian(1.0), 0.5)
+CENTRAL = terms.ClientLevelCentral(10, 0.1, 5, 1.0, 1.0)
+CLIENT_SIDE = terms.ExampleLevelClientSide(10, 1, 5, 1, 0.5, 1, 1.0, 1.0)
+STRATEGY = terms.ToeplitzStrategy((1.0,))
+
+
+@pytest.mark.parametrize(
+    ("term", "least"),
+    [
+        (terms.Repeated(SGD, 3), {"count": 1}),
+        (terms.Guarantee(1.0, 0.1, ADD_OR_REMOVE, "person", 10), {"population": 1, "epsilon": 0, "delta": 0}),
+        (terms.BinnedParticipation(3), {"cycle_length": 1}),
+        (terms.SpacedParticipation(3, 0.5), {"min_separation": 1}),
+        (terms.CyclicParticipation(3, 0.5), {"cycle_length": 1}),
+        (terms.MatrixMechanism(STRATEGY, terms.BinnedParticipation(3), 3, 1.0), {"rounds": 1}),
+        (terms.Gaussian(1.0), {"noise_multiplier": 0}),
+        (terms.Laplace(1.0), {"noise_multiplier": 0}),
+        (terms.DiscreteGaussian(1.0, 3), {"sensitivity": 1, "noise_stddev": 0}),
+        (terms.DiscreteLaplace(1.0, 3), {"sensitivity": 1, "noise_scale": 0}),
+        (terms.RandomizedResponse(0.5, 3), {"categories": 2, "flip_probability": 0}),
+        (terms.PureDP(1.0), {"epsilon": 0}),
+        (terms.ApproximateDP(1.0, 0.1), {"epsilon": 0, "delta": 0}),
+        (terms.ZeroConcentratedDP(1.0), {"rho": 0}),
+        (terms.GaussianDP(1.0), {"mu": 0}),
+        (SGD, {"sampling_probability": 0}),
+        (terms.FixedSizeSampled(terms.Gaussian(1.0), 0, 10), {"population": 1, "sample_size": 0}),
+        (terms.BallsInBins(terms.Gaussian(1.0), bins=3, epochs=3), {"bins": 1, "epochs": 1}),
+        (terms.Shuffled(terms.RandomizedResponse(0.5), 3), {"population": 1}),
+        (CENTRAL, {"population": 1, "rounds": 1, "sampling_probability": 0, "noise_multiplier": 0}),
+        (CLIENT_SIDE, dict.fromkeys(("population", "cohort_size", "rounds", "max_participations", "epochs"), 1)),
+        (terms.RoundRecord(3, "00", 1.0, 1.0, (), 0.0, 0.0), {"round": 1, "noise_stddev": 0}),
+        (terms.CustodyRecord(3, (), 1.0, 0.5, 3, 3), {"round": 1, "largest_norm": 0, "clipped_fraction": 0}),
+        (terms.CustodyRecord(3, (), 1.0, 0.5, 3, 3), {"dropped": 0, "unusable_rows": 0}),
+    ],
+)
+def test_the_least_of_each_number_is_taken_and_what_is_below_it_is_not(term, least):
+    for name, value in least.items():
+        assert getattr(dataclasses.replace(term, **{name: value}), name) == value
+        below = value - 1 if isinstance(getattr(term, name), int) else -5e-324
+        with pytest.raises(ValueError, match=rf"^{name} must be"):
+            dataclasses.replace(term, **{name: below})
+
+
+@pytest.mark.parametrize(
+    ("term", "names"),
+    [
+        (terms.Gaussian(1.0), ["sensitivity"]),
+        (terms.Laplace(1.0), ["sensitivity"]),
+        (CENTRAL, ["clip_norm"]),
+        (CLIENT_SIDE, ["clip_norm", "batch_probability"]),
+        (terms.RoundRecord(3, "00", 1.0, 1.0, (), 0.0, 0.0), ["clip_norm"]),
+    ],
+)
+def test_what_is_divided_by_is_above_0(term, names):
+    for name in names:
+        assert getattr(dataclasses.replace(term, **{name: 5e-324}), name) == 5e-324
+        with pytest.raises(ValueError, match=rf"^{name} must be"):
+            dataclasses.replace(term, **{name: 0.0})

@@ -38,6 +38,7 @@ SAMPLES = [
     terms.Interval(
         0.5, math.inf, "a method", NeighboringRelation.ZERO_OUT, None, ("a", "b"), "epsilon", (("delta", 1e-5),)
     ),
+    terms.Interval(0.5, 1.0, "inf", NeighboringRelation.ZERO_OUT, assumptions=("inf",), given=(("inf", math.inf),)),
     terms.ClientLevelCentral(2410, 0.1, 100, 0.5, 1.2),
     terms.ExampleLevelClientSide(2410, 60, 30, 4, 0.25, 1, 1.0, 1.5),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), 0.5, 0.75),
