@@ -221,3 +221,16 @@ def test_what_the_classic_formula_really_spends_is_told():
     assert plan.queries(epsilon=0.5, queries=5, delta=1e-6).classic_total_delta == 0.0
     many = plan.queries(epsilon=1.0, queries=10**7, mechanism="gaussian", delta=1e-6)
     assert many.classic_total_delta == 1.0
+
+
+@pytest.mark.parametrize("used", [100, 61])
+def test_a_hundred_weights_are_priced_one_by_one_where_the_price_is_a_sum(used):
+    """Gaussian noise, and Laplace noise without delta: no steps, however many different scales there are."""
+    weights = [1 + i / 10 for i in range(100)]
+    found = plan.queries(epsilon=1.0, queries=100, mechanism="gaussian", delta=1e-6, weights=weights, queries_used=used)
+    for way in ("classic", "exact", "optimal"):
+        mu = math.sqrt(math.fsum(getattr(share, way).scale ** -2 for share in found.shares[:used]))
+        assert getattr(found.consumed, way).upper == pytest.approx(gaussian_epsilon(mu, 1e-6)[1], rel=1e-9)
+    found = plan.queries(epsilon=1.0, queries=100, weights=weights, queries_used=used)
+    part = math.fsum(weights[:used]) / math.fsum(weights)
+    assert found.consumed.optimal.upper == pytest.approx(part, rel=1e-12)

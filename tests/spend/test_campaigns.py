@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from epsilog.spend.selftest import (
@@ -26,10 +28,15 @@ def test_eight_processes_are_granted_exactly_the_cap(tmp_path):
     assert (report.accepted, report.refused) == (150, 170)
 
 
-def test_reports_fail_when_a_promise_is_broken():
-    assert not KillReport(kills=1, acknowledged=5, lost=1, unacknowledged=0, doubled=0, entries=9).passed
-    assert not KillReport(kills=1, acknowledged=0, lost=0, unacknowledged=0, doubled=0, entries=9).passed
-    assert not RaceReport(attempts=10, cap=5, accepted=6, refused=4, entries=9).passed
+def test_reports_pass_when_every_promise_is_kept_and_fail_when_one_is_broken():
+    kept = KillReport(kills=1, acknowledged=5, lost=0, unacknowledged=2, doubled=0, entries=9)
+    assert kept.passed
+    for broken in ({"lost": 1}, {"doubled": 1}, {"acknowledged": 0}):
+        assert not replace(kept, **broken).passed
+    kept = RaceReport(attempts=10, cap=5, accepted=5, refused=5, entries=9)
+    assert kept.passed
+    for broken in ({"accepted": 6, "refused": 4}, {"accepted": 4, "refused": 6}, {"refused": 4}, {"refused": 6}):
+        assert not replace(kept, **broken).passed
 
 
 def test_a_campaign_whose_processes_fail_by_themselves_is_no_campaign(tmp_path):

@@ -49,6 +49,9 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (math.nan,), 0.0, 0.0), r"padding\[0\] must be finite"),
         (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (), math.inf, 0.0), "test_loss must be finite"),
         (lambda: terms.RoundRecord(1, "00", 1.0, 1.0, (), 0.0, None), "test_loss and test_score must both be there"),
+        (lambda: terms.DenseStrategy(()), "rows must not be empty"),
+        (lambda: terms.DenseStrategy(((1.0,), (1.0,))), "row 1 must have 2 entries, got 1"),
+        (lambda: terms.DenseStrategy(((1.0,), (0.5, 0.0))), "rows must be finite and above 0"),
         (lambda: terms.CustodyRecord(1, (), 0.0, 0.0, dropped=-1), "dropped must be at least 0"),
     ],
 )

@@ -3,7 +3,8 @@
 import pytest
 
 from epsilog.terms import RecordsError
-from epsilog.verify import Finding, Verdict, identify, overall
+from epsilog.verify import Finding, OwnerWord, Verdict, identify, overall
+from epsilog.verify.owner import PRIVATE
 
 
 def test_identify_by_content(tmp_path):
@@ -62,3 +63,18 @@ def test_what_is_neither_is_refused_by_its_path(tmp_path):
     assert identify(tmp_path / "x") == "page"
     with pytest.raises(RecordsError, match="it is no file"):
         identify(type(tmp_path)("/dev/null"))
+
+
+def test_only_an_owners_word_of_this_version_is_read():
+    word = OwnerWord({"epsilog": "0.0.1"}, dict.fromkeys(PRIVATE, Verdict.PASSED))
+    document = word.to_json()
+    assert OwnerWord.from_json(document) == word
+    for other in (document | {"v": 1}, document | {"kind": "plan"}, {}, None, [], "owner-word"):
+        with pytest.raises(ValueError, match="must be a version 0 owner's word"):
+            OwnerWord.from_json(other)
+    with pytest.raises(ValueError, match="private must name custody, norms, participation"):
+        OwnerWord.from_json(document | {"private": {"custody": "passed"}})
+    with pytest.raises(ValueError, match="excellent"):
+        OwnerWord.from_json(document | {"private": dict.fromkeys(PRIVATE, "excellent")})
+    with pytest.raises(ValueError, match="epsilog"):
+        OwnerWord.from_json(document | {"software": {"epsilog": ""}})

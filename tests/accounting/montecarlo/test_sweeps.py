@@ -322,3 +322,15 @@ def test_only_entropy_of_its_own_makes_a_claim():
     for bad in (-1, 2**128, 1.5, True):
         with pytest.raises(ValueError, match="seed must be"):
             sweeps.run_sweep(plan, seed=bad)
+
+
+def test_the_largest_payoff_of_a_table_by_tilt():
+    """At tilt 0 it is 1, as low losses cost all; tilted upwards it is finite only if low losses cost nothing."""
+    ends = BesideProfile(1.0, (0.0, 1.0, 2.0), (0.5, 0.2, 0.0))
+    goes_on = BesideProfile(1.0, (0.0, 1.0, 2.0), (0.5, 0.2, 0.1))
+    assert ends.log_largest(0.0) == goes_on.log_largest(0.0) == 0.0
+    assert goes_on.log_largest(1e-9) == math.inf
+    losses = np.linspace(-40, 40, 800_001)
+    for order in (0.5, 3.0):
+        seen = (ends.log_value(losses) - order * losses).max()
+        assert seen <= ends.log_largest(order) < seen + order  # a step of the table is 1 wide
