@@ -234,3 +234,16 @@ def test_a_hundred_weights_are_priced_one_by_one_where_the_price_is_a_sum(used):
     found = plan.queries(epsilon=1.0, queries=100, weights=weights, queries_used=used)
     part = math.fsum(weights[:used]) / math.fsum(weights)
     assert found.consumed.optimal.upper == pytest.approx(part, rel=1e-12)
+
+
+@pytest.mark.parametrize(("mechanism", "used"), [("gaussian", 41), ("laplace", 44), ("gaussian", 400)])
+def test_more_than_was_planned_costs_more_than_the_budget(mechanism, used):
+    """A plan that is kept costs at most its budget; one that is not is shown at its whole price."""
+    kept = plan.queries(epsilon=1.0, queries=40, mechanism=mechanism, delta=1e-6, queries_used=40)
+    assert kept.consumed.optimal.upper <= 1.0
+    assert kept.remaining >= 0.0
+    found = plan.queries(epsilon=1.0, queries=40, mechanism=mechanism, delta=1e-6, queries_used=used)
+    assert found.consumed.optimal.upper > 1.0
+    assert found.consumed.optimal.upper == pytest.approx((used / 40) ** 0.5, rel=0.35)
+    assert found.remaining == 1.0 - found.consumed.optimal.upper < 0.0
+    assert found.queries_left == 0

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from epsilog.web import create_app
 from epsilog.web.app import create_app as create_app_with
 from epsilog.web.asks import Ask
 from epsilog.web.desk import Desk
+from epsilog.web.jobs import Job
 from epsilog.web.questions import Question
 
 WORKER = """
@@ -185,3 +187,29 @@ def test_too_much_work_is_a_problem_document(serve_app):
         found = site.post("account/profile", mix(20))
     assert found.status == 422
     assert found.json()["title"] == "This takes too long here"
+
+
+def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypatch):
+    closed, release = [], threading.Event()
+    close = Desk.close
+
+    async def noted(desk):
+        await close(desk)
+        closed.append(desk)
+
+    def work(job):
+        while not release.wait(0.01):
+            job.breathe()
+        return {}
+
+    monkeypatch.setattr(Desk, "close", noted)
+    app, job = create_app(), Job(work)
+    with serve_app(app):
+        desk = app.state.desk
+        app.state.verifications.begin(job)
+        assert (job.running, closed) == (True, [])
+    assert closed == [desk]
+    assert job.snapshot["state"] == "paused"
+    job._thread.join(5)
+    assert not job.busy
+    release.set()
