@@ -18,6 +18,7 @@ from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Pair
 _SCALES = np.linspace(0, 1, 10)
 _FEWEST_POINTS = 12
 _STRONGEST = 4000.0  # nats by which a tilt may raise one round's largest loss
+_FEW_ATOMS = 64  # of one law: it needs lattice points beside them only
 _MOST_POINTS = 2**16  # of one law; a merged one is walked in plain Python
 
 
@@ -103,6 +104,10 @@ def lattice_points(
     if pair.link is Link.BOTH:
         low = -high
     first, last = math.floor((low - offset) / step) - 1, math.ceil((high - offset) / step) + 1
+    outcomes = pair.outcomes()
+    if outcomes is not None and len(outcomes.low) <= _FEW_ATOMS:  # nothing lies elsewhere
+        at = np.floor((outcomes.low[np.isfinite(outcomes.low)] - offset) / step).clip(first, last).astype(np.int64)
+        return np.unique(np.concatenate((*(at + i for i in (-1, 0, 1, 2)), [-1, 0, 1])))
     if every > 0 and last - first <= every * _MOST_POINTS / 4:
         return every * np.arange(min(first // every, -1), max(-(-last // every), 1) + 1)
     edges = np.clip(part.edges, low, high)
