@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from epsilog.accounting import composition, discretise, epsilon
 from epsilog.accounting.lattice import connect, merge, pair_delta
 from epsilog.accounting.laws import Atoms, Link, Pair
 from epsilog.accounting.saddle import lattice_points, sketch
+from epsilog.terms import Composed, ExponentialMechanism, Laplace, PoissonSampled, Repeated
 
 
 def randomized_response(epsilon: float) -> Atoms:
@@ -31,12 +33,12 @@ def test_two_atoms_have_lattice_points_beside_them_only_and_both_sides_still_hol
     assert len(points) <= 20
     above = connect(pair, points, step=step, offset=offset)
     below = merge(pair, points, step=step, offset=offset)
-    for epsilon in (0.0, 0.05, 0.5, 1.0, 2.5):
-        low, high = pair_delta(pair, epsilon)
+    for at in (0.0, 0.05, 0.5, 1.0, 2.5):
+        low, high = pair_delta(pair, at)
         found = [
             law.infinite
             + sum(
-                w * -math.expm1(min(epsilon - law.offset - step * k, 0.0))
+                w * -math.expm1(min(at - law.offset - step * k, 0.0))
                 for w, k in zip(law.weight.tolist(), law.points.tolist(), strict=True)
             )
             for law in (below, above)
@@ -45,3 +47,25 @@ def test_two_atoms_have_lattice_points_beside_them_only_and_both_sides_still_hol
         assert found[1] >= low
         if step <= 0.001:
             assert found[1] - found[0] <= 4 * step
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", [
+    Composed([ExponentialMechanism(0.05 * (i + 1)) for i in range(40)]),
+    Composed([
+        *(ExponentialMechanism(0.1 * (i + 1)) for i in range(3)),
+        *(Repeated(PoissonSampled(Laplace(1.0 + 0.3 * i), 0.01), 20 + i) for i in range(3)),
+    ]),
+])  # fmt: skip
+def test_work_that_is_used_up_widens_an_answer_and_never_moves_it(
+    release: Composed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discretise, "_MOST_WORK", 100_000)
+    monkeypatch.setattr(composition, "_MOST_WORK", 100_000)
+    hasty = epsilon(release, delta=1e-6)
+    monkeypatch.setattr(discretise, "_MOST_WORK", 2_000_000)
+    monkeypatch.setattr(composition, "_MOST_WORK", 1_000_000)
+    patient = epsilon(release, delta=1e-6)
+    assert 0 < hasty.lower <= patient.upper
+    assert patient.lower <= hasty.upper < math.inf
+    assert hasty.upper - hasty.lower >= 0.99 * (patient.upper - patient.lower)

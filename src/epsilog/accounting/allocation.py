@@ -31,7 +31,7 @@ from epsilog.terms import BallsInBins, NeighboringRelation, Release
 METHOD = "balls-in-bins: sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)"
 _REFINEMENTS, _ATTEMPTS = 5, 12
 _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
-_NOTHING = 1e-250  # a delta that is bounded from above only
+_NOTHING, _LITTLE = 1e-250, 1e-150  # deltas that are bounded from above only: without the bins, and with them
 _HEAVY = 2.0  # a mu from which on one ratio decides
 _CELLS = 600  # of the planning law
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
@@ -165,8 +165,14 @@ def whole_release(release: Release, relation: NeighboringRelation) -> tuple[int,
     return part.bins, bins_mu(part, relation)
 
 
-def bounds(
-    bins: int, mu: float, question: Question, *, gap: float, links: Sequence[Link] = (Link.REMOVE, Link.ADD)
+def bounds(  # noqa: PLR0912
+    bins: int,
+    mu: float,
+    question: Question,
+    *,
+    gap: float,
+    links: Sequence[Link] = (Link.REMOVE, Link.ADD),
+    least: float = _LITTLE,
 ) -> tuple[float, float]:
     """Bounds the answer for one release from below and above; the relative width is ``gap`` if memory allows.
 
@@ -176,6 +182,7 @@ def bounds(
         question: epsilon at a delta, or delta at an epsilon.
         gap: relative width to aim for.
         links: which orders of the neighbours to look at; the worst counts.
+        least: a delta that is bounded from above only, once.
     """
     if math.isinf(mu):
         return (math.inf, math.inf) if isinstance(question, EpsilonAt) else (1.0, 1.0)
@@ -202,6 +209,8 @@ def bounds(
             if attempt == 0 or way.upper > lower / (1 - gap):
                 way.refine_upper()
         worst = max(ways, key=lambda way: way.upper)
+        if isinstance(question, DeltaAt) and worst.upper <= least:
+            break
         lower = max(lower, worst.lower_bound())
         if worst.upper - lower <= gap * worst.upper:
             break

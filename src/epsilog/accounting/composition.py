@@ -31,6 +31,8 @@ _DIRECT = 1_500_000  # terms of a Fourier sum that is still cheaper than a longe
 _PROBES = 16  # frequencies that tell which law is the smoothest
 _BLURRED = 20.0  # nats by which rounding may swell a spectrum: with more, a transform says nothing
 _ROUGH = 1e-8  # relative error of a power from which on its transform is summed afresh
+_MOST_WORK = 3_000_000  # frequencies of one part that a transform, and then its questions, may look at
+_ATTEMPTS, _LEAST_ATTEMPTS = 60, 6  # to find a root, and as many nudges past it
 _AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
 
 
@@ -57,6 +59,7 @@ def compose(
         best = other
     if best.size > _LONGEST:
         raise TooFineError(best, best.size / _LONGEST)
+    best.prepare()
     return best
 
 
@@ -73,6 +76,7 @@ class Composition:
         log_total: logarithm of the composed law's total after tilting, before normalising.
         infinite: the mass that gives everything away, on the same side.
         blunt: how large a part of the last delta its errors were.
+        work: what it has cost, in frequencies of one part that were looked at; about a third of a microsecond each.
     """
 
     def __init__(
@@ -95,7 +99,16 @@ class Composition:
         self.size = fast_length(self._high - math.ceil(low) + 8)
         self._swell = math.fsum(c * t.slip for c, t in zip(counts, tilted, strict=True))
         self._tilted, self._counts, self._ready, self.blunt = tilted, counts, False, 0.0
-        self._blurred = False
+        self._blurred, self.work = False, 0
+
+    def prepare(self) -> None:
+        """Multiplies the characteristic functions, if that was not done yet.
+
+        Raises:
+            TooFineError: so many frequencies matter for so many parts that it would take too long.
+        """
+        if not self._ready:
+            self._transform()
 
     def _transform(self) -> None:
         """Multiplies the characteristic functions at the frequencies that matter; bounds the others and the errors."""
@@ -105,8 +118,11 @@ class Composition:
         parts = sorted(zip(self._tilted, self._counts, strict=True), key=self._left)
         others = np.unique(np.concatenate([law.points for law, _ in parts[1:]])) if len(parts) > 1 else _NONE
         shared: Array | None = None
-        for law, count in parts:  # the smoothest first: few frequencies survive it
+        for done, (law, count) in enumerate(parts):  # the smoothest first: few frequencies survive it
             n = len(law.points)
+            self.work += len(where)
+            if self.work > _MOST_WORK:
+                raise TooFineError(self, 1 + (len(parts) - done) * len(where) / _MOST_WORK)
             if shared is None and law is not parts[0][0] and len(where) * len(others) <= _TABLE:
                 shared = _factors(where, others, size)
             if shared is not None:
@@ -167,11 +183,11 @@ class Composition:
         return math.inf
 
     def _delta(self, epsilon: float) -> float:
-        if not self._ready:
-            self._transform()
+        self.prepare()
         if self._blurred:
             return self.chernoff(epsilon) if self.upper else min(max(self.infinite, 0.0), 1.0)
         step, theta, size = self._step, self.theta, self.size
+        self.work += len(self._frequency)
         first = math.floor((epsilon - self.offset) / step) + 1
         first = max(first, self._high - size)  # below the window lies next to nothing; the margin counts it
         blur = self._sign * 8 * UNIT * (abs(epsilon) + abs(self.offset) + step * abs(first))
@@ -208,19 +224,26 @@ class Composition:
             return 0.0
         here = self._root(delta, max(guess, self._step * 1e-3))
         nudge = 3e-7 / self.theta
-        for _ in range(80):
+        most = self._attempts()
+        for _ in range(most):
             candidate = max(here + self._sign * nudge, 0.0)
             if (self.delta(candidate) <= delta) if self.upper else (self.delta(candidate) >= delta or candidate == 0):
                 return candidate
-            nudge *= 3
-        return math.inf if self.upper else 0.0
+            nudge *= 3 ** (_ATTEMPTS / most)
+        return self.chernoff_epsilon(delta) if self.upper else 0.0
+
+    def _attempts(self) -> int:
+        """How often delta may be looked at in one search."""
+        if not self._ready or self._blurred:
+            return _ATTEMPTS
+        return min(max(_MOST_WORK // (2 * len(self._frequency)), _LEAST_ATTEMPTS), _ATTEMPTS)
 
     def _root(self, delta: float, guess: float) -> float:
         """A secant search in log delta, kept inside a bracket; its answer is checked by the caller."""
         low, high, here, goal = 0.0, math.inf, guess, math.log(delta)
         slope = -self.theta
         previous: tuple[float, float] | None = None
-        for _ in range(60):
+        for _ in range(self._attempts()):
             value = self.delta(here)
             blind = 50.0 if here < self.offset + self._step * self._bulk else -50.0  # next to nothing is below the bulk
             excess = math.log(value) - goal if value > 0 else blind

@@ -7,20 +7,24 @@ on the lattice, those of several laws are rounded to a finer one.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
 
 from epsilog.accounting.composition import Composition, compose
 from epsilog.accounting.dominating import Parts
-from epsilog.accounting.lattice import LatticeLaw, connect, merge
-from epsilog.accounting.laws import UNIT, Link, Normal, Outcomes, Pair, Tent
+from epsilog.accounting.lattice import Integers, LatticeLaw, connect, merge
+from epsilog.accounting.laws import UNIT, Atoms, Link, Normal, Outcomes, Pair, Tent
 from epsilog.accounting.saddle import Sketch, lattice_points
 
 WIDEST = 25.0  # a step: e^loss stays finite on the lattice
 _REFINED = 16  # times that a lattice is finer below, where several laws have atoms: these are rounded to it
 _LONGEST_NATURAL = 2**19
 _SHORTEST = 1e-150  # a step whose square a double holds
+
+_PER_CELL = 20  # of composed frequencies: what walking over the cells above a lattice point costs
+_MOST_WORK = 6_000_000  # after so much nothing is refined any more
 
 Sketches = list[tuple[Sketch, int]]
 Laws = list[tuple[LatticeLaw, int]]
@@ -48,7 +52,35 @@ class Plan(NamedTuple):
     start: float
 
 
-def on_lattice(parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upper: bool) -> Composition:
+class Work:
+    """What one question has cost so far, and merged laws that it may need again.
+
+    It is counted, in frequencies of one part that were looked at, and never timed: answers depend on no machine.
+    """
+
+    def __init__(self) -> None:
+        self._spent, self._merged = 0, dict[Hashable, tuple[Pair, LatticeLaw]]()
+
+    @property
+    def done(self) -> bool:
+        """Whether no more should be spent."""
+        return self._spent > _MOST_WORK
+
+    def add(self, cost: int) -> None:
+        """Counts what was spent."""
+        self._spent += cost
+
+    def merged(self, pair: Pair, points: Integers, *, step: float, offset: float, coarse: float) -> LatticeLaw:
+        """Merges outcomes, or finds that they were merged on this lattice before."""
+        law: object = id(pair.law) if isinstance(pair.law, Atoms) else pair.law
+        key = (law, pair.sampling_probability, pair.link, points.tobytes(), step, offset, coarse)
+        if key not in self._merged:
+            self.add(_PER_CELL * len(points))
+            self._merged[key] = pair, merge(pair, points, step=step, offset=offset, coarse=coarse)
+        return self._merged[key][1]
+
+
+def on_lattice(parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upper: bool, work: Work) -> Composition:
     """Composes pairs at ``fine`` times the planned step (for the lower side less); ``sketches`` are those of the pairs.
 
     Raises:
@@ -77,7 +109,7 @@ def on_lattice(parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upp
         if upper:
             law = connect(pair, points, step=step, offset=offset)
         else:
-            law = merge(pair, points, step=step, offset=offset, coarse=0.99 / (plan.theta + 1))
+            law = work.merged(pair, points, step=step, offset=offset, coarse=0.99 / (plan.theta + 1))
         laws.append((law, count))
     return compose(laws, step=step, theta=plan.theta, near=plan.near, upper=upper, nats=plan.nats)
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from epsilog.accounting.composition import Composition
-from epsilog.accounting.discretise import WIDEST, Plan, Sketches, on_lattice
+from epsilog.accounting.discretise import WIDEST, Plan, Sketches, Work, on_lattice
 from epsilog.accounting.dominating import Direction, Parts, certain_mass, largest_loss
 from epsilog.accounting.gaussian import bracket
 from epsilog.accounting.lattice import TooFineError, pair_delta
@@ -148,15 +148,21 @@ class DeltaAt:
         return curve(min(self.epsilon, LARGEST_LOSS)) if upper or self.epsilon <= LARGEST_LOSS else 0.0
 
 
-def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float) -> tuple[float, float]:
-    """Bounds the answer from below and above, over all directions; the relative width is ``gap`` if memory allows."""
+def bounds(
+    directions: tuple[Direction, ...], question: Question, *, gap: float, work: Work | None = None
+) -> tuple[float, float]:
+    """Bounds the answer from below and above, over all directions.
+
+    The relative width is ``gap`` if memory allows, and until the ``work`` that several questions may share is done.
+    """
     if all(sum(count for _, count in d.upper) == 1 for d in directions):
         return _single(directions, question)
     if isinstance(question, EpsilonAt) and question.delta >= _LARGE:
         at_zero = bounds(directions, DeltaAt(0.0), gap=0.05)[1]
         if at_zero <= question.delta:
             return 0.0, 0.0
-    searches = [_searched(d, question, gap) for d in directions]
+    work = work or Work()
+    searches = [_searched(d, question, gap, work) for d in directions]
     searches.sort(key=lambda search: -search.plan.near)
     lower = max(question.at_least(certain_mass(parts)) for d in directions for parts in d.lowers)
     before = 0.0
@@ -170,7 +176,7 @@ def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float)
         if worst is not searches[0]:
             lower = max(lower, worst.lower_bound())
         upper = worst.upper
-        if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _NOTHING or worst.settled:
+        if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _NOTHING or worst.settled or work.done:
             break
         achieved = (upper - lower) / upper
         if attempt > 0 and achieved > 0.6 * before:
@@ -187,7 +193,8 @@ def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: f
     if all(sum(count for _, count in d.upper) == 1 for d in directions):
         return _single(directions, question)[1]
     worst = 0.0
-    searches = [_searched(d, question, gap) for d in directions]
+    work = Work()
+    searches = [_searched(d, question, gap, work) for d in directions]
     for search in sorted(searches, key=lambda search: -search.plan.near):
         if search.upper > worst:
             search.refine_upper()
@@ -195,11 +202,11 @@ def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: f
     return worst
 
 
-def _searched(direction: Direction, question: Question, gap: float) -> _Search:
+def _searched(direction: Direction, question: Question, gap: float, work: Work) -> _Search:
     """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
     settled = any(pair.link is Link.PLAIN and pair.law.only_p >= 1 for pair, _ in direction.upper)
     plan = question.plan(direction.lowers[0], max(gap, _ROUGH)) if settled else question.plan(direction.upper, gap)
-    return _Search(direction, plan, question, settled)
+    return _Search(direction, plan, question, settled, work)
 
 
 @dataclass
@@ -210,17 +217,22 @@ class _Search:
     plan: Plan
     question: Question
     settled: bool
+    work: Work
     fine: float = 1.0
     upper: float = math.inf
+    instances: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        self.instances = tuple(range(len(self.direction.lowers)))
         self.upper = self.question.at_most(largest_loss(self.direction.upper)[1])
 
     def refine_upper(self) -> None:
         """Computes the upper bound at the present step, or at the finest that memory holds."""
         for _ in range(0 if self.settled else _COARSENINGS):
             try:
-                composed = on_lattice(self.direction.upper, self.plan.sketches, self.plan, self.fine, upper=True)
+                composed = on_lattice(
+                    self.direction.upper, self.plan.sketches, self.plan, self.fine, upper=True, work=self.work
+                )
             except TooFineError as problem:
                 if isinstance(problem.what, Composition):
                     self.upper = min(self.upper, self.question.roughly(problem.what))
@@ -229,6 +241,7 @@ class _Search:
                 self.fine *= max(1.2, 1.1 * problem.factor)
             else:
                 found = self.question.answer(composed, self.plan.near)
+                self.work.add(composed.work)
                 self.upper, self.settled = min(self.upper, found), math.isinf(found)  # no finer step finds less
                 if isinstance(self.question, EpsilonAt) and 0 < found < 0.5 * self.plan.near:
                     self.fine *= math.sqrt(found / self.plan.near)  # the plan looked too far up
@@ -237,22 +250,29 @@ class _Search:
                 return
 
     def lower_bound(self) -> float:
-        """Computes the best lower bound at the present step, or at the finest that memory holds."""
-        best = 0.0
-        for parts in self.direction.lowers:
-            if math.isinf(best):
+        """Computes the best lower bound at the present step, or at the finest that memory holds.
+
+        The first time every instance is looked at, then the one that was best and those beside it.
+        """
+        best, winner = 0.0, self.instances[0]
+        for which in self.instances:
+            if math.isinf(best) or (best > 0 and self.work.done):
                 break
+            parts = self.direction.lowers[which]
             fine, sketches = self.fine, self._sketches(parts)
             for _ in range(_COARSENINGS):
                 try:
-                    composed = on_lattice(parts, sketches, self.plan, fine, upper=False)
+                    composed = on_lattice(parts, sketches, self.plan, fine, upper=False, work=self.work)
                 except TooFineError as problem:
                     fine *= max(1.2, 1.1 * problem.factor)
                 else:
                     if best == 0 or not self.question.below(composed, best):
-                        best = max(best, self.question.answer(composed, self.plan.near))
+                        found = self.question.answer(composed, self.plan.near)
+                        best, winner = (found, which) if found > best else (best, winner)
+                    self.work.add(composed.work)
                     self._sharpen(composed)
                     break
+        self.instances = tuple(range(len(self.direction.lowers))[max(winner - 1, 0) : winner + 2])
         return best
 
     def _sketches(self, parts: Parts) -> Sketches:

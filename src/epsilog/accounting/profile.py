@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from epsilog.accounting import choose, tradeoff
+from epsilog.accounting.discretise import Work
 from epsilog.accounting.distributions import DeltaAt, bounds
 from epsilog.accounting.flatten import flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.gaussian import gaussian_delta
@@ -31,6 +32,7 @@ from epsilog.terms.guarantee import RELATION
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _LEAST = 1e-322  # more than a product loses below the normal numbers
+_A_QUESTION = 200_000  # of composed frequencies: what asking all methods costs, about
 _LOOSE = 0.02  # a relative width from which on other methods are asked, too
 
 
@@ -81,16 +83,20 @@ class Profile:
         """
         fpr = check.within(0, 1)(fpr=fpr)
         attained = choose.attained(self.release)
-        orders = tradeoff.rates(attained, self.relation, fpr, gap=self.gap)
+        work = Work()
+        orders = tradeoff.rates(attained, self.relation, fpr, gap=self.gap, work=work)
         lower, worst = max(order.lower for order in orders), max(orders, key=lambda order: order.upper)
         upper = worst.upper if attained is self.release else 1.0
-        if upper - lower > _LOOSE * upper:  # other methods may bound delta, the larger of all orders, better
+        if upper - lower > _LOOSE * upper and not (
+            upper < 1 and work.done
+        ):  # other methods may bound delta, the larger of all orders, better
 
             def whole(epsilon: float) -> tuple[float, float]:
+                work.add(_A_QUESTION)
                 found = self.delta(epsilon)
                 return found.lower, found.upper
 
-            upper = min(upper, tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap).upper)
+            upper = min(upper, tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap, work=work).upper)
         near = self.delta(abs(worst.at))
         return Interval(
             min(lower, upper), upper, near.method, self.relation,

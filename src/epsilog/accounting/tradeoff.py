@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting import allocation
+from epsilog.accounting.discretise import Work
 from epsilog.accounting.distributions import DeltaAt, bounds
 from epsilog.accounting.dominating import Direction, Parts, certain_mass, directions, largest_loss
 from epsilog.accounting.flatten import flatten, total_mu
@@ -33,6 +34,7 @@ from epsilog.terms import NeighboringRelation, Release
 _NOTHING, _LEAST = 1e-9, 1e-100  # of the false positive rate, and at all: a delta that is not looked at closely
 _MOST_CUTS = 32
 _STALLED = 5  # cuts without a tenth less between the bounds: what is left is delta's own width
+_A_CUT = 20_000  # of composed frequencies: what an inversion costs, about
 _INSIDE = 0.05  # of a cell, in ln t: a new cut keeps so far from its ends
 _FIRST = (-1.0, 0.0)  # ln t
 _NARROW = 1e-7  # a cell, in ln t, that is not cut again
@@ -58,6 +60,14 @@ class Rate(NamedTuple):
     at: float
 
 
+class _Asked(NamedTuple):
+    """The false positive rate, the gap to aim for, and what all curves together have cost."""
+
+    fpr: float
+    gap: float
+    work: Work
+
+
 class _Cut(NamedTuple):
     """Bounds on D(t) + t fpr at one t."""
 
@@ -66,7 +76,7 @@ class _Cut(NamedTuple):
     high: float
 
 
-def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: float) -> list[Rate]:
+def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: float, work: Work) -> list[Rate]:
     """Bounds the rate of the best test for each order of the neighbours; the worst counts.
 
     Raises:
@@ -88,53 +98,57 @@ def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: f
 
             def curve(epsilon: float) -> tuple[float, float]:
                 free = gaussian_delta(distance * (1 + 1e-14), epsilon)[1]  # without the bins
-                if free < max(_NOTHING * fpr, _LEAST):
+                least = max(_NOTHING * fpr, _LEAST)
+                if free < least:
                     return 0.0, free
-                return allocation.bounds(bins, distance, DeltaAt(epsilon), gap=gap, links=(link,))
+                return allocation.bounds(bins, distance, DeltaAt(epsilon), gap=gap, links=(link,), least=least)
 
             return curve
 
         removed, added = binned(Link.REMOVE), binned(Link.ADD)
         first = rate(Order(removed, added), fpr, gap=gap)
         return [first, rate(Order(added, removed), fpr, gap=gap, known=first.lower)]
+    asked = _Asked(fpr, gap, work)
     lost = 1e-5 * max(fpr, 1e-10) / max(sum(flatten(release).values()), 1)
     ways = directions(release, relation, lost=lost)
     if len(ways) == 1:
         instances = [(low, _turned(low)) for low in ways[0].lowers]
         instances += [(b, a) for a, b in instances if a is not b]
-        return [_rate((ways[0].upper,) * 2, instances, fpr, gap)]
+        return [_rate((ways[0].upper,) * 2, instances, asked)]
     one, other = ways
     both = list(zip(one.lowers, other.lowers, strict=True))
-    first = _rate((one.upper, other.upper), [(a, _swapped(b)) for a, b in both], fpr, gap)
-    second = _rate((other.upper, one.upper), [(b, _swapped(a)) for a, b in both], fpr, gap, first.lower)
+    first = _rate((one.upper, other.upper), [(a, _swapped(b)) for a, b in both], asked)
+    second = _rate((other.upper, one.upper), [(b, _swapped(a)) for a, b in both], asked, first.lower)
     return [first, second]
 
 
 def _rate(
-    upper: tuple[Parts, Parts], instances: Sequence[tuple[Parts, Parts]], fpr: float, gap: float, known: float = 0.0
+    upper: tuple[Parts, Parts], instances: Sequence[tuple[Parts, Parts]], asked: _Asked, known: float = 0.0
 ) -> Rate:
     """Bounds one order: above by the dominating pair, below by the instance that is worst about there."""
     one, turned = instances[0]
-    order = Order(_curve(upper[0], one, gap), _curve(upper[1], turned, gap), certain_mass(one))
-    found = rate(order, fpr, gap=gap, known=known)
-    if len(instances) == 1 or found.upper <= known:
+    fpr, gap, work = asked
+    order = Order(_curve(upper[0], one, asked), _curve(upper[1], turned, asked), certain_mass(one))
+    found = rate(order, fpr, gap=gap, known=known, work=work)
+    if len(instances) == 1 or found.upper <= known or work.done:
         return found
 
-    owns = [Order(_curve(a, a, gap), _curve(b, b, gap), certain_mass(a)) for a, b in instances]
+    owns = [Order(_curve(a, a, asked), _curve(b, b, asked), certain_mass(a)) for a, b in instances]
     lines, tried, at, lower = [math.inf] * len(owns), set[int](), found.at, found.lower
     for _ in owns:  # the instance that is best where the others were worst, until it is one of them
         lines = [min(line, _cut(one, at, fpr).low) for line, one in zip(lines, owns, strict=True)]
         best = max(range(len(owns)), key=lines.__getitem__)
-        if best in tried:
+        if best in tried or work.done:
             break
         tried.add(best)
-        own = rate(owns[best], fpr, gap=gap)
+        own = rate(owns[best], fpr, gap=gap, work=work)
         lower, at = max(lower, own.lower), own.at
     return found._replace(lower=min(lower, found.upper))
 
 
-def _curve(upper: Parts, lower: Parts, gap: float) -> Curve:
+def _curve(upper: Parts, lower: Parts, asked: _Asked) -> Curve:
     """Delta of one direction: above that of dominating parts, below that of attained ones."""
+    gap, work = asked.gap, asked.work
     way, largest = (Direction(upper, (lower,)),), largest_loss(upper)[1]
 
     def curve(epsilon: float) -> tuple[float, float]:
@@ -142,19 +156,20 @@ def _curve(upper: Parts, lower: Parts, gap: float) -> Curve:
         if epsilon >= largest:
             return 0.0, 0.0
         if sum(count for _, count in upper) > 1:
+            work.add(_A_CUT)
             with suppress(OutOfReachError):
                 low, high = spectral_bounds(way, question)
                 if high - low <= max(gap * high, LEAST):
                     return low, high
-        return bounds(way, question, gap=gap)
+        return bounds(way, question, gap=gap, work=work)
 
     return curve
 
 
-def rate(order: Order, fpr: float, *, gap: float, known: float = 0.0) -> Rate:
+def rate(order: Order, fpr: float, *, gap: float, known: float = 0.0, work: Work | None = None) -> Rate:
     """Bounds min over t of D(t) + t fpr by cutting planes: the next cut is where the lines below meet the lowest.
 
-    If it is no more than is ``known`` of the other order, it is not looked at any closer.
+    If it is no more than is ``known`` of the other order, it is not looked at any closer; nor if ``work`` is done.
     """
     most = min(-math.log(fpr), LARGEST_LOSS) if fpr > 0 else LARGEST_LOSS  # beyond it the line alone is above 1
     cuts = {at: _cut(order, at, fpr) for at in _FIRST if at <= most}
@@ -172,6 +187,8 @@ def rate(order: Order, fpr: float, *, gap: float, known: float = 0.0) -> Rate:
         apart = math.log(upper / lower) if lower > 0 else upper
         idle, best = (0, apart) if apart < 0.9 * best else (idle + 1, best)
         if upper - lower <= 0.5 * gap * upper or len(cuts) >= _MOST_CUTS or idle >= _STALLED or upper <= known:
+            break
+        if work is not None and work.done:
             break
         start = points[left] if left >= 0 else max(3 * points[0], _LOWEST)
         end = points[right] if right < len(points) else min(max(3 * points[-1], 1.0), most)

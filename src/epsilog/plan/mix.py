@@ -12,6 +12,8 @@ from epsilog.terms import Composed, Interval, NeighboringRelation, Release, chec
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 
+_CLOSE, _SHOWN, _DRAWN = 0.002, 0.005, 0.02  # relative widths: of the mix, of what parts add, of a curve's points
+
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
@@ -84,11 +86,11 @@ def mix(releases: Sequence[Release], *, delta: float, relation: NeighboringRelat
     True
     """
 
-    def price(parts: Sequence[Release]) -> Interval:
-        return bound_epsilon(Composed(parts), delta=delta, relation=relation)
+    def price(parts: Sequence[Release], gap: float = _SHOWN) -> Interval:
+        return bound_epsilon(Composed(parts), delta=delta, relation=relation, gap=gap)
 
     return Mix(
-        epsilon=price(releases),
+        epsilon=price(releases, gap=_CLOSE),
         parts=tuple(
             Contribution(alone=price([part]), without=price([*releases[:i], *releases[i + 1 :]]))
             for i, part in enumerate(releases)
@@ -111,5 +113,5 @@ def profile_view(
     reach = bound_epsilon(release, delta=delta, relation=relation).upper
     last = reach * 1.1 if math.isfinite(reach) and reach > 0 else 1.0
     epsilons = tuple(last * i / (points - 1) for i in range(points))
-    deltas = tuple(bound_delta(release, epsilon=eps, relation=relation) for eps in epsilons)
+    deltas = tuple(bound_delta(release, epsilon=eps, relation=relation, gap=_DRAWN) for eps in epsilons)
     return ProfileView(epsilons, deltas, deltas[0])
