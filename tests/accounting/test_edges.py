@@ -31,7 +31,13 @@ from epsilog.terms import (
 )
 
 ADD, REPLACE, ZERO = NeighboringRelation
-mpmath.mp.dps = 40
+
+
+@pytest.fixture(autouse=True)
+def many_digits():
+    """Whatever other tests have left mpmath at."""
+    with mpmath.workdps(40):
+        yield
 
 
 @pytest.mark.parametrize("stated", [20.0, 36.0, 37.0, 100.0, 590.0])

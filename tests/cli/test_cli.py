@@ -1,6 +1,7 @@
 """Every command answers, as text and as JSON, with the exit code it promises."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -76,7 +77,6 @@ def test_a_file_that_is_no_release_is_refused_in_words(tmp_path, name, text):
         (["account", "montecarlo", "base-delta", 0, 1e-5], 2, "samples"),
         (["doctor"], 0, "sqlite"),
         (["--version"], 0, "epsilog 0."),
-        (["--show-completion", "bash"], 0, "complete"),
         (["account", "--noise-multiplier", 2, "--rounds", 3, "--delta", 1e-5], 0, "Certified interval"),
         (["serve", "--host", "0.0.0.0"], 2, "host must be a loopback address"),  # noqa: S104 - refused
         (["embed", "queries", "epsilon"], 2, "values must be name=value, got 'epsilon'"),
@@ -214,3 +214,14 @@ def test_serve_answers_at_the_address_that_it_says(host, tmp_path):
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_complete_commands(shell):
+    """The shell is named here; people's is found by asking which one started the command."""
+    environment = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, "-m", "epsilog", "--show-completion", shell]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "EPSILOG_COMPLETE=complete_" in done.stdout
