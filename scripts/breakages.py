@@ -50,6 +50,7 @@ PARTS = (  # a file belongs to the first part that it lies in
 BESIDE = {"accounting": ("tests/oracles/",), "verify": ("tests/prove/",), "prove": ("tests/verify/",)}
 RECORD = "EPSILOG_BREAKAGES_RECORD"  # where a recording run of pytest writes; names the file
 MOST_TESTS, FIRST_TESTS = 400, 12
+MEMORY = 6 << 30  # bytes that a run may take: a broken size can ask for all there is
 WAIT = 5  # seconds for each of the processor's, before a run that sleeps is ended
 PRELOADED = ("numpy", "scipy.special", "scipy.stats", "scipy.optimize", "scipy.fft", "scipy.integrate", "mpmath")
 PRELOADED += ("sqlalchemy", "pydantic", "jsonschema", "jinja2", "typer", "rich.console", "fastapi", "joblib")
@@ -497,6 +498,7 @@ class Copy:
         code = 3
         try:
             os.setsid()
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(cap), math.ceil(cap) + 5))
             os.chdir(self.folder)
             output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import epsilog as ep
-from epsilog.adapters.opacus import from_history, to_history
+from epsilog.adapters.opacus import _Certified, from_history, to_history
 
 HISTORIES = [
     [],
@@ -55,3 +55,15 @@ def test_an_entry_out_of_range_is_an_error(entry):
 def test_what_opacus_has_no_words_for_is_refused(release):
     with pytest.raises(ep.UnsupportedMechanismError, match="Opacus history"):
         to_history(release)
+
+
+def test_the_accountants_epsilon_is_the_upper_end():
+    """Its class needs nothing of Opacus but a base to be registered under."""
+    accountant = _Certified()
+    for _ in range(3):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.02)
+    accountant.step(noise_multiplier=2.0, sample_rate=0.02)
+    assert accountant.history == [(1.0, 0.02, 3), (2.0, 0.02, 1)]
+    found = accountant.interval(1e-5)
+    assert found.lower < found.upper == accountant.get_epsilon(1e-5)
+    assert found == ep.epsilon(from_history(accountant.history), delta=1e-5, gap=0.002)

@@ -105,6 +105,17 @@ def test_balls_in_bins_is_calibrated_in_noise_and_in_whole_epochs():
     assert rounds % 50 == 0
     assert rounds >= 100
     assert plan.federated(**given, rounds=rounds + 1, noise_multiplier=noise).epsilon.upper > 2.0
+    assert plan.federated(**given, rounds=rounds, noise_multiplier=noise).epsilon.upper <= 2.0
+
+
+@pytest.mark.parametrize("epochs", [1, 3, 6, 7])
+def test_the_most_epochs_that_fit_are_found_whatever_their_number(epochs):
+    """The cap lies between the price of so many epochs and of one more."""
+    given = {"population": 500, "cohort_size": 50, "sampling": "balls-in-bins", "noise_multiplier": 4.0}
+    below, above = (plan.federated(**given, rounds=10 * n).epsilon.upper for n in (epochs, epochs + 1))
+    assert below < above
+    for cap in (below * 1.001, above * 0.999):
+        assert plan.rounds_for(**given, epsilon=cap) == 10 * epochs
 
 
 def test_poisson_sampling_is_priced_for_replace_one_too():

@@ -379,3 +379,10 @@ def test_evidence_on_which_a_check_breaks_is_refused_and_not_passed(files, books
         examine(files, books)
     with pytest.raises(RecordsError, match=r"this evidence cannot be checked: .*x"):
         examine_report(files["report.json"], books)
+
+
+def test_an_examination_as_json_says_what_stands_and_what_was_required(files, books):
+    found = examine(files, books, required=("report", "ledger"))
+    document = found.to_json()
+    assert document == found.outcome.to_json() | {"stands": found.stands, "required": ["ledger", "report"]}
+    assert document["verdict"] == "passed"

@@ -208,3 +208,15 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
     assert set(asked["Epsilon by round"][0]) == {"certified upper"}
     assert set(asked["Score by round"][0]) == {"with DP"}
     assert render_html.plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}
+
+
+def test_few_powers_of_ten_are_named_as_they_are_and_nothing_else_is():
+    def named(points, **options):
+        root, _ = drawn_plot(Series("a", tuple((x, 1.0) for x in points)), **options)
+        return [one.text for one in root.iter() if one.get("y") == "272"]
+
+    assert named([0.3, 1.0, 7.0], log_x=True) == ["0.3", "1", "7"]
+    assert named([0.3, 1.0, 7.0]) == ["2", "4", "6"]
+    many = [float(2**k) for k in range(10)]
+    assert named(many, log_x=True) == [f"{x:g}" for x in ticks(1.0, 512.0)]
+    assert named(many[:9], log_x=True) == [f"{x:g}" for x in many[:9]]

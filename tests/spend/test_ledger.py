@@ -441,3 +441,12 @@ def test_no_entry_is_written_that_verify_would_not_read(tmp_path, verb, body):
             books.advance("one", verb, body)
         assert books.head() == before
         books.verify()
+
+
+def test_rounds_are_counted_from_1(charge):
+    charge.start()
+    for number in (0, -1):
+        with pytest.raises(ValueError, match="round must be at least 1"):
+            charge.round_started(number)
+        with pytest.raises(ValueError, match="round must be at least 1"):
+            charge.round_released(number, output_hash=HASH)

@@ -163,3 +163,13 @@ def test_what_is_divided_by_is_above_0(term, names):
         assert getattr(dataclasses.replace(term, **{name: 5e-324}), name) == 5e-324
         with pytest.raises(ValueError, match=rf"^{name} must be"):
             dataclasses.replace(term, **{name: 0.0})
+
+
+def test_a_scheme_that_does_not_say_what_it_does_is_an_error():
+    class Silent(terms.Scheme):
+        __slots__ = ()
+
+    with pytest.raises(TypeError, match="Silent does not say what one step is"):
+        Silent().step()
+    with pytest.raises(TypeError, match="Silent does not count its noisy sums, asked for 3 rounds"):
+        Silent().noisy_sums(3)
