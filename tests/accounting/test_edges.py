@@ -14,7 +14,8 @@ from epsilog.accounting.dominating import base_laws, directions
 from epsilog.accounting.flatten import total_mu
 from epsilog.accounting.gaussian import gaussian_epsilon
 from epsilog.accounting.lattice import LatticeLaw, connect, merge, pair_delta
-from epsilog.accounting.laws import UNIT, Link, Normal, Pair
+from epsilog.accounting.laws import Link, Normal, Pair
+from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.spectral import spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (

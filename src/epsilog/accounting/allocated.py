@@ -15,8 +15,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from epsilog.accounting.lattice import LatticeLaw, TooFineError
-from epsilog.accounting.laws import UNIT, Array, Link, Masses, Normal
+from epsilog.accounting.laws import Array, Link, Masses, Normal
 from epsilog.accounting.ratio_sums import RatioLaw, TiltedSum, contract, spread
+from epsilog.accounting.rounding import UNIT
 
 SMALLEST_MU, LARGEST_BINNED_MU = 1e-4, 30.0  # where a lattice of ratios helps
 _ROUGH = 3e-4  # of a ratio's variance: what a step may add to it

@@ -24,8 +24,9 @@ from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.flatten import bins_mu, flatten
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.lattice import LatticeLaw, TooFineError
-from epsilog.accounting.laws import LARGEST_LOSS, UNIT, Array, Link, Normal
+from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Normal
 from epsilog.accounting.ratio_sums import Excess, RatioLaw, contract, spread
+from epsilog.accounting.rounding import UNIT
 from epsilog.terms import BallsInBins, NeighboringRelation, Release
 
 METHOD = "balls-in-bins: sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)"

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.accounting.lattice import Integers, LatticeLaw, TooFineError
-from epsilog.accounting.laws import UNIT, Array
+from epsilog.accounting.laws import Array
+from epsilog.accounting.rounding import UNIT
 
 _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
 _RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations

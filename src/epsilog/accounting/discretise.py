@@ -15,7 +15,8 @@ import numpy as np
 from epsilog.accounting.composition import Composition, compose
 from epsilog.accounting.dominating import Parts
 from epsilog.accounting.lattice import Integers, LatticeLaw, connect, merge
-from epsilog.accounting.laws import UNIT, Atoms, Link, Normal, Outcomes, Pair, Tent
+from epsilog.accounting.laws import Atoms, Link, Normal, Outcomes, Pair, Tent
+from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.saddle import Sketch, lattice_points
 
 WIDEST = 25.0  # a step: e^loss stays finite on the lattice

@@ -16,8 +16,9 @@ import numpy as np
 from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU, allocated
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
-from epsilog.accounting.laws import RATIO, UNIT, Atoms, BaseLaw, Link, Normal, Pair, Tent
+from epsilog.accounting.laws import RATIO, Atoms, BaseLaw, Link, Normal, Pair, Tent
 from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
+from epsilog.accounting.rounding import UNIT
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,

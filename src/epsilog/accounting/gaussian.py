@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from scipy.special import erfcx, ndtr
 
+from epsilog.accounting.rounding import UNIT
 from epsilog.terms import check
 
-_UNIT = 2.0**-53
 _ROOT_HALF = math.sqrt(0.5)
 
 
@@ -45,7 +45,7 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         return 1.0, 1.0
     ratio = epsilon / mu
     t = ratio - mu / 2
-    slip = 4 * _UNIT * (abs(ratio) + mu / 2)  # how far t may be off
+    slip = 4 * UNIT * (abs(ratio) + mu / 2)  # how far t may be off
     if t - slip > 39:  # phi(t) is below e^-760; its square may overflow
         return 0.0, 5e-324
     if math.isinf(ratio):
@@ -58,7 +58,7 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         (near - far, near) if t <= 0 else (_density(t) * (_mills(t) - _mills(t + mu)), _density(t) * _mills(t))
     )
     # t moves the value by at most 4 phi per unit: Phi has the derivative phi, and x R(x) <= 1
-    margin = 64 * _UNIT * scale + 4 * slip * _density(max(abs(t) - slip, 0.0)) + 5e-324
+    margin = 64 * UNIT * scale + 4 * slip * _density(max(abs(t) - slip, 0.0)) + 5e-324
     return max(floor, value - margin), min(1.0, max(floor, value + margin))
 
 

@@ -16,7 +16,8 @@ from scipy.special import logsumexp, ndtri
 
 from epsilog.accounting.dominating import Direction, Parts
 from epsilog.accounting.flatten import flatten, gaussian_mu_of
-from epsilog.accounting.laws import RATIO, UNIT, Array, Link, Masses, Normal, Pair, normal_cells
+from epsilog.accounting.laws import RATIO, Array, Link, Masses, Normal, Pair, normal_cells
+from epsilog.accounting.rounding import UNIT
 from epsilog.terms import CalibrationError, NeighboringRelation, PoissonSampled, Release
 
 LARGEST_GROUP = 256  # members whose mixture is worked out

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from epsilog.accounting.laws import UNIT, Array, Link, Masses, Pair
+from epsilog.accounting.laws import Array, Link, Masses, Pair
+from epsilog.accounting.rounding import UNIT
 
 Integers = npt.NDArray[np.int64]
 

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
+from epsilog.accounting.rounding import UNDERFLOW, UNIT
+
 Array = npt.NDArray[np.float64]
 
-UNIT = 2.0**-53
 RATIO = 8 * UNIT  # how far the ratio of an atom may be off, relatively
 _ONE = np.ones(1)
 LARGEST_LOSS = 600.0  # beyond it e^loss nears overflow: such outcomes count as giving everything away
-_LEAST = 16 * 5e-324  # what a few roundings below the normal numbers can come to
 _FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
 
 
@@ -289,8 +289,8 @@ class Outcomes(NamedTuple):
         total = float(np.sum(self.mass[beyond] * -np.expm1(-away[beyond])))
         slip = self.slip + (16 + len(self.mass)) * UNIT
         if upper:
-            return min((total * (1 + slip) + self.infinite[1]) * (1 + 2 * UNIT) + _LEAST, 1.0)
-        return max((total * (1 - slip) + self.infinite[0]) * (1 - 2 * UNIT) - _LEAST, 0.0)
+            return min((total * (1 + slip) + self.infinite[1]) * (1 + 2 * UNIT) + UNDERFLOW, 1.0)
+        return max((total * (1 - slip) + self.infinite[0]) * (1 - 2 * UNIT) - UNDERFLOW, 0.0)
 
 
 def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float], slip: float) -> Outcomes:
@@ -343,7 +343,7 @@ class Pair:
         ends = np.array(self.law.ends())
         loss = self.from_base(ends)
         steepest = float(self._slope(ends, loss).max())  # the slope is monotone
-        return steepest * self.law.hair + 64 * UNIT * float(np.abs(loss).max()) + _LEAST
+        return steepest * self.law.hair + 64 * UNIT * float(np.abs(loss).max()) + UNDERFLOW
 
     def _slope(self, u: Array, g: Array) -> Array:
         """The derivative of the loss g in u, a hair more: the chance of having been sampled, given the outcome."""
@@ -357,7 +357,7 @@ class Pair:
         """
         u = self.to_base(g)
         seen = np.isfinite(u)
-        losses = UNIT * (32 * np.abs(g) + 4 * abs(offset)) + _LEAST
+        losses = UNIT * (32 * np.abs(g) + 4 * abs(offset)) + UNDERFLOW
         u, g = u[seen], g[seen]
         slope = np.ones(len(u)) if self.link is Link.PLAIN else self._slope(u, g)
         edges = slope * (self.law.hair + UNIT * (8 * np.abs(u) + self.law.bend))
@@ -391,7 +391,7 @@ class Pair:
     def _outwards(self, u: Array, slip: float) -> tuple[Array, Array]:
         """Bounds the losses at ratios that are off by ``slip`` of themselves: the loss rises with the ratio."""
         low, high = (self.from_base(_moved(u, side * (slip + RATIO))) for side in (-1, 1))
-        return _moved(low, -16 * UNIT) - _LEAST, _moved(high, 16 * UNIT) + _LEAST
+        return _moved(low, -16 * UNIT) - UNDERFLOW, _moved(high, 16 * UNIT) + UNDERFLOW
 
     def outcomes(self) -> Outcomes | None:
         """The pair's atoms if it has nothing else, sampled or not: nothing in them cancels."""

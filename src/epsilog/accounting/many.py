@@ -19,8 +19,9 @@ from scipy.special import erfcx
 
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
-from epsilog.accounting.laws import UNIT, Array, Atoms, Link, Normal, Pair, Tent
+from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent
 from epsilog.accounting.replaced import ReplacedSample
+from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.waves import OutOfReachError
 
 FEWEST = 10_000  # rounds from which on a normal law may be near enough

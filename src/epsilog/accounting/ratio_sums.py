@@ -15,7 +15,8 @@ import numpy as np
 
 from epsilog.accounting.composition import fast_length
 from epsilog.accounting.lattice import Integers, LatticeLaw, TooFineError
-from epsilog.accounting.laws import UNIT, Array, Normal
+from epsilog.accounting.laws import Array, Normal
+from epsilog.accounting.rounding import UNIT
 
 _NATS = 44.0  # a tilted sum leaves its window with probability at most e^-44, which counts as an error
 _RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations

@@ -13,7 +13,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from epsilog.accounting.laws import UNIT, Array, Masses, normal_cells
+from epsilog.accounting.laws import Array, Masses, normal_cells
+from epsilog.accounting.rounding import UNIT
 
 LARGEST_MU = 36.0  # beyond it e^(-mu^2 / 2) leaves the numbers
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
-from epsilog.accounting.laws import UNIT, Array, Atoms, Normal, Pair
+from epsilog.accounting.laws import Array, Atoms, Normal, Pair
+from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.tilted import Tilt, tilt_of
 from epsilog.accounting.tilted_sampled import TiltedSampled
 from epsilog.accounting.waves import HAIR, Complex, Moments, OutOfReachError, Wave

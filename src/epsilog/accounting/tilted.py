@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from epsilog.accounting.laws import UNIT, Array, Atoms, Link, Normal, Pair, Tent
+from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent
+from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.tilted_sampled import TiltedSampled
 from epsilog.accounting.waves import HAIR, Moments, OutOfReachError, TiltedLaw, Wave, dips
 

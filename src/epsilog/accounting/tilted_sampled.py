@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from epsilog.accounting.laws import UNIT, Array
+from epsilog.accounting.laws import Array
+from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.waves import HAIR, Moments, OutOfReachError, Wave, dips
 
 _HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi

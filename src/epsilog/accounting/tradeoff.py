@@ -26,7 +26,8 @@ from epsilog.accounting.distributions import DeltaAt, bounds
 from epsilog.accounting.dominating import Direction, Parts, certain_mass, directions, largest_loss
 from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.gaussian import gaussian_delta
-from epsilog.accounting.laws import LARGEST_LOSS, UNIT, Atoms, Link, Pair
+from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Pair
+from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.spectral import LEAST, spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import NeighboringRelation, Release

@@ -1,0 +1,90 @@
+"""Named allowances for rounding: what the proofs take from floating-point arithmetic, each with its bound and source.
+
+Doubles are rounded to nearest: an operation on doubles returns its exact result times 1 + d, abs(d) <= u, unless that
+falls below the normal numbers. So what took n roundings, in products and quotients alike, is off by gamma_n = n u /
+(1 - n u) of itself at most, whichever of the two numbers that is relative to (Higham 2002, Lemma 3.1); a function of a
+library counts as the roundings that it may err by. A sum of n terms errs by gamma_n of the sum of their sizes, in
+whatever order they are added (section 4.2). The words for errors, and where each allowance is proven or measured:
+docs/accounting/rounding.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Number = TypeVar("Number", float, Array)
+
+UNIT = 2.0**-53
+"""The unit round-off u of doubles."""
+
+LEAST = 5e-324
+"""The least double above 0: what underflows to 0 is below it."""
+
+UNDERFLOW = 16 * LEAST
+"""More than a few products and quotients lose below the normal numbers, if none of them makes a loss grow."""
+
+ELEMENTARY = 4
+"""Roundings in ``exp``, ``expm1``, ``log``, ``log1p``, ``sin``, ``cos``, NumPy's and libm's: measured below 1.3."""
+
+ERFCX = 16
+"""Roundings in SciPy's ``erfcx`` from 0 on: measured below 8."""
+
+RATIO = 8
+"""Roundings in the ratio of an atom, a largest loss included: docs/accounting/certified-bounds.md, 1.6."""
+
+SECOND_ORDER = 1.01
+"""A factor on sums of error bounds: for products of two errors, and for the roundings of the bounds themselves."""
+
+BOUND = 1e-9
+"""What the logarithm of an error bound may be off by: far above its roundings, and nothing beside SECOND_ORDER."""
+
+
+def gamma(roundings: Number) -> Number:
+    """The relative error of ``roundings`` roundings, gamma_n = n u / (1 - n u); infinite from n u = 1 on.
+
+    Source:
+        Higham 2002, Accuracy and Stability of Numerical Algorithms, 2nd edition, Lemma 3.1.
+
+    >>> gamma(4) == 4 * UNIT
+    False
+    >>> gamma(2.0**53)
+    inf
+    """
+    if isinstance(roundings, np.ndarray):
+        with np.errstate(divide="ignore"):
+            return np.asarray(roundings * UNIT / np.maximum(1 - roundings * UNIT, 0.0))
+    part = roundings * UNIT
+    return part / (1 - part) if part < 1 else math.inf
+
+
+def up(number: Number, roundings: float) -> Number:
+    """At least what ``roundings`` roundings can have made ``number`` of; 0 stays 0, and infinite numbers stay.
+
+    The two roundings in here are counted. It knows nothing of underflow: where a factor may have fallen below the
+    normal numbers, ``UNDERFLOW`` is added.
+
+    >>> up(1.0, 2) == 1 + 4 * UNIT, up(-1.0, 2) == -1 + 4 * UNIT
+    (True, True)
+    """
+    return _moved(number, gamma(roundings + 2.0))
+
+
+def down(number: Number, roundings: float) -> Number:
+    """At most what ``roundings`` roundings can have made ``number`` of; the mirror image of ``up``.
+
+    >>> down(1.0, 2) == 1 - 4 * UNIT, down(0.0, 100)
+    (True, 0.0)
+    """
+    return _moved(number, -gamma(roundings + 2.0))
+
+
+def _moved(number: Number, by: float) -> Number:
+    """A number moved up (or down, if ``by`` is negative) by a part of itself."""
+    if isinstance(number, np.ndarray):
+        return np.asarray(number * np.where(number < 0, 1 - by, 1 + by))
+    return number * (1 - by if number < 0 else 1 + by)
