@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.model import CentralScheme, Programme
 from epsilog.terms import ProgrammeError, RecordsError, codec
@@ -115,16 +116,9 @@ def write_atomically(file: Path, content: bytes) -> None:
     """Replaces a file so that a kill or a power cut leaves the old one or the new one, never half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     waiting = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    with waiting.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    disk.write(waiting, content)
     waiting.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    disk.sync_folder(file.parent)
 
 
 def write_json(file: Path, document: Any) -> None:

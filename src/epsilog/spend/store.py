@@ -17,6 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from epsilog import disk
 from epsilog.spend.entries import GENESIS
 from epsilog.spend.place import Place, beside, refuse_orphans
 from epsilog.spend.rows import Session
@@ -132,7 +133,7 @@ class Store:
             session = Session(connection)
             if session.is_blank():
                 session.create(_text(self.path))
-                _sync_folder(self.path.parent)
+                disk.sync_folder(self.path.parent)
             else:
                 session.check_format()
                 moved = self._move_in(session)
@@ -299,11 +300,3 @@ def _translated(error: BaseException | None, path: Path) -> Exception:
     if isinstance(error, sqlite.OperationalError) and "decode" not in reason and "no such" not in reason:
         return StorageError(f"ledger {path}: {reason}")
     return LedgerIntegrityError(f"{path}: {reason}")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

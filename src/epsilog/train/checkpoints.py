@@ -25,6 +25,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from epsilog import disk
 from epsilog.terms import codec
 from epsilog.terms.errors import ConflictError, RecordsError
 from epsilog.terms.rounds import CustodyRecord, RoundRecord
@@ -90,13 +91,15 @@ class RunFolder:
             record=np.frombuffer(_line(outcome.record), dtype=np.uint8),
             custody=np.frombuffer(_line(outcome.custody), dtype=np.uint8),
         )
-        _write(_waiting(self.checkpoint(state.round)), buffer.getvalue())
+        waiting = _waiting(self.checkpoint(state.round))
+        disk.write(waiting, buffer.getvalue())
+        disk.sync_folder(waiting.parent)
 
     def settle(self, outcome: Outcome) -> None:
         """Gives a released round its final name, appends its lines, drops the older checkpoint."""
         final = self.checkpoint(outcome.state.round)
         _waiting(final).replace(final)
-        _flush_folder(final.parent)
+        disk.sync_folder(final.parent)
         _append(self.rounds, _line(outcome.record))
         _append(self.custody, _line(outcome.custody))
         self.checkpoint(outcome.state.round - 1).unlink(missing_ok=True)
@@ -156,7 +159,7 @@ class RunFolder:
                 f"{path.name}: the model's hash is not {expected[:16]}..., which the ledger has released"
             )
         path.replace(final)
-        _flush_folder(final.parent)
+        disk.sync_folder(final.parent)
         return stored
 
 
@@ -197,12 +200,9 @@ def _line(record: RoundRecord | CustodyRecord) -> bytes:
 
 def _append(path: Path, line: bytes) -> None:
     new = not path.exists()
-    with path.open("ab") as file:
-        file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
+    disk.append(path, line)
     if new:
-        _flush_folder(path.parent)
+        disk.sync_folder(path.parent)
 
 
 def _repair(path: Path, line: bytes, *, index: int) -> None:
@@ -231,19 +231,3 @@ def _load(path: Path) -> dict[str, np.ndarray]:
             return {name: stored[name] for name in PARTS}
     except Exception as error:
         raise RecordsError(f"{path.name} is not a whole checkpoint: {error}") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    _flush_folder(path.parent)
-
-
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

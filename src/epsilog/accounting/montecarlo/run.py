@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from epsilog import disk
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.shards import SHARD, Trial, count_hits
 from epsilog.terms import RecordsError, check, codec
@@ -146,7 +147,7 @@ class Journal:
                 raise RecordsError(f"journal {path.name} was begun by another process just now") from error
             finally:
                 whole.unlink()
-            _sync_folder(path.parent)
+            disk.sync_folder(path.parent)
         book.read()
         return book
 
@@ -187,18 +188,7 @@ def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
 
 
 def _append(path: Path, line: str) -> None:
-    with path.open("ab") as file:
-        file.write(line.encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    disk.append(path, line.encode() + b"\n")
 
 
 def run_trials(

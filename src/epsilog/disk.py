@@ -1,0 +1,35 @@
+"""What is written stays written: files and names that a power cut after the call no longer takes away.
+
+A file's bytes and its name are two things: the bytes are synced with the file, the name with the folder that holds it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes a file whose bytes last; its name lasts once the folder is synced too."""
+    _put(path, "wb", content)
+
+
+def append(path: Path, content: bytes) -> None:
+    """Adds bytes that last at the end of a file, made if need be; see ``write`` for its name."""
+    _put(path, "ab", content)
+
+
+def _put(path: Path, mode: str, content: bytes) -> None:
+    with path.open(mode) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes every name that was made, changed or removed in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
