@@ -96,7 +96,14 @@ def test_json_of_an_account_is_the_release_the_interval_and_the_estimate():
 
 
 def test_every_option_of_queries_reaches_its_argument():
-    options = {"-e": 2.0, "-Q": 3, "--weights": "1,2,4", "--population": 5000, "--used": 2, "--sensitivity": 3.0}
+    options = {
+        "-e": 2.0,
+        "-Q": 3,
+        "--weights": "1,2,4",
+        "--population": 5000,
+        "--queries-used": 2,
+        "--sensitivity": 3.0,
+    }
     given = [part for pair in options.items() for part in pair]
     code, text = shown("plan", "queries", *given, "--mechanism", "gaussian", "--delta-cap", 0, "--json")
     assert code == 0, text
@@ -115,7 +122,15 @@ def test_every_option_of_queries_reaches_its_argument():
 
 @pytest.mark.parametrize(("cap", "policy"), [(1e-7, DeltaPolicy(1e-7)), (0, DeltaPolicy(None))])
 def test_every_option_of_a_federated_plan_reaches_its_argument(cap, policy):
-    options = {"-N": 50_000, "-m": 500, "-T": 20, "-z": 1.2, "--releases": 2, "--unit": "phone", "--delta-cap": cap}
+    options = {
+        "-N": 50_000,
+        "-m": 500,
+        "-T": 20,
+        "-z": 1.2,
+        "--releases-per-period": 2,
+        "--privacy-unit": "phone",
+        "--delta-cap": cap,
+    }
     given = [part for pair in options.items() for part in pair]
     code, text = shown("plan", "federated", *given, "--json")
     assert code == 0, text

@@ -30,8 +30,8 @@ def test_the_examples_load(write_programme):
         (('delta = "1e-5"\n', ""), "budget.delta: required, but missing"),
         (('delta_rationale = "policy cap 1e-5, well below 1/N = 5e-4"\n', ""), "budget.delta_rationale: required"),
         (
-            ("probability = 0.2 }", "probability = 1.2 }"),
-            "scheme.sampling.probability: should be less than or equal to 1, got 1.2",
+            ("sampling_probability = 0.2", "sampling_probability = 1.2"),
+            "scheme.sampling_probability: should be less than or equal to 1, got 1.2",
         ),
         (("clip_norm = 0.2", "clip_norm = nan"), "scheme.clip_norm"),
         (("rounds = 4\nnoise", "rounds = 0\nnoise"), "scheme.rounds: should be greater than or equal to 1, got 0"),
@@ -42,7 +42,7 @@ def test_the_examples_load(write_programme):
         (("seed = 20261121\n", ""), "seed must be given when simulation = true"),
         (("simulation = true ", "simulation = false "), "a real budget refuses fixed seeds"),
         (("local_steps = 1\n", ""), "training.local_steps must be given"),
-        (("add-or-remove-one", "replace-one"), "neighboring_relation must be"),
+        (("add-or-remove-one", "replace-one"), "guarantee.relation must be"),
     ],
 )
 def test_a_mistake_is_named(write_programme, change, says):

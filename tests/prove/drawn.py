@@ -23,12 +23,12 @@ from epsilog.verify import Utility, check_noise, read_evidence, reconcile
 
 
 def central(z):
-    return ClientLevelCentral(population=150, sampling_probability=0.2, rounds=4, clip_norm=0.5, noise_multiplier=z)
+    return ClientLevelCentral(clients=150, sampling_probability=0.2, rounds=4, clip_norm=0.5, noise_multiplier=z)
 
 
 def local(z):
     return ExampleLevelClientSide(
-        population=20,
+        clients=20,
         cohort_size=4,
         rounds=3,
         max_participations=2,
@@ -67,10 +67,10 @@ def make_plan(scheme_for=central, *, simulation=True, name="drawn", **details):
 def drawn(scheme, seed, *, share=1.0):
     """Records of a run that keeps to its scheme; with ``share`` below 1, all but its noise."""
     rng = np.random.default_rng(seed)
-    public, private, taken = [], [], np.zeros(scheme.population, int)
+    public, private, taken = [], [], np.zeros(scheme.clients, int)
     for number in range(1, scheme.rounds + 1):
         if isinstance(scheme, ClientLevelCentral):
-            ids = np.flatnonzero(rng.random(scheme.population) < scheme.sampling_probability)
+            ids = np.flatnonzero(rng.random(scheme.clients) < scheme.sampling_probability)
         else:
             free = np.flatnonzero(taken < scheme.max_participations)
             ids = np.sort(rng.choice(free, min(scheme.cohort_size, free.size), replace=False))

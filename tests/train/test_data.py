@@ -28,14 +28,14 @@ def test_schools_are_held_out_whole(cache):
     columns = data.chem97_columns(cache)
     held_out = data._held_out(columns, "school")
     assert not set(columns["school"][held_out]) & set(columns["school"][~held_out])
-    assert (task.population, task.units, task.test_targets.size) == (2000, 2000, held_out.sum())
+    assert (task.clients.count, task.units, task.test_targets.size) == (2000, 2000, held_out.sum())
     assert task.examples + task.test_targets.size == 31_022
     assert task.clients.present.any(axis=1).all()
 
 
 def test_pupils_are_held_out_one_by_one_and_emptied_schools_stay(cache):
     task = load(cache, unit="pupil")
-    assert (task.population, task.examples, task.units, task.test_targets.size) == (2410, 28_000, 28_000, 3022)
+    assert (task.clients.count, task.examples, task.units, task.test_targets.size) == (2410, 28_000, 28_000, 3022)
     assert 0 < (~task.clients.present.any(axis=1)).sum() < 100
 
 

@@ -70,7 +70,7 @@ def test_float32_training_agrees_to_its_own_precision(small_task):
 def test_no_update_and_no_gradient_is_longer_than_the_bound(small_task):
     task = small_task(change=lambda features, *_: np.multiply(features, 1e6, out=features))
     engine = Engine(task)
-    for client in range(task.population):
+    for client in range(task.clients.count):
         ours = engine.sum_of_updates(start(task), np.array([client]), clip_norm=0.5)
         assert np.linalg.norm(ours.total) <= 0.5
         assert ours.largest_norm <= 0.5

@@ -11,9 +11,9 @@ from epsilog.terms.codec import encode
 from epsilog.train import Randomness, rounds
 from epsilog.train.engine import Engine
 
-CENTRAL = ClientLevelCentral(population=12, sampling_probability=0.5, rounds=40, clip_norm=0.2, noise_multiplier=1.5)
+CENTRAL = ClientLevelCentral(clients=12, sampling_probability=0.5, rounds=40, clip_norm=0.2, noise_multiplier=1.5)
 CLIENT_SIDE = ExampleLevelClientSide(
-    population=12,
+    clients=12,
     cohort_size=5,
     rounds=12,
     max_participations=4,
@@ -160,7 +160,7 @@ def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_
     [
         (CLIENT_SIDE, True, ValueError, "privacy_unit must be the one that example-level-client-side protects"),
         (CENTRAL, False, ValueError, "privacy_unit must be the one that client-level-central protects"),
-        (dataclasses.replace(CENTRAL, population=13), True, ValueError, "population must be 12, .* got 13"),
+        (dataclasses.replace(CENTRAL, clients=13), True, ValueError, "clients must be 12, .* got 13"),
         (dataclasses.replace(CENTRAL, sampling_probability=0), True, ValueError, "must be above 0 to train"),
         (dataclasses.replace(CENTRAL, clip_norm=1e-320), True, ValueError, r"clip_norm must be in \[1e-90, 1e\+90\]"),
         (dataclasses.replace(CENTRAL, clip_norm=1e300), True, ValueError, r"clip_norm must be in \[1e-90, 1e\+90\]"),

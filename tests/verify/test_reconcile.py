@@ -168,7 +168,7 @@ def test_what_a_plan_may_differ_in():
         found = check_plan(replace(plan, **changes))
         assert found.verdict == "passed", found.says
     pupils = make_plan(local)
-    assert pupils.guarantee.population != pupils.scheme.population
+    assert pupils.guarantee.population != pupils.scheme.clients
     assert check_plan(pupils).verdict == "passed"
 
 

@@ -17,9 +17,9 @@ from epsilog.verify import (
     stddev_interval,
 )
 
-CENTRAL = ClientLevelCentral(population=2000, sampling_probability=0.1, rounds=60, clip_norm=0.5, noise_multiplier=2.0)
+CENTRAL = ClientLevelCentral(clients=2000, sampling_probability=0.1, rounds=60, clip_norm=0.5, noise_multiplier=2.0)
 LOCAL = ExampleLevelClientSide(
-    population=100,
+    clients=100,
     cohort_size=20,
     rounds=15,
     max_participations=4,
@@ -202,7 +202,7 @@ def test_lists_name_clients_of_the_population():
 
 def test_cohorts_shrink_only_by_those_who_reached_their_cap():
     """20 places and 30 clients, two rounds each: the third round is full, the fourth has nobody left."""
-    scheme = replace(LOCAL, population=30, max_participations=2, rounds=4)
+    scheme = replace(LOCAL, clients=30, max_participations=2, rounds=4)
     first, second = np.arange(20), np.r_[np.arange(10), np.arange(20, 30)]
     third = np.arange(10, 30)
     assert check_participation(custody([first, second, third]), scheme).verdict == "passed"

@@ -14,7 +14,7 @@ from epsilog.terms import codec
 from epsilog.web import create_app
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
-MIX = {"parts": [{"mechanism": "gaussian", "parameter": 2.0, "count": 3}, {"mechanism": "pure-dp", "parameter": 0.1}]}
+MIX = {"parts": [{"mechanism": "gaussian", "parameter": 2.0, "count": 3}, {"mechanism": "pure", "parameter": 0.1}]}
 
 
 def test_federated_is_the_librarys_answer(site):
@@ -32,7 +32,7 @@ def test_queries_are_the_librarys_answer(site):
 
 
 def test_inverse_questions(site):
-    goal = RUN | {"target_epsilon": 2.0}
+    goal = RUN | {"epsilon": 2.0}
     assert site.post("federated/noise", goal).json()["noise_multiplier"] == pytest.approx(0.838, abs=2e-3)
     assert site.post("federated/rounds", goal).json()["rounds"] == pytest.approx(1775, abs=3)
     points = site.post("federated/curve", RUN).json()["points"]
@@ -81,7 +81,7 @@ def test_a_mix(site):
         ("federated", RUN | {"sampling": "coin"}, "sampling"),
         ("federated", RUN | {"surprise": 1}, "surprise"),
         ("federated", {}, "population"),
-        ("federated/noise", RUN | {"target_epsilon": 0}, "epsilon"),
+        ("federated/noise", RUN | {"epsilon": 0}, "epsilon"),
         ("queries", {"epsilon": 0, "queries": 1}, "epsilon"),
         ("queries", {"epsilon": 1, "queries": 2, "weights": [1]}, "weights"),
         ("queries", {"epsilon": 1, "queries": 2, "mechanism": "gaussian"}, "delta"),
@@ -333,7 +333,7 @@ def test_no_input_makes_the_server_fail(site, data):
             "noise_multiplier",
             "clip_norm",
             "delta",
-            "policy_cap",
+            "delta_cap",
             "releases_per_period",
         ],
         "federated/record": ["population", "cohort_size", "rounds", "noise_multiplier", "clip_norm", "delta"],

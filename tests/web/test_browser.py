@@ -260,7 +260,7 @@ def test_federated_numbers_links_and_back(browser, site):
 
 @pytest.mark.parametrize("written", ["1e-5", "10^-5", "0.00001", "10⁻⁵"])
 def test_all_spellings_of_a_number_are_one(browser, site, written):
-    browser.get(site.url + "/federated?v=1&policy_cap=")
+    browser.get(site.url + "/federated?v=1&delta_cap=")
     put(browser, "delta", written)
     until(lambda: "δ = 10⁻⁵" in text(browser, ".beside"))
 
@@ -324,7 +324,7 @@ def test_queries_incompatible_plan_and_scenarios(browser, site):
 
 
 def test_playground(browser, site):
-    browser.get(site.url + "/playground?v=1&mix=gaussian:2:::3|pure-dp:0.1:::1&delta=1e-6")
+    browser.get(site.url + "/playground?v=1&mix=gaussian:2:::3|pure:0.1:::1&delta=1e-6")
     before = float(claim(browser))
     next(b for b in browser.find_elements("css selector", "button") if b.text == "Add a release").click()
     until(lambda: float(claim(browser)) > before)
@@ -497,10 +497,10 @@ def test_embeds_on_a_foreign_page(browser, site, tmp_path):
 
 
 def test_a_copied_frame_takes_the_height_it_needs(browser, site, tmp_path):
-    browser.get(site.url + "/federated?v=1&population=20000&policy_cap=")
+    browser.get(site.url + "/federated?v=1&population=20000&delta_cap=")
     claim(browser)
     snippets = [e.get_attribute("textContent") for e in browser.find_elements("css selector", "details pre")]
-    assert 'policy-cap=""' in snippets[0]  # a blank that means something is kept
+    assert 'delta-cap=""' in snippets[0]  # a blank that means something is kept
     assert "population=20000" in snippets[1]
     (tmp_path / "page.html").write_text(
         f'<!doctype html><meta charset="utf-8"><style>iframe{{border:0}}</style><p>before</p>{snippets[1]}<p>after</p>'
@@ -560,7 +560,7 @@ def test_a_number_never_stands_beside_another_question(browser, serve_app):
         first = claim(browser)
         one(browser, "[name=sampling]").send_keys("balls")
         one(browser, "[name=relation]").send_keys("zero")
-        put(browser, "target_epsilon", "1")
+        put(browser, "epsilon", "1")
         until(lambda: browser.find_elements("css selector", ".results.busy"))
         assert (text(browser, ".claim b"), "add or remove one" in text(browser, ".beside")) == (first, True)
         assert "Epochs" not in text(browser, ".results")

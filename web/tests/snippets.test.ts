@@ -4,13 +4,13 @@ import { elementSnippet, fileSnippet, frameSnippet } from "../src/lib/snippets";
 
 const SPECS: FieldSpec[] = [
   { name: "population", label: "N", kind: "whole", initial: "50000" },
-  { name: "policy_cap", label: "cap", kind: "real", initial: "1e-6", optional: true },
+  { name: "delta_cap", label: "cap", kind: "real", initial: "1e-6", optional: true },
   { name: "privacy_unit", label: "unit", kind: "text", initial: "client" },
 ];
 
 test("an element carries every value, and a blank is a value", () => {
-  const made = elementSnippet("http://here", "federated", SPECS, { population: "7", policy_cap: "", privacy_unit: "client", other: "x" });
-  expect(made).toContain('<epsilog-federated population="7" policy-cap="" privacy-unit="client"></epsilog-federated>');
+  const made = elementSnippet("http://here", "federated", SPECS, { population: "7", delta_cap: "", privacy_unit: "client", other: "x" });
+  expect(made).toContain('<epsilog-federated population="7" delta-cap="" privacy-unit="client"></epsilog-federated>');
 });
 
 test("values cannot leave their attribute", () => {
@@ -20,7 +20,7 @@ test("values cannot leave their attribute", () => {
 });
 
 test("the command carries what was changed, quoted for a shell", () => {
-  const made = fileSnippet("federated", SPECS, { population: "7", policy_cap: "", privacy_unit: "ward's $HOME", other: "x" });
-  expect(made).toBe(`epsilog embed federated population=7 policy_cap= 'privacy_unit=ward'\\''s $HOME' > calculator.html`);
+  const made = fileSnippet("federated", SPECS, { population: "7", delta_cap: "", privacy_unit: "ward's $HOME", other: "x" });
+  expect(made).toBe(`epsilog embed federated population=7 delta_cap= 'privacy_unit=ward'\\''s $HOME' > calculator.html`);
   expect(fileSnippet("queries", SPECS, {})).toBe("epsilog embed queries > calculator.html");
 });

@@ -96,7 +96,7 @@ describe("query plans", () => {
 
 test("the formula never stands without a bound", async () => {
   const values = Object.fromEntries(FEDERATED.map((spec) => [spec.name, spec.initial]));
-  const ask = { ...values, population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, clip_norm: 1, delta: null, policy_cap: 1e-6, releases_per_period: 1, rounds_per_release: 1, without_replacement: true, adaptive_clip: false };
+  const ask = { ...values, population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, clip_norm: 1, delta: null, delta_cap: 1e-6, releases_per_period: 1, rounds_per_release: 1, without_replacement: true, adaptive_clip: false };
   const answer = await twin.federated(ask as never, new AbortController().signal);
   expect(answer.formula.total).toBeCloseTo(0.6334, 4);
   expect(answer.epsilon.upper).toBeGreaterThan(0.7226); // the certified lower bound
@@ -105,7 +105,7 @@ test("the formula never stands without a bound", async () => {
 });
 
 test("inverse questions keep to the goal", async () => {
-  const ask = { population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, clip_norm: 1, delta: 1e-6, policy_cap: null, sampling: "poisson", relation: "add-or-remove-one", privacy_unit: "client", releases_per_period: 1, without_replacement: true, rounds_per_release: 1, adaptive_clip: false };
+  const ask = { population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, clip_norm: 1, delta: 1e-6, delta_cap: null, sampling: "poisson", relation: "add-or-remove-one", privacy_unit: "client", releases_per_period: 1, without_replacement: true, rounds_per_release: 1, adaptive_clip: false };
   const { signal } = new AbortController();
   const rounds = await twin.roundsFor(ask, 2, signal);
   expect((await twin.federated({ ...ask, rounds }, signal)).epsilon.upper).toBeLessThanOrEqual(2);

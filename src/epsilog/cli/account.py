@@ -13,17 +13,8 @@ from epsilog.cli.app import Json, account_app, print_json
 from epsilog.cli.show import figures, interval_text, note
 from epsilog.terms import NeighboringRelation, Release, codec
 
-MECHANISMS = {
-    "gaussian": terms.Gaussian,
-    "laplace": terms.Laplace,
-    "discrete-gaussian": terms.DiscreteGaussian,
-    "discrete-laplace": terms.DiscreteLaplace,
-    "randomized-response": terms.RandomizedResponse,
-    "exponential": terms.ExponentialMechanism,
-    "pure": terms.PureDP,
-    "zcdp": terms.ZeroConcentratedDP,
-    "gdp": terms.GaussianDP,
-}
+_NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
+MECHANISMS = {name: codec.type_of[name] for name in (*_NOISES, "pure", "zcdp", "gdp")}  # those of one parameter
 Delta = Annotated[float | None, typer.Option("--delta", help="Failure probability: ask for epsilon.")]
 Epsilon = Annotated[float | None, typer.Option("--epsilon", help="In nats: ask for delta.")]
 

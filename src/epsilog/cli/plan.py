@@ -27,8 +27,8 @@ def federated(
     delta_cap: Cap = 1e-6,
     sampling: Annotated[str, typer.Option("--sampling", help="poisson, fixed-size or balls-in-bins.")] = "poisson",
     relation: Annotated[NeighboringRelation, typer.Option("--relation")] = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    privacy_unit: Annotated[str, typer.Option("--unit", help="What one neighbour differs in.")] = "client",
-    releases: Annotated[int, typer.Option("--releases", help="Models released in a period.")] = 1,
+    privacy_unit: Annotated[str, typer.Option("--privacy-unit", help="What one neighbour differs in.")] = "client",
+    releases_per_period: Annotated[int, typer.Option("--releases-per-period", help="Models released in a period.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Price a federated schedule: the closed form people know, and the certified interval beside it.
@@ -56,7 +56,7 @@ def federated(
         sampling=sampling,
         relation=relation,
         privacy_unit=privacy_unit,
-        releases_per_period=releases,
+        releases_per_period=releases_per_period,
     )
     if as_json:
         return print_json(priced.to_json())
@@ -74,12 +74,16 @@ def federated(
             ("closed form (estimate)", f"{priced.formula.total:.4f}"),
             ("  root term", f"{priced.formula.root_term:.4f}" + _larger(priced.formula.dominates == "root")),
             ("  linear term", f"{priced.formula.linear_term:.4f}" + _larger(priced.formula.dominates == "linear")),
-            *([(f"{releases} releases together", interval_text(priced.cumulative))] if releases > 1 else []),
+            *_together(releases_per_period, interval_text(priced.cumulative)),
         ],
     )
     for line in (priced.verdict, *priced.delta.warnings, *(f"Assumes: {a}" for a in priced.epsilon.assumptions)):
         note(line)
     return None
+
+
+def _together(releases: int, cumulative: str) -> list[tuple[str, str]]:
+    return [(f"{releases} releases together", cumulative)] if releases > 1 else []
 
 
 def _larger(dominates: bool) -> str:
@@ -93,7 +97,7 @@ def queries(
     sensitivity: Annotated[float, typer.Option("--sensitivity", "-s", help="The most one unit moves an answer.")] = 1.0,
     mechanism: Annotated[str, typer.Option("--mechanism", help="laplace or gaussian.")] = "laplace",
     delta: Annotated[float | None, typer.Option("--delta", help="Total failure probability.")] = None,
-    used: Annotated[int, typer.Option("--used", "-u", help="Queries answered already.")] = 0,
+    queries_used: Annotated[int, typer.Option("--queries-used", "-u", help="Queries answered already.")] = 0,
     population: Annotated[int | None, typer.Option("--population", "-N", help="Units, for the delta policy.")] = None,
     delta_cap: Cap = 1e-6,
     weights: Annotated[str | None, typer.Option("--weights", help="Relative shares, e.g. 3,1,1.")] = None,
@@ -101,7 +105,7 @@ def queries(
 ) -> None:
     """Split a budget over queries: the classic noise, the exact one, and the best.
 
-    Example: epsilog plan queries -e 1 -Q 100 --used 40
+    Example: epsilog plan queries -e 1 -Q 100 --queries-used 40
     """
     from epsilog import plan
 
@@ -111,7 +115,7 @@ def queries(
         sensitivity=sensitivity,
         mechanism=mechanism,
         delta=delta,
-        queries_used=used,
+        queries_used=queries_used,
         weights=None if weights is None else _numbers(weights),
         population=population,
         policy=DeltaPolicy(delta_cap or None),
@@ -134,7 +138,7 @@ def queries(
         figures(
             "Budget",
             [
-                ("used", f"{used} of {number} queries; {priced.queries_left} more fit"),
+                ("used", f"{queries_used} of {number} queries; {priced.queries_left} more fit"),
                 ("consumed, optimal noise", interval_text(priced.consumed.optimal)),
                 ("consumed, classic noise", interval_text(priced.consumed.classic)),
                 ("consumed, classic split", f"{priced.consumed.split:.6g} of {epsilon:g} (bookkeeping, no bound)"),

@@ -62,7 +62,7 @@ class Promise(_Part):
     """[guarantee]: what is protected, against which neighbour, among how many."""
 
     privacy_unit: Text
-    neighboring_relation: NeighboringRelation
+    relation: NeighboringRelation
     population: Count
 
 
@@ -81,27 +81,20 @@ class Budget(_Part):
         return (Decimal(1) / population).quantize(Decimal("1e-12"), rounding="ROUND_DOWN")
 
 
-class PoissonSampling(_Part):
-    """[scheme] sampling: every client joins a round independently."""
-
-    kind: Literal["poisson"]
-    probability: Annotated[float, Field(gt=0, le=1, strict=True)]
-
-
 class CentralScheme(_Part):
     """[scheme] for ``client-level-central``: noise at the server, on the sum of clipped client updates."""
 
     kind: Literal["client-level-central"]
     clip_norm: Positive
-    sampling: PoissonSampling
+    sampling_probability: Annotated[float, Field(gt=0, le=1, strict=True)]
     rounds: Count
     noise_multiplier: Positive | Literal["calibrate"]
 
     def term(self, population: int, noise_multiplier: float) -> Scheme:
         """The scheme with its noise filled in; ``population`` counts clients, which are the privacy units."""
         return ClientLevelCentral(
-            population=population,
-            sampling_probability=self.sampling.probability,
+            clients=population,
+            sampling_probability=self.sampling_probability,
             rounds=self.rounds,
             clip_norm=self.clip_norm,
             noise_multiplier=noise_multiplier,
@@ -134,7 +127,7 @@ class ClientSideScheme(_Part):
     def term(self, population: int, noise_multiplier: float) -> Scheme:  # noqa: ARG002 - the unit is an example
         """The scheme with its noise filled in; it counts ``clients``, the population counts examples."""
         return ExampleLevelClientSide(
-            population=self.clients,
+            clients=self.clients,
             cohort_size=self.cohort_size,
             rounds=self.rounds,
             max_participations=self.max_participations,
@@ -201,8 +194,8 @@ class Programme(_Part):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Programme:
-        if self.guarantee.neighboring_relation is NeighboringRelation.REPLACE_ONE:
-            raise ValueError("guarantee.neighboring_relation must be add-or-remove-one or zero-out for these schemes")
+        if self.guarantee.relation is NeighboringRelation.REPLACE_ONE:
+            raise ValueError("guarantee.relation must be add-or-remove-one or zero-out for these schemes")
         self._training_fits()
         if self.boundary.rounds_per_release != self.scheme.rounds:
             raise ValueError(

@@ -41,9 +41,9 @@ def load_programme_task(programme: Programme, source: str) -> Task:
         found.append(f"scheme.kind: {programme.scheme.kind} does not protect one {programme.guarantee.privacy_unit}")
     if programme.guarantee.population != task.units:
         found.append(f"guarantee.population: must be {task.units} for this data, got {programme.guarantee.population}")
-    clients = getattr(programme.scheme, "clients", task.population)
-    if clients != task.population:
-        found.append(f"scheme.clients: must be {task.population} for this data, got {clients}")
+    clients = getattr(programme.scheme, "clients", task.clients.count)
+    if clients != task.clients.count:
+        found.append(f"scheme.clients: must be {task.clients.count} for this data, got {clients}")
     if found:
         raise ProgrammeError(source, found)
     return task
@@ -69,7 +69,7 @@ def make_plan(programme: Programme, task: Task, base: Path) -> RegisteredPlan:
         noise_multiplier=given,
         budget_epsilon=budget.epsilon,
         delta=programme.delta,
-        relation=guarantee.neighboring_relation,
+        relation=guarantee.relation,
         privacy_unit=guarantee.privacy_unit,
         population=guarantee.population,
         budget={

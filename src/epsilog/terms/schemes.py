@@ -24,7 +24,7 @@ class Scheme:
     __slots__ = ()
 
     kind: ClassVar[str]
-    population: int
+    clients: int
     rounds: int
     clip_norm: float
     noise_multiplier: float
@@ -62,17 +62,17 @@ class ClientLevelCentral(Scheme):
     Source: McMahan et al. 2018 (arXiv:1710.06963), with Poisson sampling and a public normaliser.
 
     Clients join each round independently (Poisson); the sum is divided by the public constant
-    ``sampling_probability * population``, so an absent or silent client is a zero update.
+    ``sampling_probability * clients``, so an absent or silent client is a zero update.
 
     Attributes:
-        population: clients in all; declared, public.
+        clients: clients in all; declared, public.
         sampling_probability: the chance that a client joins a round.
         rounds: rounds in the schedule.
         clip_norm: the L2 norm to which each client's update is clipped.
         noise_multiplier: noise standard deviation on the *sum*, over ``clip_norm``.
     """
 
-    population: int
+    clients: int
     sampling_probability: float
     rounds: int
     clip_norm: float
@@ -83,7 +83,7 @@ class ClientLevelCentral(Scheme):
     def __post_init__(self) -> None:
         check.fields(
             self,
-            population=check.integer(1),
+            clients=check.integer(1),
             rounds=check.integer(1),
             sampling_probability=check.within(0, 1),
             clip_norm=check.positive(),
@@ -93,7 +93,7 @@ class ClientLevelCentral(Scheme):
     @property
     def expected_cohort(self) -> float:
         """Clients expected in a round; the divisor of the noisy sum."""
-        return self.sampling_probability * self.population
+        return self.sampling_probability * self.clients
 
     def step(self) -> PoissonSampled:
         """One round."""
@@ -113,7 +113,7 @@ class ExampleLevelClientSide(Scheme):
     choice of the cohort amplifies nothing against the server, so only the client's batch sampling counts.
 
     Attributes:
-        population: clients in all.
+        clients: clients in all.
         cohort_size: clients that the server picks at random each round.
         rounds: rounds in the schedule.
         max_participations: the most rounds any client takes part in; over it a client is absent.
@@ -123,7 +123,7 @@ class ExampleLevelClientSide(Scheme):
         noise_multiplier: noise standard deviation on each step's *sum* of gradients, over ``clip_norm``.
     """
 
-    population: int
+    clients: int
     cohort_size: int
     rounds: int
     max_participations: int
@@ -137,10 +137,10 @@ class ExampleLevelClientSide(Scheme):
     def __post_init__(self) -> None:
         check.fields(
             self,
-            population=check.integer(1),
+            clients=check.integer(1),
             rounds=check.integer(1),
             epochs=check.integer(1),
-            cohort_size=check.integer(1, self.population),
+            cohort_size=check.integer(1, self.clients),
             max_participations=check.integer(1, self.rounds),
             batch_probability=check.share(),
             clip_norm=check.positive(),

@@ -83,7 +83,7 @@ class Engine:
             orders: each client's rows in the order in which its batches take them, usable rows first; shape (slots, n).
                 Asked for where the task's training has a batch size; without one there is a slot for everybody.
         """
-        orders = np.zeros((self.task.population, 1), dtype=np.int32) if orders is None else orders
+        orders = np.zeros((self.task.clients.count, 1), dtype=np.int32) if orders is None else orders
         ids = np.zeros(orders.shape[0], dtype=np.int64)
         ids[: cohort.size] = cohort
         with _exact():

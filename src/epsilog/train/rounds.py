@@ -57,7 +57,7 @@ class Outcome:
 
 def begin(task: Task) -> State:
     """The public state before the first round."""
-    return State(0, models.initial(task.model), np.zeros(task.population, dtype=np.int64))
+    return State(0, models.initial(task.model), np.zeros(task.clients.count, dtype=np.int64))
 
 
 def output_hash(model: Vector) -> str:
@@ -87,8 +87,8 @@ def require_fit(scheme: Scheme, task: Task) -> Trainable:
     assert isinstance(scheme, Trainable)
     if task.unit_is_client != isinstance(scheme, ClientLevelCentral):
         raise ValueError(f"privacy_unit must be the one that {scheme.kind} protects, got {task.unit!r}")
-    if scheme.population != task.population:
-        raise ValueError(f"population must be {task.population}, the task's clients, got {scheme.population!r}")
+    if scheme.clients != task.clients.count:
+        raise ValueError(f"clients must be {task.clients.count}, the task's, got {scheme.clients!r}")
     if isinstance(scheme, ClientLevelCentral) and scheme.sampling_probability == 0:
         raise ValueError("sampling_probability must be above 0 to train, got 0")
     low, high = clipping.SMALLEST_CLIP, clipping.LARGEST_CLIP
@@ -149,7 +149,7 @@ def _central(
     """Sum of clipped updates plus noise, over the public expected cohort."""
     done = state.round + 1
     cohort = sampling.poisson(
-        randomness.stream("cohort", done), population=scheme.population, probability=scheme.sampling_probability
+        randomness.stream("cohort", done), population=scheme.clients, probability=scheme.sampling_probability
     )
     clipped = _sum_of_updates(engine, state, cohort, randomness, clip_norm=scheme.clip_norm if private else np.inf)
     draws = randomness.stream("noise", done).normals((clipped.total.size + PADDING,))

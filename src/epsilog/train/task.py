@@ -52,6 +52,11 @@ class Federation:
             within &= (self.targets >= 0) & (self.targets < model.classes)
         return within
 
+    @property
+    def count(self) -> int:
+        """Clients in all."""
+        return int(self.features.shape[0])
+
 
 @dataclass(frozen=True, slots=True)
 class Training:
@@ -133,11 +138,6 @@ class Task:
         return self.test_features, _like(self.test_features, self.model, self.test_targets)
 
     @property
-    def population(self) -> int:
-        """Clients in all."""
-        return int(self.clients.features.shape[0])
-
-    @property
     def examples(self) -> int:
         """Examples of all clients together; private where the unit is the client."""
         return int(self.clients.present.sum())
@@ -145,7 +145,7 @@ class Task:
     @property
     def units(self) -> int:
         """Privacy units in all: the N of the guarantee."""
-        return self.population if self.unit_is_client else self.examples
+        return self.clients.count if self.unit_is_client else self.examples
 
     def describe(self) -> dict[str, Any]:
         """Returns public facts only: what a report may print."""
@@ -153,7 +153,7 @@ class Task:
             "data": self.name,
             "privacy_unit": self.unit,
             "units": self.units,
-            "clients": self.population,
+            "clients": self.clients.count,
             "test_examples": int(self.test_targets.size),
             "model": {"widths": list(self.model.widths), "loss": self.model.loss, "parameters": self.model.size},
             **self.facts,

@@ -34,8 +34,8 @@ def check_custody(custody: Sequence[CustodyRecord] | None, rounds: Sequence[int]
         return Finding("custody", Verdict.FAILED, says)
     for record in custody:
         ids = record.participants
-        if len(set(ids)) != len(ids) or any(not 0 <= i < scheme.population for i in ids):
-            says = f"Round {record.round} lists a client twice, or one outside 0..{scheme.population - 1}."
+        if len(set(ids)) != len(ids) or any(not 0 <= i < scheme.clients for i in ids):
+            says = f"Round {record.round} lists a client twice, or one outside 0..{scheme.clients - 1}."
             return Finding("custody", Verdict.FAILED, says)
     return Finding("custody", Verdict.PASSED, f"The curator's {len(custody)} lists name each client at most once.")
 
@@ -62,7 +62,7 @@ def _two_sided(count: int, trials: int, probability: float) -> float:
 
 def _poisson(custody: Sequence[CustodyRecord], scheme: ClientLevelCentral) -> Finding:
     """Counts per round are Binomial(N, q), per client Binomial(T, q); spread is neither too small nor too large."""
-    clients, rounds, q = scheme.population, len(custody), scheme.sampling_probability
+    clients, rounds, q = scheme.clients, len(custody), scheme.sampling_probability
     sizes = np.array([len(record.participants) for record in custody])
     inside = [i for record in custody for i in record.participants if 0 <= i < clients]  # the others fail elsewhere
     per_client = np.bincount(inside, minlength=clients)
@@ -93,7 +93,7 @@ def _capped_cohorts(custody: Sequence[CustodyRecord], scheme: ExampleLevelClient
     """Cohorts have the stated size while enough clients are below their cap, and nobody passes it."""
     times: Counter[int] = Counter()
     for record in custody:
-        free = scheme.population - sum(1 for taken in times.values() if taken >= scheme.max_participations)
+        free = scheme.clients - sum(1 for taken in times.values() if taken >= scheme.max_participations)
         due = min(scheme.cohort_size, free)
         if len(record.participants) != due:
             says = f"Round {record.round} has {len(record.participants)} clients where {due} were due."

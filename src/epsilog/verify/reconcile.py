@@ -215,8 +215,8 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
     data, unit, count = plan.details.get("data", {}), guarantee.privacy_unit, guarantee.population
     if data.get("privacy_unit", unit) != unit:
         yield f"its data's privacy_unit is {data['privacy_unit']!r}, its guarantee's {unit!r}"
-    if isinstance(scheme, ClientLevelCentral) and scheme.population != count:
-        yield f"its scheme has {scheme.population} clients, its guarantee {count} units"
+    if isinstance(scheme, ClientLevelCentral) and scheme.clients != count:
+        yield f"its scheme has {scheme.clients} clients, its guarantee {count} units"
     elif data.get("units", count) != count:
         yield f"its data's units is {data['units']!r}, its guarantee's {count!r}"
 
@@ -395,9 +395,9 @@ def what_ifs(evidence: Evidence) -> tuple[WhatIf, ...]:
         says = f"If each of the {further} further attempts was a release too, epsilon would be {upper_text(cost)}."
         found.append(WhatIf("every attempt released", cost, says))
     if evidence.custody and isinstance(scheme, ClientLevelCentral):
-        sizes = Counter(min(len(record.participants), scheme.population) for record in evidence.custody)
+        sizes = Counter(min(len(record.participants), scheme.clients) for record in evidence.custody)
         noise = Gaussian(scheme.noise_multiplier)
-        rounds = [Repeated(PoissonSampled(noise, m / scheme.population), n) for m, n in sorted(sizes.items()) if m]
+        rounds = [Repeated(PoissonSampled(noise, m / scheme.clients), n) for m, n in sorted(sizes.items()) if m]
         if rounds:
             cost = _upper(Composed(rounds), plan)
             says = (

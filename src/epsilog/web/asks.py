@@ -29,7 +29,7 @@ class FederatedSchedule(Ask):
     noise_multiplier: float = Field(description="noise on the sum over the clip norm (sigma)", examples=[1.2])
     clip_norm: float = Field(1.0, description="the most one unit can move the sum (C)")
     delta: float | None = Field(None, description="failure probability; blank: min(1/N, policy cap)")
-    policy_cap: float | None = Field(1e-6, description="the largest delta the policy accepts; null: no cap")
+    delta_cap: float | None = Field(1e-6, description="the largest delta the policy accepts; null: no cap")
     sampling: Sampling = "poisson"
     relation: Relation = "add-or-remove-one"
     privacy_unit: Short = "client"
@@ -37,8 +37,8 @@ class FederatedSchedule(Ask):
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.federated``."""
-        given = self.model_dump(include=set(FederatedSchedule.model_fields) - {"policy_cap"})
-        return given | {"relation": NeighboringRelation(self.relation), "policy": DeltaPolicy(self.policy_cap)}
+        given = self.model_dump(include=set(FederatedSchedule.model_fields) - {"delta_cap"})
+        return given | {"relation": NeighboringRelation(self.relation), "policy": DeltaPolicy(self.delta_cap)}
 
 
 class FederatedAsk(FederatedSchedule):
@@ -52,7 +52,11 @@ class FederatedAsk(FederatedSchedule):
 class FederatedGoal(FederatedSchedule):
     """A schedule with a goal: its own noise and rounds are what the inverse questions vary."""
 
-    target_epsilon: float = Field(description="the goal, in nats", examples=[2.0])
+    epsilon: float = Field(description="the goal, in nats", examples=[2.0])
+
+    def arguments(self) -> dict[str, Any]:
+        """For ``plan.noise_for`` and ``plan.rounds_for``, once the one that is looked for is left out."""
+        return super().arguments() | {"epsilon": self.epsilon}
 
 
 class QueriesAsk(Ask):
@@ -63,7 +67,7 @@ class QueriesAsk(Ask):
     sensitivity: float = 1.0
     mechanism: Mechanism = "laplace"
     delta: float | None = None
-    policy_cap: float | None = 1e-6
+    delta_cap: float | None = 1e-6
     queries_used: int = 0
     weights: list[float] | None = Field(None, max_length=1000)
     population: int | None = None
@@ -71,7 +75,7 @@ class QueriesAsk(Ask):
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.queries``."""
-        return self.model_dump(exclude={"policy_cap"}) | {"policy": DeltaPolicy(self.policy_cap)}
+        return self.model_dump(exclude={"delta_cap"}) | {"policy": DeltaPolicy(self.delta_cap)}
 
 
 class CrossoverAsk(Ask):
@@ -95,9 +99,7 @@ class SensitivityAsk(Ask):
 class Part(Ask):
     """One kind of release in a mix."""
 
-    mechanism: Literal[
-        "gaussian", "laplace", "randomized-response", "pure-dp", "approximate-dp", "zero-concentrated-dp", "gaussian-dp"
-    ]
+    mechanism: Literal["gaussian", "laplace", "randomized-response", "pure", "approximate", "zcdp", "gdp"]
     parameter: float = Field(description="noise multiplier, flip probability, epsilon, rho or mu")
     second: float | None = Field(None, description="delta of a stated (epsilon, delta), or categories")
     sampling_probability: float = 1.0

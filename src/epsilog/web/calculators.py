@@ -47,13 +47,13 @@ def federated_curve(ask: FederatedSchedule) -> dict[str, Any]:
 @questions.add("/federated/noise", summary="The least noise for a target epsilon")
 def federated_noise(ask: FederatedGoal) -> dict[str, float]:
     """On the certified side; the schedule's own noise is ignored."""
-    return {"noise_multiplier": plan.noise_for(epsilon=ask.target_epsilon, **_without(ask, "noise_multiplier"))}
+    return {"noise_multiplier": plan.noise_for(**_without(ask, "noise_multiplier"))}
 
 
 @questions.add("/federated/rounds", summary="The most rounds for a target epsilon")
 def federated_rounds(ask: FederatedGoal) -> dict[str, int]:
     """On the certified side; the schedule's own rounds are ignored."""
-    return {"rounds": plan.rounds_for(epsilon=ask.target_epsilon, **_without(ask, "rounds"))}
+    return {"rounds": plan.rounds_for(**_without(ask, "rounds"))}
 
 
 @questions.add("/federated/record", summary="A calculation as a stamped record")

@@ -74,13 +74,13 @@ def _single(part: Part) -> Release:
             if second != int(second):
                 raise ValueError(f"second must be a whole number of categories, got {second!r}")
             return RandomizedResponse(part.parameter, int(second))
-        case "pure-dp":
+        case "pure":
             return PureDP(part.parameter)
-        case "approximate-dp":
+        case "approximate":
             return ApproximateDP(part.parameter, part.second or 0.0)
-        case "zero-concentrated-dp":
+        case "zcdp":
             return ZeroConcentratedDP(part.parameter)
-        case "gaussian-dp":
+        case "gdp":
             return GaussianDP(part.parameter)
 
 

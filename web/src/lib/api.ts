@@ -52,11 +52,11 @@ export const server: Engine = {
   federated: (ask, signal) => post<FederatedAnswer>("federated", ask, signal),
   curve: async (ask, signal) => (await post<{ points: CurvePoint[] }>("federated/curve", schedule(ask), signal)).points,
   noiseFor: async (ask, target, signal) => {
-    const goal = { ...schedule(ask), target_epsilon: target };
+    const goal = { ...schedule(ask), epsilon: target };
     return (await post<{ noise_multiplier: number }>("federated/noise", goal, signal)).noise_multiplier;
   },
   roundsFor: async (ask, target, signal) => {
-    const goal = { ...schedule(ask), target_epsilon: target };
+    const goal = { ...schedule(ask), epsilon: target };
     return (await post<{ rounds: number }>("federated/rounds", goal, signal)).rounds;
   },
   queries: (ask, signal) => post<QueriesAnswer>("queries", ask, signal),

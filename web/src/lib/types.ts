@@ -15,7 +15,7 @@ export interface FederatedAsk {
   noise_multiplier: number;
   clip_norm: number;
   delta: number | null;
-  policy_cap: number | null;
+  delta_cap: number | null;
   sampling: string;
   relation: string;
   privacy_unit: string;

@@ -21,7 +21,7 @@ export const FEDERATED: readonly FieldSpec[] = [
   { name: "noise_multiplier", label: "Noise multiplier", symbol: "σ", kind: "real", initial: "1.2", least: 0, hint: "noise on the sum / C" },
   { name: "clip_norm", label: "Clip norm", symbol: "C", kind: "real", initial: "1", above: 0, hint: "scales the noise, costs nothing" },
   { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "", optional: true, above: 0, below: 1, hint: "blank: min(1/N, cap)" },
-  { name: "policy_cap", label: "Policy cap on δ", kind: "real", initial: "1e-6", optional: true, above: 0, below: 1, hint: "blank: no cap" },
+  { name: "delta_cap", label: "Cap on δ", kind: "real", initial: "1e-6", optional: true, above: 0, below: 1, hint: "blank: no cap" },
   { name: "privacy_unit", label: "Privacy unit", kind: "text", initial: "client" },
   {
     name: "relation",
@@ -50,7 +50,7 @@ export const FEDERATED: readonly FieldSpec[] = [
   { name: "without_replacement", label: "At most one update per unit and round", kind: "flag", initial: "yes" },
   { name: "rounds_per_release", label: "Rounds between releases", kind: "whole", initial: "1", least: 1 },
   { name: "adaptive_clip", label: "The clip norm is learnt from the same data", kind: "flag", initial: "no" },
-  { name: "target_epsilon", label: "Target", symbol: "ε", kind: "real", initial: "2", optional: true, above: 0, hint: "for the inverse questions" },
+  { name: "epsilon", label: "Target", symbol: "ε", kind: "real", initial: "2", optional: true, above: 0, hint: "for the inverse questions" },
 ];
 
 function rule(values: Values): Record<string, string> {
@@ -65,8 +65,8 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
   const form = useForm(FEDERATED, store, rule);
   const [ask, target] = useMemo(() => {
     if (form.values === null) return [null, null];
-    const { target_epsilon, ...rest } = form.values;
-    return [rest as unknown as FederatedAsk, target_epsilon as number | null];
+    const { epsilon, ...rest } = form.values;
+    return [rest as unknown as FederatedAsk, epsilon as number | null];
   }, [form.values]);
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useSharpened(ask, engine.federated, twin.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
@@ -92,7 +92,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           <legend>Claim</legend>
           <div class="pair">
             <Field form={form} name="delta" />
-            <Field form={form} name="policy_cap" />
+            <Field form={form} name="delta_cap" />
           </div>
           {!compact && (
             <>
@@ -125,7 +125,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
         {answer && ask && (
           <Card title="The question turned round">
             <div class="goal">
-              <Field form={form} name="target_epsilon" />
+              <Field form={form} name="epsilon" />
               <Inverse ask={settled} target={target} engine={engine} />
             </div>
           </Card>

@@ -12,7 +12,7 @@ const RUN: FederatedAsk = {
   noise_multiplier: 0.7,
   clip_norm: 1,
   delta: null,
-  policy_cap: null,
+  delta_cap: null,
   sampling: "poisson",
   relation: "add-or-remove-one",
   privacy_unit: "client",
@@ -57,7 +57,7 @@ function Federated() {
         <p class="empty">Working it out…</p>
       )}
       <p>
-        <a href="/federated?v=1&population=50000&cohort_size=500&rounds=200&noise_multiplier=0.7&policy_cap=">Open this run</a>
+        <a href="/federated?v=1&population=50000&cohort_size=500&rounds=200&noise_multiplier=0.7&delta_cap=">Open this run</a>
       </p>
     </Card>
   );

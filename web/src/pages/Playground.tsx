@@ -15,10 +15,10 @@ const MECHANISMS = [
   ["gaussian", "Gaussian", "Noise multiplier σ"],
   ["laplace", "Laplace", "Noise multiplier b/Δ"],
   ["randomized-response", "randomized response", "Flip probability"],
-  ["pure-dp", "stated ε-DP", "ε"],
-  ["approximate-dp", "stated (ε, δ)-DP", "ε"],
-  ["zero-concentrated-dp", "stated ρ-zCDP", "ρ"],
-  ["gaussian-dp", "stated μ-GDP", "μ"],
+  ["pure", "stated ε-DP", "ε"],
+  ["approximate", "stated (ε, δ)-DP", "ε"],
+  ["zcdp", "stated ρ-zCDP", "ρ"],
+  ["gdp", "stated μ-GDP", "μ"],
 ] as const;
 
 const SPECS: readonly FieldSpec[] = [
@@ -118,13 +118,13 @@ export function Playground() {
               </div>
               {COLUMNS.map((spec, j) => {
                 const mechanism = line.cells[0];
-                if (spec.name === "second" && mechanism !== "approximate-dp" && mechanism !== "randomized-response") return null;
+                if (spec.name === "second" && mechanism !== "approximate" && mechanism !== "randomized-response") return null;
                 if (spec.name === "sampling_probability" && mechanism !== "gaussian" && mechanism !== "laplace") return null;
                 const label =
                   spec.name === "parameter"
                     ? (MECHANISMS.find(([name]) => name === mechanism)?.[2] ?? spec.label)
                     : spec.name === "second"
-                      ? mechanism === "approximate-dp" ? "δ" : "Categories"
+                      ? mechanism === "approximate" ? "δ" : "Categories"
                       : spec.label;
                 const id = `${spec.name}-${i}`;
                 return (

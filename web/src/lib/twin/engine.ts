@@ -54,7 +54,7 @@ function sentence(total: number, upper: number): string {
 function federated(ask: FederatedAsk): FederatedAnswer {
   supported(ask);
   const q = ask.cohort_size / ask.population;
-  const delta = decideDelta(ask.delta, ask.population, ask.policy_cap);
+  const delta = decideDelta(ask.delta, ask.population, ask.delta_cap);
   const round = perRound(ask.noise_multiplier, q);
   const formula = flFormula(q, ask.noise_multiplier, ask.rounds, delta.value);
   const price = (rounds: number): Interval => {
@@ -81,7 +81,7 @@ function federated(ask: FederatedAsk): FederatedAnswer {
 
 function roundsFor(ask: FederatedAsk, target: number): number {
   supported(ask);
-  const delta = decideDelta(ask.delta, ask.population, ask.policy_cap).value;
+  const delta = decideDelta(ask.delta, ask.population, ask.delta_cap).value;
   const round = perRound(ask.noise_multiplier, ask.cohort_size / ask.population);
   const fits = (rounds: number): boolean => renyiEpsilon(round, rounds, delta) <= target;
   if (!fits(1)) return 0;
@@ -198,7 +198,7 @@ export const twin: Engine = {
   curve: async (ask) => {
     supported(ask);
     const q = ask.cohort_size / ask.population;
-    const delta = decideDelta(ask.delta, ask.population, ask.policy_cap).value;
+    const delta = decideDelta(ask.delta, ask.population, ask.delta_cap).value;
     const round = perRound(ask.noise_multiplier, q);
     const marks = new Set([1, ...Array.from({ length: 24 }, (_, i) => Math.ceil((ask.rounds * (i + 1)) / 24))]);
     return [...marks].map((rounds) => ({
