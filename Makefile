@@ -11,10 +11,10 @@ test: .venv/.dev-ready lint ## install everything, run all checks, then all test
 	scripts/system-packages
 	scripts/peer-environments
 	$(BIN)/python hatch_build.py test
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(BIN)/python -m pytest -m "slow or not slow" --numprocesses auto --dist worksteal
 
 check: lint ## everything that takes about a minute
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: .venv/.dev-ready ## format, lint, strict types, import contract, docs with warnings as errors
 	$(BIN)/ruff format --check .

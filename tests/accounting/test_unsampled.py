@@ -22,9 +22,7 @@ from epsilog.terms import (
 )
 
 ADD, REPLACE, ZERO = NeighboringRelation
-quick = settings(
-    max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, phases=[Phase.generate]
-)
+quick = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 
 
 def plain(release):

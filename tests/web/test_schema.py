@@ -25,7 +25,7 @@ def questions():
 @pytest.mark.slow
 @pytest.mark.parametrize(("operation", "mode"), list(questions()))
 def test_no_question_is_an_error_of_ours(site, operation, mode):
-    @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
     def ask(case):
         answer = case.call(base_url=site.url)
