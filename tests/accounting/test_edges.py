@@ -166,17 +166,17 @@ def test_cells_of_a_normal_err_by_no_more_than_they_say():
         edges = (x - mu / 2) * mu
         found = Normal(mu).masses(edges)
         cuts = [mpmath.mpf(float(cut)) for cut in edges / mu + mu / 2]
-        for mass, slip, moved in ((found.q, found.q_slip, 0), (found.p, found.p_slip, mpmath.mpf(mu))):
+        for mass, error, moved in ((found.q, found.q_error, 0), (found.p, found.p_error, mpmath.mpf(mu))):
             for i in range(3):
                 low, high = cuts[i] - moved, cuts[i + 1] - moved
                 low, high = (-high, -low) if high < 0 else (low, high)
                 off = abs(mpmath.mpf(float(mass[i + 1])) - (tail(low) - tail(high)))
-                assert off <= slip[i + 1]
+                assert off <= error[i + 1]
                 beyond_assumed += off > 16 * UNIT * tail(low)
     assert beyond_assumed > 10
 
 
-def test_no_edge_is_misplaced_by_more_than_the_blur():
+def test_no_edge_is_misplaced_by_more_than_is_said():
     rng = np.random.default_rng(4)
     for _ in range(300):
         pair = random_pair(rng)
@@ -188,7 +188,7 @@ def test_no_edge_is_misplaced_by_more_than_the_blur():
         ratio = mpmath.mpf(u / pair.law.mu + pair.law.mu / 2) * mu - mu * mu / 2
         sign = -1 if pair.link is Link.ADD else 1
         loss = sign * mpmath.log(1 - share + share * mpmath.exp(sign * ratio))
-        assert abs(loss - mpmath.mpf(float(g[0]))) <= pair.blur(g)
+        assert abs(loss - mpmath.mpf(float(g[0]))) <= pair.misplacement(g)
 
 
 def test_a_lattice_law_lies_above_or_below_its_pair():

@@ -44,10 +44,10 @@ class Tabulated:
     q: Array
     only_p: float
 
-    bend: ClassVar[float] = 0.0
+    has_atoms: ClassVar[bool] = True
 
     @property
-    def hair(self) -> float:
+    def misplacement(self) -> float:
         """Returns a few times what rounding can move a loss by."""
         return 64 * UNIT * (4 + float(np.abs(self.u).max()))
 
@@ -56,8 +56,8 @@ class Tabulated:
         cell = np.searchsorted(edges, self.u, side="left")
         p, q = (np.bincount(cell, weights=m, minlength=len(edges) + 1).astype(np.float64) for m in (self.p, self.q))
         p[int(np.searchsorted(edges, np.inf, side="left"))] += self.only_p
-        slip = UNIT * (16 + 4 * len(self.u))
-        return Masses(p, q, slip * p, slip * q)
+        error = UNIT * (16 + 4 * len(self.u))
+        return Masses(p, q, error * p, error * q)
 
     def reach(self, tail: float) -> tuple[float, float]:
         """Returns where the tails of P start."""
@@ -73,7 +73,7 @@ class Tabulated:
     def largest(self) -> tuple[float, float]:
         """Returns the highest loss with room for its rounding; ``inf`` if one is infinite."""
         top = math.inf if self.only_p > 0 else float(self.u[-1])
-        return top - self.hair, top + self.hair
+        return top - self.misplacement, top + self.misplacement
 
     def landmarks(self, tail: float) -> Array:
         """Returns quantiles and even steps."""

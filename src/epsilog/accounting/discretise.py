@@ -96,7 +96,7 @@ def on_lattice(parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upp
     step = _aligned(parts, 0.8 * wanted) / refined
     laws: Laws = []
     for (given, count), (part, _) in zip(parts, sketches, strict=True):
-        if not upper and given.law.hair > 0 and _span(given) < step and laws:
+        if not upper and given.law.has_atoms and _span(given) < step and laws:
             continue  # too little to see on this lattice; leaving a release out can only lose
         pair = given if upper else _fitted(given, step)
         offset, every, tail = 0.0 if pair.link is Link.BOTH else pair.anchor(), 0, plan.tail
@@ -124,7 +124,7 @@ def _aligned(parts: Parts, step: float) -> float:
 
 def _spans(parts: Parts) -> set[float]:
     """How far apart the lowest and the highest atoms are, of the laws that have atoms."""
-    return {_span(pair) for pair, _ in parts if pair.law.hair > 0 and pair.law.only_p == 0}
+    return {_span(pair) for pair, _ in parts if pair.law.has_atoms and pair.law.only_p == 0}
 
 
 def _span(pair: Pair) -> float:
@@ -172,7 +172,7 @@ def _exact(parts: Parts, laws: list[Outcomes], step: float, *, upper: bool) -> t
     steps = []
     for law, (_, count) in zip(laws, parts, strict=True):
         losses = law.high if upper else law.low
-        factor = 1 + law.slip if upper else 1 - law.slip
+        factor = 1 + law.relative_error if upper else 1 - law.relative_error
         first = float(losses[0]) if len(losses) else 0.0
         index = np.rint((losses - first) / step).astype(np.int64)
         steps += ((losses - first)[index > 0] / index[index > 0]).tolist()

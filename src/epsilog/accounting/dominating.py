@@ -46,7 +46,7 @@ _RAREST = 1e-290  # a sampling probability whose inverse, times any loss, a doub
 _LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome counts as giving everything away
 
 _ALL = (math.inf, math.inf)  # bounds of the largest loss where none is the largest
-_BENT = 3000 * UNIT  # e^-x for x up to 750 that were rounded three times, over a sum of such
+_WEIGHT_ERROR = 3000 * UNIT  # e^-x for x up to 750 that were rounded three times, over a sum of such
 
 _LEANS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)
 _LEANS_OF_ONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))
@@ -394,7 +394,7 @@ def _discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
         p = centre * np.exp(-(shift - k) / scaled)
         p[-1] = 1 / (1 + math.exp(-1 / scaled))  # the centre and all beyond it
         p[0] = p[-1] * math.exp(-shift / scaled)
-        return Atoms((2 * k - shift) / scaled, p, step=2 / scaled, slip=(64 + 4 * at) * UNIT)
+        return Atoms((2 * k - shift) / scaled, p, step=2 / scaled, relative_error=(64 + 4 * at) * UNIT)
 
     return _within_reach(law, epsilon, _off(epsilon))
 
@@ -408,7 +408,12 @@ def _discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[Bas
         weight = np.exp(-0.5 * np.minimum(np.arange(far) / stddev, 100.0) ** 2)
         top = float(weight.sum() / (2 * weight.sum() - 1))
         rare = top * math.exp(-_LONGEST)
-        atoms = Atoms(np.array([-_LONGEST, 0.0, _LONGEST]), np.array([rare, 1 - top, top]), slip=_BENT, stated=_ALL)
+        atoms = Atoms(
+            np.array([-_LONGEST, 0.0, _LONGEST]),
+            np.array([rare, 1 - top, top]),
+            relative_error=_WEIGHT_ERROR,
+            stated=_ALL,
+        )
         return _nothing_hidden(), atoms
     k = np.arange(-far, far + shift + 1)
     logs = -((k - shift) ** 2) / (2 * stddev**2)
@@ -416,6 +421,6 @@ def _discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[Bas
     p = p / p.sum()
     u = shift * (2 * k - shift) / (2 * stddev**2)
     keep = (np.abs(u) < _LONGEST) & (p > 0)
-    lost = float(p[~keep].sum()) * (1 + _BENT) + 1e-290
-    atoms = Atoms(u[keep], p[keep], lost, step=shift / stddev**2, slip=_BENT)
+    lost = float(p[~keep].sum()) * (1 + _WEIGHT_ERROR) + 1e-290
+    atoms = Atoms(u[keep], p[keep], lost, step=shift / stddev**2, relative_error=_WEIGHT_ERROR)
     return atoms, replace(atoms, only_p=0.0, stated=_ALL)

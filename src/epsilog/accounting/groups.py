@@ -22,7 +22,7 @@ from epsilog.terms import CalibrationError, NeighboringRelation, PoissonSampled,
 
 LARGEST_GROUP = 256  # members whose mixture is worked out
 _ROUNDS = 100
-_BEND = 2e5  # of the unit round-off: how far inverting the ratio may move an edge
+_INVERTED = 2e5  # roundings by which inverting the ratio may move an edge
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class GroupMixture:
     link: Link
 
     only_p: ClassVar[float] = 0.0
-    hair: ClassVar[float] = 0.0
+    has_atoms: ClassVar[bool] = False
 
     @property
-    def bend(self) -> float:
-        """Returns how far ``masses`` moves edges, in units of round-off."""
-        return _BEND + 8 * (self.units * self.mu) ** 2
+    def misplacement(self) -> float:
+        """Returns how far ``masses`` moves edges."""
+        return UNIT * (_INVERTED + 8 * (self.units * self.mu) ** 2)
 
     @cached_property
     def _log_weights(self) -> Array:
@@ -85,16 +85,16 @@ class GroupMixture:
         """Returns the mixture's and the normal's masses between the x that belong to the edges."""
         x = self._where(np.asarray(edges if self.link is Link.REMOVE else -edges[::-1], dtype=np.float64))
         x = np.clip(x, -1e9, 1e9)
-        plain, plain_slip = normal_cells(x)
-        mixed, mixed_slip = np.zeros(len(x) + 1), np.zeros(len(x) + 1)
+        plain, plain_error = normal_cells(x)
+        mixed, mixed_error = np.zeros(len(x) + 1), np.zeros(len(x) + 1)
         for j, weight in enumerate(np.exp(self._log_weights)):
-            cells, slip = normal_cells(x - j * self.mu)
+            cells, error = normal_cells(x - j * self.mu)
             mixed += weight * cells
-            mixed_slip += weight * slip
-        mixed_slip += 64 * UNIT * (self.units + 8) * mixed
+            mixed_error += weight * error
+        mixed_error += 64 * UNIT * (self.units + 8) * mixed
         if self.link is Link.REMOVE:
-            return Masses(mixed, plain, mixed_slip, plain_slip)
-        return Masses(plain[::-1], mixed[::-1], plain_slip[::-1], mixed_slip[::-1])
+            return Masses(mixed, plain, mixed_error, plain_error)
+        return Masses(plain[::-1], mixed[::-1], plain_error[::-1], mixed_error[::-1])
 
     def _ratio(self, x: Array) -> Array:
         j = np.arange(self.units + 1)

@@ -46,7 +46,7 @@ class _Spread(NamedTuple):
     below: float
     top: float
     infinite: float
-    blur: float
+    misplacement: float
 
 
 def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
@@ -58,20 +58,23 @@ def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
         pair = Pair(pair.law, pair.sampling_probability, Link.REMOVE)
     g = np.array([epsilon])
     masses = pair.law.masses(pair.to_base(g))
-    surplus, slip = _surplus(pair, g, Masses(*(m[-1:] for m in masses)), 0.0)
-    value, margin = float(surplus[0]), float(slip[0])
-    blur = pair.blur(g, epsilon)  # an outcome that rounding has put below epsilon has at most so much surplus
-    above = pair.law.masses(pair.to_base(g - 2 * blur))
-    near = float(pair.own(above.p, above.q)[0][-1]) * blur + 5e-324
-    return min(1.0, max(value - margin, 0.0)), min(1.0, max(value + margin, 0.0) + near)
+    surplus, error = _surplus(pair, g, Masses(*(m[-1:] for m in masses)), 0.0)
+    value, off = float(surplus[0]), float(error[0])
+    misplacement = pair.misplacement(
+        g, epsilon
+    )  # an outcome that rounding has put below epsilon has at most so much surplus
+    above = pair.law.masses(pair.to_base(g - 2 * misplacement))
+    near = float(pair.own(above.p, above.q)[0][-1]) * misplacement + 5e-324
+    return min(1.0, max(value - off, 0.0)), min(1.0, max(value + off, 0.0) + near)
 
 
 def connect(pair: Pair, index: Integers, *, step: float, offset: float) -> LatticeLaw:
     """Spreads each outcome over its two neighbouring lattice points so that P's and Q's masses both stay.
 
     The result dominates ``pair``: its delta is at least the pair's at every epsilon. What lies below the lattice moves
-    up to its first point; what lies above is split between its last point and infinity. Cells are cut a blur too high,
-    so that rounding leaves no outcome below its cell, and the losses of the result are three blurs above the lattice.
+    up to its first point; what lies above is split between its last point and infinity. Cells are cut too high by
+    a misplacement, so that rounding leaves no outcome below its cell, and the losses of the result are three of them
+    above the lattice.
 
     Args:
         pair: what to discretise.
@@ -88,35 +91,35 @@ def connect(pair: Pair, index: Integers, *, step: float, offset: float) -> Latti
     weight = spread.inner
     weight[0] += spread.below
     weight[-1] += spread.top
-    return LatticeLaw(index, weight, spread.infinite, offset + 3 * spread.blur)
+    return LatticeLaw(index, weight, spread.infinite, offset + 3 * spread.misplacement)
 
 
 def _spread(pair: Pair, index: Integers, *, step: float, offset: float) -> _Spread:
     g: Array = np.asarray(offset + step * index, dtype=np.float64)
     gaps = step * np.diff(index)
-    blur = pair.blur(g, offset)
-    base = pair.law.masses(pair.to_base(g + blur))
-    up, up_slip = _surplus(pair, g[:-1], Masses(*(m[1:-1] for m in base)), offset)
-    down, down_slip = _surplus(pair, g[1:], Masses(*(m[1:-1] for m in base)), offset)
-    over, over_slip = _surplus(pair, g[-1:], Masses(*(m[-1:] for m in base)), offset)
+    misplacement = pair.misplacement(g, offset)
+    base = pair.law.masses(pair.to_base(g + misplacement))
+    up, up_error = _surplus(pair, g[:-1], Masses(*(m[1:-1] for m in base)), offset)
+    down, down_error = _surplus(pair, g[1:], Masses(*(m[1:-1] for m in base)), offset)
+    over, over_error = _surplus(pair, g[-1:], Masses(*(m[-1:] for m in base)), offset)
     inner = np.zeros(len(g))
-    inner[1:] += (np.maximum(up, 0.0) + up_slip) / -np.expm1(-gaps)
-    inner[:-1] += (np.maximum(-down, 0.0) + down_slip) / np.expm1(gaps)
-    own = pair.own(base.p, base.q)[0] * (1 + 8 * UNIT) + pair.own(base.p_slip, base.q_slip)[0]
-    infinite = min(max(float(over[0]), 0.0) + float(over_slip[0]), float(own[-1]))
-    top = min(float(own[-1]) - max(float(over[0]), 0.0) + float(over_slip[0]), float(own[-1]))
+    inner[1:] += (np.maximum(up, 0.0) + up_error) / -np.expm1(-gaps)
+    inner[:-1] += (np.maximum(-down, 0.0) + down_error) / np.expm1(gaps)
+    own = pair.own(base.p, base.q)[0] * (1 + 8 * UNIT) + pair.own(base.p_error, base.q_error)[0]
+    infinite = min(max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))
+    top = min(float(own[-1]) - max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))
     rounding = 1 + 16 * UNIT
     below = float(own[0]) * rounding
-    return _Spread(inner * rounding, below, max(top, 0.0) * rounding, infinite * rounding, blur)
+    return _Spread(inner * rounding, below, max(top, 0.0) * rounding, infinite * rounding, misplacement)
 
 
 def _surplus(pair: Pair, g: Array, cells: Masses, offset: float) -> tuple[Array, Array]:
     """P - e^g Q of each cell, and how far it may be off; ``offset`` is the largest number that g was made from."""
     of_p, of_q = pair.coefficients(g)
     most_p, most_q = pair.magnitudes(g)
-    bend = (16 + 4 * np.abs(g) + 4 * abs(offset)) * UNIT
-    slip = most_p * (cells.p_slip + bend * cells.p) + most_q * (cells.q_slip + bend * cells.q)
-    return of_p * cells.p - of_q * cells.q, slip
+    rounding = (16 + 4 * np.abs(g) + 4 * abs(offset)) * UNIT
+    error = most_p * (cells.p_error + rounding * cells.p) + most_q * (cells.q_error + rounding * cells.q)
+    return of_p * cells.p - of_q * cells.q, error
 
 
 def _connect_both(pair: Pair, index: Integers, *, step: float, offset: float) -> LatticeLaw:
@@ -127,16 +130,18 @@ def _connect_both(pair: Pair, index: Integers, *, step: float, offset: float) ->
     removed, added = (Pair(pair.law, pair.sampling_probability, link) for link in (Link.REMOVE, Link.ADD))
     above = _spread(removed, index[zero:], step=step, offset=0.0)
     below = _spread(added, index[: zero + 1], step=step, offset=0.0)
-    high, low = (p.law.masses(p.to_base(np.array([side.blur]))) for p, side in ((removed, above), (added, below)))
+    high, low = (
+        p.law.masses(p.to_base(np.array([side.misplacement]))) for p, side in ((removed, above), (added, below))
+    )
     left = 1.0 - float(removed.own(high.p, high.q)[0][1]) - float(added.own(low.p, low.q)[0][0])
-    slip = float(sum(m.p_slip.sum() + m.q_slip.sum() for m in (high, low)))
+    error = float(sum(m.p_error.sum() + m.q_error.sum() for m in (high, low)))
     weight = np.zeros(len(index))
     weight[zero:] += above.inner
     weight[: zero + 1] += below.inner
     weight[0] += below.below
     weight[-1] += above.top
-    weight[zero] += max(left, 0.0) + 64 * UNIT + slip
-    return LatticeLaw(index, weight, above.infinite, offset + 3 * max(above.blur, below.blur))
+    weight[zero] += max(left, 0.0) + 64 * UNIT + error
+    return LatticeLaw(index, weight, above.infinite, offset + 3 * max(above.misplacement, below.misplacement))
 
 
 def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: float = math.inf) -> LatticeLaw:
@@ -144,36 +149,38 @@ def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: fl
 
     Neither merging, nor splitting, nor a smaller loss can help a distinguisher, so the result's delta is at most the
     pair's at every epsilon. Arguments as for ``connect``; ``Link.BOTH`` has no lower law of its own. The lattice is
-    moved down by a hair, so that what lies on a lattice point (an atom, or what sampling has squeezed there) provably
-    reaches it. No outcome is moved by more than ``coarse``, or one gap. Gaps of at least ``coarse`` lie where the
-    outcomes hardly matter: their lower halves are rounded down instead of drawing on what matters.
+    moved down by a misplacement, so that what lies on a lattice point (an atom, or what sampling has squeezed there)
+    provably reaches it. No outcome is moved by more than ``coarse``, or one gap. Gaps of at least ``coarse`` lie where
+    the outcomes hardly matter: their lower halves are rounded down instead of drawing on what matters.
 
     Source:
         The data processing inequality; docs/accounting/certified-bounds.md, section 3.
     """
-    hair = pair.hair
-    offset = offset - (hair or 2 * pair.blur(np.asarray(offset + step * index[[0, -1]], dtype=np.float64), offset))
+    atom = pair.atom_misplacement
+    offset = offset - (
+        atom or 2 * pair.misplacement(np.asarray(offset + step * index[[0, -1]], dtype=np.float64), offset)
+    )
     g: Array = np.asarray(offset + step * index, dtype=np.float64)
     gaps = np.diff(g)[:, None]
     cuts = gaps * (np.arange(_SLICES) / _SLICES)
-    if hair > 0:  # an atom on a lattice point gets a slice of its own
-        cuts = np.insert(cuts, 1, np.minimum(2 * hair, gaps[:, 0] / 8), axis=1)
+    if atom > 0:  # an atom on a lattice point gets a slice of its own
+        cuts = np.insert(cuts, 1, np.minimum(2 * atom, gaps[:, 0] / 8), axis=1)
     fine = (g[:-1, None] + cuts).ravel()
     u = pair.to_base(np.append(fine, g[-1]))
-    p, q, p_slip, q_slip = pair.law.masses(u)
+    p, q, p_error, q_error = pair.law.masses(u)
     only_p = pair.law.only_p
     p[int(np.searchsorted(u, np.inf, side="left"))] -= only_p
     certain = 0.0 if pair.link is Link.ADD else pair.sampling_probability * only_p
-    own = pair.own(p, q)[0] - pair.own(p_slip, q_slip)[0] - 16 * UNIT * pair.own(p, q)[0]
-    bend = (24 + 4 * float(np.abs(g).max())) * UNIT
-    cells = _Cells(*(np.maximum(m, 0.0).tolist() for m in (p, q, p_slip + bend * p, q_slip + bend * q, own)))
+    own = pair.own(p, q)[0] - pair.own(p_error, q_error)[0] - 16 * UNIT * pair.own(p, q)[0]
+    rounding = (24 + 4 * float(np.abs(g).max())) * UNIT
+    cells = _Cells(*(np.maximum(m, 0.0).tolist() for m in (p, q, p_error + rounding * p, q_error + rounding * q, own)))
     floor = np.arange(len(g) - 1) * cuts.shape[1] + 1 + cuts.shape[1] // 2
     floor = np.insert(np.where(gaps[:, 0] >= coarse, floor, 0), 0, 0)
     gap = np.minimum((np.arange(len(g)) + 1) * cuts.shape[1] + 1, len(p))
     ceiling = np.maximum(np.searchsorted(fine, g + coarse, side="right"), gap)
     columns = (*pair.coefficients(g), *pair.magnitudes(g), floor, gap, ceiling)
     points = _Points(*(column.tolist() for column in columns))
-    weight = _merge(cells, points, 4 * hair)
+    weight = _merge(cells, points, atom)
     return LatticeLaw(index, np.array(weight), certain * (1 - 16 * UNIT), offset)
 
 
@@ -182,8 +189,8 @@ class _Cells(NamedTuple):
 
     p: list[float]
     q: list[float]
-    p_slip: list[float]
-    q_slip: list[float]
+    p_error: list[float]
+    q_error: list[float]
     own: list[float]
 
 
@@ -202,33 +209,34 @@ class _Points(NamedTuple):
     ceiling: list[int]
 
 
-def _merge(cells: _Cells, points: _Points, loose: float) -> list[float]:
+def _merge(cells: _Cells, points: _Points, atom: float) -> list[float]:
     """Walks up the cells; each lattice point takes cells until their common loss has reached it, the last one in part.
 
-    A weight is the P-mass of what a point took. The margin is what cells may be off by, and what adding them up rounds.
+    A weight is the P-mass of what a point took. The error is what cells may be off by, and what adding them up rounds;
+    ``atom`` is how far an atom may be misplaced.
     """
-    p, q, p_slip, q_slip, own = cells
+    p, q, p_error, q_error, own = cells
     size, weight, share, cell, walked = len(p), [0.0] * len(points.of_p), 1.0, 0, 0
     for point, (a, b, most_a, most_b, floor, gap, ceiling) in enumerate(zip(*points, strict=True)):
         while cell < floor:
-            more, slip = _cell_surplus(cells, cell, points, point - 1)
-            weight[point - 1] += share * own[cell] if more >= slip else 0.0
+            more, off = _cell_surplus(cells, cell, points, point - 1)
+            weight[point - 1] += share * own[cell] if more >= off else 0.0
             cell, share = cell + 1, 1.0
         first, first_share, reached = cell, share, False
-        surplus = margin = mass = gross = 0.0
+        surplus = error = mass = gross = 0.0
         while cell < ceiling and not reached:
             plus, less, took = share * a * p[cell], share * b * q[cell], share * own[cell]
             gross += plus + abs(less)
-            slip = share * (most_a * p_slip[cell] + most_b * q_slip[cell]) + 2 * UNIT * gross
-            over = surplus + plus - less - margin - slip
+            off = share * (most_a * p_error[cell] + most_b * q_error[cell]) + 2 * UNIT * gross
+            over = surplus + plus - less - error - off
             reached = over > 0 and (point > 0 or cell > _SLICES // 2)
-            split = reached and over > loose * (mass + took)  # an atom on its point goes there whole
-            part = min(1.0, max(0.0, margin - surplus) / max(plus - less - slip, 1e-300)) if split else 1.0
-            surplus, margin, mass = surplus + part * (plus - less), margin + part * slip, mass + part * took
+            split = reached and over > 4 * atom * (mass + took)  # an atom on its point goes there whole
+            part = min(1.0, max(0.0, error - surplus) / max(plus - less - off, 1e-300)) if split else 1.0
+            surplus, error, mass = surplus + part * (plus - less), error + part * off, mass + part * took
             share *= 1 - part
             if share <= 0:
                 cell, share = cell + 1, 1.0
-        if reached or surplus >= margin:
+        if reached or surplus >= error:
             weight[point] = mass * (1 - 2 * UNIT * (cell - first + 1))
         else:
             walked += cell - first
@@ -246,24 +254,24 @@ def _settle(cells: _Cells, points: _Points, weight: list[float], point: int, whi
     ``which`` is the first cell, one more than the last, and the share of the first that is left.
     """
     low, top, share = which
-    surplus = margin = mass = gross = 0.0
+    surplus = error = mass = gross = 0.0
     kept = top
     while kept > low + 1:
-        more, slip = _cell_surplus(cells, kept - 1, points, point)
+        more, off = _cell_surplus(cells, kept - 1, points, point)
         gross += cells.own[kept - 1] + abs(more)
-        slip += 2 * UNIT * gross
-        if surplus + more < margin + slip:
+        off += 2 * UNIT * gross
+        if surplus + more < error + off:
             break
-        surplus, margin, mass, kept = surplus + more, margin + slip, mass + cells.own[kept - 1], kept - 1
+        surplus, error, mass, kept = surplus + more, error + off, mass + cells.own[kept - 1], kept - 1
     weight[point] += mass * (1 - 2 * UNIT * (top - kept))
     below = max(point - 1, 0)
     for cell in range(low, kept):
-        more, slip = _cell_surplus(cells, cell, points, below)
-        if more >= slip:
+        more, off = _cell_surplus(cells, cell, points, below)
+        if more >= off:
             weight[below] += share * cells.own[cell]
         share = 1.0
 
 
 def _cell_surplus(cells: _Cells, cell: int, points: _Points, point: int) -> tuple[float, float]:
-    slip = points.most_p[point] * cells.p_slip[cell] + points.most_q[point] * cells.q_slip[cell]
-    return points.of_p[point] * cells.p[cell] - points.of_q[point] * cells.q[cell], slip
+    error = points.most_p[point] * cells.p_error[cell] + points.most_q[point] * cells.q_error[cell]
+    return points.of_p[point] * cells.p[cell] - points.of_q[point] * cells.q[cell], error

@@ -32,8 +32,8 @@ class Masses(NamedTuple):
 
     p: Array
     q: Array
-    p_slip: Array
-    q_slip: Array
+    p_error: Array
+    q_error: Array
 
 
 class BaseLaw(Protocol):
@@ -41,18 +41,18 @@ class BaseLaw(Protocol):
 
     Attributes:
         only_p: mass under P of outcomes that Q cannot produce.
-        hair: a distance in u that no rounding reaches, if the law has atoms; else 0.
-        bend: what ``masses`` rounds edges by, in units of u's round-off, beyond 4 abs(u).
+        has_atoms: whether single ratios have a mass of their own.
+        misplacement: how far, in u, rounding may move an atom, or an edge beyond 8 roundings of its own.
     """
 
     @property
     def only_p(self) -> float: ...  # noqa: D102
 
     @property
-    def hair(self) -> float: ...  # noqa: D102
+    def has_atoms(self) -> bool: ...  # noqa: D102
 
     @property
-    def bend(self) -> float: ...  # noqa: D102
+    def misplacement(self) -> float: ...  # noqa: D102
 
     def masses(self, edges: Array) -> Masses:
         """Returns the masses of the outcomes with u in (-inf, e_0], (e_0, e_1], ..., (e_last, inf]."""
@@ -82,19 +82,19 @@ class Normal:
     mu: float
 
     only_p: ClassVar[float] = 0.0
-    hair: ClassVar[float] = 0.0
+    has_atoms: ClassVar[bool] = False
 
     @property
-    def bend(self) -> float:
+    def misplacement(self) -> float:
         """Returns what rounding of x = u / mu + mu / 2 moves u by."""
-        return 2 * self.mu**2
+        return UNIT * 2 * self.mu**2
 
     def masses(self, edges: Array) -> Masses:
         """Returns differences of normal tails, each taken on its smaller side."""
         x = edges / self.mu + self.mu / 2
-        q, q_slip = normal_cells(x)
-        p, p_slip = normal_cells(x - self.mu)
-        return Masses(p, q, p_slip, q_slip)
+        q, q_error = normal_cells(x)
+        p, p_error = normal_cells(x - self.mu)
+        return Masses(p, q, p_error, q_error)
 
     def reach(self, tail: float) -> tuple[float, float]:
         """Returns the tails of both laws."""
@@ -124,17 +124,17 @@ def normal_cells(x: Array) -> tuple[Array, Array]:
     below, above = ndtr(x), ndtr(-x)
     square = np.square(np.minimum(np.abs(x), 60))
     # from 37 on tails leave the normal numbers; beyond 60 no e^loss brings them back
-    lost = np.where((square > 37**2) & (square < 60**2), np.exp(-square / 2) + 5e-324, 0.0)
-    bent = (8 * UNIT) * square * np.minimum(below, above) + lost
+    underflow = np.where((square > 37**2) & (square < 60**2), np.exp(-square / 2) + 5e-324, 0.0)
+    bent = (8 * UNIT) * square * np.minimum(below, above) + underflow
     rising, falling = _between(0.0, below, 1.0), _between(1.0, above, 0.0)
-    off_below, off_above = (_between(0.0, 16 * UNIT * tail + bent, 0.0) for tail in (below, above))
+    error_below, error_above = (_between(0.0, 16 * UNIT * tail + bent, 0.0) for tail in (below, above))
     left = np.concatenate((below, _ONE)) < 0.5  # cells below the median
     lower, upper = slice(None, -1), slice(1, None)
     mass = np.where(left, rising[upper] - rising[lower], falling[lower] - falling[upper])
-    slip = np.where(
-        left, off_below[upper] + off_below[lower], off_above[upper] + off_above[lower] + UNIT * falling[lower]
+    error = np.where(
+        left, error_below[upper] + error_below[lower], error_above[upper] + error_above[lower] + UNIT * falling[lower]
     )
-    return np.maximum(mass, 0.0), slip
+    return np.maximum(mass, 0.0), error
 
 
 def _between(first: float, inner: Array, last: float) -> Array:
@@ -156,12 +156,16 @@ class Tent:
     stated: tuple[float, float] | None = None
 
     only_p: ClassVar[float] = 0.0
-    bend: ClassVar[float] = 0.0
 
     @property
-    def hair(self) -> float:
-        """Returns 0 without atoms."""
-        return (256 + 64 * self.epsilon) * UNIT if self.top > 0 else 0.0
+    def has_atoms(self) -> bool:
+        """Returns whether the ends weigh anything."""
+        return self.top > 0
+
+    @property
+    def misplacement(self) -> float:
+        """Returns a few times what rounding can move the ends by; without atoms they bound the support alone."""
+        return (256 + 64 * self.epsilon) * UNIT if self.has_atoms else 0.0
 
     def masses(self, edges: Array) -> Masses:
         """Returns closed forms; nothing cancels."""
@@ -176,8 +180,8 @@ class Tent:
         q[high] += bottom
         p[low] += bottom
         q[low] += self.top
-        slip = (16 + 4 * self.epsilon) * UNIT
-        return Masses(p, q, slip * p, slip * q)
+        error = (16 + 4 * self.epsilon) * UNIT
+        return Masses(p, q, error * p, error * q)
 
     def reach(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
         """Returns the ends of the support, with room for rounding."""
@@ -207,7 +211,7 @@ class Atoms:
         only_p: mass under P of outcomes that Q cannot produce (and of Q's that P cannot: the law is symmetric), exact
             or on the law's safe side.
         step: if positive, all u lie on ``u[0] + step * integers``.
-        slip: relative accuracy of the masses.
+        relative_error: of the masses.
         stated: bounds of the largest ratio of the release that the law stands for, if that is not the law's own.
     """
 
@@ -215,15 +219,15 @@ class Atoms:
     p: Array
     only_p: float = 0.0
     step: float = 0.0
-    slip: float = 64 * UNIT
+    relative_error: float = 64 * UNIT
     stated: tuple[float, float] | None = None
 
-    bend: ClassVar[float] = 0.0
+    has_atoms: ClassVar[bool] = True
 
     @property
-    def hair(self) -> float:
+    def misplacement(self) -> float:
         """Returns a few times what rounding can move an atom by."""
-        return 8 * self.slip + (64 + 64 * float(np.abs(self.u).max(initial=0.0))) * UNIT
+        return 8 * self.relative_error + (64 + 64 * float(np.abs(self.u).max(initial=0.0))) * UNIT
 
     def masses(self, edges: Array) -> Masses:
         """Sums atoms by cell; what P alone produces lies above every finite edge, what Q alone produces below."""
@@ -233,8 +237,8 @@ class Atoms:
         q: Array = np.bincount(cell, weights=self.p * np.exp(-self.u), minlength=size).astype(np.float64)
         p[int(np.searchsorted(edges, np.inf, side="left"))] += self.only_p
         q[int(np.searchsorted(edges, -np.inf, side="right"))] += self.only_p
-        slip = self.slip + 4 * float(np.abs(self.u).max(initial=0.0)) * UNIT
-        return Masses(p, q, slip * p, slip * q)
+        error = self.relative_error + 4 * float(np.abs(self.u).max(initial=0.0)) * UNIT
+        return Masses(p, q, error * p, error * q)
 
     def reach(self, tail: float) -> tuple[float, float]:
         """Returns where the upper tail of P starts, with room for rounding; by symmetry Q's lower one."""
@@ -271,14 +275,14 @@ class Outcomes(NamedTuple):
         high: losses at most, shape (k,).
         mass: masses under P, shape (k,).
         infinite: bounds of the mass under P of outcomes that Q cannot produce.
-        slip: relative accuracy of the masses.
+        relative_error: of the masses.
     """
 
     low: Array
     high: Array
     mass: Array
     infinite: tuple[float, float]
-    slip: float
+    relative_error: float
 
     def delta(self, epsilon: float, *, upper: bool) -> float:
         """Bounds delta of the pair from one side: each outcome adds its mass times 1 - e^(epsilon - loss)."""
@@ -287,21 +291,26 @@ class Outcomes(NamedTuple):
         if not beyond.any():
             return min(self.infinite[upper], 1.0)
         total = float(np.sum(self.mass[beyond] * -np.expm1(-away[beyond])))
-        slip = self.slip + (16 + len(self.mass)) * UNIT
+        error = self.relative_error + (16 + len(self.mass)) * UNIT
         if upper:
-            return min((total * (1 + slip) + self.infinite[1]) * (1 + 2 * UNIT) + UNDERFLOW, 1.0)
-        return max((total * (1 - slip) + self.infinite[0]) * (1 - 2 * UNIT) - UNDERFLOW, 0.0)
+            return min((total * (1 + error) + self.infinite[1]) * (1 + 2 * UNIT) + UNDERFLOW, 1.0)
+        return max((total * (1 - error) + self.infinite[0]) * (1 - 2 * UNIT) - UNDERFLOW, 0.0)
 
 
-def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float], slip: float) -> Outcomes:
+def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float], error: float) -> Outcomes:
     order = np.argsort(low, kind="stable")
     order = order[mass[order] > 0]
-    return Outcomes(low[order], high[order], mass[order], infinite, slip)
+    return Outcomes(low[order], high[order], mass[order], infinite, error)
 
 
 def _moved(x: Array, by: float) -> Array:
     """Numbers moved up (or down, if ``by`` is negative) by a part of themselves; infinite ones stay."""
     return np.asarray(x * (1 + by * np.sign(x)))
+
+
+def ratio_misplacement(law: BaseLaw, u: Array) -> Array:
+    """Bounds how far, in ratio, ``masses`` may misplace an atom or an edge at u."""
+    return np.asarray(law.misplacement + UNIT * 8 * np.abs(u))
 
 
 class Link(Enum):
@@ -336,21 +345,21 @@ class Pair:
         return np.asarray(sign * np.where(v < 1, near, far))
 
     @property
-    def hair(self) -> float:
-        """Returns a distance in loss that no rounding reaches, if the law has atoms; else 0."""
-        if self.link is Link.PLAIN or self.law.hair == 0:
-            return self.law.hair
+    def atom_misplacement(self) -> float:
+        """Bounds how far, in loss, rounding may move an atom; 0 if there is none."""
+        if self.link is Link.PLAIN or not self.law.has_atoms:
+            return self.law.misplacement if self.law.has_atoms else 0.0
         ends = np.array(self.law.ends())
         loss = self.from_base(ends)
         steepest = float(self._slope(ends, loss).max())  # the slope is monotone
-        return steepest * self.law.hair + 64 * UNIT * float(np.abs(loss).max()) + UNDERFLOW
+        return steepest * self.law.misplacement + 64 * UNIT * float(np.abs(loss).max()) + UNDERFLOW
 
     def _slope(self, u: Array, g: Array) -> Array:
-        """The derivative of the loss g in u, a hair more: the chance of having been sampled, given the outcome."""
+        """The derivative of the loss g in u, or a little more: the chance of having been sampled, given the outcome."""
         away = u - g if self.link is Link.REMOVE else g - u
         return np.asarray(np.exp(np.minimum(math.log(self.sampling_probability) + away + 1e-9, 0.0)))
 
-    def blur(self, g: Array, offset: float = 0.0) -> float:
+    def misplacement(self, g: Array, offset: float = 0.0) -> float:
         """Bounds how far, in loss, ``to_base`` and ``masses`` may misplace an outcome at any of the losses g.
 
         ``offset`` is the largest number that g was made from. docs/accounting/certified-bounds.md, section 2.
@@ -360,7 +369,7 @@ class Pair:
         losses = UNIT * (32 * np.abs(g) + 4 * abs(offset)) + UNDERFLOW
         u, g = u[seen], g[seen]
         slope = np.ones(len(u)) if self.link is Link.PLAIN else self._slope(u, g)
-        edges = slope * (self.law.hair + UNIT * (8 * np.abs(u) + self.law.bend))
+        edges = slope * ratio_misplacement(self.law, u)
         return float(np.max(losses, initial=0.0)) + float(np.max(edges, initial=0.0))
 
     def from_base(self, u: Array) -> Array:
@@ -388,9 +397,9 @@ class Pair:
         lows, highs = self._outwards(np.array([low, high]), 0.0)
         return max(float(lows[0]), 0.0), max(float(highs[1]), 0.0)
 
-    def _outwards(self, u: Array, slip: float) -> tuple[Array, Array]:
-        """Bounds the losses at ratios that are off by ``slip`` of themselves: the loss rises with the ratio."""
-        low, high = (self.from_base(_moved(u, side * (slip + RATIO))) for side in (-1, 1))
+    def _outwards(self, u: Array, error: float) -> tuple[Array, Array]:
+        """Bounds the losses at ratios with such a relative error: the loss rises with the ratio."""
+        low, high = (self.from_base(_moved(u, side * (error + RATIO))) for side in (-1, 1))
         return _moved(low, -16 * UNIT) - UNDERFLOW, _moved(high, 16 * UNIT) + UNDERFLOW
 
     def outcomes(self) -> Outcomes | None:
@@ -398,20 +407,20 @@ class Pair:
         law, q = self.law, self.sampling_probability
         if not isinstance(law, Atoms) or self.link is Link.BOTH:
             return None
-        far, slip = float(np.abs(law.u).max(initial=0.0)), law.slip
+        far, error = float(np.abs(law.u).max(initial=0.0)), law.relative_error
         if self.link is Link.PLAIN:
-            return _outcomes(_moved(law.u, -RATIO), _moved(law.u, RATIO), law.p, (law.only_p, law.only_p), slip)
+            return _outcomes(_moved(law.u, -RATIO), _moved(law.u, RATIO), law.p, (law.only_p, law.only_p), error)
         low, high = self._outwards(law.u, RATIO)
         if self.link is Link.ADD:
             alone = -math.log1p(-q)  # of what the unit alone produces: it may not have been sampled
             low, high = np.append(low, alone * (1 - 8 * UNIT)), np.append(high, alone * (1 + 8 * UNIT))
-            return _outcomes(low, high, np.append(law.p, law.only_p), (0.0, 0.0), slip)
+            return _outcomes(low, high, np.append(law.p, law.only_p), (0.0, 0.0), error)
         alone = math.log1p(-q)
         mass = law.p * ((1 - q) * np.exp(-law.u) + q)
         low, high = np.append(low, alone * (1 + 8 * UNIT)), np.append(high, alone * (1 - 8 * UNIT))
         mass = np.append(mass, (1 - q) * law.only_p)
         certain = (q * law.only_p * (1 - 2 * UNIT), q * law.only_p * (1 + 2 * UNIT))
-        return _outcomes(low, high, mass, certain, slip + (24 + 16 * far) * UNIT)
+        return _outcomes(low, high, mass, certain, error + (24 + 16 * far) * UNIT)
 
     def coefficients(self, g: Array) -> tuple[Array, Array]:
         """Returns A and B: a cell with base masses (p, q) has surplus P - e^g Q = A(g) p - B(g) q.
@@ -439,7 +448,7 @@ class Pair:
                 return np.ones_like(g), np.exp(g)
 
     def own(self, p: Array, q: Array) -> tuple[Array, Array]:
-        """Returns the masses under the pair's own two laws, from base masses (or from their slips)."""
+        """Returns the masses under the pair's own two laws, from base masses (or from their errors)."""
         share = self.sampling_probability
         match self.link:
             case Link.REMOVE:

@@ -19,7 +19,7 @@ from scipy.special import erfcx
 
 from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
-from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent
+from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent, ratio_misplacement
 from epsilog.accounting.replaced import ReplacedSample
 from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.waves import OutOfReachError
@@ -221,10 +221,10 @@ def _cells(pair: Pair, tail: float, count: int, missing: float) -> _Cells:
             raise OutOfReachError("losses beyond reach")
         edges = np.unique(np.append(np.linspace(-far, far, count), 0.0))
         found = law.masses(edges)
-        blur = law.hair + UNIT * (8 * np.abs(edges) + law.bend)
-        ends = (edges - blur)[:-1], (edges + blur)[1:]
-        mass = np.maximum(found.q - found.q_slip, 0.0)[1:-1], (found.q + found.q_slip)[1:-1]
-        outer = (found.p, found.p_slip, found.q, found.q_slip)
+        misplacement = ratio_misplacement(law, edges)
+        ends = (edges - misplacement)[:-1], (edges + misplacement)[1:]
+        mass = np.maximum(found.q - found.q_error, 0.0)[1:-1], (found.q + found.q_error)[1:-1]
+        outer = (found.p, found.p_error, found.q, found.q_error)
         cut += math.fsum(float(part[0] + part[-1]) for part in outer) * (1 + 1e-9)  # under P and under Q together
     else:
         raise OutOfReachError(f"no cells for {law!r}")
@@ -254,12 +254,12 @@ def _atoms(law: Atoms, count: int) -> tuple[tuple[Array, Array], tuple[Array, Ar
     if len(u) == 0 or float(np.abs(u).max()) > 2 * _MOST_LOSS or len(u) > _MOST_ATOMS:
         raise OutOfReachError("atoms beyond reach")
     mass = law.p[seen] * np.exp(-u)
-    slip = law.slip + UNIT * (16 + 8 * float(np.abs(u).max()))
+    error = law.relative_error + UNIT * (16 + 8 * float(np.abs(u).max()))
     if count <= _ROUGH < len(u):
         first = np.arange(0, len(u), -(-len(u) // _ROUGH))
         u, mass = u[first], np.add.reduceat(mass, first)
-    hair = law.hair * (u != 0)
-    return (u - hair, u + hair), (mass * (1 - slip), mass * (1 + slip))
+    misplacement = law.misplacement * (u != 0)
+    return (u - misplacement, u + misplacement), (mass * (1 - error), mass * (1 + error))
 
 
 def _any(parts: Sequence[tuple[_Cells, int]], side: int) -> float:

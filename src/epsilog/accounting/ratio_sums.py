@@ -52,15 +52,15 @@ def spread(law: Normal, *, step: float, low: int, high: int) -> RatioLaw:
     points = np.unique(np.concatenate(([0], np.arange(max(low, 1), high + 1))))
     y: Array = np.asarray(step * points, dtype=np.float64)
     gaps = step * np.diff(points)
-    p, q, p_slip, q_slip = _masses(law, y[1:])
-    p_slip, q_slip = p_slip + 4 * UNIT * p, q_slip + 4 * UNIT * q
-    up = np.maximum(p[:-1] - y[:-1] * q[:-1], 0.0) + p_slip[:-1] + y[:-1] * q_slip[:-1]
-    down = np.maximum(y[1:] * q[:-1] - p[:-1], 0.0) + p_slip[:-1] + y[1:] * q_slip[:-1]
+    p, q, p_error, q_error = _masses(law, y[1:])
+    p_error, q_error = p_error + 4 * UNIT * p, q_error + 4 * UNIT * q
+    up = np.maximum(p[:-1] - y[:-1] * q[:-1], 0.0) + p_error[:-1] + y[:-1] * q_error[:-1]
+    down = np.maximum(y[1:] * q[:-1] - p[:-1], 0.0) + p_error[:-1] + y[1:] * q_error[:-1]
     weight = np.zeros(len(points))
     weight[1:] += up / gaps
     weight[:-1] += down / gaps
-    weight[-1] += q[-1] + q_slip[-1]
-    over = max(float(p[-1] - y[-1] * q[-1]), 0.0) + float(p_slip[-1] + y[-1] * q_slip[-1])
+    weight[-1] += q[-1] + q_error[-1]
+    over = max(float(p[-1] - y[-1] * q[-1]), 0.0) + float(p_error[-1] + y[-1] * q_error[-1])
     return RatioLaw(points, weight * (1 + 8 * UNIT), 0.0, float(y[-1]), over)
 
 
@@ -95,8 +95,8 @@ def _mean_below(law: Normal, ratio: float) -> float:
 
 def _mean_error(law: Normal, ratio: float) -> float:
     """How far the mean of the ratios up to ``ratio`` may be off."""
-    p, q, p_slip, q_slip = (float(m[0]) for m in _masses(law, np.array([ratio])))
-    return (p_slip + p / q * q_slip + 16 * UNIT * p) / q if q > 1e-290 else 0.0
+    p, q, p_error, q_error = (float(m[0]) for m in _masses(law, np.array([ratio])))
+    return (p_error + p / q * q_error + 16 * UNIT * p) / q if q > 1e-290 else 0.0
 
 
 def _contract(
@@ -110,12 +110,12 @@ def _contract(
     edges[-1] = y[-1]
     if not np.all(np.diff(edges) > 0):
         return None
-    p, q, p_slip, q_slip = _masses(law, edges)
+    p, q, p_error, q_error = _masses(law, edges)
     short = y[:-1] * q[:-1] - p[:-1]
     short[0] = 0.0
-    error = p_slip[:-1] + y[:-1] * q_slip[:-1] + 8 * UNIT * (p[:-1] + y[:-1] * q[:-1])
+    error = p_error[:-1] + y[:-1] * q_error[:-1] + 8 * UNIT * (p[:-1] + y[:-1] * q[:-1])
     error[0] = 0.0
-    weight, slack = q.copy(), q_slip + 8 * UNIT * q
+    weight, slack = q.copy(), q_error + 8 * UNIT * q
     weight[:-1] += np.maximum(short, 0.0) / gaps  # the point above gives mass to a cell whose mean is too low
     weight[1:] -= np.maximum(short, 0.0) / gaps
     weight[1:-1] += np.maximum(-short[1:], 0.0) / gaps[:-1]  # the point below, to one whose mean is too high
@@ -128,7 +128,7 @@ def _contract(
         weight[-1] = 0.0  # the cell before it has only been moved up
     if not np.all(weight >= 0):
         return None
-    over = float(p[-1] - p_slip[-1] - y[-1] * (q[-1] + q_slip[-1])) * (1 - 8 * UNIT) - 8 * UNIT * float(p[-1])
+    over = float(p[-1] - p_error[-1] - y[-1] * (q[-1] + q_error[-1])) * (1 - 8 * UNIT) - 8 * UNIT * float(p[-1])
     return RatioLaw(points, weight, offset, float(y[-1]), max(over, 0.0))
 
 
@@ -139,16 +139,16 @@ def _bent(law: Normal, edges: Array, step: float) -> Array:
 
 
 def _masses(law: Normal, ratios: Array) -> tuple[Array, Array, Array, Array]:
-    """Masses between ascending ratios; the slips cover what rounding moves the edges by."""
+    """Masses between ascending ratios; their errors cover what rounding moves the edges by."""
     u = np.log(ratios)
-    p, q, p_slip, q_slip = law.masses(u)
+    p, q, p_error, q_error = law.masses(u)
     x = u / law.mu + law.mu / 2
-    moved = UNIT * (4 + 8 * np.abs(u) + 2 * law.bend) / law.mu
-    for slip, centre in ((q_slip, 0.0), (p_slip, law.mu)):
+    moved = (UNIT * (4 + 8 * np.abs(u)) + 2 * law.misplacement) / law.mu
+    for error, centre in ((q_error, 0.0), (p_error, law.mu)):
         more = moved * np.exp(-(np.maximum(np.abs(x - centre) - moved, 0.0) ** 2) / 2) / math.sqrt(2 * math.pi)
-        slip[1:] += more
-        slip[:-1] += more
-    return p, q, p_slip, q_slip
+        error[1:] += more
+        error[:-1] += more
+    return p, q, p_error, q_error
 
 
 class TiltedSum:

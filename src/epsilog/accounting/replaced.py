@@ -32,16 +32,16 @@ class ReplacedSample:
     sampling_probability: float
 
     only_p: ClassVar[float] = 0.0
-    hair: ClassVar[float] = 0.0
+    has_atoms: ClassVar[bool] = False
 
     @property
     def _log_scale(self) -> float:
         return math.log(2 * self.sampling_probability) - self.mu**2 / 2
 
     @property
-    def bend(self) -> float:
-        """Returns how far ``masses`` moves edges, in units of round-off."""
-        return 256 + 64 * abs(self._log_scale) + 8 * self.mu**2
+    def misplacement(self) -> float:
+        """Returns how far ``masses`` moves edges."""
+        return UNIT * (256 + 64 * abs(self._log_scale) + 8 * self.mu**2)
 
     def _where(self, u: Array) -> Array:
         """The x of a ratio u: y = e^(mu x) solves q a y^2 - (1 - q) (e^u - 1) y - q a e^u = 0, a = e^(-mu^2 / 2)."""
@@ -54,12 +54,12 @@ class ReplacedSample:
     def masses(self, edges: Array) -> Masses:
         """Returns mixtures of normal cells."""
         q, x = self.sampling_probability, np.clip(self._where(np.asarray(edges, dtype=np.float64)), -1e9, 1e9)
-        (out, out_slip), (one, one_slip), (other, other_slip) = (
+        (out, out_error), (one, one_error), (other, other_error) = (
             normal_cells(x - far) for far in (0, self.mu, -self.mu)
         )
         p, q_mass = (1 - q) * out + q * one, (1 - q) * out + q * other
-        p_slip, q_slip = (1 - q) * out_slip + q * one_slip, (1 - q) * out_slip + q * other_slip
-        return Masses(p, q_mass, p_slip + 8 * UNIT * p, q_slip + 8 * UNIT * q_mass)
+        p_error, q_error = (1 - q) * out_error + q * one_error, (1 - q) * out_error + q * other_error
+        return Masses(p, q_mass, p_error + 8 * UNIT * p, q_error + 8 * UNIT * q_mass)
 
     def _ratio(self, x: Array) -> Array:
         q, half = self.sampling_probability, self.mu**2 / 2

@@ -164,7 +164,7 @@ class TiltedAtoms:
     def _rounding(self) -> float:
         far = np.abs(np.log(self.law.p)) + np.abs(self.theta * self.law.u)
         rounding = UNIT * (16 + len(self.law.u) + 8 * float(np.sum(self._weights[1] * far)))
-        return self.law.slip + abs(self.theta) * self.law.hair + rounding
+        return self.law.relative_error + abs(self.theta) * self.law.misplacement + rounding
 
     @cached_property
     def moments(self) -> Moments:
@@ -186,7 +186,7 @@ class TiltedAtoms:
         away = self.law.u - self.moments.mean
         dip = dips(frequencies, away, self._weights[1])
         far = float(np.sum(self._weights[1] * (np.abs(self.law.u) + abs(self.moments.mean))))
-        return Wave(dip, 2 * self._rounding + (self.law.hair + 16 * UNIT * far) * np.abs(frequencies))
+        return Wave(dip, 2 * self._rounding + (self.law.misplacement + 16 * UNIT * far) * np.abs(frequencies))
 
     def decay(self, frequency: float) -> float:  # noqa: ARG002
         """Returns 1: a sum of waves may come back."""
