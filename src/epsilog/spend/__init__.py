@@ -14,9 +14,12 @@ from epsilog.spend.folds import Balance
 from epsilog.spend.ledger import Ledger, open_ledger, read_ledger
 from epsilog.spend.pricing import Price, Request, price
 from epsilog.spend.room import Room
+from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
 
 __all__ = [
+    "CLOSED",
     "FILTERS",
+    "RULES",
     "Amounts",
     "Balance",
     "Charge",
@@ -26,6 +29,9 @@ __all__ = [
     "Price",
     "Request",
     "Room",
+    "Rule",
+    "Stage",
+    "State",
     "Verb",
     "Verified",
     "is_ledger",

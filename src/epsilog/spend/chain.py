@@ -18,6 +18,7 @@ from epsilog.spend.entries import APPLICATION_ID, GENESIS, Entry, Verb, digest
 from epsilog.spend.place import peek
 from epsilog.spend.pricing import proven_least
 from epsilog.spend.shapes import check_shape, request_of
+from epsilog.spend.states import RULES
 from epsilog.terms import EpsilogError, LedgerIntegrityError, UnsupportedMechanismError
 from epsilog.terms.codec import canonical
 
@@ -84,7 +85,7 @@ class Books:
             self.reserved.append(entry)
         last = self.rounds.get((key, self.begun.get(key, 0)))
         charge = folds.advance(self.charges.get(key), entry, last=last)
-        if entry.verb in folds.ROUND_VERBS:
+        if RULES[entry.verb].stage is not None:
             place = (key, entry.body["round"])
             self.rounds[place] = folds.advance_round(charge, self.rounds.get(place), entry, last=last)
             self.begun[key] = max(self.begun.get(key, 0), entry.body["round"])

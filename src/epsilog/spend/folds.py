@@ -1,7 +1,8 @@
 """Balances and charges as folds over entries: pure functions that say what each entry does, or refuse it.
 
 ``Ledger`` folds one entry onto the stored state before it writes; ``chain`` folds all of them from nothing and
-compares. Both call the same functions: ``apply`` for a budget on the entry's path, ``advance`` for its charge.
+compares. Both call the same functions, and those read the table in ``states``: ``apply`` for a budget on the entry's
+path, ``advance`` for its charge, ``advance_round`` for a round of it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.entries import Entry, Verb, digest
+from epsilog.spend.entries import Entry, digest
 from epsilog.spend.filters import filter_of, fits
+from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
 from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, check
 from epsilog.terms.codec import canonical
 
@@ -114,8 +116,7 @@ class ChargeRecord:
     Attributes:
         key: its idempotency key.
         scope: the scope it names.
-        state: allowed (an owner has overridden its price, and nothing else has happened), reserved, started, committed
-            or cancelled.
+        state: one of those in ``states``.
         amounts: its price, by kind of budget.
         rounds: the most rounds it may run; None for no limit.
         opened: index of the entry that reserved it, or allowed it.
@@ -125,7 +126,7 @@ class ChargeRecord:
 
     key: str
     scope: str
-    state: str
+    state: State
     amounts: Mapping[str, Amounts]
     rounds: int | None
     opened: int
@@ -140,7 +141,8 @@ class ChargeRecord:
     def parse(cls, document: str) -> Self:
         """Reads what ``document`` wrote."""
         data = json.loads(document)
-        return cls(**data | {"amounts": {kind: Amounts.stored(amount) for kind, amount in data["amounts"].items()}})
+        amounts = {kind: Amounts.stored(amount) for kind, amount in data["amounts"].items()}
+        return cls(**data | {"state": State(data["state"]), "amounts": amounts})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,13 @@ class RoundState:
     number: int
     attempts: int
     output_hash: str | None = None
+
+
+def stage_of(state: RoundState | None) -> Stage:
+    """Where a round stands; None is one that never began."""
+    if state is None:
+        return Stage.AHEAD
+    return Stage.OPEN if state.output_hash is None else Stage.RELEASED
 
 
 def _json(state: Balance | ChargeRecord) -> str:
@@ -181,23 +190,15 @@ def apply(balance: Balance, entry: Entry) -> Balance:
         BudgetExceededError: a reservation that does not fit.
         ConflictError: a reservation for another relation, privacy unit, or kind of run.
     """
-    if entry.verb not in MOVES:
+    rule = RULES[entry.verb]
+    if not rule.moves:
         return balance
     amount = entry.amounts[balance.kind]
-    if entry.verb is Verb.RESERVED:
+    if rule.takes is None:
         _admit(balance, entry, amount)
-    source, target = MOVES[entry.verb]
-    moved = balance if source is None else replace(balance, **{source: getattr(balance, source) - amount})
-    return moved if target is None else replace(moved, **{target: getattr(moved, target) + amount})
-
-
-# from where to where each verb moves the money of a charge
-MOVES: dict[Verb, tuple[str | None, str | None]] = {
-    Verb.RESERVED: (None, "reserved"),
-    Verb.STARTED: ("reserved", "started"),
-    Verb.COMMITTED: ("started", "committed"),
-    Verb.CANCELLED: ("reserved", None),
-}
+    else:
+        balance = replace(balance, **{rule.takes: getattr(balance, rule.takes) - amount})
+    return balance if rule.adds is None else replace(balance, **{rule.adds: getattr(balance, rule.adds) + amount})
 
 
 def _admit(balance: Balance, entry: Entry, amount: Amounts) -> None:
@@ -213,17 +214,6 @@ def _admit(balance: Balance, entry: Entry, amount: Amounts) -> None:
         raise BudgetExceededError(scope=balance.scope, requested=dict(amount), available=dict(balance.available))
 
 
-ROUND_VERBS = (Verb.ROUND_STARTED, Verb.ROUND_RELEASED)
-STATES = {Verb.STARTED: "started", Verb.COMMITTED: "committed", Verb.CANCELLED: "cancelled"}
-NEEDS = {
-    Verb.STARTED: "reserved",
-    Verb.CANCELLED: "reserved",
-    Verb.ROUND_STARTED: "started",
-    Verb.ROUND_RELEASED: "started",
-    Verb.COMMITTED: "started",
-}
-
-
 def advance(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | None = None) -> ChargeRecord:
     """What an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``.
 
@@ -232,37 +222,37 @@ def advance(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | Non
         entry: what happens.
         last: the last round that it began.
     """
-    if entry.verb in (Verb.PRICE_OVERRIDDEN, Verb.RESERVED):
-        return _opened(charge, entry)
+    rule = RULES[entry.verb]
+    if rule.opens:
+        return _opened(charge, entry, rule)
     if charge is None or charge.scope != entry.scope:
         raise ConflictError(f"charge {entry.key!r} must have been reserved at {entry.scope!r}")
-    if charge.state != NEEDS[entry.verb]:
-        raise ConflictError(
-            f"{entry.verb} needs charge {charge.key!r} to be {NEEDS[entry.verb]}, and it is {charge.state}"
-        )
-    if entry.verb is Verb.COMMITTED and last is not None and last.output_hash is None:
+    if charge.state not in rule.needs:
+        needed = " or ".join(str(state) for state in rule.needs)
+        raise ConflictError(f"{entry.verb} needs charge {charge.key!r} to be {needed}, and it is {charge.state}")
+    if rule.stage is None and stage_of(last) not in rule.rounds:
+        assert last is not None, "a charge without rounds has none in a wrong stage"
         raise ConflictError(f"round {last.number} of charge {charge.key!r} is open: it releases before the commit")
-    if entry.verb in STATES:
-        if entry.amounts != charge.amounts:
-            raise ConflictError(f"charge {charge.key!r} must move what was reserved")
-        closed = None if entry.verb is Verb.STARTED else entry.index
-        return replace(charge, state=STATES[entry.verb], closed=closed)
-    return charge
+    if rule.moves and entry.amounts != charge.amounts:
+        raise ConflictError(f"charge {charge.key!r} must move what was reserved")
+    assert rule.leads is not None, "every verb of a charge leads to a state"
+    return replace(charge, state=rule.leads, closed=entry.index if rule.leads in CLOSED else None)
 
 
-def _opened(charge: ChargeRecord | None, entry: Entry) -> ChargeRecord:
+def _opened(charge: ChargeRecord | None, entry: Entry, rule: Rule) -> ChargeRecord:
     """A charge whose price an owner overrides, or that is reserved: each once, and in that order."""
     key, request = str(entry.key), entry.body["request"]
-    allowed = charge is not None and charge.state == "allowed" and entry.verb is Verb.RESERVED
-    if entry.key is None or not (charge is None or allowed):
+    if entry.key is None or (None if charge is None else charge.state) not in rule.needs:
         raise ConflictError(f"charge {entry.key!r} must be reserved once")
-    waiver = waiver_of(request) if entry.verb is Verb.PRICE_OVERRIDDEN else None
+    assert rule.leads is not None, "every verb of a charge leads to a state"
+    waiver = waiver_of(request) if rule.leads is State.ALLOWED else None
     if charge is not None:
         if (charge.scope, charge.waiver) != (entry.scope, waiver_of(request)):
             raise ConflictError(f"charge {key!r} was allowed for another request (entry {charge.opened})")
         waiver = charge.waiver
-    state = "reserved" if entry.verb is Verb.RESERVED else "allowed"
-    return ChargeRecord(key, entry.scope, state, entry.amounts, request["rounds"], opened=entry.index, waiver=waiver)
+    return ChargeRecord(
+        key, entry.scope, rule.leads, entry.amounts, request["rounds"], opened=entry.index, waiver=waiver
+    )
 
 
 def waiver_of(request: Mapping[str, Any]) -> str:
@@ -289,23 +279,29 @@ def advance_round(
         raise ConflictError(
             f"round must be at most {charge.rounds}, as charge {charge.key!r} was planned, got {number}"
         )
-    if state is not None and state.output_hash is not None:
-        raise ConflictError(
-            f"round {number} of charge {charge.key!r} is released: it is neither rerun nor released again"
-        )
-    if entry.verb is Verb.ROUND_STARTED:
-        if state is not None:
-            return RoundState(number, state.attempts + 1)
-        begun, released = (0, True) if last is None else (last.number, last.output_hash is not None)
-        if number != begun + 1 or not released:
-            raise ConflictError(
-                f"round {number} of charge {charge.key!r} must begin when round {number - 1} is released, and "
-                f"{'round ' + str(begun) if begun else 'none'} was the last to begin"
-            )
-        return RoundState(number, 1)
+    rule, stage = RULES[entry.verb], stage_of(state)
+    if stage not in rule.rounds:
+        refusal = {
+            Stage.AHEAD: "must start before it releases",
+            Stage.RELEASED: "is released: it is neither rerun nor released again",
+        }
+        raise ConflictError(f"round {number} of charge {charge.key!r} {refusal[stage]}")
     if state is None:
-        raise ConflictError(f"round {number} of charge {charge.key!r} must start before it releases")
-    return replace(state, output_hash=entry.body["output_hash"])
+        _require_turn(charge, number, last)
+        return RoundState(number, attempts=1)
+    if rule.stage is Stage.RELEASED:
+        return replace(state, output_hash=entry.body["output_hash"])
+    return replace(state, attempts=state.attempts + 1)
+
+
+def _require_turn(charge: ChargeRecord, number: int, last: RoundState | None) -> None:
+    """A round begins when the one before it is released."""
+    begun = 0 if last is None else last.number
+    if number != begun + 1 or stage_of(last) is Stage.OPEN:
+        raise ConflictError(
+            f"round {number} of charge {charge.key!r} must begin when round {number - 1} is released, and "
+            f"{'round ' + str(begun) if begun else 'none'} was the last to begin"
+        )
 
 
 def refuse_late_budget(scope: str, *, exists: bool, populated: bool) -> None:

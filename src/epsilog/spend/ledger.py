@@ -21,6 +21,7 @@ from epsilog.spend.folds import Balance
 from epsilog.spend.pricing import Price, Request, price
 from epsilog.spend.room import Room
 from epsilog.spend.shapes import check_shape
+from epsilog.spend.states import LATER, RULES, State
 from epsilog.terms import (
     BudgetExceededError,
     ConflictError,
@@ -252,7 +253,7 @@ class Ledger:
             folds.require_budget(scope, path)
             body = {"request": request.under(path[-1]).to_json(), "reason": reason}
             known = session.charge(key)
-            if known is not None and known.state == "allowed" and session.entry(known.opened).body == body:
+            if known is not None and known.state is State.ALLOWED and session.entry(known.opened).body == body:
                 return  # the same again
             entry = self._entry(session, Verb.PRICE_OVERRIDDEN, scope, key, body=body)
             session.put_charge(folds.advance(known, entry))
@@ -269,7 +270,7 @@ class Ledger:
                     folds.require_budget(scope, path)
                     request = request.under(path[-1])
                     known = session.charge(key)
-                    if known is not None and known.state != "allowed":
+                    if known is not None and known.state is not State.ALLOWED:
                         return self._again(session, known, scope, request, settle=settle)
                     unpriced = {budget.kind for budget in path} - prices.keys()
                     if not unpriced:
@@ -288,9 +289,9 @@ class Ledger:
         opened = session.entry(known.opened)
         if known.scope != scope or opened.body["request"] != request.to_json():
             raise ConflictError(f"key {known.key!r} is taken by another request (entry {known.opened})")
-        if known.state == "cancelled":
+        if known.state is State.CANCELLED:
             raise ConflictError(f"charge {known.key!r} is cancelled: take another key")
-        if settle and known.state != "committed":
+        if settle and known.state is not State.COMMITTED:
             raise ConflictError(f"charge {known.key!r} is {known.state}: whoever reserved it starts and commits it")
         return Charge(self, opened, replayed=True)
 
@@ -332,19 +333,19 @@ class Ledger:
 
     def advance(self, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
         """Writes one entry of a charge that exists; ``Charge`` has the verbs by name."""
-        verb = check.one_of(tuple(folds.NEEDS))(verb=verb)
+        verb = check.one_of(LATER)(verb=verb)
         with self._store.writing() as session:
             charge = _known(session.charge(key), key)
             if charge.closed is not None:
                 closing = session.entry(charge.closed)
                 if (closing.verb, closing.body) == (verb, body):
                     return  # the same again
-            amounts = charge.amounts if verb in folds.MOVES else {}
+            amounts = charge.amounts if RULES[verb].moves else {}
             entry = self._entry(session, verb, charge.scope, key, amounts=amounts, body=body)
             check_shape(entry)
             last = session.last_round(key) if verb in (Verb.COMMITTED, Verb.ROUND_STARTED) else None
             moved = folds.advance(charge, entry, last=last)
-            if verb in folds.ROUND_VERBS:
+            if RULES[verb].stage is not None:
                 state = session.round(key, body["round"])
                 if verb is Verb.ROUND_RELEASED and state is not None and state.output_hash == body["output_hash"]:
                     return  # the same again
@@ -373,7 +374,7 @@ class Ledger:
         """The charge with a key, if there is one."""
         with self._store.reading() as session:
             known = session.charge(key)
-            if known is None or known.state == "allowed":
+            if known is None or known.state is State.ALLOWED:
                 return None
             return Charge(self, session.entry(known.opened), replayed=True)
 

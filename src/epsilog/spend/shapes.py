@@ -9,29 +9,20 @@ from epsilog.spend import folds
 from epsilog.spend.entries import Entry, Verb, sha256
 from epsilog.spend.filters import filter_of
 from epsilog.spend.pricing import Request
+from epsilog.spend.states import RULES
 from epsilog.terms import check
-
-BODIES = {
-    Verb.BUDGET_CREATED: {"kind", "caps", "relation", "privacy_unit", "simulation"},
-    Verb.PRICE_OVERRIDDEN: {"request", "reason"},
-    Verb.RESERVED: {"request", "methods"},
-    Verb.STARTED: set(),
-    Verb.ROUND_STARTED: {"round"},
-    Verb.ROUND_RELEASED: {"round", "output_hash"},
-    Verb.COMMITTED: {"evidence"},
-    Verb.CANCELLED: {"reason"},
-}
 
 
 def check_shape(entry: Entry) -> None:
     """Requires the fields of an entry's verb; anything else is a ``ValueError``."""
-    if set(entry.body) != BODIES[entry.verb]:
-        raise ValueError(f"body of {entry.verb} must name {sorted(BODIES[entry.verb])}, got {sorted(entry.body)}")
-    if (entry.key is None) != (entry.verb is Verb.BUDGET_CREATED):
+    rule = RULES[entry.verb]
+    if set(entry.body) != rule.says:
+        raise ValueError(f"body of {entry.verb} must name {sorted(rule.says)}, got {sorted(entry.body)}")
+    if (entry.key is not None) != bool(rule.needs):
         raise ValueError(f"key of {entry.verb} must be that of a charge, got {entry.key!r}")
     if entry.key is not None:
         folds.check_key(entry.key)
-    if bool(entry.amounts) != (entry.verb in folds.MOVES):
+    if bool(entry.amounts) != rule.moves:
         raise ValueError(f"amounts of {entry.verb} must be there where money moves, got {dict(entry.amounts)}")
     for kind, amount in entry.amounts.items():
         _quantities(kind, amount)

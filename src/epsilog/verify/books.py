@@ -8,15 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
-from epsilog.spend import Entry, Verb, read_ledger
+from epsilog.spend import CLOSED, RULES, Entry, State, Verb, read_ledger
 from epsilog.terms import LedgerIntegrityError, RecordsError, check
-
-STATES = {
-    Verb.RESERVED: "reserved",
-    Verb.STARTED: "started",
-    Verb.COMMITTED: "committed",
-    Verb.CANCELLED: "cancelled",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,7 @@ class LedgerWord:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Reads what ``to_json`` wrote; whether it is true, only a ledger says."""
-        check.one_of(tuple(STATES.values()))(state=document["state"])
+        check.one_of(tuple(state.value for state in State if state is not State.ALLOWED))(state=document["state"])
         by_round = {name: {int(n): v for n, v in document[name].items()} for name in ("released", "attempts")}
         return cls(sound=True, **{name: document[name] for name in _WRITTEN} | by_round)
 
@@ -122,9 +115,10 @@ class Books:
             return LedgerWord(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
         opened = naming[-1]
         own = [entry for entry in self.entries if entry.key == opened.key]
-        last = next(entry for entry in reversed(own) if entry.verb in STATES)
-        closed = last.verb in (Verb.COMMITTED, Verb.CANCELLED)
-        count = last.index if closed else len(self.entries)
+        last = own[-1]
+        state = RULES[last.verb].leads
+        assert state is not None, "every verb of a charge leads to a state"
+        count = last.index if state in CLOSED else len(self.entries)
         caps = [e.body["caps"] for e in self.entries if e.verb is Verb.BUDGET_CREATED and e.scope == opened.scope]
         return LedgerWord(
             sound=True,
@@ -132,7 +126,7 @@ class Books:
             head=self.heads[count - 1],
             key=opened.key,
             others=len(naming) - 1,
-            state=STATES[last.verb],
+            state=state.value,
             request=opened.body["request"],
             amounts={kind: dict(amount) for kind, amount in opened.amounts.items()},
             scope=opened.scope,

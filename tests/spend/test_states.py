@@ -1,0 +1,125 @@
+"""The table of the life of a charge: what it allows is what the folds do, and what it promises holds of every row."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from epsilog.spend import CLOSED, RULES, Amounts, Stage, State, Verb
+from epsilog.spend.entries import GENESIS, Entry
+from epsilog.spend.folds import Balance, ChargeRecord, RoundState, advance, advance_round, apply, stage_of
+from epsilog.terms import ConflictError, NeighboringRelation
+
+HASH = "ab" * 32
+PRICE = Amounts.charged({"epsilon": "0.5"})
+REQUEST = {"rounds": 3, "relation": "add-or-remove-one", "privacy_unit": None, "simulation": False}
+BODIES = {
+    Verb.PRICE_OVERRIDDEN: {"request": REQUEST},
+    Verb.RESERVED: {"request": REQUEST},
+    Verb.ROUND_STARTED: {"round": 1},
+    Verb.ROUND_RELEASED: {"round": 1, "output_hash": HASH},
+}
+OF_CHARGES = [verb for verb in Verb if verb is not Verb.BUDGET_CREATED]
+ROUNDS = {Stage.AHEAD: None, Stage.OPEN: RoundState(1, 1), Stage.RELEASED: RoundState(1, 1, HASH)}
+
+
+def entry(verb):
+    amounts = {"pure": PRICE} if RULES[verb].moves else {}
+    return Entry(7, GENESIS, "2026-01-01T00:00:00+00:00", verb, "acme", "run", amounts, BODIES.get(verb, {}))
+
+
+def charge_in(state):
+    if state is None:
+        return None
+    allowed = advance(None, entry(Verb.PRICE_OVERRIDDEN))
+    if state is State.ALLOWED:
+        return allowed
+    return ChargeRecord("run", "acme", state, {"pure": PRICE}, rounds=3, opened=1)
+
+
+@pytest.mark.parametrize("state", [None, *State])
+@pytest.mark.parametrize("verb", OF_CHARGES)
+def test_a_verb_is_allowed_in_the_states_of_its_row_and_leads_where_it_says(verb, state):
+    if state not in RULES[verb].needs:
+        with pytest.raises(ConflictError):
+            advance(charge_in(state), entry(verb))
+        return
+    moved = advance(charge_in(state), entry(verb))
+    assert moved.state is RULES[verb].leads
+    assert moved.closed == (7 if moved.state in CLOSED else None)
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("verb", OF_CHARGES)
+def test_a_round_is_in_the_stages_of_the_row(verb, stage):
+    rule, last = RULES[verb], ROUNDS[stage]
+    state = next(iter(rule.needs))
+
+    def moved():
+        charge = advance(charge_in(state), entry(verb), last=last)
+        return None if rule.stage is None else stage_of(advance_round(charge, last, entry(verb), last=last))
+
+    if stage in rule.rounds:
+        assert moved() is rule.stage
+    else:
+        with pytest.raises(ConflictError, match="round 1 of charge 'run'"):
+            moved()
+
+
+@pytest.mark.parametrize("verb", OF_CHARGES)
+def test_money_moves_as_the_row_says_and_is_neither_made_nor_lost(verb):
+    sums = {name: Amounts.charged({"epsilon": "1"}) for name in ("reserved", "started", "committed")}
+    budget = Balance(
+        "acme", "pure", NeighboringRelation.ADD_OR_REMOVE_ONE, None, False, Amounts.capped({"epsilon": "9"}), **sums
+    )
+    rule, moved = RULES[verb], apply(budget, entry(verb))
+    for name, before in sums.items():
+        after = before if name != rule.takes else before - PRICE
+        assert getattr(moved, name) == (after if name != rule.adds else after + PRICE)
+    if rule.takes and rule.adds:
+        assert moved.held == budget.held
+
+
+def test_nothing_that_was_spent_comes_back():
+    """Out of started money goes to committed alone, and out of committed nowhere."""
+    spent = ("started", "committed")
+    assert all(rule.adds in spent for rule in RULES.values() if rule.takes in spent)
+    assert {State.COMMITTED, State.CANCELLED} == CLOSED
+
+
+def test_every_state_is_reached_and_money_is_where_the_state_says():
+    reached, held = {None}, {None: None, State.ALLOWED: None, State.CANCELLED: None}
+    held |= {state: state.value for state in (State.RESERVED, State.STARTED, State.COMMITTED)}
+    for _ in State:
+        reached |= {rule.leads for rule in RULES.values() if reached.intersection(rule.needs)}
+    assert reached == {None, *State}
+    for rule in RULES.values():
+        for state in rule.needs:
+            assert (rule.takes, rule.adds) == ((held[state], held[rule.leads]) if rule.moves else (None, None))
+            assert rule.moves or held[state] == held[rule.leads]
+
+
+def test_the_page_shows_the_table():
+    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text()
+    shown = [[cell.strip() for cell in row.split("|")[1:-1]] for row in re.findall(r"\| `[a-z-]+` \|.*", page)]
+
+    def states(values):
+        return ", ".join("unknown" if value is None else str(value) for value in values)
+
+    def money(rule):
+        if rule.takes and rule.adds:
+            return f"{rule.takes} to {rule.adds}"
+        return f"into {rule.adds}" if rule.adds else f"out of {rule.takes}" if rule.takes else ""
+
+    rows = {
+        f"`{verb}`": [
+            states(rule.needs),
+            str(rule.leads),
+            money(rule),
+            states(rule.rounds) if rule.rounds != tuple(Stage) else "",
+            rule.stage or "",
+        ]
+        for verb, rule in RULES.items()
+        if rule.needs
+    }
+    assert {name: cells for name, *cells in shown if name in rows} == rows
