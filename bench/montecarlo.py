@@ -24,9 +24,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import bounds, certificates, normals, planning, shards, sweeps, tilt
-from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.payoff import HockeyStick
+from epsilog.accounting.montecarlo.draws import normals, shards, tilt
+from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
+from epsilog.accounting.montecarlo.evidence import certificates, planning, sweeps
+from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.accounting.montecarlo.strategies import square_root
 from epsilog.terms import (
     BallsInBins,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import epsilon
-from epsilog.accounting.montecarlo import BesideProfile, oracle
+from epsilog.accounting.montecarlo import BesideProfile
+from epsilog.accounting.montecarlo.draws import oracle
 from epsilog.adapters import jax_privacy
 from epsilog.terms import Gaussian, PoissonSampled, Repeated
 

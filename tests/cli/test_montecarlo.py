@@ -114,7 +114,7 @@ def test_a_certificate_says_with_what_chance_it_is_wrong(release):
 
 
 def test_stopping_without_a_journal_says_that_nothing_was_kept(monkeypatch, release):
-    from epsilog.accounting.montecarlo import run
+    from epsilog.accounting.montecarlo.evidence import run
 
     def stop(*_):
         raise KeyboardInterrupt

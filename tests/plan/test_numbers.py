@@ -25,8 +25,8 @@ from epsilog.accounting import (
 )
 from epsilog.accounting.calibrate import epsilon_curve
 from epsilog.accounting.montecarlo import estimate_noise
-from epsilog.accounting.montecarlo.bounds import binomial_delta, integrated_delta, pass_probability
-from epsilog.accounting.montecarlo.intervals import clopper_pearson
+from epsilog.accounting.montecarlo.promises.bounds import binomial_delta, integrated_delta, pass_probability
+from epsilog.accounting.montecarlo.promises.intervals import clopper_pearson
 from epsilog.terms import BallsInBins, Composed, Gaussian, Laplace, PoissonSampled, Repeated, codec
 from epsilog.verify.noise import power
 

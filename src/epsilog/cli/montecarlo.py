@@ -315,7 +315,7 @@ def check(
     Example: epsilog account montecarlo check evidence.json --shards 3
     """
     from epsilog.accounting import montecarlo
-    from epsilog.accounting.montecarlo import run
+    from epsilog.accounting.montecarlo.evidence import run
 
     document = _document(file)
     found = montecarlo.check_document(document, shards=shards, commitment=commitment, nonce=nonce)

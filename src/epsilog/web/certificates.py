@@ -19,7 +19,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from epsilog.accounting.montecarlo import balls_in_bins_delta, certify, narrowing, strategies
-from epsilog.accounting.montecarlo.shards import Trial
+from epsilog.accounting.montecarlo.draws.shards import Trial
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,

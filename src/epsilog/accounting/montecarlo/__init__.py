@@ -5,10 +5,29 @@ to a noise level, a claim and evidence; ``certify`` bounds the delta of one mech
 ``plan_sweep`` and ``plan_certificate`` settle everything first, ``run_sweep`` and ``run_certificate`` draw.
 ``balls_in_bins_delta`` is exact where the noise is independent. The four functions of the reference
 (``overall_delta``, ``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the
-``*_delta`` bounds beside them promise more for the same draws. Only ``run`` touches files, processes and entropy.
+``*_delta`` bounds beside them promise more for the same draws.
+
+Where to look: ``draws`` (what is drawn), ``promises`` (what counts of draws promise), ``evidence`` (from a goal to a
+claim that anybody can draw again; only its ``run`` touches files, processes and entropy), ``strategies`` (columns of
+noise).
 """
 
-from epsilog.accounting.montecarlo.bounds import (
+from epsilog.accounting.montecarlo.draws.oracle import OracleDelta, balls_in_bins_delta
+from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
+from epsilog.accounting.montecarlo.evidence.candidates import SweepPlan, envelope_delta
+from epsilog.accounting.montecarlo.evidence.certificates import (
+    Certificate,
+    CertificatePlan,
+    certify,
+    narrowing,
+    plan_certificate,
+    run_certificate,
+)
+from epsilog.accounting.montecarlo.evidence.planning import estimate_noise, plan_sweep
+from epsilog.accounting.montecarlo.evidence.recompute import check_document, plan_from_json, provenance
+from epsilog.accounting.montecarlo.evidence.run import entropy
+from epsilog.accounting.montecarlo.evidence.sweeps import SweepResult, run_sweep, sweep
+from epsilog.accounting.montecarlo.promises.bounds import (
     binomial_delta,
     fewest_samples,
     fewest_samples_integrated,
@@ -19,23 +38,13 @@ from epsilog.accounting.montecarlo.bounds import (
     single_candidate_delta,
     supremum_delta,
 )
-from epsilog.accounting.montecarlo.candidates import SweepPlan, envelope_delta
-from epsilog.accounting.montecarlo.certificates import (
-    Certificate,
-    CertificatePlan,
-    certify,
-    narrowing,
-    plan_certificate,
-    run_certificate,
+from epsilog.accounting.montecarlo.promises.intervals import anytime, clopper_pearson
+from epsilog.accounting.montecarlo.promises.two_point import (
+    base_delta,
+    delta_from_samples,
+    minimum_samples,
+    overall_delta,
 )
-from epsilog.accounting.montecarlo.intervals import anytime, clopper_pearson
-from epsilog.accounting.montecarlo.oracle import OracleDelta, balls_in_bins_delta
-from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
-from epsilog.accounting.montecarlo.planning import estimate_noise, plan_sweep
-from epsilog.accounting.montecarlo.recompute import check_document, plan_from_json, provenance
-from epsilog.accounting.montecarlo.run import entropy
-from epsilog.accounting.montecarlo.sweeps import SweepResult, run_sweep, sweep
-from epsilog.accounting.montecarlo.two_point import base_delta, delta_from_samples, minimum_samples, overall_delta
 
 __all__ = [
     "BesideProfile",

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.mixtures import METHOD, Mixture, log_mean_exp
-from epsilog.accounting.montecarlo.oracle import ADD, DIRECTIONS, REMOVE
-from epsilog.accounting.montecarlo.pairs import Pair
-from epsilog.accounting.montecarlo.partitions import LARGEST_ORDER
-from epsilog.accounting.montecarlo.payoff import Payoff
-from epsilog.accounting.montecarlo.threads import one_thread
+from epsilog.accounting.montecarlo.draws.mixtures import METHOD, Mixture, log_mean_exp
+from epsilog.accounting.montecarlo.draws.oracle import ADD, DIRECTIONS, REMOVE
+from epsilog.accounting.montecarlo.draws.pairs import Pair
+from epsilog.accounting.montecarlo.draws.partitions import LARGEST_ORDER
+from epsilog.accounting.montecarlo.draws.payoff import Payoff
+from epsilog.accounting.montecarlo.draws.threads import one_thread
 from epsilog.terms import UnsupportedMechanismError, check
 
 Array = NDArray[np.float64]

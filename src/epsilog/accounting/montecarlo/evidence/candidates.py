@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.accounting.montecarlo import bounds
-from epsilog.accounting.montecarlo.evidence import (
+from epsilog.accounting.montecarlo.draws.mixtures import METHOD
+from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
+from epsilog.accounting.montecarlo.draws.shards import Trial
+from epsilog.accounting.montecarlo.evidence.documents import (
     Origin,
     commitment,
     origin_from_json,
@@ -20,11 +23,8 @@ from epsilog.accounting.montecarlo.evidence import (
     trial_from_json,
     trial_json,
 )
-from epsilog.accounting.montecarlo.intervals import at_most, slack
-from epsilog.accounting.montecarlo.mixtures import METHOD
-from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.payoff import HockeyStick
-from epsilog.accounting.montecarlo.shards import Trial
+from epsilog.accounting.montecarlo.promises import bounds
+from epsilog.accounting.montecarlo.promises.intervals import at_most, slack
 from epsilog.terms import (
     BallsInBins,
     Gaussian,

@@ -6,18 +6,10 @@ import pytest
 from scipy import stats
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import (
-    bounds,
-    candidates,
-    certificates,
-    oracle,
-    partitions,
-    planning,
-    shards,
-    sweeps,
-    tilt,
-)
-from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick
+from epsilog.accounting.montecarlo.draws import oracle, partitions, shards, tilt
+from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
+from epsilog.accounting.montecarlo.evidence import candidates, certificates, planning, sweeps
+from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
@@ -32,7 +24,7 @@ BANDED = MatrixMechanism(ToeplitzStrategy((0.9, 0.4, 0.2)), BinnedParticipation(
 
 
 def trial(release=BINS, direction="remove", strength=4.0, samples=40_000, epsilon=1.0):
-    from epsilog.accounting.montecarlo.pairs import pair_of
+    from epsilog.accounting.montecarlo.draws.pairs import pair_of
 
     how, payoff = tilt.Tilt(direction, strength), HockeyStick(epsilon)
     return shards.Trial(release, payoff, how, tilt.log_bound(pair_of(release), how, payoff), samples)

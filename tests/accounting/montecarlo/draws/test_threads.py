@@ -5,10 +5,11 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from epsilog.accounting.montecarlo import planning, run, shards, tilt
-from epsilog.accounting.montecarlo.pairs import pair_of
-from epsilog.accounting.montecarlo.payoff import HockeyStick
-from epsilog.accounting.montecarlo.threads import one_thread
+from epsilog.accounting.montecarlo.draws import shards, tilt
+from epsilog.accounting.montecarlo.draws.pairs import pair_of
+from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
+from epsilog.accounting.montecarlo.draws.threads import one_thread
+from epsilog.accounting.montecarlo.evidence import planning, run
 from epsilog.terms import BallsInBins, Gaussian
 
 BINS = BallsInBins(Gaussian(1.0), bins=4)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsilog.accounting.montecarlo import tilt as tilts
-from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.pairs import pair_of
-from epsilog.accounting.montecarlo.payoff import Payoff
-from epsilog.accounting.montecarlo.threads import one_thread
+from epsilog.accounting.montecarlo.draws import tilt as tilts
+from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.draws.pairs import pair_of
+from epsilog.accounting.montecarlo.draws.payoff import Payoff
+from epsilog.accounting.montecarlo.draws.threads import one_thread
 from epsilog.terms import Release, check
 
 STREAM = "philox/1024/v0"

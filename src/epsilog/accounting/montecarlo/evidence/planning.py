@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from epsilog.accounting.montecarlo import bounds
-from epsilog.accounting.montecarlo import tilt as tilts
-from epsilog.accounting.montecarlo.candidates import Check, SweepPlan, renoised
-from epsilog.accounting.montecarlo.evidence import Origin
-from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.pairs import pair_of
-from epsilog.accounting.montecarlo.payoff import HockeyStick, Payoff
-from epsilog.accounting.montecarlo.shards import BLOCK, Trial, pilot_stream
-from epsilog.accounting.montecarlo.threads import one_thread
+from epsilog.accounting.montecarlo.draws import tilt as tilts
+from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.draws.pairs import pair_of
+from epsilog.accounting.montecarlo.draws.payoff import HockeyStick, Payoff
+from epsilog.accounting.montecarlo.draws.shards import BLOCK, Trial, pilot_stream
+from epsilog.accounting.montecarlo.draws.threads import one_thread
+from epsilog.accounting.montecarlo.evidence.candidates import Check, SweepPlan, renoised
+from epsilog.accounting.montecarlo.evidence.documents import Origin
+from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.terms import CalibrationError, Release, check
 
 

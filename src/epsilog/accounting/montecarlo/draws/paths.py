@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from epsilog.accounting.montecarlo.mixtures import log_mean_exp, require_noise
-from epsilog.accounting.montecarlo.normals import normals
-from epsilog.accounting.montecarlo.oracle import REMOVE, gaussian_delta
-from epsilog.accounting.montecarlo.partitions import draw_counts, gaussian_joint, log_moment
+from epsilog.accounting.montecarlo.draws.mixtures import log_mean_exp, require_noise
+from epsilog.accounting.montecarlo.draws.normals import normals
+from epsilog.accounting.montecarlo.draws.oracle import REMOVE, gaussian_delta
+from epsilog.accounting.montecarlo.draws.partitions import draw_counts, gaussian_joint, log_moment
 from epsilog.terms import CyclicParticipation, SpacedParticipation
 
 Array = NDArray[np.float64]

@@ -5,7 +5,12 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from epsilog.accounting.montecarlo.two_point import base_delta, delta_from_samples, minimum_samples, overall_delta
+from epsilog.accounting.montecarlo.promises.two_point import (
+    base_delta,
+    delta_from_samples,
+    minimum_samples,
+    overall_delta,
+)
 
 
 def exact_overall(samples, base):

@@ -19,8 +19,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.intervals import at_most, slack
-from epsilog.accounting.montecarlo.two_point import divergence, require_samples
+from epsilog.accounting.montecarlo.promises.intervals import at_most, slack
+from epsilog.accounting.montecarlo.promises.two_point import divergence, require_samples
 from epsilog.terms import CalibrationError, check
 
 Array = NDArray[np.float64]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsilog.accounting.montecarlo import mixtures, oracle, pairs, tilt
-from epsilog.accounting.montecarlo.payoff import HockeyStick
+from epsilog.accounting.montecarlo.draws import mixtures, oracle, pairs, tilt
+from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,

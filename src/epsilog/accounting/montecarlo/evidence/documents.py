@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import scipy
 
-from epsilog.accounting.montecarlo import tilt as tilts
-from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.run import LARGEST_SEED, Source
-from epsilog.accounting.montecarlo.shards import SHARD, STREAM, Trial
+from epsilog.accounting.montecarlo.draws import tilt as tilts
+from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick, Payoff
+from epsilog.accounting.montecarlo.draws.shards import SHARD, STREAM, Trial
+from epsilog.accounting.montecarlo.evidence.run import LARGEST_SEED, Source
 from epsilog.terms import check, codec
 
 ASSUMPTIONS = (

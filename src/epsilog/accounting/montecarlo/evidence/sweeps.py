@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epsilog.accounting.montecarlo.candidates import SweepPlan
-from epsilog.accounting.montecarlo.evidence import ASSUMPTIONS, Evidence, evidence_json
-from epsilog.accounting.montecarlo.mixtures import METHOD
-from epsilog.accounting.montecarlo.planning import plan_sweep
-from epsilog.accounting.montecarlo.run import Journal, Progress, Source, run_trials, source
+from epsilog.accounting.montecarlo.draws.mixtures import METHOD
+from epsilog.accounting.montecarlo.evidence.candidates import SweepPlan
+from epsilog.accounting.montecarlo.evidence.documents import ASSUMPTIONS, Evidence, evidence_json
+from epsilog.accounting.montecarlo.evidence.planning import plan_sweep
+from epsilog.accounting.montecarlo.evidence.run import Journal, Progress, Source, run_trials, source
 from epsilog.terms import Release
 
 

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import recompute, run, shards
-from epsilog.accounting.montecarlo.payoff import BesideProfile
+from epsilog.accounting.montecarlo.draws import shards
+from epsilog.accounting.montecarlo.draws.payoff import BesideProfile
+from epsilog.accounting.montecarlo.evidence import recompute, run
 from epsilog.terms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy, codec
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)

@@ -11,8 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epsilog.accounting.montecarlo import tilt as tilts
-from epsilog.accounting.montecarlo.evidence import (
+from epsilog.accounting.montecarlo.draws import tilt as tilts
+from epsilog.accounting.montecarlo.draws.mixtures import METHOD
+from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.draws.pairs import pair_of
+from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick, Payoff
+from epsilog.accounting.montecarlo.draws.shards import Trial
+from epsilog.accounting.montecarlo.evidence.documents import (
     ASSUMPTIONS,
     Evidence,
     Origin,
@@ -23,14 +28,9 @@ from epsilog.accounting.montecarlo.evidence import (
     trial_from_json,
     trial_json,
 )
-from epsilog.accounting.montecarlo.intervals import LEAST_FAILURE, anytime, clopper_pearson
-from epsilog.accounting.montecarlo.mixtures import METHOD
-from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.pairs import pair_of
-from epsilog.accounting.montecarlo.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.planning import pilot_delta
-from epsilog.accounting.montecarlo.run import Journal, Progress, Source, run_trials, source
-from epsilog.accounting.montecarlo.shards import Trial
+from epsilog.accounting.montecarlo.evidence.planning import pilot_delta
+from epsilog.accounting.montecarlo.evidence.run import Journal, Progress, Source, run_trials, source
+from epsilog.accounting.montecarlo.promises.intervals import LEAST_FAILURE, anytime, clopper_pearson
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, Release, check, codec
 
 BESIDE = (

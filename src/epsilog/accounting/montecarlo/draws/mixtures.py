@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.normals import normals
-from epsilog.accounting.montecarlo.oracle import REMOVE, cube_lower_bound, gaussian_delta
-from epsilog.accounting.montecarlo.partitions import draw_counts, gaussian_joint, log_moment
+from epsilog.accounting.montecarlo.draws.normals import normals
+from epsilog.accounting.montecarlo.draws.oracle import REMOVE, cube_lower_bound, gaussian_delta
+from epsilog.accounting.montecarlo.draws.partitions import draw_counts, gaussian_joint, log_moment
 from epsilog.terms import UnsupportedMechanismError
 
 Array = NDArray[np.float64]

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from epsilog import disk
-from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.shards import SHARD, Trial, count_hits
+from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
+from epsilog.accounting.montecarlo.draws.shards import SHARD, Trial, count_hits
 from epsilog.terms import RecordsError, check, codec
 
 Progress = Callable[[Trial, int, int], None]  # trial, draws done, hits so far
