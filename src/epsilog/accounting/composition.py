@@ -30,7 +30,7 @@ _NONE = np.zeros(0, np.int64)
 Waves = npt.NDArray[np.complex128]
 _DIRECT = 1_500_000  # terms of a Fourier sum that is still cheaper than a longer transform
 _PROBES = 16  # frequencies that tell which law is the smoothest
-_BLURRED = 20.0  # nats by which rounding may swell a spectrum: with more, a transform says nothing
+_MOST_INFLATION = 20.0  # nats by which rounding may inflate a spectrum: with more, a transform says nothing
 _ROUGH = 1e-8  # relative error of a power from which on its transform is summed afresh
 _MOST_WORK = 3_000_000  # frequencies of one part that a transform, and then its questions, may look at
 _ATTEMPTS, _LEAST_ATTEMPTS = 60, 6  # to find a root, and as many nudges past it
@@ -76,7 +76,7 @@ class Composition:
         size: length of the transform.
         log_total: logarithm of the composed law's total after tilting, before normalising.
         infinite: the mass that gives everything away, on the same side.
-        blunt: how large a part of the last delta its errors were.
+        relative_error: how large a part of the last delta its errors were.
         work: what it has cost, in frequencies of one part that were looked at; about a third of a microsecond each.
     """
 
@@ -86,21 +86,23 @@ class Composition:
         self.upper, self._step, self.theta, self._nats = upper, step, theta, nats
         self._sign = 1.0 if upper else -1.0
         offset = math.fsum(count * law.offset for law, count in parts)
-        slip = 8 * UNIT * math.fsum(count * abs(law.offset) for law, count in parts)
-        self.offset = offset + self._sign * slip
+        error = 8 * UNIT * math.fsum(count * abs(law.offset) for law, count in parts)
+        self.offset = offset + self._sign * error
         certain = upper and any(law.infinite >= 1 - 1e-12 for law, _ in parts)
         survive = math.fsum(count * math.log1p(-min(law.infinite, 1 - UNIT)) for law, count in parts)
         self.infinite = 1.0 if certain else -math.expm1(survive) * (1 + 8 * self._sign * UNIT)
         tilted = [_tilt(law, theta * step) for law, _ in parts]
         counts = [count for _, count in parts]
         self.log_total = math.fsum(c * t.log_total for c, t in zip(counts, tilted, strict=True))
-        self._slack = math.fsum(c * (t.slip + 4 * UNIT * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True))
+        self._log_total_error = math.fsum(
+            c * (t.relative_error + 4 * UNIT * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True)
+        )
         low, self._bulk, high = _window(tilted, counts, nats)
         self._high = math.floor(high) + 1
         self.size = fast_length(self._high - math.ceil(low) + 8)
-        self._swell = math.fsum(c * t.slip for c, t in zip(counts, tilted, strict=True))
-        self._tilted, self._counts, self._ready, self.blunt = tilted, counts, False, 0.0
-        self._blurred, self.work = False, 0
+        self._log_inflation = math.fsum(c * t.relative_error for c, t in zip(counts, tilted, strict=True))
+        self._tilted, self._counts, self._ready, self.relative_error = tilted, counts, False, 0.0
+        self._drowned, self.work = False, 0
 
     def prepare(self) -> None:
         """Multiplies the characteristic functions, if that was not done yet.
@@ -115,7 +117,9 @@ class Composition:
         """Multiplies the characteristic functions at the frequencies that matter; bounds the others and the errors."""
         size = self.size
         where = np.arange(size // 2 + 1)
-        bound, blur, log_power = (np.broadcast_to(np.zeros(1, kind), len(where)) for kind in (float, float, complex))
+        bound, rounding, log_power = (
+            np.broadcast_to(np.zeros(1, kind), len(where)) for kind in (float, float, complex)
+        )
         parts = sorted(zip(self._tilted, self._counts, strict=True), key=self._left)
         others = np.unique(np.concatenate([law.points for law, _ in parts[1:]])) if len(parts) > 1 else _NONE
         shared: Array | None = None
@@ -127,26 +131,28 @@ class Composition:
             if shared is None and law is not parts[0][0] and len(where) * len(others) <= _TABLE:
                 shared = _factors(where, others, size)
             if shared is not None:
-                values, slip = _sum(law, shared[np.searchsorted(others, law.points)])
+                values, error = _sum(law, shared[np.searchsorted(others, law.points)])
             else:
                 fast = len(where) * n > max(_FEW, size // 4)
-                values, slip = _fast(law, where, size) if fast else _sum(law, _factors(where, law.points, size))
-                keep = bound + count * np.log(np.abs(values) + slip) > -self._nats - _DISCARD
-                where, values, bound, log_power, blur = (a[keep] for a in (where, values, bound, log_power, blur))
-                if fast and count * slip > _ROUGH and len(where) * n <= _DIRECT:
-                    values, slip = _sum(law, _factors(where, law.points, size))
-            logs = np.log(np.where(np.abs(values) < 1e-300, 1e-300, values))  # far below the slip
-            bound = bound + count * np.logaddexp(logs.real, math.log(slip))
-            blur = blur + count * (8 + len(parts)) * UNIT * (1 + np.abs(logs))
+                values, error = _fast(law, where, size) if fast else _sum(law, _factors(where, law.points, size))
+                keep = bound + count * np.log(np.abs(values) + error) > -self._nats - _DISCARD
+                where, values, bound, log_power, rounding = (
+                    a[keep] for a in (where, values, bound, log_power, rounding)
+                )
+                if fast and count * error > _ROUGH and len(where) * n <= _DIRECT:
+                    values, error = _sum(law, _factors(where, law.points, size))
+            logs = np.log(np.where(np.abs(values) < 1e-300, 1e-300, values))  # far below the error
+            bound = bound + count * np.logaddexp(logs.real, math.log(error))
+            rounding = rounding + count * (8 + len(parts)) * UNIT * (1 + np.abs(logs))
             log_power = log_power + count * logs
         self._ready, self._tilted = True, []
-        self._blurred = not float((bound + blur).max()) <= _BLURRED
-        if self._blurred:
+        self._drowned = not float((bound + rounding).max()) <= _MOST_INFLATION
+        if self._drowned:
             return
         self._frequency, self._power = where, np.exp(log_power)
         ends = (where == 0) | ((size % 2 == 0) & (where == size // 2))
         self._share = np.where(ends, 1.0, 2.0) / size
-        self._error = np.exp(bound + blur) * -np.expm1(log_power.real - bound - blur)  # docs, section 5
+        self._error = np.exp(bound + rounding) * -np.expm1(log_power.real - bound - rounding)  # docs, section 5
 
     def _left(self, part: tuple[_Tilted, int]) -> float:
         """About how much of a law's power is left, in nats over some frequencies; less than nothing does not count."""
@@ -165,7 +171,7 @@ class Composition:
     def _lead(self, epsilon: float) -> float:
         """The logarithm of what a unit of the tilted law's kernel weighs, on the safe side."""
         lead = self.log_total - self.theta * (epsilon - self.offset)
-        return lead + self._sign * (self._slack + 32 * UNIT * self.theta * (abs(epsilon) + abs(self.offset)))
+        return lead + self._sign * (self._log_total_error + 32 * UNIT * self.theta * (abs(epsilon) + abs(self.offset)))
 
     def chernoff(self, epsilon: float) -> float:
         """Bounds delta from above without a transform: the tilted law, a probability, times its kernel's peak."""
@@ -185,17 +191,17 @@ class Composition:
 
     def _delta(self, epsilon: float) -> float:
         self.prepare()
-        if self._blurred:
+        if self._drowned:
             return self.chernoff(epsilon) if self.upper else min(max(self.infinite, 0.0), 1.0)
         step, theta, size = self._step, self.theta, self.size
         self.work += len(self._frequency)
         first = math.floor((epsilon - self.offset) / step) + 1
-        first = max(first, self._high - size)  # below the window lies next to nothing; the margin counts it
-        blur = self._sign * 8 * UNIT * (abs(epsilon) + abs(self.offset) + step * abs(first))
-        start = self.offset + first * step - epsilon + blur
+        first = max(first, self._high - size)  # below the window lies next to nothing; the error counts it
+        misplacement = 8 * UNIT * (abs(epsilon) + abs(self.offset) + step * abs(first))
+        start = self.offset + first * step - epsilon + self._sign * misplacement
         length = max(0, min(size, self._high - first + 1))
         lead, most = self._lead(epsilon), _kernel_peak(theta)
-        total, margin = 0.0, most * 2 * math.exp(self._swell - self._nats) + abs(blur)
+        total, error = 0.0, most * 2 * math.exp(self._log_inflation - self._nats) + misplacement
         if length > 0:
             angle = np.complex128(2j * np.pi / size)
             shift = np.exp(angle * ((self._frequency * first) % size))
@@ -204,12 +210,12 @@ class Composition:
                 angle * self._frequency, end, theta=theta, step=step, start=start, length=length
             )
             total = float(np.sum(self._share * (self._power * shift * kernel).real))
-            rough = 64 * UNIT * np.abs(self._power) * size_of_terms
-            margin += float(np.sum(self._share * (self._error * np.abs(kernel) + rough)))
+            rounding = 64 * UNIT * np.abs(self._power) * size_of_terms
+            error += float(np.sum(self._share * (self._error * np.abs(kernel) + rounding)))
             kernels = most + 1 / (theta * (theta + 1) * step)  # the kernel is unimodal: its peak and its integral
-            margin += kernels * math.exp(self._swell - self._nats - _DISCARD)
-        value = total + self._sign * margin
-        self.blunt = margin / max(total, 1e-300)
+            error += kernels * math.exp(self._log_inflation - self._nats - _DISCARD)
+        value = total + self._sign * error
+        self.relative_error = error / max(total, 1e-300)
         if value <= 0:
             return min(max(self.infinite, 0.0), 1.0)
         log_value = lead + math.log(value)
@@ -235,7 +241,7 @@ class Composition:
 
     def _attempts(self) -> int:
         """How often delta may be looked at in one search."""
-        if not self._ready or self._blurred:
+        if not self._ready or self._drowned:
             return _ATTEMPTS
         return min(max(_MOST_WORK // (2 * len(self._frequency)), _LEAST_ATTEMPTS), _ATTEMPTS)
 
@@ -264,26 +270,26 @@ class Composition:
 class _Tilted(NamedTuple):
     """A lattice law times e^(rate * points), normalised.
 
-    ``slip`` bounds its relative error in total variation.
+    ``relative_error`` bounds that of all weights together, in total variation.
     """
 
     points: Integers
     weight: Array
     log_total: float
-    slip: float
+    relative_error: float
 
 
 def _fast(law: _Tilted, where: Integers, size: int) -> tuple[Waves, float]:
     """The law's spectrum at some frequencies by a transform of length ``size``, and how far each value may be off."""
     wrapped = np.bincount(np.mod(law.points, size), weights=law.weight, minlength=size)
     values = np.fft.rfft(wrapped)
-    slip = law.slip + 16 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(wrapped))
-    return values if len(values) == len(where) else values[where], slip
+    error = law.relative_error + 16 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(wrapped))
+    return values if len(values) == len(where) else values[where], error
 
 
 def _sum(law: _Tilted, factors: Array) -> tuple[Waves, float]:
     """The same by plain sums, which err less; ``factors`` has a row for each of the law's points."""
-    return (law.weight @ factors).view(np.complex128), law.slip + 2 * UNIT * (32 + len(law.points))
+    return (law.weight @ factors).view(np.complex128), law.relative_error + 2 * UNIT * (32 + len(law.points))
 
 
 def _factors(where: Integers, points: Integers, size: int) -> Array:
@@ -315,12 +321,12 @@ def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
     top = float((exponent + np.log(weight)).max())
     half = np.exp((exponent - top) / 2)  # twice, lest it overflow where a weight is tiny
     tilted = weight * half * half
-    seen = tilted > 1e-290  # what is left out is far below the slip
+    seen = tilted > 1e-290  # what is left out is far below the error
     index, exponent, tilted = index[seen], exponent[seen], tilted[seen]
     total = float(tilted.sum())
     tilted = tilted / total
-    slip = UNIT * (32 + 4 * float(np.sum(tilted * np.abs(exponent - top))) + 4 * abs(top))
-    return _Tilted(index, tilted, top + math.log(total), slip)
+    error = UNIT * (32 + 4 * float(np.sum(tilted * np.abs(exponent - top))) + 4 * abs(top))
+    return _Tilted(index, tilted, top + math.log(total), error)
 
 
 def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[float, float, float]:

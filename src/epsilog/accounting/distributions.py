@@ -287,7 +287,7 @@ class _Search:
 
     def _sharpen(self, composed: Composition) -> None:
         """Asks for smaller errors next time if those of the composition were too large a part of its delta."""
-        excess = math.log(max(composed.blunt, 1e-300) / (0.1 * math.exp(8.0 - self.plan.start)))
+        excess = math.log(max(composed.relative_error, 1e-300) / (0.1 * math.exp(8.0 - self.plan.start)))
         if excess > 0:
             self.plan = self.plan._replace(nats=min(self.plan.nats + excess + 1, self.plan.start + _SHARPEST))
 

@@ -1,8 +1,8 @@
-"""The Gaussian mechanism, exactly: delta(epsilon), epsilon(delta) and mu, with an explicit round-off margin.
+"""The Gaussian mechanism, exactly: delta(epsilon), epsilon(delta) and mu, with an explicit bound on its round-off.
 
 Everything is a function of one number, mu = sqrt(count) * sensitivity / noise: k Gaussians are one Gaussian with
 mu^2 = sum mu_i^2, whatever the dimension. With t = epsilon / mu - mu / 2 and Mills' ratio R,
-delta = phi(t) (R(t) - R(t + mu)): one positive factor and one difference, whose cancellation the margin covers.
+delta = phi(t) (R(t) - R(t + mu)): one positive factor and one difference, whose cancellation the error covers.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         return 1.0, 1.0
     ratio = epsilon / mu
     t = ratio - mu / 2
-    slip = 4 * UNIT * (abs(ratio) + mu / 2)  # how far t may be off
-    if t - slip > 39:  # phi(t) is below e^-760; its square may overflow
+    t_error = 4 * UNIT * (abs(ratio) + mu / 2)
+    if t - t_error > 39:  # phi(t) is below e^-760; its square may overflow
         return 0.0, 5e-324
     if math.isinf(ratio):
         return floor, floor
@@ -58,8 +58,8 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         (near - far, near) if t <= 0 else (_density(t) * (_mills(t) - _mills(t + mu)), _density(t) * _mills(t))
     )
     # t moves the value by at most 4 phi per unit: Phi has the derivative phi, and x R(x) <= 1
-    margin = 64 * UNIT * scale + 4 * slip * _density(max(abs(t) - slip, 0.0)) + 5e-324
-    return max(floor, value - margin), min(1.0, max(floor, value + margin))
+    error = 64 * UNIT * scale + 4 * t_error * _density(max(abs(t) - t_error, 0.0)) + 5e-324
+    return max(floor, value - error), min(1.0, max(floor, value + error))
 
 
 def _density(x: float) -> float:

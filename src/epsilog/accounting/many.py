@@ -141,9 +141,9 @@ class Crowd:
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Bounds delta at ``epsilon``."""
         value, error = self._kernel(epsilon)
-        slack = 1e-13 * (1 + abs(self._total[1]) + self.theta * epsilon)
-        lower = _exp(self._total[0] - self.theta * epsilon - slack, value - error)
-        upper = _exp(self._total[1] - self.theta * epsilon + slack, min(value + error, self._peak))
+        log_error = 1e-13 * (1 + abs(self._total[1]) + self.theta * epsilon)
+        lower = _exp(self._total[0] - self.theta * epsilon - log_error, value - error)
+        upper = _exp(self._total[1] - self.theta * epsilon + log_error, min(value + error, self._peak))
         lower, upper = self._infinite[0] + lower * (1 - 1e-12), self._infinite[1] + upper * (1 + 1e-12)
         return min(lower, 1.0), min(upper + 5e-324, 1.0)
 
@@ -315,8 +315,8 @@ def _sum(cells: _Cells, values: Array, side: int) -> float:
     """Masses times values, from below (side 0) or from above."""
     positive = float(cells.mass[side] @ np.maximum(values, 0.0))
     negative = float(cells.mass[1 - side] @ np.maximum(-values, 0.0))
-    pad = (2 * side - 1) * UNIT * (4 * len(values) + 16_384)
-    return positive * (1 + pad) - negative * (1 - pad)
+    rounding = (2 * side - 1) * UNIT * (4 * len(values) + 16_384)
+    return positive * (1 + rounding) - negative * (1 - rounding)
 
 
 def _between(one: Array, other: Array, across: npt.NDArray[np.bool_]) -> tuple[Array, Array]:

@@ -76,7 +76,7 @@ def contract(law: Normal, *, step: float, high: float, rising: bool) -> RatioLaw
         mean, count = _mean_below(law, first), 0
         for _ in range(8):  # the edge lies half a step below the second lattice point, and moves the mean below it
             count = count or max(1, round((first - mean) / step + 0.5))
-            first = mean + (count - 0.5) * step + float(_bent(law, np.array([first]), step)[0])
+            first = mean + (count - 0.5) * step + float(_centred(law, np.array([first]), step)[0])
             mean = _mean_below(law, first)
         offset = mean + (-2 if rising else 2) * _mean_error(law, first)  # the lowest cell moves to the safe side
         points = np.concatenate(([0], np.arange(count, max(math.ceil((high - offset) / step), count + 2) + 1)))
@@ -106,7 +106,7 @@ def _contract(
     y: Array = np.asarray(offset + step * points, dtype=np.float64)
     gaps: Array = np.asarray(step * np.diff(points), dtype=np.float64)
     edges = np.concatenate(([first], y[1:-1] + step / 2))
-    edges[1:] += _bent(law, edges[1:], step)
+    edges[1:] += _centred(law, edges[1:], step)
     edges[-1] = y[-1]
     if not np.all(np.diff(edges) > 0):
         return None
@@ -115,15 +115,15 @@ def _contract(
     short[0] = 0.0
     error = p_error[:-1] + y[:-1] * q_error[:-1] + 8 * UNIT * (p[:-1] + y[:-1] * q[:-1])
     error[0] = 0.0
-    weight, slack = q.copy(), q_error + 8 * UNIT * q
+    weight, weight_error = q.copy(), q_error + 8 * UNIT * q
     weight[:-1] += np.maximum(short, 0.0) / gaps  # the point above gives mass to a cell whose mean is too low
     weight[1:] -= np.maximum(short, 0.0) / gaps
     weight[1:-1] += np.maximum(-short[1:], 0.0) / gaps[:-1]  # the point below, to one whose mean is too high
     weight[:-2] -= np.maximum(-short[1:], 0.0) / gaps[:-1]
-    slack[:-1] += error / gaps
-    slack[1:] += error / gaps
-    slack[:-2] += error[1:] / gaps[:-1]
-    weight = weight * (1 - 8 * UNIT) - slack * (1 + 8 * UNIT)
+    weight_error[:-1] += error / gaps
+    weight_error[1:] += error / gaps
+    weight_error[:-2] += error[1:] / gaps[:-1]
+    weight = weight * (1 - 8 * UNIT) - weight_error * (1 + 8 * UNIT)
     if not rising:
         weight[-1] = 0.0  # the cell before it has only been moved up
     if not np.all(weight >= 0):
@@ -132,7 +132,7 @@ def _contract(
     return RatioLaw(points, weight, offset, float(y[-1]), max(over, 0.0))
 
 
-def _bent(law: Normal, edges: Array, step: float) -> Array:
+def _centred(law: Normal, edges: Array, step: float) -> Array:
     """How far to move edges up so that cells whose density falls have their means on the lattice: -step^2 f' / 12 f."""
     fall = (1.5 + np.log(edges) / law.mu**2) / edges
     return np.clip(step * step * fall / 12, -0.4 * step, 0.4 * step)
@@ -143,9 +143,13 @@ def _masses(law: Normal, ratios: Array) -> tuple[Array, Array, Array, Array]:
     u = np.log(ratios)
     p, q, p_error, q_error = law.masses(u)
     x = u / law.mu + law.mu / 2
-    moved = (UNIT * (4 + 8 * np.abs(u)) + 2 * law.misplacement) / law.mu
+    misplacement = (UNIT * (4 + 8 * np.abs(u)) + 2 * law.misplacement) / law.mu
     for error, centre in ((q_error, 0.0), (p_error, law.mu)):
-        more = moved * np.exp(-(np.maximum(np.abs(x - centre) - moved, 0.0) ** 2) / 2) / math.sqrt(2 * math.pi)
+        more = (
+            misplacement
+            * np.exp(-(np.maximum(np.abs(x - centre) - misplacement, 0.0) ** 2) / 2)
+            / math.sqrt(2 * math.pi)
+        )
         error[1:] += more
         error[:-1] += more
     return p, q, p_error, q_error
@@ -159,7 +163,7 @@ class TiltedSum:
         size: length of the transform.
         values: the sums inside the window, ascending, shape (size,).
         density: their tilted masses, rounded to the side, shape (size,).
-        slack: what the logarithm of a mass may be off by.
+        log_error: what the logarithm of a mass may be off by.
     """
 
     def __init__(self, law: LatticeLaw, count: int, *, step: float, tilt: float, upper: bool) -> None:
@@ -169,27 +173,27 @@ class TiltedSum:
             TooFineError: the transform would be too long.
         """
         self.tilt, self._upper, self._origin = tilt, upper, count * law.offset
-        points, weight, log_total, slip = _tilted(law, tilt * step)
+        points, weight, log_total, relative_error = _tilted(law, tilt * step)
         low, high = _window(points, weight, count)
         start = math.floor(low)
         self.size = fast_length(math.ceil(high) - start + 8)
         if not self.size <= _LONGEST:
             raise TooFineError(self, self.size / _LONGEST)
-        density, error = _power(points, weight, slip, count, self.size)
+        density, error = _power(points, weight, relative_error, count, self.size)
         error += 2 * math.exp(-_NATS)
         density = np.roll(density, -(start % self.size))  # now entry j is index start + j
         self.density = np.maximum(density + error if upper else density - error, 0.0)
         self.values: Array = np.asarray(self._origin + step * (start + np.arange(self.size)), dtype=np.float64)
         reach = abs(self._origin) + abs(step * start) + step * self.size
-        self.slack = 32 * UNIT * (1 + count + abs(tilt) * reach)
-        self.slack += count * (slip + 20 * UNIT * abs(log_total)) + 4 * UNIT * self.size
+        self.log_error = 32 * UNIT * (1 + count + abs(tilt) * reach)
+        self.log_error += count * (relative_error + 20 * UNIT * abs(log_total)) + 4 * UNIT * self.size
         self._log_total = count * log_total
 
     def log_factor(self, value: Array) -> Array:
         """The logarithm of what undoes the tilt at ``value``, rounded to the side."""
-        slack = self.slack + 16 * UNIT * abs(self.tilt) * np.abs(value)
+        log_error = self.log_error + 16 * UNIT * abs(self.tilt) * np.abs(value)
         plain = self._log_total + self.tilt * (self._origin - value)
-        return np.asarray(plain + slack if self._upper else plain - slack)
+        return np.asarray(plain + log_error if self._upper else plain - log_error)
 
 
 class Excess:
@@ -228,9 +232,9 @@ class Excess:
             return 0.0
         at = max(strike, self._base)
         first = int(np.searchsorted(self._values, at, side="right"))
-        reach, rough = at - self._base, 4 * UNIT * len(self._values)
+        reach, rounding = at - self._base, 4 * UNIT * len(self._values)
         total = float(self._sum[first]) - reach * float(self._mass[first])
-        total += sign * rough * (float(self._sum[first]) + reach * float(self._mass[first]))
+        total += sign * rounding * (float(self._sum[first]) + reach * float(self._mass[first]))
         value = max(total, 0.0) * math.exp(min(self._log_scale, 700.0))
         if self._upper:  # what leaves the window above it, and strikes below it
             outside = self._log_scale + self.tilt * (self._strike - at) - math.log(self.tilt) - 1
@@ -239,7 +243,7 @@ class Excess:
 
 
 def _tilted(law: LatticeLaw, rate: float) -> tuple[Integers, Array, float, float]:
-    """The law times e^(rate index), normalised; the logarithm of its total; a bound on its error, all points together.
+    """The law times e^(rate index), normalised; the logarithm of its total; the relative error of all weights together.
 
     What is too small to matter by 600 powers of ten is left out.
     """
@@ -250,8 +254,8 @@ def _tilted(law: LatticeLaw, rate: float) -> tuple[Integers, Array, float, float
     weight = np.exp(np.maximum(exponent + logs - top, -745.0))
     total = float(weight.sum())
     weight = weight / total
-    slip = 8 * UNIT * (8 + float(weight @ (np.abs(exponent) + np.abs(logs))) + abs(top))
-    return points, weight, top + math.log(total), slip
+    relative_error = 8 * UNIT * (8 + float(weight @ (np.abs(exponent) + np.abs(logs))) + abs(top))
+    return points, weight, top + math.log(total), relative_error
 
 
 def _window(points: Integers, weight: Array, count: int) -> tuple[float, float]:
@@ -269,7 +273,7 @@ def _window(points: Integers, weight: Array, count: int) -> tuple[float, float]:
     return count * mean - ends[0], count * mean + ends[1]
 
 
-def _power(points: Integers, weight: Array, slip: float, count: int, size: int) -> tuple[Array, float]:
+def _power(points: Integers, weight: Array, error: float, count: int, size: int) -> tuple[Array, float]:
     """The ``count``-fold convolution modulo ``size``, and a bound on the error of each entry.
 
     Source:
@@ -279,8 +283,8 @@ def _power(points: Integers, weight: Array, slip: float, count: int, size: int) 
     run = _heaviest_run(points, weight)
     rest[run] = 0.0
     wrapped = np.bincount(np.mod(points, size), weights=rest, minlength=size)
-    relative = 16 * UNIT * math.log2(size)
-    slip += relative * math.sqrt(size) * float(np.linalg.norm(wrapped)) + 16 * UNIT * _RUN
+    transform = 16 * UNIT * math.log2(size)
+    error += transform * math.sqrt(size) * float(np.linalg.norm(wrapped)) + 16 * UNIT * _RUN
     turn = np.exp(-2j * math.pi / size * np.arange(size // 2 + 1))
     peeled = np.zeros(size // 2 + 1, complex)
     for one in weight[run][::-1]:
@@ -292,14 +296,14 @@ def _power(points: Integers, weight: Array, slip: float, count: int, size: int) 
     power = np.exp(count * logs)
     size_of = np.where(modulus < 1e-300, 0.0, np.abs(power))
     power = np.where(modulus < 1e-300, 0.0, power)
-    most = np.exp(np.minimum(count * np.log(modulus + slip), 1.0))
-    error = np.maximum(most - size_of, 0.0) + 8 * UNIT * count * (1 + np.abs(logs)) * most
+    most = np.exp(np.minimum(count * np.log(modulus + error), 1.0))
+    errors = np.maximum(most - size_of, 0.0) + 8 * UNIT * count * (1 + np.abs(logs)) * most
     norm = math.sqrt(2 * float(np.sum(most**2)))
-    return np.fft.irfft(power, size), 2 * float(error.sum()) / size + relative * norm / math.sqrt(size)
+    return np.fft.irfft(power, size), 2 * float(errors.sum()) / size + transform * norm / math.sqrt(size)
 
 
 def _heaviest_run(points: Integers, weight: Array) -> slice:
-    """Where at most ``_RUN`` neighbouring points weigh most: summed apart, their size does not blur the others."""
+    """Where at most ``_RUN`` neighbouring points weigh most: summed apart, their size does not drown the others."""
     if len(points) <= _RUN:
         return slice(0, 1)
     total = np.concatenate(([0.0], np.cumsum(weight)))

@@ -25,7 +25,7 @@ from epsilog.accounting.laws import Array, Atoms, Normal, Pair
 from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.tilted import Tilt, tilt_of
 from epsilog.accounting.tilted_sampled import TiltedSampled
-from epsilog.accounting.waves import HAIR, Complex, Moments, OutOfReachError, Wave
+from epsilog.accounting.waves import MU, Complex, Moments, OutOfReachError, Wave
 
 _AIM = 1e-9  # relative error of delta to plan for
 _MOST_FREQUENCIES = 6_000
@@ -70,18 +70,18 @@ def spectral_bounds(directions: Sequence[Direction], question: Question) -> Boun
 
 
 def _same(one: Parts, other: Parts) -> bool:
-    """Whether two lists of pairs differ by no more than the hair that the tilted laws allow for."""
+    """Whether two lists of pairs differ by no more than the tilted laws allow for in mu."""
     return len(one) == len(other) and all(
-        count == times and _within_a_hair(a, b) for (a, count), (b, times) in zip(one, other, strict=True)
+        count == times and _near(a, b) for (a, count), (b, times) in zip(one, other, strict=True)
     )
 
 
-def _within_a_hair(one: Pair, other: Pair) -> bool:
+def _near(one: Pair, other: Pair) -> bool:
     if (one.sampling_probability, one.link) != (other.sampling_probability, other.link):
         return False
     match one.law, other.law:
         case Normal(mu=mu), Normal(mu=nu):
-            return abs(mu - nu) <= HAIR * UNIT * mu
+            return abs(mu - nu) <= MU * UNIT * mu
         case Atoms() as a, Atoms() as b:
             return a.only_p == b.only_p and np.array_equal(a.u, b.u) and np.array_equal(a.p, b.p)
         case a, b:
@@ -153,13 +153,15 @@ class Inversion:
         self._laws = [(tilt(theta), count) for tilt, count in tilts]
         moments = [(law.moments, count) for law, count in self._laws]
         self.log_total = math.fsum(count * one.log_total for one, count in moments)
-        self._slack = math.fsum(count * (one.slip + 4 * UNIT * abs(one.log_total)) for one, count in moments)
+        self._log_total_error = math.fsum(
+            count * (one.log_total_error + 4 * UNIT * abs(one.log_total)) for one, count in moments
+        )
         self.mean = math.fsum(count * one.mean for one, count in moments)
-        self._slip = 4 * UNIT * math.fsum(count * abs(one.mean) for one, count in moments)
+        self._mean_error = 4 * UNIT * math.fsum(count * abs(one.mean) for one, count in moments)
         self._deviation = math.sqrt(math.fsum(count * one.variance for one, count in moments))
         survive = math.fsum(count * math.log1p(-law.infinite) for law, count in self._laws if law.infinite < 1)
         self.infinite = -math.expm1(survive)
-        if not (self._slack < 0.1 and self._deviation > 0 and math.isfinite(self.mean)):
+        if not (self._log_total_error < 0.1 and self._deviation > 0 and math.isfinite(self.mean)):
             raise OutOfReachError("round-off would drown the answer")
         self._lay(near, aim)
 
@@ -193,11 +195,11 @@ class Inversion:
             logs, modulus = _log1p(wave.dip), np.abs(1 + wave.dip)
             log_bound += count * np.log(np.minimum(modulus + wave.error + 4 * UNIT, 1.0))
             log_power += count * logs
-            room = np.maximum(modulus - wave.error, 1e-300)
-            rounded = np.where(np.abs(wave.dip) > 0.5, 8 * UNIT, 0.0)
-            relative += count * np.minimum((wave.error + rounded) / room + 16 * UNIT * np.abs(logs), 1e6)
+            least = np.maximum(modulus - wave.error, 1e-300)
+            rounding = np.where(np.abs(wave.dip) > 0.5, 8 * UNIT, 0.0)
+            relative += count * np.minimum((wave.error + rounding) / least + 16 * UNIT * np.abs(logs), 1e6)
         power, bound = np.exp(log_power), np.exp(log_bound)
-        relative += frequency * (self._slip + 8 * UNIT * (abs(self.mean) + 1))
+        relative += frequency * (self._mean_error + 8 * UNIT * (abs(self.mean) + 1))
         known = relative < 0.1
         self._power = np.where(known, power, 0.0)
         self._error = np.where(known, np.abs(power) * np.expm1(np.minimum(relative, 1.0)), bound)
@@ -269,7 +271,7 @@ class Inversion:
             exponent = rate / self._deviation
             moved = self.theta + sign * exponent
             total = math.fsum(count * _upper(tilt(moved).moments) for tilt, count in self._tilts)
-            tail = _Tail(sign, exponent, total - self.log_total + self._slack, near, nats)
+            tail = _Tail(sign, exponent, total - self.log_total + self._log_total_error, near, nats)
             if math.isfinite(tail.reach) and (best is None or tail.reach < best.reach):
                 best = tail
             if best is not None and best.reach < 1.3 * ideal * self._deviation:
@@ -297,14 +299,14 @@ class Inversion:
         total = share * (0.5 / (theta * (theta + 1)) + float(np.sum((self._power * kernel).real)))
         rounding = UNIT * (len(z) + 64) * (1 / (theta * (theta + 1)) + float(np.sum(np.abs(self._power) * weights)))
         turned = 8 * UNIT * abs(epsilon) * float(np.sum(self._frequency * np.abs(self._power) * weights))
-        margin = share * (float(np.sum(self._error * weights)) + rounding + turned) + self._tail
+        error = share * (float(np.sum(self._error * weights)) + rounding + turned) + self._tail
         lead = self.log_total - theta * epsilon
-        slack = self._slack + 8 * UNIT * (1 + abs(self.log_total) + abs(theta * epsilon))
-        high, low = total + margin, total - margin - self._copies(epsilon)
+        log_error = self._log_total_error + 8 * UNIT * (1 + abs(self.log_total) + abs(theta * epsilon))
+        high, low = total + error, total - error - self._copies(epsilon)
         if not (math.isfinite(high) and math.isfinite(low) and math.isfinite(lead)):
             raise OutOfReachError("the sum is not a number")
-        upper = self.infinite * (1 + 8 * UNIT) + _exp(lead + slack, high)
-        lower = self.infinite * (1 - 8 * UNIT) + _exp(lead - slack, low)
+        upper = self.infinite * (1 + 8 * UNIT) + _exp(lead + log_error, high)
+        lower = self.infinite * (1 - 8 * UNIT) + _exp(lead - log_error, low)
         return Bounds(min(max(lower * (1 - 8 * UNIT), 0.0), 1.0), min(upper * (1 + 8 * UNIT) + 5e-324, 1.0))
 
     def epsilon(self, delta: float, near: float) -> Bounds:
@@ -355,7 +357,7 @@ class _Tail(NamedTuple):
 
 
 def _upper(moments: Moments) -> float:
-    return moments.log_total + moments.slip + 4 * UNIT * abs(moments.log_total)
+    return moments.log_total + moments.log_total_error + 4 * UNIT * abs(moments.log_total)
 
 
 def _log(value: float) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent
 from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.tilted_sampled import TiltedSampled
-from epsilog.accounting.waves import HAIR, Moments, OutOfReachError, TiltedLaw, Wave, dips
+from epsilog.accounting.waves import MU, Moments, OutOfReachError, TiltedLaw, Wave, dips
 
 _LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits
 _EXTREME = 1e100  # a mu whose square, and whose inverse's, a double can still hold
@@ -58,26 +58,26 @@ class TiltedGaussian:
 
     @property
     def moments(self) -> Moments:
-        """Returns closed forms; a hair of mu is part of the slip."""
+        """Returns closed forms; what mu may be off by is part of the error."""
         square = self.mu * self.mu
         total = self.theta * (self.theta + 1) * square / 2
-        return Moments(total, 4 * HAIR * UNIT * abs(total), square * (self.theta + 0.5), square)
+        return Moments(total, 4 * MU * UNIT * abs(total), square * (self.theta + 0.5), square)
 
     @property
     def spread(self) -> float:
         """Returns mu."""
-        return self.mu * (1 + HAIR * UNIT)
+        return self.mu * (1 + MU * UNIT)
 
     def wave(self, frequencies: Array, nats: float) -> Wave:  # noqa: ARG002
-        """Returns e^(-mu^2 w^2 / 2); a hair of mu moves the mean, which turns the wave."""
+        """Returns e^(-mu^2 w^2 / 2); what mu is off by moves the mean, which turns the wave."""
         exponent = (self.mu * frequencies) ** 2 / 2
         turn = np.abs(frequencies) * abs(self.moments.mean)
-        error = 4 * HAIR * UNIT * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
+        error = 4 * MU * UNIT * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
         return Wave(np.expm1(-exponent).astype(complex), error)
 
     def decay(self, frequency: float) -> float:
         """Returns the modulus itself, which falls."""
-        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * HAIR * UNIT))
+        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU * UNIT))
 
 
 def _tilted_laplace(largest: float, theta: float) -> TiltedLaplace:
@@ -115,8 +115,8 @@ class TiltedLaplace:
         first, second, d = n1 / n0, n2 / n0, 2 / (2 * theta + 1)
         mean = first - d
         variance = max(second - first * first + d * d, 1e-6 * a * a)
-        slip = UNIT * (32 + 2 * a + 8 * abs(theta) * a + 32 / (2 * theta + 1))
-        return Moments(total, slip, self.sign * mean, variance)
+        error = UNIT * (32 + 2 * a + 8 * abs(theta) * a + 32 / (2 * theta + 1))
+        return Moments(total, error, self.sign * mean, variance)
 
     @property
     def spread(self) -> float:

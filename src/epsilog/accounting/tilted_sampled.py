@@ -17,7 +17,7 @@ from scipy.special import log_ndtr
 
 from epsilog.accounting.laws import Array
 from epsilog.accounting.rounding import UNIT
-from epsilog.accounting.waves import HAIR, Moments, OutOfReachError, Wave, dips
+from epsilog.accounting.waves import MU, Moments, OutOfReachError, Wave, dips
 
 _HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi
 _LOG_COSINES = np.log(np.cos(_HALF_WIDTHS / 2))
@@ -42,8 +42,8 @@ class TiltedSampled:
     def moments(self) -> Moments:
         """Returns K with its proven error."""
         rule = _Rule(self, 0.0, _FULL)
-        found, (log_total, slip) = rule.moments(), rule.log_total()
-        return found._replace(log_total=log_total, slip=slip)
+        found, (log_total, error) = rule.moments(), rule.log_total()
+        return found._replace(log_total=log_total, log_total_error=error)
 
     def rough(self, count: int) -> Moments:
         """Returns what planning ``count`` rounds needs."""
@@ -61,10 +61,10 @@ class TiltedSampled:
         away = rule.loss - mean
         dip = dips(frequencies, self.sign * away, rule.weight)
         # the weights sum to 1, before and after rounding: so their errors count by how far e^(i w a) is from 1
-        slip, loss_slip = rule.slips()
-        slip = slip + float(np.sum(rule.weight * slip)) + UNIT * (len(away) + 16)
+        weight_error, loss_error = rule.errors()
+        weight_error = weight_error + float(np.sum(rule.weight * weight_error)) + UNIT * (len(away) + 16)
         far = np.abs(away)
-        turn = float(np.sum(rule.weight * (slip * far + loss_slip + 4 * UNIT * (np.abs(rule.loss) + far))))
+        turn = float(np.sum(rule.weight * (weight_error * far + loss_error + 4 * UNIT * (np.abs(rule.loss) + far))))
         turn += 2 * UNIT * abs(mean)
         alias = rule.aliasing(frequencies) + rule.aliasing(np.zeros(1))
         return Wave(
@@ -85,25 +85,25 @@ class TiltedSampled:
         bounded = np.log1p(self.share * np.expm1(np.minimum(u, 600.0)))
         return np.where(u < 600, bounded, np.logaddexp(math.log1p(-self.share), u + math.log(self.share))), u
 
-    def loss_slips(self, y: Array, loss: Array, u: Array) -> Array:
-        """Bounds the rounding of l, and what a hair of mu makes of it, at each y."""
+    def loss_errors(self, y: Array, loss: Array, u: Array) -> Array:
+        """Bounds the rounding of l, and what the error of mu makes of it, at each y."""
         in_sample = self.share * np.exp(np.minimum(u - loss, 700.0))  # the posterior chance of having been sampled
-        moved = 2 * HAIR * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
+        moved = 2 * MU * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
         return np.asarray(UNIT * (10 * np.abs(loss) + 6 * np.expm1(np.maximum(-loss, 0.0)) + moved))
 
-    def ends(self, margin: float) -> tuple[float, float]:
-        """Returns y beyond which ln of the tilted density falls at a rate of at least ``margin``, on either side."""
-        return min(self.power, 0.0) * self.mu - margin, max(self.power, 0.0) * self.mu + margin
+    def ends(self, rate: float) -> tuple[float, float]:
+        """Returns y beyond which ln of the tilted density falls at a rate of at least ``rate``, on either side."""
+        return min(self.power, 0.0) * self.mu - rate, max(self.power, 0.0) * self.mu + rate
 
-    def outline(self, margin: float, nats: float) -> _Outline:
+    def outline(self, rate: float, nats: float) -> _Outline:
         """Finds where the tilted mass lies, from coarse cells: none is left outside that can hold e^-nats of a peak."""
         if abs(self.power) * self.mu < _NEAR:  # all of it is not much more
-            ends = np.array(self.ends(margin))
+            ends = np.array(self.ends(rate))
             log_density = self.power * self.losses(ends)[0] - ends * ends / 2
-            return _Outline(float(ends[0]), float(ends[1]), np.full(2, 1 / margin), log_density)
-        low, high = self.ends(margin)
-        inner = np.linspace(-margin, margin, 48)
-        edge = np.concatenate((-margin - _growing(-margin - low)[::-1], inner, margin + _growing(high - margin)))
+            return _Outline(float(ends[0]), float(ends[1]), np.full(2, 1 / rate), log_density)
+        low, high = self.ends(rate)
+        inner = np.linspace(-rate, rate, 48)
+        edge = np.concatenate((-rate - _growing(-rate - low)[::-1], inner, rate + _growing(high - rate)))
         loss, _ = self.losses(edge)
         log_density = self.power * loss - edge * edge / 2
         peak = float(log_density.max())
@@ -111,7 +111,7 @@ class TiltedSampled:
         inside = np.flatnonzero(most > peak - nats)
         first, last = int(inside[0]), int(inside[-1]) + 1
         outside = np.concatenate((most[:first], most[last:], log_density[[0, -1]]))
-        widths = np.concatenate((np.diff(edge)[:first], np.diff(edge)[last:], [1 / margin, 1 / margin]))
+        widths = np.concatenate((np.diff(edge)[:first], np.diff(edge)[last:], [1 / rate, 1 / rate]))
         return _Outline(float(edge[first]), float(edge[last]), widths, outside)
 
 
@@ -170,17 +170,17 @@ class _Rule:
         return np.asarray(2.02 * np.exp(np.minimum(gain - 2 * math.pi * width / (mu * self._step), 50.0)))
 
     def moments(self) -> Moments:
-        """Returns the sums as they are; the slip is left to ``log_total``."""
+        """Returns the sums as they are; the error is left to ``log_total``."""
         mean = float(np.sum(self.weight * self.loss))
         variance = float(np.sum(self.weight * (self.loss - mean) ** 2))
         return Moments(self._log_sum, math.nan, self._law.sign * mean, variance)
 
-    def slips(self) -> tuple[Array, Array]:
-        """Bounds the rounding of each weight, relatively, and of each loss."""
+    def errors(self) -> tuple[Array, Array]:
+        """Bounds the relative error of each weight, and the error of each loss."""
         law, loss, y = self._law, self.loss, self.y
-        loss_slip = law.loss_slips(y, loss, self._u)
-        slip = UNIT * (16 + 2 * y * y + 4 * np.abs(law.power * loss) + 2 * np.abs(self._exponent))
-        return slip + abs(law.power) * loss_slip, loss_slip
+        loss_error = law.loss_errors(y, loss, self._u)
+        rounding = UNIT * (16 + 2 * y * y + 4 * np.abs(law.power * loss) + 2 * np.abs(self._exponent))
+        return rounding + abs(law.power) * loss_error, loss_error
 
     def log_total(self) -> tuple[float, float]:
         """Returns ln E e^(s l) and how far it may be off.
@@ -188,18 +188,18 @@ class _Rule:
         Many rounds leave it close to 0 in each; then E e^(s l) - 1 is summed by itself, without cancellation.
         """
         law, found = self._law, self._log_sum
-        off = float(np.sum(self.weight * self.slips()[0])) + UNIT * (len(self.y) + 16 + 4 * abs(found))
+        error = float(np.sum(self.weight * self.errors()[0])) + UNIT * (len(self.y) + 16 + 4 * abs(found))
         y, loss, u = self._every  # the tilted law may have less than a normal law has
         x = law.power * loss
         if abs(found) < 0.5 and float(x.max()) < 300 and y[0] < -1 and y[-1] > 1:
             normal = self._step / math.sqrt(2 * math.pi) * np.exp(-y * y / 2)
-            grown, x_slip = np.expm1(x), abs(law.power) * law.loss_slips(y, loss, u)
-            rounding = UNIT * (20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (x_slip + 2 * UNIT * np.abs(x))
-            rise, rise_slip = float(np.sum(normal * grown)), 2.1 * float(np.sum(normal * rounding))
-            rise_slip += 4.2 * (math.exp(-y[0] * y[0] / 2) + math.exp(-y[-1] * y[-1] / 2))
-            if rise_slip < off:
-                found, off = math.log1p(rise), rise_slip
-        return found, 1.01 * (off + 3 * self.lost + 3 * float(self.aliasing(np.zeros(1))[0]))
+            grown, x_error = np.expm1(x), abs(law.power) * law.loss_errors(y, loss, u)
+            rounding = UNIT * (20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (x_error + 2 * UNIT * np.abs(x))
+            rise, rise_error = float(np.sum(normal * grown)), 2.1 * float(np.sum(normal * rounding))
+            rise_error += 4.2 * (math.exp(-y[0] * y[0] / 2) + math.exp(-y[-1] * y[-1] / 2))
+            if rise_error < error:
+                found, error = math.log1p(rise), rise_error
+        return found, 1.01 * (error + 3 * self.lost + 3 * float(self.aliasing(np.zeros(1))[0]))
 
 
 class _Far(NamedTuple):
@@ -216,12 +216,12 @@ def _far(law: TiltedSampled) -> _Far:
     edge = _cells(law)
     loss, u = law.losses(edge)
     left, right = (loss[:-1], loss[1:]) if s >= 0 else (loss[1:], loss[:-1])  # where e^(s l) is least, and largest
-    log_total, slip = law.moments.log_total, law.moments.slip + 1e-9
+    log_total, error = law.moments.log_total, law.moments.log_total_error + 1e-9
     mass = _log_normal_cells(edge)
-    least = np.exp(np.minimum(mass + s * left - log_total - slip, 0.0))
-    most = np.exp(np.minimum(mass + s * right - log_total + slip, 690.0))
+    least = np.exp(np.minimum(mass + s * left - log_total - error, 0.0))
+    most = np.exp(np.minimum(mass + s * right - log_total + error, 690.0))
     slope = math.log(mu * law.share) + (u - loss)[:-1]  # ln of dl/dy at the lower edge, where it is least
-    density = np.exp(np.minimum(s * right - _nearest(edge) ** 2 / 2 - slope - log_total + slip, 690.0))
+    density = np.exp(np.minimum(s * right - _nearest(edge) ** 2 / 2 - slope - log_total + error, 690.0))
     # maxima of the density lie between -mu and s mu; there are two at most, and one if the second derivative has a sign
     peaks = 2.0 if (s + 1) * mu * mu <= 4 else 4.0
     above = np.cumsum(least[::-1])[::-1] * (1 - 1e-9)
@@ -275,7 +275,7 @@ def _beyond(law: TiltedSampled, low: float, high: float, middle: float) -> float
     for at, rate in ((low, min(law.power, 0.0) * mu - low), (high, high - max(law.power, 0.0) * mu)):
         loss = float(law.losses(np.array([at]))[0][0])
         away = abs(loss - middle)
-        exponent = law.power * loss - at * at / 2 - law.moments.log_total + law.moments.slip
+        exponent = law.power * loss - at * at / 2 - law.moments.log_total + law.moments.log_total_error
         moment = away**2 / rate + 2 * away * mu / rate**2 + 2 * mu * mu / rate**3
         total += math.exp(min(exponent, 600.0)) * moment
     return total * 1.01

@@ -11,7 +11,7 @@ from epsilog.accounting.laws import Array
 
 Complex = npt.NDArray[np.complex128]
 
-HAIR = 24  # units in the last place that a mu may be off: those of the two sides differ by no more
+MU = 24  # roundings in a mu: those of the two sides differ by no more
 _MOST_TERMS = 1_500_000  # of one sum
 
 
@@ -23,7 +23,7 @@ class Moments(NamedTuple):
     """K(theta) = ln E e^(theta L) with a bound on its error, and the tilted loss' mean and variance (plans only)."""
 
     log_total: float
-    slip: float
+    log_total_error: float
     mean: float
     variance: float
 
