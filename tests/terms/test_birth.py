@@ -133,7 +133,7 @@ STRATEGY = terms.ToeplitzStrategy((1.0,))
         (terms.FixedSizeSampled(terms.Gaussian(1.0), 0, 10), {"population": 1, "sample_size": 0}),
         (terms.BallsInBins(terms.Gaussian(1.0), bins=3, epochs=3), {"bins": 1, "epochs": 1}),
         (terms.Shuffled(terms.RandomizedResponse(0.5), 3), {"population": 1}),
-        (CENTRAL, {"clients": 1, "rounds": 1, "sampling_probability": 0, "noise_multiplier": 0}),
+        (CENTRAL, {"clients": 1, "rounds": 1, "noise_multiplier": 0}),
         (CLIENT_SIDE, dict.fromkeys(("clients", "cohort_size", "rounds", "max_participations", "epochs"), 1)),
         (terms.RoundRecord(3, "00", 1.0, 1.0, (), 0.0, 0.0), {"round": 1, "noise_stddev": 0}),
         (terms.CustodyRecord(3, (), 1.0, 0.5, 3, 3), {"round": 1, "largest_norm": 0, "clipped_fraction": 0}),
@@ -153,7 +153,7 @@ def test_the_least_of_each_number_is_taken_and_what_is_below_it_is_not(term, lea
     [
         (terms.Gaussian(1.0), ["sensitivity"]),
         (terms.Laplace(1.0), ["sensitivity"]),
-        (CENTRAL, ["clip_norm"]),
+        (CENTRAL, ["clip_norm", "sampling_probability"]),
         (CLIENT_SIDE, ["clip_norm", "batch_probability"]),
         (terms.RoundRecord(3, "00", 1.0, 1.0, (), 0.0, 0.0), ["clip_norm"]),
     ],

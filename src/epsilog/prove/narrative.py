@@ -6,10 +6,9 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
-from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide, Guarantee, Scheme, UnsupportedMechanismError
+from epsilog.terms import Guarantee, Scheme, UnsupportedMechanismError
 from epsilog.terms.digits import upper_text
-
-_NO_GUARANTEE = "no guarantee: it sees what the noise hides from others"
+from epsilog.terms.schemes import Against
 
 LIMITS = (
     "Differential privacy bounds what released values reveal about one privacy unit; it does not make data anonymous.",
@@ -69,26 +68,15 @@ def who_sees_what(scheme: Scheme, *, unit: str, epsilon: float, unamplified: flo
     Source:
         MATHS 6: amplification by sampling holds only against those who do not see the sample.
     """
+    if not scheme.parties:
+        raise UnsupportedMechanismError(scheme, method="the table of who sees what")
     claim = f"epsilon {upper_text(epsilon)}"
-    weak = f"epsilon {upper_text(unamplified)} (no amplification by sampling)"
-    match scheme:
-        case ClientLevelCentral():
-            return [
-                _row("Server", "every client's clipped update, and who took part", _NO_GUARANTEE),
-                _row("Other clients", "every global model they receive", claim + ", while the lists stay hidden"),
-                _row("Public", "the released models and rounds.jsonl", claim + ", while the lists stay hidden"),
-                _row("Reader of custody.jsonl", "all of that, and who took part in which round", weak),
-            ]
-        case ExampleLevelClientSide():
-            inside = f"{claim} for each {unit}; nothing for a client as a whole, or for the fact that it takes part"
-            return [
-                _row("Server", "every noisy local model, and who took part", inside),
-                _row("Other clients", "global models: averages of noisy local models", inside),
-                _row("Public", "the released models and rounds.jsonl", inside),
-                _row("The client itself", "its own raw data and batches", _NO_GUARANTEE),
-            ]
-    raise UnsupportedMechanismError(scheme, method="the table of who sees what")
-
-
-def _row(party: str, sees: str, protected_by: str) -> dict[str, str]:
-    return {"party": party, "sees": sees, "protected_by": protected_by}
+    if not scheme.unit_is_client:
+        claim += f" for each {unit}; nothing for a client as a whole, or for the fact that it takes part"
+    holds = {
+        Against.NOTHING: "no guarantee: it sees what the noise hides from others",
+        Against.CLAIM: claim,
+        Against.CLAIM_WHILE_HIDDEN: f"{claim}, while the lists stay hidden",
+        Against.UNAMPLIFIED: f"epsilon {upper_text(unamplified)} (no amplification by sampling)",
+    }
+    return [{"party": each.name, "sees": each.sees, "protected_by": holds[each.holds]} for each in scheme.parties]

@@ -11,6 +11,8 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections import ChainMap
+from collections.abc import Mapping
 from enum import Enum
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
@@ -22,7 +24,7 @@ from epsilog.terms.check import LARGEST_INTEGER
 
 VERSION = 0
 
-type_of: dict[str, type] = {
+_terms: dict[str, type] = {
     "gaussian": mechanisms.Gaussian,
     "laplace": mechanisms.Laplace,
     "discrete-gaussian": mechanisms.DiscreteGaussian,
@@ -48,18 +50,21 @@ type_of: dict[str, type] = {
     "repeated": composition.Repeated,
     "guarantee": guarantee.Guarantee,
     "interval": interval.Interval,
-    "client-level-central": schemes.ClientLevelCentral,
-    "example-level-client-side": schemes.ExampleLevelClientSide,
     "round": rounds.RoundRecord,
     "custody": rounds.CustodyRecord,
 }
-_tag_of = {kind: tag for tag, kind in type_of.items()}
+type_of: Mapping[str, type] = ChainMap(_terms, schemes.SCHEMES)
+_tag_of = {kind: tag for tag, kind in _terms.items()}
+
+
+def _tag(kind: type) -> str | None:
+    return _tag_of.get(kind) or next((tag for tag, known in schemes.SCHEMES.items() if known is kind), None)
 
 
 def encode(value: Any) -> Any:
     """Turns a term (or a tuple, an enum, a number, text, None) into plain JSON values; ``inf`` becomes "inf"."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        tag = _tag_of.get(type(value))
+        tag = _tag(type(value))
         if tag is None:
             raise ValueError(f"term must be one of {', '.join(type_of)}, got {value!r}")
         return {"type": tag} | {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}

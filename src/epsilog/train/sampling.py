@@ -5,12 +5,38 @@ Poisson means Poisson: no redraw to reach a minimum, no skipped empty round, no 
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.terms.cohorts import CappedCohorts, Cohorts, PoissonCohorts
 from epsilog.train.noise import Stream
 
 Ids = NDArray[np.int64]
+
+
+@singledispatch
+def cohort(cohorts: Cohorts, stream: Stream, participations: Ids) -> Ids:  # noqa: ARG001
+    """Draws a round's clients; sorted ids.
+
+    Args:
+        cohorts: how they are picked.
+        stream: where the draws come from.
+        participations: rounds that each client took part in so far; shape (clients,).
+    """
+    raise TypeError(f"no draw is written for {type(cohorts).__name__}")
+
+
+@cohort.register
+def _(cohorts: PoissonCohorts, stream: Stream, participations: Ids) -> Ids:  # noqa: ARG001
+    return poisson(stream, population=cohorts.clients, probability=cohorts.probability)
+
+
+@cohort.register
+def _(cohorts: CappedCohorts, stream: Stream, participations: Ids) -> Ids:
+    eligible = np.flatnonzero(participations < cohorts.max_participations)
+    return without_replacement(stream, eligible=eligible, size=cohorts.cohort_size)
 
 
 def poisson(stream: Stream, *, population: int, probability: float) -> Ids:

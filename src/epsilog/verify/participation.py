@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import singledispatch
 
 import numpy as np
 from scipy.special import bdtr, bdtrc, chdtr, chdtrc
 
-from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientSide, Scheme
+from epsilog.terms import CustodyRecord, Scheme
+from epsilog.terms.cohorts import CappedCohorts, Cohorts, PoissonCohorts
 from epsilog.verify.findings import Finding, Verdict
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
@@ -46,11 +48,12 @@ def check_participation(custody: Sequence[CustodyRecord] | None, scheme: Scheme)
         return Finding("participation", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
     if not custody:
         return Finding("participation", Verdict.NOT_CHECKED, "The curator's records hold no round.")
-    if isinstance(scheme, ClientLevelCentral):
-        return _poisson(custody, scheme)
-    if isinstance(scheme, ExampleLevelClientSide):
-        return _capped_cohorts(custody, scheme)
-    return Finding("participation", Verdict.NOT_CHECKED, f"No test is known for {type(scheme).__name__}.")
+    return _tested(scheme.cohorts, custody)
+
+
+@singledispatch
+def _tested(cohorts: Cohorts, custody: Sequence[CustodyRecord]) -> Finding:  # noqa: ARG001
+    return Finding("participation", Verdict.NOT_CHECKED, f"No test is known for {type(cohorts).__name__}.")
 
 
 def _two_sided(count: int, trials: int, probability: float) -> float:
@@ -60,16 +63,17 @@ def _two_sided(count: int, trials: int, probability: float) -> float:
     return min(1.0, 2 * min(below, above))
 
 
-def _poisson(custody: Sequence[CustodyRecord], scheme: ClientLevelCentral) -> Finding:
+@_tested.register
+def _(cohorts: PoissonCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     """Counts per round are Binomial(N, q), per client Binomial(T, q); spread is neither too small nor too large."""
-    clients, rounds, q = scheme.clients, len(custody), scheme.sampling_probability
+    clients, rounds, q = cohorts.clients, len(custody), cohorts.probability
     sizes = np.array([len(record.participants) for record in custody])
     inside = [i for record in custody for i in record.participants if 0 <= i < clients]  # the others fail elsewhere
     per_client = np.bincount(inside, minlength=clients)
     numbers: list[tuple[str, float]] = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
-    if q in (0.0, 1.0):
-        holds = bool((sizes == q * clients).all())
-        says = f"Every cohort {'is' if holds else 'should be'} {'everyone' if q else 'empty'}."
+    if q == 1:
+        holds = bool((sizes == clients).all())
+        says = f"Every cohort {'is' if holds else 'should be'} everyone."
         return Finding("participation", Verdict.PASSED if holds else Verdict.FAILED, says, tuple(numbers))
     dispersion = float(((sizes - clients * q) ** 2).sum() / (clients * q * (1 - q)))  # about chi-square, rounds degrees
     p_values = {
@@ -89,26 +93,26 @@ def _poisson(custody: Sequence[CustodyRecord], scheme: ClientLevelCentral) -> Fi
     return Finding("participation", Verdict.PASSED, says, tuple(numbers))
 
 
-def _capped_cohorts(custody: Sequence[CustodyRecord], scheme: ExampleLevelClientSide) -> Finding:
+@_tested.register
+def _(cohorts: CappedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     """Cohorts have the stated size while enough clients are below their cap, and nobody passes it."""
     times: Counter[int] = Counter()
     for record in custody:
-        free = scheme.clients - sum(1 for taken in times.values() if taken >= scheme.max_participations)
-        due = min(scheme.cohort_size, free)
+        free = cohorts.clients - sum(1 for taken in times.values() if taken >= cohorts.max_participations)
+        due = min(cohorts.cohort_size, free)
         if len(record.participants) != due:
             says = f"Round {record.round} has {len(record.participants)} clients where {due} were due."
             return Finding("participation", Verdict.FAILED, says)
         times.update(record.participants)
     busiest = max(times.values(), default=0)
     numbers = (
-        ("max_participations", scheme.max_participations),
+        ("max_participations", cohorts.max_participations),
         ("busiest_client", busiest),
         ("clients_seen", len(times)),
     )
-    if busiest > scheme.max_participations:
-        says = f"A client took part {busiest} times; the noise was calibrated to {scheme.max_participations}."
+    if busiest > cohorts.max_participations:
+        says = f"A client took part {busiest} times; the noise was calibrated to {cohorts.max_participations}."
         return Finding("participation", Verdict.FAILED, says, numbers)
-    says = (
-        f"Nobody took part more than {busiest} times (cap {scheme.max_participations}); {len(times)} clients were seen."
-    )
+    says = f"Nobody took part more than {busiest} times (cap {cohorts.max_participations}); "
+    says += f"{len(times)} clients were seen."
     return Finding("participation", Verdict.PASSED, says, numbers)

@@ -15,9 +15,6 @@ from epsilog.accounting import fl_formula
 from epsilog.plan import RegisteredPlan
 from epsilog.spend import Amounts
 from epsilog.terms import (
-    ClientLevelCentral,
-    Composed,
-    ExampleLevelClientSide,
     Gaussian,
     Guarantee,
     Interval,
@@ -215,7 +212,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
     data, unit, count = plan.details.get("data", {}), guarantee.privacy_unit, guarantee.population
     if data.get("privacy_unit", unit) != unit:
         yield f"its data's privacy_unit is {data['privacy_unit']!r}, its guarantee's {unit!r}"
-    if isinstance(scheme, ClientLevelCentral) and scheme.clients != count:
+    if scheme.unit_is_client and scheme.clients != count:
         yield f"its scheme has {scheme.clients} clients, its guarantee {count} units"
     elif data.get("units", count) != count:
         yield f"its data's units is {data['units']!r}, its guarantee's {count!r}"
@@ -394,16 +391,11 @@ def what_ifs(evidence: Evidence) -> tuple[WhatIf, ...]:
         cost = _upper(Repeated(scheme.step(), sums), plan)
         says = f"If each of the {further} further attempts was a release too, epsilon would be {upper_text(cost)}."
         found.append(WhatIf("every attempt released", cost, says))
-    if evidence.custody and isinstance(scheme, ClientLevelCentral):
-        sizes = Counter(min(len(record.participants), scheme.clients) for record in evidence.custody)
-        noise = Gaussian(scheme.noise_multiplier)
-        rounds = [Repeated(PoissonSampled(noise, m / scheme.clients), n) for m, n in sorted(sizes.items()) if m]
-        if rounds:
-            cost = _upper(Composed(rounds), plan)
-            says = (
-                f"At the cohort sizes that occurred, epsilon would be {upper_text(cost)}: an estimate, not a guarantee."
-            )
-            found.append(WhatIf("observed cohort sizes", cost, says, private=True))
+    observed = scheme.at_cohort_sizes([len(record.participants) for record in evidence.custody or ()])
+    if observed is not None:
+        cost = _upper(observed, plan)
+        says = f"At the cohort sizes that occurred, epsilon would be {upper_text(cost)}: an estimate, not a guarantee."
+        found.append(WhatIf("observed cohort sizes", cost, says, private=True))
     lists = plan.unamplified.upper
     says = f"Against whoever learns who took part, epsilon is at most {upper_text(lists)}."
     found.append(WhatIf("participation lists known", lists, says))
@@ -421,10 +413,7 @@ def whatever_the_sampler(plan: RegisteredPlan) -> float:
     A rejected or unknown sampler leaves this. Unlike the price for known lists, it trusts no cap on how often one
     client takes part, which only those lists show.
     """
-    scheme = plan.scheme
-    if isinstance(scheme, ExampleLevelClientSide):
-        scheme = replace(scheme, max_participations=scheme.rounds)
-    return max(plan.unamplified.upper, _upper(scheme.unamplified(), plan))
+    return max(plan.unamplified.upper, _upper(plan.scheme.in_every_round(), plan))
 
 
 def _upper(release: Release, plan: RegisteredPlan) -> float:

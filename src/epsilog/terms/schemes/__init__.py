@@ -1,0 +1,11 @@
+"""How a federated run protects people: one frozen description that drives plan, sampler, noise and verifier alike.
+
+Four places for noise exist (MATHS 6); two are built so far. A certificate never says just "local": it names the scheme,
+and every scheme says who sees what. A scheme is one file here, and one in ``train.schemes`` that computes its rounds.
+"""
+
+from epsilog.terms.schemes.base import SCHEMES, Against, Party, Scheme, scheme
+from epsilog.terms.schemes.client_level_central import ClientLevelCentral
+from epsilog.terms.schemes.example_level_client_side import ExampleLevelClientSide
+
+__all__ = ["SCHEMES", "Against", "ClientLevelCentral", "ExampleLevelClientSide", "Party", "Scheme", "scheme"]

@@ -1,0 +1,121 @@
+"""What every scheme says of itself: what it costs, whom it protects against whom, and what can be checked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, TypeVar
+
+from epsilog.terms import check, facts
+from epsilog.terms.cohorts import Cohorts
+from epsilog.terms.composition import Repeated
+from epsilog.terms.mechanisms import Gaussian, Release
+from epsilog.terms.sampling import PoissonSampled
+
+
+class Against(Enum):
+    """Which number holds against a party."""
+
+    NOTHING = "no guarantee"
+    CLAIM = "the claim"
+    CLAIM_WHILE_HIDDEN = "the claim, while who took part stays hidden"
+    UNAMPLIFIED = "the claim without amplification by sampling"
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Somebody who sees something of a run.
+
+    Attributes:
+        name: who it is.
+        sees: what it sees, as a phrase.
+        holds: which number holds against it.
+    """
+
+    name: str
+    sees: str
+    holds: Against
+
+
+class Scheme:
+    """How noise, clipping and sampling are arranged over a federated run. Abstract; every subclass is final.
+
+    Every scheme has the fields and methods below, and says in words what the class variables ask for.
+
+    Attributes:
+        kind: its name in files and commands.
+        says: where the noise is, in one sentence.
+        unit_is_client: whether it protects a whole client, or one example of a client.
+        local_settings: the training settings that clients go by under it; the others do not apply.
+        parties: who sees what, and which number holds against them.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    says: ClassVar[str]
+    unit_is_client: ClassVar[bool]
+    local_settings: ClassVar[tuple[str, ...]]
+    parties: ClassVar[tuple[Party, ...]] = ()
+
+    clients: int
+    rounds: int
+    clip_norm: float
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        facts.settle(self)
+
+    @property
+    def noise_stddev(self) -> float:
+        """Standard deviation of the noise on each noisy sum, in the sum's own unit."""
+        return self.noise_multiplier * self.clip_norm
+
+    @property
+    def cohorts(self) -> Cohorts:
+        """How a round's clients are picked."""
+        raise TypeError(f"{type(self).__name__} does not say how a round's clients are picked")
+
+    def step(self) -> PoissonSampled:
+        """One noisy sum, as accounted."""
+        raise TypeError(f"{type(self).__name__} does not say what one step is")
+
+    def noisy_sums(self, rounds: int) -> int:
+        """How many noisy sums one unit may be part of in the first ``rounds`` rounds, at most."""
+        raise TypeError(f"{type(self).__name__} does not count its noisy sums, asked for {rounds} rounds")
+
+    def after(self, rounds: int) -> Release:
+        """What the first ``rounds`` rounds release about one unit, at most."""
+        return Repeated(self.step(), self.noisy_sums(rounds))
+
+    def release(self) -> Release:
+        """The whole schedule as one release, as charged."""
+        return self.after(self.rounds)
+
+    def unamplified(self) -> Release:
+        """The same schedule for an adversary who knows who took part in which sum."""
+        return Repeated(Gaussian(self.noise_multiplier), self.noisy_sums(self.rounds))
+
+    def in_every_round(self) -> Release:
+        """The same schedule if everybody may have taken part in every round: no sample, and no cap, is trusted."""
+        return self.unamplified()
+
+    def at_cohort_sizes(self, sizes: Sequence[int]) -> Release | None:  # noqa: ARG002 - most schemes have no answer
+        """What rounds with cohorts of these sizes would release, as a what-if; None where sizes change no price."""
+        return None
+
+
+SCHEMES: dict[str, type[Scheme]] = {}
+"""Every scheme by its kind."""
+
+S = TypeVar("S", bound=type[Scheme])
+
+
+def scheme(kind: S) -> S:
+    """Decorates a scheme: from then on, programme files and stored terms know it by its kind."""
+    check.text()(says=kind.says)
+    if kind.kind in SCHEMES:
+        raise ValueError(f"kind must be one that is not taken, got {kind.kind!r}")
+    SCHEMES[kind.kind] = facts.described(kind)
+    return kind
