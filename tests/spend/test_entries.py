@@ -5,7 +5,7 @@ import pytest
 from epsilog.spend import chain
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import GENESIS, Entry, Verb, digest
-from epsilog.spend.folds import ChargeRecord, advance, ancestors
+from epsilog.spend.folds import ChargeRecord, advance
 from epsilog.terms import ConflictError, LedgerIntegrityError
 from epsilog.terms.codec import canonical
 
@@ -58,11 +58,6 @@ def test_a_charge_moves_exactly_what_was_reserved():
         advance(charge, elsewhere)
     with pytest.raises(ConflictError, match="must have been reserved"):
         advance(None, ENTRY)
-
-
-def test_ancestors_are_named_from_the_top():
-    assert ancestors("a") == ("a",)
-    assert ancestors("a/b c/d") == ("a", "a/b c", "a/b c/d")
 
 
 def test_a_chain_with_right_hashes_but_a_broken_rule_is_refused(ledger):

@@ -11,9 +11,10 @@ from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import Balance
+from epsilog.spend.headroom import Headroom
 from epsilog.spend.ledger import Ledger, open_ledger, read_ledger
-from epsilog.spend.pricing import Price, Request, price
-from epsilog.spend.room import Room
+from epsilog.spend.pricing import Price, price
+from epsilog.spend.requests import Request
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
 
 __all__ = [
@@ -25,10 +26,10 @@ __all__ = [
     "Charge",
     "Entry",
     "Filter",
+    "Headroom",
     "Ledger",
     "Price",
     "Request",
-    "Room",
     "Rule",
     "Stage",
     "State",

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog.spend import folds
+from epsilog.spend import folds, scopes
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import APPLICATION_ID, GENESIS, Entry, Verb, digest
 from epsilog.spend.place import peek
 from epsilog.spend.pricing import proven_least
-from epsilog.spend.shapes import check_shape, request_of
+from epsilog.spend.requests import request_of
+from epsilog.spend.shapes import check_shape
 from epsilog.spend.states import RULES
 from epsilog.terms import EpsilogError, LedgerIntegrityError, UnsupportedMechanismError
 from epsilog.terms.codec import canonical
@@ -66,16 +67,16 @@ class Books:
 
     def fold(self, entry: Entry) -> None:
         """Takes in the next entry; whatever the rules refuse is an error here too."""
-        path = folds.ancestors(entry.scope)
+        path = scopes.ancestors(entry.scope)
         check_shape(entry)
         if entry.verb is Verb.BUDGET_CREATED:
-            folds.refuse_late_budget(
+            scopes.refuse_late_budget(
                 entry.scope, exists=entry.scope in self.balances, populated=entry.scope in self.populated
             )
             self.balances[entry.scope] = folds.opened_balance(entry)
             return
         budgets = [scope for scope in path if scope in self.balances]
-        folds.require_budget(entry.scope, budgets)
+        scopes.require_budget(entry.scope, budgets)
         moved = {scope: folds.apply(self.balances[scope], entry) for scope in budgets}
         key = str(entry.key)
         kinds = {self.balances[scope].kind for scope in budgets}

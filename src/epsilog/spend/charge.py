@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb, sha256
-from epsilog.spend.pricing import Request
+from epsilog.spend.requests import Request
 from epsilog.terms import check
 
 if TYPE_CHECKING:

@@ -8,42 +8,16 @@ path, ``advance`` for its charge, ``advance_round`` for a round of it.
 from __future__ import annotations
 
 import json
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Self
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.entries import Entry, digest
+from epsilog.spend.entries import Entry
 from epsilog.spend.filters import filter_of, fits
+from epsilog.spend.requests import waiver_of
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
 from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, check
-from epsilog.terms.codec import canonical
-
-
-def ancestors(scope: str) -> tuple[str, ...]:
-    """The scope and everything above it, from the top; a malformed scope is a ``ValueError``.
-
-    >>> ancestors("acme/claims/2026-Q4")
-    ('acme', 'acme/claims', 'acme/claims/2026-Q4')
-    """
-    scope = check.text()(scope=scope)
-    parts = scope.split("/")
-    if not all(part == part.strip() and part.strip(".") for part in parts) or not _plain(scope):
-        raise ValueError(f"scope must be names joined by '/', printable and without blank ends, got {scope[:80]!r}")
-    return tuple("/".join(parts[: depth + 1]) for depth in range(len(parts)))
-
-
-def _plain(text: str) -> bool:
-    """Short, printable and spelled in one way: no control characters, no surrogates, no second form of a letter."""
-    return len(text) <= 500 and text.isprintable() and unicodedata.is_normalized("NFC", text)
-
-
-def check_key(key: str) -> None:
-    """Requires an idempotency key: printable text of at most 500 characters."""
-    key = check.text()(key=key)
-    if not _plain(key):
-        raise ValueError(f"key must be printable (NFC) text of at most 500 characters, got {key[:80]!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +229,6 @@ def _opened(charge: ChargeRecord | None, entry: Entry, rule: Rule) -> ChargeReco
     )
 
 
-def waiver_of(request: Mapping[str, Any]) -> str:
-    """What stands for a request whose price an owner has overridden."""
-    return digest(canonical(dict(request)).decode())
-
-
 def advance_round(
     charge: ChargeRecord, state: RoundState | None, entry: Entry, *, last: RoundState | None
 ) -> RoundState:
@@ -301,21 +270,4 @@ def _require_turn(charge: ChargeRecord, number: int, last: RoundState | None) ->
         raise ConflictError(
             f"round {number} of charge {charge.key!r} must begin when round {number - 1} is released, and "
             f"{'round ' + str(begun) if begun else 'none'} was the last to begin"
-        )
-
-
-def refuse_late_budget(scope: str, *, exists: bool, populated: bool) -> None:
-    """A budget is created once, and before any charge beneath it: it could not count what came earlier."""
-    if exists:
-        raise ConflictError(f"budget of {scope!r} exists already")
-    if populated:
-        raise ConflictError(f"budget of {scope!r} must be created before any charge at or under that scope")
-
-
-def require_budget(scope: str, budgets: Sequence[object]) -> None:
-    """Some scope on the path must have a budget: money is never spent where nobody counts it."""
-    if not budgets:
-        raise ValueError(
-            f"scope must lie at or under a budget, got {scope!r}: its owner makes one with create_budget or "
-            f"`epsilog ledger create {scope}`"
         )

@@ -12,14 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from epsilog.spend import chain, folds, room
+from epsilog.spend import chain, folds, headroom, scopes
 from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import filter_of
 from epsilog.spend.folds import Balance
-from epsilog.spend.pricing import Price, Request, price
-from epsilog.spend.room import Room
+from epsilog.spend.headroom import Headroom
+from epsilog.spend.pricing import Price, price
+from epsilog.spend.requests import Request, waiver_of
 from epsilog.spend.shapes import check_shape
 from epsilog.spend.states import LATER, RULES, State
 from epsilog.terms import (
@@ -135,7 +136,7 @@ class Ledger:
         simulation = check.flag()(simulation=simulation)
         if privacy_unit is not None:
             privacy_unit = check.text()(privacy_unit=privacy_unit)
-        folds.ancestors(scope)
+        scopes.ancestors(scope)
         body = {
             "kind": kind,
             "caps": dict(Amounts.capped({quantity: caps[quantity] for quantity in quantities})),
@@ -149,7 +150,7 @@ class Ledger:
             existing = session.balances([scope])
             if existing and existing[0].terms == created.terms:
                 return existing[0]
-            folds.refuse_late_budget(scope, exists=bool(existing), populated=session.has_charges(scope))
+            scopes.refuse_late_budget(scope, exists=bool(existing), populated=session.has_charges(scope))
             session.append(entry)
             session.put_balances([created])
         return created
@@ -245,13 +246,13 @@ class Ledger:
         Raises:
             ConflictError: the key is known already.
         """
-        folds.check_key(key)
+        scopes.check_key(key)
         reason = check.text()(reason=reason)
         request = Request(release, relation, privacy_unit, None, amount, plan_hash, rounds, simulation)
         with self._store.writing() as session:
-            path = session.balances(folds.ancestors(scope))
-            folds.require_budget(scope, path)
-            body = {"request": request.under(path[-1]).to_json(), "reason": reason}
+            path = session.balances(scopes.ancestors(scope))
+            scopes.require_budget(scope, path)
+            body = {"request": request.under(path[-1].relation, path[-1].privacy_unit).to_json(), "reason": reason}
             known = session.charge(key)
             if known is not None and known.state is State.ALLOWED and session.entry(known.opened).body == body:
                 return  # the same again
@@ -260,26 +261,26 @@ class Ledger:
             session.append(entry)
 
     def _reserve(self, scope: str, key: str, request: Request, *, settle: bool) -> Charge:
-        folds.check_key(key)
+        scopes.check_key(key)
         prices: dict[str, Price] = {}
         while True:
             transaction = self._store.writing if prices else self._store.reading  # nothing is written without a price
             try:
                 with transaction() as session:
-                    path = session.balances(folds.ancestors(scope))
-                    folds.require_budget(scope, path)
-                    request = request.under(path[-1])
+                    path = session.balances(scopes.ancestors(scope))
+                    scopes.require_budget(scope, path)
+                    request = request.under(path[-1].relation, path[-1].privacy_unit)
                     known = session.charge(key)
                     if known is not None and known.state is not State.ALLOWED:
                         return self._again(session, known, scope, request, settle=settle)
                     unpriced = {budget.kind for budget in path} - prices.keys()
                     if not unpriced:
-                        room.refuse_unbearable(prices, path)
+                        headroom.refuse_unbearable(prices, path)
                         reserved = self._reservation(session, scope, key, request, path=path, prices=prices)
                         return self._open(session, reserved, known, path, settle=settle)
             except BudgetExceededError as refusal:
-                raise room.explained(refusal, request, path) from None
-            allowed = known is not None and (known.scope, known.waiver) == (scope, folds.waiver_of(request.to_json()))
+                raise headroom.explained(refusal, request, path) from None
+            allowed = known is not None and (known.scope, known.waiver) == (scope, waiver_of(request.to_json()))
             prices |= {kind: price(request, kind, overridden=allowed) for kind in unpriced}  # slow: nobody waits for it
 
     def _again(
@@ -351,7 +352,7 @@ class Ledger:
                     return  # the same again
                 session.put_round(key, folds.advance_round(charge, state, entry, last=last))
             else:
-                session.put_balances([folds.apply(b, entry) for b in session.balances(folds.ancestors(charge.scope))])
+                session.put_balances([folds.apply(b, entry) for b in session.balances(scopes.ancestors(charge.scope))])
                 session.put_charge(moved)
             session.append(entry)
 
@@ -401,12 +402,12 @@ class Ledger:
     def budgets_above(self, scope: str) -> list[Balance]:
         """The budgets that a charge at this scope must fit, from the top."""
         with self._store.reading() as session:
-            return session.balances(folds.ancestors(scope))
+            return session.balances(scopes.ancestors(scope))
 
     def history(self, prefix: str | None = None) -> list[Entry]:
         """Entries at and under a scope, oldest first; all of them for None."""
         if prefix is not None:
-            folds.ancestors(prefix)
+            scopes.ancestors(prefix)
         with self._store.reading() as session:
             return session.history(prefix)
 
@@ -427,7 +428,7 @@ class Ledger:
             verb: only entries that do this; needs a scope.
         """
         if prefix is not None:
-            folds.ancestors(prefix)
+            scopes.ancestors(prefix)
         elif verb is not None:
             raise ValueError("prefix must be a scope where a verb is asked for, got None")
         limit = check.integer(1)(limit=limit)
@@ -470,23 +471,23 @@ class Ledger:
         *,
         delta: Number | None = None,
         relation: NeighboringRelation | None = None,
-    ) -> Room:
+    ) -> Headroom:
         """What a scope can still bear, of a release if one is given.
 
         Raises:
             UnsupportedMechanismError: no proven price for the release.
         """
         with self._store.reading() as session:
-            budgets = session.balances(folds.ancestors(scope))
-        folds.require_budget(scope, budgets)
+            budgets = session.balances(scopes.ancestors(scope))
+        scopes.require_budget(scope, budgets)
         if release is None:
-            return Room(room.least(budgets))
-        request = Request(release, relation, delta=delta).under(budgets[-1])
-        return room.room_for(request, budgets)
+            return Headroom(headroom.least(budgets))
+        request = Request(release, relation, delta=delta).under(budgets[-1].relation, budgets[-1].privacy_unit)
+        return headroom.headroom_for(request, budgets)
 
 
 def _budget(session: Session, scope: str) -> Balance:
-    folds.ancestors(scope)
+    scopes.ancestors(scope)
     found = session.balances([scope])
     if not found:
         raise ValueError(f"scope must have a budget, got {scope!r}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from epsilog.spend import folds
 from epsilog.spend.entries import Entry, Verb, sha256
 from epsilog.spend.filters import filter_of
-from epsilog.spend.pricing import Request
+from epsilog.spend.requests import request_of
+from epsilog.spend.scopes import check_key
 from epsilog.spend.states import RULES
 from epsilog.terms import check
 
@@ -21,7 +21,7 @@ def check_shape(entry: Entry) -> None:
     if (entry.key is not None) != bool(rule.needs):
         raise ValueError(f"key of {entry.verb} must be that of a charge, got {entry.key!r}")
     if entry.key is not None:
-        folds.check_key(entry.key)
+        check_key(entry.key)
     if bool(entry.amounts) != rule.moves:
         raise ValueError(f"amounts of {entry.verb} must be there where money moves, got {dict(entry.amounts)}")
     for kind, amount in entry.amounts.items():
@@ -38,14 +38,6 @@ def _budget(body: Mapping[str, Any]) -> None:
     _quantities(body["kind"], body["caps"])
     check.instance(bool)(simulation=body["simulation"])
     check.optional(check.text())(privacy_unit=body["privacy_unit"])
-
-
-def request_of(body: Mapping[str, Any]) -> Request:
-    """The request of an entry, if it is spelled as we spell it."""
-    request = Request.from_json(body["request"])
-    if request.to_json() != body["request"]:
-        raise ValueError(f"request must be spelled as the ledger spells it, got {body['request']!r}")
-    return request
 
 
 def _overridden(body: Mapping[str, Any]) -> None:

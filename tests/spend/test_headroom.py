@@ -1,7 +1,7 @@
 import pytest
 
 from epsilog.accounting import epsilon
-from epsilog.spend import Room
+from epsilog.spend import Headroom
 from epsilog.terms import (
     ApproximateDP,
     BudgetExceededError,
@@ -36,20 +36,22 @@ def test_a_refused_plan_learns_how_many_repetitions_fit(budget):
     step = Gaussian(noise_multiplier=8.0)
     with pytest.raises(BudgetExceededError, match="of the 90 repetitions as one plan") as refusal:
         budget.reserve("acme", Repeated(step, 90), key="long", delta="1e-5")
-    room = budget.what_fits("acme", Repeated(step, 90), delta="1e-5")
-    assert f"or {room.repetitions} of the 90" in refusal.value.hint
-    assert room.charges == 0
-    assert budget.what_fits("acme", Repeated(step, 3), delta="1e-5") == Room(room.available, 1, room.repetitions)
+    headroom = budget.what_fits("acme", Repeated(step, 90), delta="1e-5")
+    assert f"or {headroom.repetitions} of the 90" in refusal.value.hint
+    assert headroom.charges == 0
+    assert budget.what_fits("acme", Repeated(step, 3), delta="1e-5") == Headroom(
+        headroom.available, 1, headroom.repetitions
+    )
     with pytest.raises(BudgetExceededError):
-        budget.reserve("acme", Repeated(step, room.repetitions + 1), key="too long", delta="1e-5")
-    budget.reserve("acme", Repeated(step, room.repetitions), key="fits", delta="1e-5")
+        budget.reserve("acme", Repeated(step, headroom.repetitions + 1), key="too long", delta="1e-5")
+    budget.reserve("acme", Repeated(step, headroom.repetitions), key="fits", delta="1e-5")
 
 
-def test_room_is_the_least_on_the_path_and_counts_charges(budget):
+def test_headroom_is_the_least_on_the_path_and_counts_charges(budget):
     budget.create_budget("acme/claims", kind="pure", epsilon="1")
     budget.create_budget("acme/claims/anna", kind="pure", epsilon="2")
     budget.charge("acme/claims", PureDP(0.25), key="1")
-    assert budget.what_fits("acme/claims/anna") == Room({"epsilon": "0.75", "delta": "0.00001"})
+    assert budget.what_fits("acme/claims/anna") == Headroom({"epsilon": "0.75", "delta": "0.00001"})
     assert budget.what_fits("acme/claims/anna", PureDP(0.2)).charges == 3
     assert budget.what_fits("acme", PureDP(0.25)).charges == 15
     assert budget.what_fits("acme", ApproximateDP(0.25, 4e-6)).charges == 2
@@ -59,7 +61,7 @@ def test_room_is_the_least_on_the_path_and_counts_charges(budget):
 
 def test_nothing_fits_a_spent_budget(budget):
     budget.charge("acme", ApproximateDP(4.0, 1e-5), key="all")
-    assert budget.what_fits("acme", Repeated(STEP, 10), delta="1e-9") == Room({"epsilon": "0", "delta": "0"}, 0, 0)
+    assert budget.what_fits("acme", Repeated(STEP, 10), delta="1e-9") == Headroom({"epsilon": "0", "delta": "0"}, 0, 0)
     with pytest.raises(BudgetExceededError) as refusal:
         budget.reserve("acme", Repeated(STEP, 10), key="more", delta="1e-9")
     assert "repetitions" not in refusal.value.hint

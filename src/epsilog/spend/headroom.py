@@ -1,4 +1,4 @@
-"""What still fits: the room left on a path of budgets, and a refusal that says what would pass instead."""
+"""What still fits: the headroom on a path of budgets, and a refusal that says what would pass instead."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.folds import Balance
-from epsilog.spend.pricing import Price, Request, price
+from epsilog.spend.pricing import Price, price
+from epsilog.spend.requests import Request
 from epsilog.terms import BudgetExceededError, EpsilogError, Repeated
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Headroom:
     """What a scope can still bear.
 
     Attributes:
@@ -28,23 +29,23 @@ class Room:
 
 
 def least(path: Sequence[Balance]) -> Amounts:
-    """The room on a path of budgets: for each quantity the least that any of them still has."""
-    room: dict[str, int] = {}
+    """The headroom on a path of budgets: for each quantity the least that any of them still has."""
+    left: dict[str, int] = {}
     for balance in path:
         for quantity, units in balance.available.units.items():
-            room[quantity] = min(units, room.get(quantity, units))
-    return Amounts(room)
+            left[quantity] = min(units, left.get(quantity, units))
+    return Amounts(left)
 
 
-def room_for(request: Request, path: Sequence[Balance]) -> Room:
-    """The room on a path, counted in charges like ``request`` and in repetitions of what it repeats.
+def headroom_for(request: Request, path: Sequence[Balance]) -> Headroom:
+    """The headroom on a path, counted in charges like ``request`` and in repetitions of what it repeats.
 
     A price grows with the count, so the largest count that fits is found by halving; every count returned was priced.
     """
     count = None
     if isinstance(request.release, Repeated) and request.amount is None:
         count = _most_repetitions(request, request.release, path)
-    return Room(least(path), _charges(request, path), count)
+    return Headroom(least(path), _charges(request, path), count)
 
 
 def _charges(request: Request, path: Sequence[Balance]) -> int | None:
@@ -91,8 +92,8 @@ def refuse_unbearable(prices: Mapping[str, Price], path: Sequence[Balance]) -> N
 
 def explained(refusal: BudgetExceededError, request: Request, path: Sequence[Balance]) -> BudgetExceededError:
     """The same refusal, with what would fit instead."""
-    room = least(path)
-    hint = "at most " + ", ".join(f"{quantity} {amount}" for quantity, amount in room.items()) + " fits"
+    left = least(path)
+    hint = "at most " + ", ".join(f"{quantity} {amount}" for quantity, amount in left.items()) + " fits"
     if isinstance(request.release, Repeated) and request.amount is None:
         try:
             count = _most_repetitions(request, request.release, path)

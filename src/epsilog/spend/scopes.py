@@ -1,0 +1,50 @@
+"""The tree of scopes: how one is spelled, what stands above it, and where a budget may be made and must be found."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from epsilog.terms import ConflictError, check
+
+
+def ancestors(scope: str) -> tuple[str, ...]:
+    """The scope and everything above it, from the top; a malformed scope is a ``ValueError``.
+
+    >>> ancestors("acme/claims/2026-Q4")
+    ('acme', 'acme/claims', 'acme/claims/2026-Q4')
+    """
+    scope = check.text()(scope=scope)
+    parts = scope.split("/")
+    if not all(part == part.strip() and part.strip(".") for part in parts) or not _plain(scope):
+        raise ValueError(f"scope must be names joined by '/', printable and without blank ends, got {scope[:80]!r}")
+    return tuple("/".join(parts[: depth + 1]) for depth in range(len(parts)))
+
+
+def _plain(text: str) -> bool:
+    """Short, printable and spelled in one way: no control characters, no surrogates, no second form of a letter."""
+    return len(text) <= 500 and text.isprintable() and unicodedata.is_normalized("NFC", text)
+
+
+def check_key(key: str) -> None:
+    """Requires an idempotency key: printable text of at most 500 characters."""
+    key = check.text()(key=key)
+    if not _plain(key):
+        raise ValueError(f"key must be printable (NFC) text of at most 500 characters, got {key[:80]!r}")
+
+
+def refuse_late_budget(scope: str, *, exists: bool, populated: bool) -> None:
+    """A budget is created once, and before any charge beneath it: it could not count what came earlier."""
+    if exists:
+        raise ConflictError(f"budget of {scope!r} exists already")
+    if populated:
+        raise ConflictError(f"budget of {scope!r} must be created before any charge at or under that scope")
+
+
+def require_budget(scope: str, budgets: Sequence[object]) -> None:
+    """Some scope on the path must have a budget: money is never spent where nobody counts it."""
+    if not budgets:
+        raise ValueError(
+            f"scope must lie at or under a budget, got {scope!r}: its owner makes one with create_budget or "
+            f"`epsilog ledger create {scope}`"
+        )
