@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from epsilog.accounting import composition, discretise, epsilon
+from epsilog.accounting import composition, discretise, epsilon, ratio_sums
 from epsilog.accounting.lattice import connect, merge, pair_delta
 from epsilog.accounting.laws import Atoms, Link, Pair
 from epsilog.accounting.saddle import lattice_points, sketch
-from epsilog.terms import Composed, ExponentialMechanism, Laplace, PoissonSampled, Repeated
+from epsilog.terms import (
+    BallsInBins,
+    Composed,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    Release,
+    Repeated,
+)
 
 
 def randomized_response(epsilon: float) -> Atoms:
@@ -47,6 +57,40 @@ def test_two_atoms_have_lattice_points_beside_them_only_and_both_sides_still_hol
         assert found[1] >= low
         if step <= 0.001:
             assert found[1] - found[0] <= 4 * step
+
+
+def transforms(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[int]:
+    """The lengths of all transforms from here on."""
+    lengths: list[int] = []
+    if kind is composition.Composition:
+        multiplied = composition.Composition._transform
+        monkeypatch.setattr(
+            composition.Composition, "_transform", lambda self: (lengths.append(self.size), multiplied(self))[1]
+        )
+    else:
+        power = ratio_sums._power
+        monkeypatch.setattr(ratio_sums, "_power", lambda *given: (lengths.append(given[-1]), power(*given))[1])
+    return lengths
+
+
+@pytest.mark.parametrize(("module", "release"), [
+    (composition, Repeated(PoissonSampled(Gaussian(2.0), 0.1), 10)),
+    (composition, Composed([Repeated(PoissonSampled(base, 0.1), 10) for base in (Gaussian(2.0), Laplace(2.0))])),
+    (ratio_sums, BallsInBins(Gaussian(1.0), bins=16)),
+])  # fmt: skip
+def test_no_transform_is_longer_than_memory_should_hold_and_answers_still_hold(
+    module: ModuleType, release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = epsilon(release, delta=1e-6)
+    lengths = transforms(monkeypatch, getattr(module, "Composition", object))
+    epsilon(release, delta=1e-6)
+    longest = max(lengths) // 2
+    lengths.clear()
+    monkeypatch.setattr(module, "_LONGEST", longest)
+    tight = epsilon(release, delta=1e-6)
+    assert 0 < max(lengths) <= longest
+    assert tight.lower <= free.upper
+    assert free.lower <= tight.upper < math.inf
 
 
 @pytest.mark.slow

@@ -67,3 +67,46 @@ def test_the_accountants_epsilon_is_the_upper_end():
     found = accountant.interval(1e-5)
     assert found.lower < found.upper == accountant.get_epsilon(1e-5)
     assert found == ep.epsilon(from_history(accountant.history), delta=1e-5, gap=0.002)
+
+
+class Optimizer:
+    """What Opacus hands to the hook."""
+
+    def __init__(self, accumulated, noise=1.0):
+        self.accumulated_iterations, self.noise_multiplier = accumulated, noise
+
+
+def test_one_batch_a_step_is_counted_and_summed_batches_are_refused():
+    accountant = _Certified()
+    hook = accountant.get_optimizer_hook_fn(0.02)
+    for noise in (1.0, 1.0, 2.0):
+        hook(Optimizer(1, noise))
+    assert accountant.history == [(1.0, 0.02, 2), (2.0, 0.02, 1)]
+    assert len(accountant) == 3
+    for batches in (0, 2, 5):
+        with pytest.raises(ep.UnsupportedMechanismError, match=f"{batches} batches were summed before one noise"):
+            hook(Optimizer(batches))
+    with pytest.raises(ValueError, match="must be"):
+        hook(Optimizer(1, -1.0))
+    assert len(accountant) == 3
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"history": [(1.0, 0.02, 1)]},
+        {"mechanism": "epsilog"},
+        {"history": [(1.0, 0.02, 1)], "mechanism": "rdp"},
+        {"history": [(1.0, 0.02, 1), (1.0, 2.0, 1)], "mechanism": "epsilog"},
+    ],
+    ids=str,
+)
+def test_a_state_that_cannot_be_priced_changes_nothing(state):
+    accountant = _Certified()
+    accountant.step(noise_multiplier=3.0, sample_rate=0.5)
+    with pytest.raises(ValueError, match="must"):
+        accountant.load_state_dict(state)
+    assert accountant.history == [(3.0, 0.5, 1)]
+    accountant.load_state_dict({"history": [(1.0, 0.02, 1), (1.0, 0.02, 4)], "mechanism": "epsilog"})
+    assert accountant.history == [(1.0, 0.02, 5)]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -113,6 +114,17 @@ def test_a_process_that_dies_is_an_error_once():
         return pid_of(await desk.answer(LIGHT, Order()))
 
     assert with_desk(story, workers=1) > 0
+
+
+def test_a_process_that_dies_while_nobody_asks_is_replaced_without_an_error():
+    async def story(desk):
+        first = pid_of(await desk.answer(LIGHT, Order()))
+        os.kill(first, signal.SIGKILL)
+        await asyncio.sleep(0.3)
+        return first, pid_of(await desk.answer(LIGHT, Order()))
+
+    first, second = with_desk(story, workers=1)
+    assert first != second
 
 
 def test_heavy_questions_leave_a_process_free():
