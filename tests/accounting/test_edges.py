@@ -9,12 +9,13 @@ import pytest
 
 from epsilog.accounting import delta, epsilon, profile
 from epsilog.accounting.composition import compose
-from epsilog.accounting.distributions import DeltaAt, EpsilonAt, bounds
+from epsilog.accounting.distributions import bounds
 from epsilog.accounting.dominating import base_laws, directions
 from epsilog.accounting.flatten import total_mu
 from epsilog.accounting.gaussian import gaussian_epsilon
 from epsilog.accounting.lattice import LatticeLaw, connect, merge, pair_delta
 from epsilog.accounting.laws import Link, Normal, Pair
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.spectral import spectral_bounds
 from epsilog.accounting.waves import OutOfReachError

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import epsilog as ep
 from epsilog.accounting import failures
+from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.choose import upper_delta, upper_epsilon
 from epsilog.terms import (
     ApproximateDP,
@@ -70,12 +71,12 @@ def test_chances_are_bounded_from_both_sides(chances, rest, delta):
         survives *= (1 - Fraction(chance)) ** count
     failure = taken[1]
     assert Fraction(failure.low) <= 1 - survives <= Fraction(failure.high)
-    low, high = failure.beside(rest, rest)
+    low, high = failure.beside(Bounds(rest, rest))
     whole = 1 - survives + survives * Fraction(rest)
     assert Fraction(low) <= whole <= Fraction(high)
     least, most = failure.left(delta)
     if least is not None:
-        assert Fraction(failure.beside(least, least)[1]) <= Fraction(math.nextafter(delta, 2))
+        assert Fraction(failure.beside(Bounds(least, least)).upper) <= Fraction(math.nextafter(delta, 2))
         assert most is not None
         assert least <= most
 

@@ -9,11 +9,12 @@ from scipy.special import gammaln
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.choose import upper_epsilon
-from epsilog.accounting.distributions import DeltaAt, EpsilonAt, bounds
+from epsilog.accounting.distributions import bounds
 from epsilog.accounting.dominating import Direction, base_laws, directions
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.laws import Link, Pair
 from epsilog.accounting.many import many_bounds
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.spectral import spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (
@@ -162,8 +163,8 @@ def test_other_laws_agree_with_the_lattice(release, relation):
     for question in (EpsilonAt(1e-6), DeltaAt(0.5)):
         lower, upper = many_bounds(ways, question)
         on_lattice = bounds(ways, question, gap=0.01)
-        assert lower <= on_lattice[1] * (1 + 1e-9)
-        assert upper >= on_lattice[0] * (1 - 1e-9)
+        assert lower <= on_lattice.upper * (1 + 1e-9)
+        assert upper >= on_lattice.lower * (1 - 1e-9)
 
 
 def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
@@ -174,7 +175,7 @@ def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
     left = (1 - 1e-3) ** 20_000
     lower, upper = many_bounds([Direction(whole, (part,))], DeltaAt(0.0))
     assert lower <= left
-    assert many_bounds([Direction(part, (part,))], DeltaAt(0.0))[0] > left  # if it were not told
+    assert many_bounds([Direction(part, (part,))], DeltaAt(0.0)).lower > left  # if it were not told
     assert upper >= 1 - (1 - 5e-4) ** 20_000
 
 

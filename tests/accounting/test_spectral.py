@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from epsilog.accounting import choose, delta, epsilon
 from epsilog.accounting import spectral as spectral_room
-from epsilog.accounting.distributions import DeltaAt, EpsilonAt, bounds
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.distributions import bounds
 from epsilog.accounting.dominating import directions
 from epsilog.accounting.laws import Link, Normal, Pair
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.spectral import Inversion, spectral_bounds
 from epsilog.accounting.tilted import TiltedGaussian, tilt_of
 from epsilog.accounting.tilted_sampled import TiltedSampled, _beyond
@@ -202,9 +204,9 @@ def test_the_lattice_agrees(noise, share, rounds, at):
     except OutOfReachError:
         return
     lattice = bounds(directions(release, ADD), EpsilonAt(at), gap=0.01)
-    assert found.lower <= lattice[1]
-    assert found.upper >= lattice[0]
-    assert found.upper - found.lower <= 1e-4 * found.upper or found.upper < lattice[1]
+    assert found.lower <= lattice.upper
+    assert found.upper >= lattice.lower
+    assert found.upper - found.lower <= 1e-4 * found.upper or found.upper < lattice.upper
 
 
 MIX = [
@@ -224,8 +226,8 @@ def test_a_mix_of_everything_agrees_with_the_lattice_in_any_order(at):
     assert one.lower <= other.upper
     assert other.lower <= one.upper
     assert one.upper - one.lower <= 1e-5 * one.upper
-    assert lattice[0] <= one.upper
-    assert one.lower <= lattice[1]
+    assert lattice.lower <= one.upper
+    assert one.lower <= lattice.upper
 
 
 def test_atoms_and_laplace_beside_a_gaussian_under_replace_one():
@@ -234,8 +236,8 @@ def test_atoms_and_laplace_beside_a_gaussian_under_replace_one():
     found = spectral(release, EpsilonAt(1e-6), relation)
     lattice = bounds(directions(release, relation), EpsilonAt(1e-6), gap=0.005)
     assert found.upper - found.lower <= 1e-6 * found.upper
-    assert lattice[0] <= found.upper
-    assert found.lower <= lattice[1]
+    assert lattice.lower <= found.upper
+    assert found.lower <= lattice.upper
 
 
 def test_atoms_alone_and_few_rounds_with_tiny_probabilities_are_left_to_the_lattice():
@@ -318,8 +320,8 @@ def test_a_sum_that_is_no_number_is_no_answer():
 
 
 def test_two_proven_intervals_that_do_not_meet_are_an_error(monkeypatch):
-    monkeypatch.setattr(choose, "spectral_bounds", lambda *_: spectral_room.Bounds(5.0, 6.0))
-    with pytest.raises(ArithmeticError, match="do not meet"):
+    monkeypatch.setattr(choose, "spectral_bounds", lambda *_: Bounds(5.0, 6.0))
+    with pytest.raises(ArithmeticError, match="contradict each other"):
         epsilon(sgd(1.0, 0.01, 500), delta=1e-5)
 
 
@@ -357,12 +359,12 @@ def test_proven_intervals_that_do_not_meet_are_an_error_wherever_they_come_from(
     def out_of_reach(*_):
         raise OutOfReachError("not today")
 
-    monkeypatch.setattr(choose, "spectral_bounds", lambda *_: (1.0, 1.1))
+    monkeypatch.setattr(choose, "spectral_bounds", lambda *_: Bounds(1.0, 1.1))
     monkeypatch.setattr(choose, "many_bounds", out_of_reach)
-    monkeypatch.setattr(choose, "bounds", lambda *_, **__: (1.05, 1.5))
+    monkeypatch.setattr(choose, "bounds", lambda *_, **__: Bounds(1.05, 1.5))
     ways = directions(sgd(1.0, 0.1, 50), ADD)
-    assert choose._by_loss(ways, EpsilonAt(1e-5), 0.01)[:2] == (1.05, 1.1)
+    assert choose._by_loss(ways, EpsilonAt(1e-5), 0.01)[0] == Bounds(1.05, 1.1)
     for apart in ((1.2, 1.3), (0.5, 0.9)):
-        monkeypatch.setattr(choose, wrong, lambda *_, **__: apart)  # noqa: B023
-        with pytest.raises(ArithmeticError, match="do not meet"):
+        monkeypatch.setattr(choose, wrong, lambda *_, **__: Bounds(*apart))  # noqa: B023
+        with pytest.raises(ArithmeticError, match="contradict each other"):
             choose._by_loss(ways, EpsilonAt(1e-5), 0.01)

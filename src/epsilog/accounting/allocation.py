@@ -20,11 +20,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU
-from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import bins_mu, flatten
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.lattice import LatticeLaw, TooFineError
 from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Normal
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything, read
 from epsilog.accounting.ratio_sums import Excess, RatioLaw, contract, spread
 from epsilog.accounting.rounding import UNIT
 from epsilog.terms import BallsInBins, NeighboringRelation, Release
@@ -166,7 +167,7 @@ def whole_release(release: Release, relation: NeighboringRelation) -> tuple[int,
     return part.bins, bins_mu(part, relation)
 
 
-def bounds(  # noqa: PLR0912
+def bounds(
     bins: int,
     mu: float,
     question: Question,
@@ -174,8 +175,8 @@ def bounds(  # noqa: PLR0912
     gap: float,
     links: Sequence[Link] = (Link.REMOVE, Link.ADD),
     least: float = _LITTLE,
-) -> tuple[float, float]:
-    """Bounds the answer for one release from below and above; the relative width is ``gap`` if memory allows.
+) -> Bounds:
+    """Bounds the answer for one release; the relative width is ``gap`` if memory allows.
 
     Args:
         bins: rounds in an epoch, at least 2.
@@ -186,20 +187,17 @@ def bounds(  # noqa: PLR0912
         least: a delta that is bounded from above only, once.
     """
     if math.isinf(mu):
-        return (math.inf, math.inf) if isinstance(question, EpsilonAt) else (1.0, 1.0)
+        return Bounds(everything(question), everything(question))
     if mu == 0:
-        return 0.0, 0.0
+        return Bounds(0.0, 0.0)
+    free = _without_bins(mu, question)
     if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:  # where no lattice helps: without the bins it costs no less
-        free = mu * (1 + 4 * UNIT)
-        if isinstance(question, EpsilonAt):
-            return 0.0, gaussian_epsilon(free, question.delta)[1]
-        assert isinstance(question, DeltaAt)
-        return 0.0, gaussian_delta(free, question.epsilon)[1]
-    if isinstance(question, DeltaAt) and (free := gaussian_delta(mu * (1 + 4 * UNIT), question.epsilon)[1]) < _NOTHING:
-        return 0.0, free
+        return Bounds(0.0, free)
+    if isinstance(question, DeltaAt) and free < _NOTHING:
+        return Bounds(0.0, free)
     ways = [_Way(Allocation(bins, mu, link), question, gap) for link in links]
     if all(way.upper == 0 for way in ways):
-        return 0.0, 0.0
+        return Bounds(0.0, 0.0)
     ways.sort(key=lambda way: -way.expected)
     for way in ways[1:]:
         apart = (ways[0].expected - way.expected) / max(gap * way.expected, 1e-300)
@@ -220,8 +218,17 @@ def bounds(  # noqa: PLR0912
             break  # what is left is not for the lattice to close
         before = achieved
         worst.fine *= min(0.6, max(0.1, 0.8 * math.sqrt(gap / achieved)))
-    upper = max(way.upper for way in ways)
-    return min(lower, upper), upper
+    return Bounds(lower, max(way.upper for way in ways))
+
+
+def _without_bins(mu: float, question: Question) -> float:
+    """Bounds the answer from above as if every unit were in every round."""
+    free = mu * (1 + 4 * UNIT)
+    match question:
+        case EpsilonAt(delta):
+            return gaussian_epsilon(free, delta)[1]
+        case DeltaAt(epsilon):
+            return gaussian_delta(free, epsilon)[1]
 
 
 class _Way:
@@ -230,17 +237,15 @@ class _Way:
     def __init__(self, allocation: Allocation, question: Question, gap: float) -> None:
         self.allocation, self.question, self.gap = allocation, question, gap
         self.fine, self.stuck = 1.0, False
-        free = allocation.mu * (1 + 4 * UNIT)
-        if isinstance(question, EpsilonAt):
-            self.delta = question.delta
-            self.upper = gaussian_epsilon(free, question.delta)[1]
-            self.expected = _expected_epsilon(allocation, question.delta, self.upper)
-            self.near = max(self.expected, 1e-3 * self.upper)  # epsilon may be 0
-        else:
-            assert isinstance(question, DeltaAt)
-            self.near = question.epsilon
-            self.upper = gaussian_delta(free, self.near)[1]
-            self.delta = self.expected = min(_expected_delta(allocation, self.near, 1e-12), self.upper)
+        self.upper = _without_bins(allocation.mu, question)
+        match question:
+            case EpsilonAt(delta):
+                self.delta = delta
+                self.expected = _expected_epsilon(allocation, delta, self.upper)
+                self.near = max(self.expected, 1e-3 * self.upper)  # epsilon may be 0
+            case DeltaAt(epsilon):
+                self.near = epsilon
+                self.delta = self.expected = min(_expected_delta(allocation, epsilon, 1e-12), self.upper)
         self.delta = max(self.delta, 1e-290)
 
     def refine_upper(self) -> None:
@@ -263,7 +268,7 @@ class _Way:
                 self.fine *= 1.5 * problem.factor
                 self.stuck = True
                 continue
-            found = self.question.read(curve, upper=upper)
+            found = read(self.question, curve, upper=upper)
             best = min(best, found) if upper else max(best, found)
             if not in_epsilon or found == 0 or curve.reaches(found):
                 break

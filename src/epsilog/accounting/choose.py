@@ -8,12 +8,14 @@ from dataclasses import replace
 
 from epsilog.accounting import allocation, failures
 from epsilog.accounting.assumptions import assumptions
-from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question, bounds, upper_bound
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.distributions import bounds, upper_bound
 from epsilog.accounting.dominating import Direction, directions, largest_loss, share_of
 from epsilog.accounting.exact import pure_loss, rounded
 from epsilog.accounting.flatten import flatten, sampled_parts, times, total_mu, unsampled
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.many import many_bounds
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, anything, at_most
 from epsilog.accounting.renyi import renyi_delta, renyi_epsilon
 from epsilog.accounting.spectral import LEAST, spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
@@ -83,22 +85,18 @@ def epsilon(
     relation, gap = _check(release, relation, gap)
     if (apart := failures.apart(release)) is not None:
         return _epsilon_beside(*apart, delta=delta, relation=relation, gap=gap)
-    mu = total_mu(release, relation)
-    if mu is not None:
-        lower, upper = (math.inf if mu > 0 else 0.0,) * 2
-        if delta > 0:
-            lower, upper = gaussian_epsilon(mu * _DOWN, delta)[0], gaussian_epsilon(mu * _UP, delta)[1]
-        method = _GAUSSIAN
+    if (mu := total_mu(release, relation)) is not None:
+        found, method = _gaussian(mu, EpsilonAt(delta)), _GAUSSIAN
     elif delta == 0:
-        lower, upper, method = *_largest_losses(release, relation), _PURE
+        found, method = _largest_losses(release, relation), _PURE
     else:
-        lower, upper, method = _numerical(release, relation, EpsilonAt(delta), gap)
-        if upper > 0:
-            upper = min(upper, _largest_losses(release, relation)[1])
+        found, method = _numerical(release, relation, EpsilonAt(delta), gap)
+        if found.upper > 0:
+            found = found.meet(Bounds(0.0, _largest_losses(release, relation).upper))
         if method is _RENYI:
-            upper = min(upper, renyi_epsilon(release, delta=delta, relation=relation))
+            found = found.meet(Bounds(0.0, renyi_epsilon(release, delta=delta, relation=relation)))
     given = (("delta", delta),)
-    return Interval(min(lower, upper), upper, method, relation, assumptions=assumptions(release), given=given)
+    return Interval(found.lower, found.upper, method, relation, assumptions=assumptions(release), given=given)
 
 
 def delta(
@@ -113,26 +111,34 @@ def delta(
     epsilon = check.at_least(0)(epsilon=epsilon)
     relation, gap = _check(release, relation, gap)
     if (apart := failures.apart(release)) is not None:
-        found = _delta_of(apart[0], epsilon=epsilon, relation=relation, gap=gap)
-        lower, upper = apart[1].beside(found.lower, found.upper)
-        return replace(found, lower=lower, upper=upper, method=found.method + _APART)
-    mu = total_mu(release, relation)
-    if mu is not None:
-        lower, upper = gaussian_delta(mu * _DOWN, epsilon)[0], gaussian_delta(mu * _UP, epsilon)[1]
-        method = _GAUSSIAN
+        rest = _delta_of(apart[0], epsilon=epsilon, relation=relation, gap=gap)
+        beside = apart[1].beside(Bounds(rest.lower, rest.upper))
+        return replace(rest, lower=beside.lower, upper=beside.upper, method=rest.method + _APART)
+    if (mu := total_mu(release, relation)) is not None:
+        found, method = _gaussian(mu, DeltaAt(epsilon)), _GAUSSIAN
     else:
-        lower, upper, method = _numerical(release, relation, DeltaAt(epsilon), gap)
+        found, method = _numerical(release, relation, DeltaAt(epsilon), gap)
         if method is _RENYI:
-            upper = min(upper, renyi_delta(release, epsilon=epsilon, relation=relation))
-        if _largest_losses(release, relation)[1] <= epsilon:
-            lower, upper = 0.0, 0.0
+            found = found.meet(Bounds(0.0, renyi_delta(release, epsilon=epsilon, relation=relation)))
+        if _largest_losses(release, relation).upper <= epsilon:
+            found = found.meet(Bounds(0.0, 0.0))
     given = (("epsilon", epsilon),)
     return Interval(
-        min(lower, upper), upper, method, relation, assumptions=assumptions(release), quantity="delta", given=given
+        found.lower, found.upper, method, relation, assumptions=assumptions(release), quantity="delta", given=given
     )
 
 
 _delta_of = delta  # where an argument has its name
+
+
+def _gaussian(mu: float, question: Question) -> Bounds:
+    match question:
+        case EpsilonAt(delta=0):
+            return Bounds(math.inf, math.inf) if mu > 0 else Bounds(0.0, 0.0)
+        case EpsilonAt(delta):
+            return Bounds(gaussian_epsilon(mu * _DOWN, delta)[0], gaussian_epsilon(mu * _UP, delta)[1])
+        case DeltaAt(epsilon):
+            return Bounds(gaussian_delta(mu * _DOWN, epsilon)[0], gaussian_delta(mu * _UP, epsilon)[1])
 
 
 def _epsilon_beside(
@@ -144,7 +150,7 @@ def _epsilon_beside(
     lower, upper = math.inf, math.inf if low is None else found.upper
     if high is not None:
         more = found if high == low else epsilon(rest, delta=min(high, _NEARLY_ONE), relation=relation, gap=gap)
-        lower = min(more.lower, upper)
+        lower = more.lower
     return replace(found, lower=lower, upper=upper, method=found.method + _APART, given=(("delta", delta),))
 
 
@@ -182,11 +188,12 @@ def _upper_beside(
     rest: Release, failure: failures.Failure, relation: NeighboringRelation, question: Question, gap: float
 ) -> float:
     """Bounds an answer from above for a mix whose statements' deltas were taken apart."""
-    if isinstance(question, EpsilonAt):
-        left = failure.left(question.delta)[0]
-        return math.inf if left is None else upper_epsilon(rest, delta=left, relation=relation, gap=gap)
-    assert isinstance(question, DeltaAt)
-    return failure.beside(0.0, upper_delta(rest, epsilon=question.epsilon, relation=relation, gap=gap))[1]
+    match question:
+        case EpsilonAt(delta):
+            left = failure.left(delta)[0]
+            return math.inf if left is None else upper_epsilon(rest, delta=left, relation=relation, gap=gap)
+        case DeltaAt(epsilon):
+            return failure.beside(Bounds(0.0, upper_delta(rest, epsilon=epsilon, relation=relation, gap=gap))).upper
 
 
 def _upper_unsampled(
@@ -218,37 +225,39 @@ def _upper_by_loss(release: Release, relation: NeighboringRelation, question: Qu
         return _answer(release, relation, question)
     allocated = allocation.whole_release(release, relation)
     if allocated is not None:
-        return allocation.bounds(*allocated, question, gap=gap)[1]
+        return allocation.bounds(*allocated, question, gap=gap).upper
     ways = directions(release, relation, lost=_lost(release, question))
-    most = question.at_most(_largest_losses(release, relation)[1])
+    most = at_most(question, _largest_losses(release, relation).upper)
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
         with suppress(OutOfReachError):
-            lower, upper = spectral_bounds(ways, question)
-            if upper - lower <= max(gap * upper, LEAST):
-                return min(upper, most)
+            found = spectral_bounds(ways, question)
+            if found.within(gap, least=LEAST):
+                return min(found.upper, most)
         with suppress(OutOfReachError):
-            lower, upper = many_bounds(ways, question)
-            if upper - lower <= max(gap, _CROWD) * upper or upper == 0 or _hopeless(ways, upper):
-                return min(upper, most)
+            found = many_bounds(ways, question)
+            if found.within(max(gap, _CROWD)) or _hopeless(ways, found.upper):
+                return min(found.upper, most)
     upper = min(most, upper_bound(ways, question, gap=gap))
     return upper if math.isfinite(upper) else min(upper, _renyi(release, relation, question))
 
 
 def _answer(release: Release, relation: NeighboringRelation, question: Question) -> float:
     """Bounds an answer from above by whatever bounds it best."""
-    if isinstance(question, EpsilonAt):
-        return epsilon(release, delta=question.delta, relation=relation).upper
-    assert isinstance(question, DeltaAt)
-    return delta(release, epsilon=question.epsilon, relation=relation).upper
+    match question:
+        case EpsilonAt(at):
+            return epsilon(release, delta=at, relation=relation).upper
+        case DeltaAt(at):
+            return delta(release, epsilon=at, relation=relation).upper
 
 
 def _renyi(release: Release, relation: NeighboringRelation, question: Question) -> float:
     """Bounds an answer from above by Renyi DP; ``inf`` where that has no bound, or numbers that no double holds."""
     with suppress(UnsupportedMechanismError, OverflowError):
-        if isinstance(question, EpsilonAt):
-            return renyi_epsilon(release, delta=question.delta, relation=relation)
-        if isinstance(question, DeltaAt):
-            return renyi_delta(release, epsilon=question.epsilon, relation=relation)
+        match question:
+            case EpsilonAt(at):
+                return renyi_epsilon(release, delta=at, relation=relation)
+            case DeltaAt(at):
+                return renyi_delta(release, epsilon=at, relation=relation)
     return math.inf
 
 
@@ -257,16 +266,11 @@ def _check(release: Release, relation: NeighboringRelation, gap: float) -> tuple
     return RELATION(relation=relation), check.between(0, 1)(gap=gap)
 
 
-def _numerical(
-    release: Release, relation: NeighboringRelation, question: Question, gap: float
-) -> tuple[float, float, str]:
-    """Bounds an answer from both sides, and never by more than if nothing were sampled."""
-    lower, upper, method = _sampled(release, relation, question, gap)
-    free = _upper_unsampled(release, relation, question, gap, loose=not _tight(lower, upper))
-    if free >= upper:
-        return lower, upper, method
-    _must_meet((lower, upper), (0.0, free))
-    return min(lower, free), free, _UNSAMPLED
+def _numerical(release: Release, relation: NeighboringRelation, question: Question, gap: float) -> tuple[Bounds, str]:
+    """Bounds the answer, and never by more than if nothing were sampled."""
+    found, method = _sampled(release, relation, question, gap)
+    free = _upper_unsampled(release, relation, question, gap, loose=not found.within(_LOOSE))
+    return (found, method) if free >= found.upper else (found.meet(Bounds(0.0, free)), _UNSAMPLED)
 
 
 def _hopeless(ways: tuple[Direction, ...], upper: float) -> bool:
@@ -274,36 +278,21 @@ def _hopeless(ways: tuple[Direction, ...], upper: float) -> bool:
     return math.isfinite(upper) and any(sum(count for _, count in way.upper) > _TOO_MANY for way in ways)
 
 
-def _tight(lower: float, upper: float) -> bool:
-    return math.isfinite(upper) and upper - lower <= _LOOSE * upper
-
-
-def _must_meet(one: tuple[float, float], other: tuple[float, float]) -> None:
-    """Both are proven: if they do not meet, one of the programs is wrong."""
-    if not (one[0] <= other[1] * (1 + 1e-9) and other[0] <= one[1] * (1 + 1e-9)):
-        raise ArithmeticError(f"two proven intervals do not meet: {one} and {other}; please report this")
-
-
-def _sampled(
-    release: Release, relation: NeighboringRelation, question: Question, gap: float
-) -> tuple[float, float, str]:
+def _sampled(release: Release, relation: NeighboringRelation, question: Question, gap: float) -> tuple[Bounds, str]:
     """Bounds by loss distributions; a rho-zCDP statement has none, but a Gaussian that satisfies it bounds it below."""
     allocated = allocation.whole_release(release, relation)
     if allocated is not None:
-        return *allocation.bounds(*allocated, question, gap=gap), allocation.METHOD
+        return allocation.bounds(*allocated, question, gap=gap), allocation.METHOD
     least = attained(release)
     if least is release:
-        lower, upper, method = _by_loss(directions(release, relation, lost=_lost(release, question)), question, gap)
-        if _tight(lower, upper):
-            return lower, upper, method
+        found, method = _by_loss(directions(release, relation, lost=_lost(release, question)), question, gap)
+        if found.within(_LOOSE):
+            return found, method
         rough = _renyi(release, relation, question)
-        return (lower, rough, _RENYI) if rough < upper else (lower, upper, method)
+        return (found.meet(Bounds(0.0, rough)), _RENYI) if rough < found.upper else (found, method)
     mu = total_mu(least, relation)
-    if mu is not None and isinstance(question, EpsilonAt):
-        return gaussian_epsilon(mu * _DOWN, question.delta)[0], math.inf, _RENYI
-    if mu is not None and isinstance(question, DeltaAt):
-        return gaussian_delta(mu * _DOWN, question.epsilon)[0], 1.0, _RENYI
-    return bounds(directions(least, relation), question, gap=gap)[0], math.inf, _RENYI
+    below = _gaussian(mu, question) if mu is not None else bounds(directions(least, relation), question, gap=gap)
+    return Bounds(below.lower, anything(question).upper), _RENYI
 
 
 def attained(release: Release) -> Release:
@@ -321,23 +310,20 @@ def attained(release: Release) -> Release:
     return Composed([*rest, GaussianDP(math.sqrt(2 * rho) * (1 - 1e-15))])
 
 
-def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tuple[float, float, str]:
+def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tuple[Bounds, str]:
     """Inverts the composed transform where that is proven to be close enough, and composes on a lattice elsewhere."""
-    lower, upper = 0.0, question.at_most(max((largest_loss(way.upper)[1] for way in ways), default=0.0))
+    largest = max((largest_loss(way.upper)[1] for way in ways), default=0.0)
+    known = Bounds(0.0, at_most(question, largest))
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
         with suppress(OutOfReachError):
-            lower, upper = spectral_bounds(ways, question)
-            if lower == upper or upper - lower <= max(gap * upper, LEAST):
-                return lower, upper, _SPECTRAL
+            known = spectral_bounds(ways, question)
+            if known.within(gap, least=LEAST):
+                return known, _SPECTRAL
         with suppress(OutOfReachError):
-            normal = many_bounds(ways, question)
-            _must_meet((lower, upper), normal)
-            lower, upper = max(lower, normal[0]), min(upper, normal[1])
-            if lower == upper or upper - lower <= max(gap, _CROWD) * upper or _hopeless(ways, upper):
-                return lower, upper, _MANY
-    on_lattice = bounds(ways, question, gap=gap)
-    _must_meet((lower, upper), on_lattice)
-    return max(lower, on_lattice[0]), min(upper, on_lattice[1]), _NUMERICAL
+            known = known.meet(many_bounds(ways, question))
+            if known.within(max(gap, _CROWD)) or _hopeless(ways, known.upper):
+                return known, _MANY
+    return known.meet(bounds(ways, question, gap=gap)), _NUMERICAL
 
 
 def _lost(release: Release, question: Question) -> float:
@@ -350,15 +336,15 @@ def _concentrated(part: Release) -> bool:
     return isinstance(part, ZeroConcentratedDP)
 
 
-def _largest_losses(release: Release, relation: NeighboringRelation) -> tuple[float, float]:
+def _largest_losses(release: Release, relation: NeighboringRelation) -> Bounds:
     """Bounds the largest possible loss: epsilon at delta 0."""
     if (added := pure_loss(release, relation)) is not None:
-        return rounded(added, up=False), rounded(added, up=True)
+        return Bounds(rounded(added, up=False), rounded(added, up=True))
     if any(_concentrated(part) for part in flatten(release)):
-        return 0.0, math.inf
+        return Bounds(0.0, math.inf)
     if (allocated := allocation.whole_release(release, relation)) is not None:
-        return (math.inf, math.inf) if allocated[1] > 0 else (0.0, 0.0)
+        return Bounds(math.inf, math.inf) if allocated[1] > 0 else Bounds(0.0, 0.0)
     ways = directions(release, relation)
     upper = max((largest_loss(way.upper)[1] for way in ways), default=0.0)
     lower = max((largest_loss(parts)[0] for way in ways for parts in way.lowers), default=0.0)
-    return lower, upper
+    return Bounds(lower, upper)

@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.composition import Composition
 from epsilog.accounting.discretise import WIDEST, Plan, Sketches, Work, on_lattice
 from epsilog.accounting.dominating import Direction, Parts, certain_mass, largest_loss
-from epsilog.accounting.gaussian import bracket
 from epsilog.accounting.lattice import TooFineError, pair_delta
-from epsilog.accounting.laws import LARGEST_LOSS, Link, Normal, Pair
+from epsilog.accounting.laws import Link, Normal, Pair
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_least, at_most, read
 from epsilog.accounting.saddle import sketch, tilt_for_delta, tilt_for_epsilon
 
 _ATTEMPTS = 6
@@ -30,141 +30,21 @@ _LARGE = 1e-3  # a delta from which on epsilon may well be 0
 _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
 
 
-class Question(Protocol):
-    """What is asked of a composition."""
-
-    def plan(self, parts: Parts, gap: float) -> Plan:
-        """Chooses the tilt and the step."""
-        ...
-
-    def answer(self, composition: Composition, guess: float) -> float:
-        """Reads the answer off, on the composition's side."""
-        ...
-
-    def below(self, composition: Composition, answer: float) -> bool:
-        """Whether the composition's answer is no more than one that is known, if that is quickly told."""
-        ...
-
-    def roughly(self, composition: Composition) -> float:
-        """Bounds the answer from above where a transform would be too long."""
-        ...
-
-    def at_most(self, largest: float) -> float:
-        """Bounds the answer when no loss exceeds ``largest``."""
-        ...
-
-    def at_least(self, certain: float) -> float:
-        """Bounds the answer from below when a mass of at least ``certain`` gives everything away."""
-        ...
-
-    def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
-        """Reads the answer off a falling curve that bounds delta at each epsilon from one side."""
-        ...
-
-
-@dataclass(frozen=True)
-class EpsilonAt:
-    """Epsilon at a given delta."""
-
-    delta: float
-
-    def plan(self, parts: Parts, gap: float) -> Plan:
-        """Tilts to where epsilon is expected."""
-        tail = _tail(parts, self.delta)
-        sketches = [(sketch(pair, tail), count) for pair, count in parts]
-        theta, guess = tilt_for_delta(sketches, self.delta)
-        width = gap * max(guess, 1e-7 * min(_scale(sketches), 1.0))
-        return Plan(sketches, theta, _step(parts, theta, width), tail, guess, *_nats(gap))
-
-    def answer(self, composition: Composition, guess: float) -> float:
-        """Searches for epsilon."""
-        return composition.epsilon(self.delta, guess)
-
-    def below(self, composition: Composition, answer: float) -> bool:
-        """Evaluates delta once."""
-        return composition.delta(answer) < self.delta
-
-    def roughly(self, composition: Composition) -> float:
-        """Searches for epsilon."""
-        return composition.chernoff_epsilon(self.delta)
-
-    def at_most(self, largest: float) -> float:
-        """Returns the largest loss."""
-        return largest
-
-    def at_least(self, certain: float) -> float:
-        """Returns infinity if the mass alone is more than delta."""
-        return math.inf if certain > self.delta else 0.0
-
-    def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
-        """Bisects; the curve was evaluated at the answer: at most delta there above, more than delta below."""
-        if curve(0.0) <= self.delta:
-            return 0.0
-        if curve(LARGEST_LOSS) > self.delta:
-            return math.inf if upper else LARGEST_LOSS
-        below, first = bracket(lambda at: curve(at) <= self.delta, 0.0, LARGEST_LOSS)
-        return first if upper else below
-
-
-@dataclass(frozen=True)
-class DeltaAt:
-    """Delta at a given epsilon."""
-
-    epsilon: float
-
-    def plan(self, parts: Parts, gap: float) -> Plan:
-        """Tilts to epsilon; delta's size, which sets the tails, is found on the way."""
-        tail, theta, sketches = _tail(parts, 1e-12), 1.0, []
-        for _ in range(20):
-            sketches = [(sketch(pair, tail), count) for pair, count in parts]
-            theta, log_delta = tilt_for_epsilon(sketches, self.epsilon)
-            before, tail = tail, _tail(parts, 0.1 * math.exp(max(min(log_delta, 0.0), -600.0)))
-            if tail >= before / 2:
-                break
-        return Plan(sketches, theta, _step(parts, theta, gap / theta), tail, self.epsilon, *_nats(gap))
-
-    def answer(self, composition: Composition, guess: float) -> float:
-        """Evaluates delta."""
-        return composition.delta(guess)
-
-    def below(self, composition: Composition, answer: float) -> bool:  # noqa: ARG002
-        """Returns no: to answer is as quick."""
-        return False
-
-    def roughly(self, composition: Composition) -> float:
-        """Evaluates delta."""
-        return composition.chernoff(self.epsilon)
-
-    def at_most(self, largest: float) -> float:
-        """Returns 0 from the largest loss on; below it an outcome adds its mass times 1 - e^(epsilon - loss)."""
-        return min(-math.expm1(self.epsilon - largest) * (1 + 1e-15) + 5e-324, 1.0) if self.epsilon < largest else 0.0
-
-    def at_least(self, certain: float) -> float:
-        """Returns the mass: it counts whole."""
-        return certain
-
-    def read(self, curve: Callable[[float], float], *, upper: bool) -> float:
-        """Evaluates delta; above the largest loss that a double can carry, the curve there still bounds it."""
-        return curve(min(self.epsilon, LARGEST_LOSS)) if upper or self.epsilon <= LARGEST_LOSS else 0.0
-
-
-def bounds(
-    directions: tuple[Direction, ...], question: Question, *, gap: float, work: Work | None = None
-) -> tuple[float, float]:
-    """Bounds the answer from below and above, over all directions.
+def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float, work: Work | None = None) -> Bounds:
+    """Bounds the answer over all directions.
 
     The relative width is ``gap`` if memory allows, and until the ``work`` that several questions may share is done.
     """
     if all(sum(count for _, count in d.upper) == 1 for d in directions):
         return _single(directions, question)
     if isinstance(question, EpsilonAt) and question.delta >= _LARGE:
-        at_zero = bounds(directions, DeltaAt(0.0), gap=0.05)[1]
+        at_zero = bounds(directions, DeltaAt(0.0), gap=0.05).upper
         if at_zero <= question.delta:
-            return 0.0, 0.0
+            return Bounds(0.0, 0.0)
     work = work or Work()
     searches = [_searched(d, question, gap, work) for d in directions]
     searches.sort(key=lambda search: -search.plan.near)
-    lower = max(question.at_least(certain_mass(parts)) for d in directions for parts in d.lowers)
+    lower = max(at_least(question, certain_mass(parts)) for d in directions for parts in d.lowers)
     before = 0.0
     for attempt in range(_ATTEMPTS):
         for search in searches:  # the likely worst first: often its lower bound already settles the others
@@ -184,14 +64,13 @@ def bounds(
         before = achieved
         for search in searches:
             search.fine *= min(0.6, max(0.1, 0.85 * math.sqrt(gap / achieved)))
-    upper = max(search.upper for search in searches)
-    return min(lower, upper), upper
+    return Bounds(lower, max(search.upper for search in searches))
 
 
 def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: float) -> float:
     """Bounds the answer from above only, at the step that should be within ``gap`` / 3 of it."""
     if all(sum(count for _, count in d.upper) == 1 for d in directions):
-        return _single(directions, question)[1]
+        return _single(directions, question).upper
     worst = 0.0
     work = Work()
     searches = [_searched(d, question, gap, work) for d in directions]
@@ -205,7 +84,7 @@ def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: f
 def _searched(direction: Direction, question: Question, gap: float, work: Work) -> _Search:
     """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
     settled = any(pair.link is Link.PLAIN and pair.law.only_p >= 1 for pair, _ in direction.upper)
-    plan = question.plan(direction.lowers[0], max(gap, _ROUGH)) if settled else question.plan(direction.upper, gap)
+    plan = _plan(question, direction.lowers[0], max(gap, _ROUGH)) if settled else _plan(question, direction.upper, gap)
     return _Search(direction, plan, question, settled, work)
 
 
@@ -224,7 +103,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.instances = tuple(range(len(self.direction.lowers)))
-        self.upper = self.question.at_most(largest_loss(self.direction.upper)[1])
+        self.upper = at_most(self.question, largest_loss(self.direction.upper)[1])
 
     def refine_upper(self) -> None:
         """Computes the upper bound at the present step, or at the finest that memory holds."""
@@ -235,12 +114,12 @@ class _Search:
                 )
             except TooFineError as problem:
                 if isinstance(problem.what, Composition):
-                    self.upper = min(self.upper, self.question.roughly(problem.what))
+                    self.upper = min(self.upper, _roughly(self.question, problem.what))
                 if self.upper < _NOTHING:
                     return
                 self.fine *= max(1.2, 1.1 * problem.factor)
             else:
-                found = self.question.answer(composed, self.plan.near)
+                found = _answer(self.question, composed, self.plan.near)
                 self.work.add(composed.work)
                 self.upper, self.settled = min(self.upper, found), math.isinf(found)  # no finer step finds less
                 if isinstance(self.question, EpsilonAt) and 0 < found < 0.5 * self.plan.near:
@@ -266,8 +145,8 @@ class _Search:
                 except TooFineError as problem:
                     fine *= max(1.2, 1.1 * problem.factor)
                 else:
-                    if best == 0 or not self.question.below(composed, best):
-                        found = self.question.answer(composed, self.plan.near)
+                    if best == 0 or not _below(self.question, composed, best):
+                        found = _answer(self.question, composed, self.plan.near)
                         best, winner = (found, which) if found > best else (best, winner)
                     self.work.add(composed.work)
                     self._sharpen(composed)
@@ -292,15 +171,58 @@ class _Search:
             self.plan = self.plan._replace(nats=min(self.plan.nats + excess + 1, self.plan.start + _SHARPEST))
 
 
-def _single(directions: tuple[Direction, ...], question: Question) -> tuple[float, float]:
+def _plan(question: Question, parts: Parts, gap: float) -> Plan:
+    """Chooses the tilt and the step: about where epsilon is expected, or about the epsilon that is given."""
+    match question:
+        case EpsilonAt(delta):
+            tail = _tail(parts, delta)
+            sketches = [(sketch(pair, tail), count) for pair, count in parts]
+            theta, guess = tilt_for_delta(sketches, delta)
+            width = gap * max(guess, 1e-7 * min(_scale(sketches), 1.0))
+            return Plan(sketches, theta, _step(parts, theta, width), tail, guess, *_nats(gap))
+        case DeltaAt(epsilon):
+            tail, theta, sketches = _tail(parts, 1e-12), 1.0, []
+            for _ in range(20):  # delta's size, which sets the tails, is found on the way
+                sketches = [(sketch(pair, tail), count) for pair, count in parts]
+                theta, log_delta = tilt_for_epsilon(sketches, epsilon)
+                before, tail = tail, _tail(parts, 0.1 * math.exp(max(min(log_delta, 0.0), -600.0)))
+                if tail >= before / 2:
+                    break
+            return Plan(sketches, theta, _step(parts, theta, gap / theta), tail, epsilon, *_nats(gap))
+
+
+def _answer(question: Question, composition: Composition, guess: float) -> float:
+    """Reads the answer off, on the composition's side."""
+    match question:
+        case EpsilonAt(delta):
+            return composition.epsilon(delta, guess)
+        case DeltaAt():
+            return composition.delta(guess)
+
+
+def _below(question: Question, composition: Composition, answer: float) -> bool:
+    """Whether the composition's answer is below one that is known, if that is told more quickly than the answer."""
+    return isinstance(question, EpsilonAt) and composition.delta(answer) < question.delta
+
+
+def _roughly(question: Question, composition: Composition) -> float:
+    """Bounds the answer from above where a transform would be too long."""
+    match question:
+        case EpsilonAt(delta):
+            return composition.chernoff_epsilon(delta)
+        case DeltaAt(epsilon):
+            return composition.chernoff(epsilon)
+
+
+def _single(directions: tuple[Direction, ...], question: Question) -> Bounds:
     """Bounds the answer for one release, exactly but for rounding."""
     lower = upper = 0.0
     for direction in directions:
         for parts, side in ((direction.upper, 1), *((low, 0) for low in direction.lowers)):
             for pair, _ in parts:  # one, or none where turning the question round leaves none
-                value = question.read(_curve(pair, upper=bool(side)), upper=bool(side))
+                value = read(question, _curve(pair, upper=bool(side)), upper=bool(side))
                 lower, upper = (lower, max(upper, value)) if side else (max(lower, value), upper)
-    return min(lower, upper), upper
+    return Bounds(lower, upper)
 
 
 def _curve(pair: Pair, *, upper: bool) -> Callable[[float], float]:

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import flatten, times
 from epsilog.terms import ApproximateDP, Composed, PureDP, Release
@@ -35,12 +36,13 @@ class Failure:
         """Bounds what remains of ``delta`` for the rest, from below and above; None where it does not even suffice."""
         return _left(delta, self.high, up=False), _left(delta, self.low, up=True)
 
-    def beside(self, low: float, high: float) -> tuple[float, float]:
+    def beside(self, rest: Bounds) -> Bounds:
         """Bounds delta of the whole from bounds on that of the rest."""
         below, above = (
-            Fraction(one) + (1 - Fraction(one)) * Fraction(rest) for one, rest in ((self.low, low), (self.high, high))
+            Fraction(one) + (1 - Fraction(one)) * Fraction(other)
+            for one, other in ((self.low, rest.lower), (self.high, rest.upper))
         )
-        return rounded(below, up=False), rounded(above, up=True)
+        return Bounds(rounded(below, up=False), rounded(above, up=True))
 
 
 def apart(release: Release) -> tuple[Release, Failure] | None:

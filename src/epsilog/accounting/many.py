@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx
 
-from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
 from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent, ratio_misplacement
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_most
 from epsilog.accounting.replaced import ReplacedSample
 from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.waves import OutOfReachError
@@ -58,7 +59,7 @@ class _Cells(NamedTuple):
     sign: float
 
 
-def many_bounds(directions: Sequence[Direction], question: Question) -> tuple[float, float]:
+def many_bounds(directions: Sequence[Direction], question: Question) -> Bounds:
     """Bounds the answer over all directions.
 
     Raises:
@@ -68,14 +69,13 @@ def many_bounds(directions: Sequence[Direction], question: Question) -> tuple[fl
     for direction in directions:
         if not direction.upper:
             continue
-        most = question.at_most(largest_loss(direction.upper)[1])
+        most = at_most(question, largest_loss(direction.upper)[1])
         above = _bounds(direction.upper, question)
-        upper = max(upper, min(above[1], most))
+        upper = max(upper, min(above.upper, most))
         for parts in direction.lowers:
-            lower = max(
-                lower, (above if _same(parts, direction.upper) else _bounds(parts, question, direction.upper))[0]
-            )
-    return min(lower, upper), upper
+            below = above if _same(parts, direction.upper) else _bounds(parts, question, direction.upper)
+            lower = max(lower, below.lower)
+    return Bounds(lower, upper)
 
 
 def _same(one: Parts, other: Parts) -> bool:
@@ -85,7 +85,7 @@ def _same(one: Parts, other: Parts) -> bool:
     )
 
 
-def _bounds(parts: Parts, question: Question, above: Parts = ()) -> tuple[float, float]:
+def _bounds(parts: Parts, question: Question, above: Parts = ()) -> Bounds:
     """Bounds one composition; the pairs ``above`` say what laws below them leave out."""
     rounds = sum(count for _, count in parts)
     if rounds < FEWEST or len(parts) > _MOST_PARTS:
@@ -106,10 +106,8 @@ def _bounds(parts: Parts, question: Question, above: Parts = ()) -> tuple[float,
             size = 1e-12
             for _ in range(3):  # how much may be cut off depends on the answer
                 theta = _tilt_for_epsilon(cut(size, _ROUGH), epsilon)
-                size = min(size, max(Crowd(cut(size, _ROUGH), theta).delta(epsilon)[1], 1e-250))
+                size = min(size, max(Crowd(cut(size, _ROUGH), theta).delta(epsilon).upper, 1e-250))
             return Crowd(cut(size, _CELLS), theta).delta(epsilon)
-        case _:
-            raise OutOfReachError("no such question")
 
 
 class Crowd:
@@ -138,14 +136,14 @@ class Crowd:
         self._peak = math.exp(-theta * math.log1p(1 / theta) - math.log1p(theta))
         self._infinite = [_any(parts, side) for side in (0, 1)]
 
-    def delta(self, epsilon: float) -> tuple[float, float]:
+    def delta(self, epsilon: float) -> Bounds:
         """Bounds delta at ``epsilon``."""
         value, error = self._kernel(epsilon)
         log_error = 1e-13 * (1 + abs(self._total[1]) + self.theta * epsilon)
         lower = _exp(self._total[0] - self.theta * epsilon - log_error, value - error)
         upper = _exp(self._total[1] - self.theta * epsilon + log_error, min(value + error, self._peak))
         lower, upper = self._infinite[0] + lower * (1 - 1e-12), self._infinite[1] + upper * (1 + 1e-12)
-        return min(lower, 1.0), min(upper + 5e-324, 1.0)
+        return Bounds(min(lower, 1.0), min(upper + 5e-324, 1.0))
 
     def _kernel(self, epsilon: float) -> tuple[float, float]:
         """The kernel's mean under the normal law, and how far that of the true one may be off."""
@@ -160,27 +158,27 @@ class Crowd:
             return 0.0, self._peak
         return max(near - far, 0.0), 2 * self._peak * self._apart + 256 * UNIT * near
 
-    def epsilon(self, delta: float) -> tuple[float, float]:
+    def epsilon(self, delta: float) -> Bounds:
         """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
         upper = math.inf
         if self._infinite[1] < delta:
             excess = self._total[1] + math.log(self._peak) - math.log(delta - self._infinite[1])
             upper = max(excess / self.theta, 0.0) * (1 + 1e-9) + 1e-300
-            if not self.delta(upper)[1] <= delta:
+            if not self.delta(upper).upper <= delta:
                 upper = math.inf
         if math.isfinite(upper):
-            upper = _bisect(lambda at: self.delta(at)[1] <= delta, 0.0, upper)[1]
+            upper = _bisect(lambda at: self.delta(at).upper <= delta, 0.0, upper)[1]
         if self._infinite[0] >= delta:
-            return math.inf, upper
+            return Bounds(math.inf, upper)
         most = min(upper, self.mean + _FAR * self.deviation)
-        if not self.delta(max(most, 0.0))[0] < delta:
-            return max(most, 0.0), upper
+        if not self.delta(max(most, 0.0)).lower < delta:
+            return Bounds(max(most, 0.0), upper)
         start = max(min(self.mean, most), 0.0)
         steps = (max(start - k * self.deviation / 4, 0.0) for k in range(4 * int(_FAR) + 1))
-        known = next((at for at in steps if self.delta(at)[0] >= delta), None)  # far below nothing is known
+        known = next((at for at in steps if self.delta(at).lower >= delta), None)  # far below nothing is known
         if known is None:
-            return 0.0, upper
-        return _bisect(lambda at: self.delta(at)[0] < delta, known, max(most, known))[0], upper
+            return Bounds(0.0, upper)
+        return Bounds(_bisect(lambda at: self.delta(at).lower < delta, known, max(most, known))[0], upper)
 
 
 def _bisect(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
@@ -382,7 +380,7 @@ def _tilt_for_delta(parts: Sequence[tuple[_Cells, int]], delta: float) -> float:
     for _ in range(50):
         theta = math.sqrt(low * high)
         crowd = _try(parts, theta)
-        up = crowd is not None and (crowd.delta(max(crowd.mean, 0.0))[1] > delta or theta * crowd.deviation < 1)
+        up = crowd is not None and (crowd.delta(max(crowd.mean, 0.0)).upper > delta or theta * crowd.deviation < 1)
         low, high = (theta, high) if up else (low, theta)
         if high < 1.01 * low:
             break

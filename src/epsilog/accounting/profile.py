@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from epsilog.accounting import choose, tradeoff
+from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.discretise import Work
-from epsilog.accounting.distributions import DeltaAt, bounds
+from epsilog.accounting.distributions import bounds
 from epsilog.accounting.flatten import flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.groups import group_directions
+from epsilog.accounting.questions import DeltaAt
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
 from epsilog.terms import (
     DiscreteGaussian,
@@ -85,21 +87,23 @@ class Profile:
         attained = choose.attained(self.release)
         work = Work()
         orders = tradeoff.rates(attained, self.relation, fpr, gap=self.gap, work=work)
-        lower, worst = max(order.lower for order in orders), max(orders, key=lambda order: order.upper)
-        upper = worst.upper if attained is self.release else 1.0
-        if upper - lower > _LOOSE * upper and not (
+        worst = max(orders, key=lambda order: order.bounds.upper)
+        upper = worst.bounds.upper if attained is self.release else 1.0
+        found = Bounds(max(order.bounds.lower for order in orders), upper)
+        if not found.within(_LOOSE) and not (
             upper < 1 and work.done
         ):  # other methods may bound delta, the larger of all orders, better
 
-            def whole(epsilon: float) -> tuple[float, float]:
+            def whole(epsilon: float) -> Bounds:
                 work.add(_A_QUESTION)
-                found = self.delta(epsilon)
-                return found.lower, found.upper
+                claim = self.delta(epsilon)
+                return Bounds(claim.lower, claim.upper)
 
-            upper = min(upper, tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap, work=work).upper)
+            other = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap, work=work)
+            found = found.meet(Bounds(0.0, other.bounds.upper))
         near = self.delta(abs(worst.at))
         return Interval(
-            min(lower, upper), upper, near.method, self.relation,
+            found.lower, found.upper, near.method, self.relation,
             assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
         )  # fmt: skip
 
@@ -125,8 +129,9 @@ class Profile:
         ways = group_directions(self.release, self.relation, units=units)
         if one is not None:
             lower, upper = (gaussian_delta(units * one * by, epsilon)[by > 1] for by in (1 - 1e-14, 1 + 1e-14))
+            found = Bounds(lower, upper)
         elif ways is not None:
-            lower, upper = bounds(ways, DeltaAt(epsilon), gap=self.gap)
+            found = bounds(ways, DeltaAt(epsilon), gap=self.gap)
             method, held = "group privacy by mixtures (Ganesh 2024)", (*held, "the group joins or leaves as a whole")
         else:
             share = epsilon / units
@@ -136,12 +141,12 @@ class Profile:
             if epsilon >= 700:  # units e^((units - 1) share) is no less, and overflows later
                 growth = (units - 1) * share
                 factor = units * math.exp(growth) if growth < 700 else math.inf
-            lower = self.delta(epsilon).lower
             one_unit = self.delta(share).upper
             upper = min(1.0, one_unit * factor * (1 + 1e-12)) if one_unit > 0 else 0.0
+            found = Bounds(self.delta(epsilon).lower, upper)
         given = (("epsilon", epsilon), ("units", float(units)))
         return Interval(
-            min(lower, upper), upper, method, self.relation, assumptions=held, quantity="delta", given=given,
+            found.lower, found.upper, method, self.relation, assumptions=held, quantity="delta", given=given,
         )  # fmt: skip
 
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting.distributions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
 from epsilog.accounting.laws import Array, Atoms, Normal, Pair
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.tilted import Tilt, tilt_of
 from epsilog.accounting.tilted_sampled import TiltedSampled
@@ -42,13 +43,6 @@ _ENOUGH = 16  # parts of one kind that a plan looks at
 _AFFORDABLE = 6.0  # nats of accuracy that a shorter sum may cost
 
 
-class Bounds(NamedTuple):
-    """A lower and an upper bound."""
-
-    lower: float
-    upper: float
-
-
 def spectral_bounds(directions: Sequence[Direction], question: Question) -> Bounds:
     """Bounds the answer over all directions.
 
@@ -66,7 +60,7 @@ def spectral_bounds(directions: Sequence[Direction], question: Question) -> Boun
         found = [_bounds(parts, question, lower) for parts in sides]
         upper = max(upper, found[0].upper)
         lower = max(lower, *(one.lower for one in found[-len(direction.lowers) :]))
-    return Bounds(min(lower, upper), upper)
+    return Bounds(lower, upper)
 
 
 def _same(one: Parts, other: Parts) -> bool:
@@ -107,11 +101,9 @@ def _bounds(parts: Parts, question: Question, known: float) -> Bounds:
             if (most := _most(tilts, theta, question)) <= max(known, LEAST):
                 return Bounds(0.0, max(most, 5e-324))
             return Inversion(tilts, _shortest(cumulant, theta, epsilon), epsilon).delta(epsilon)
-        case _:
-            raise OutOfReachError("no such question")
 
 
-def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: EpsilonAt | DeltaAt) -> float:
+def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -> float:
     """Bounds the answer from above by the exponential bound at one tilt: V is at most the kernel's peak."""
     laws = [(tilt(theta), count) for tilt, count in tilts]
     if any(law.infinite > 0 for law, _ in laws):

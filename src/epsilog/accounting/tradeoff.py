@@ -21,12 +21,14 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting import allocation
+from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.discretise import Work
-from epsilog.accounting.distributions import DeltaAt, bounds
+from epsilog.accounting.distributions import bounds
 from epsilog.accounting.dominating import Direction, Parts, certain_mass, directions, largest_loss
 from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Pair
+from epsilog.accounting.questions import DeltaAt
 from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.spectral import LEAST, spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
@@ -42,7 +44,7 @@ _NARROW = 1e-7  # a cell, in ln t, that is not cut again
 _LOWEST = -40.0  # ln t: what lies below is less than a rounding error of 1
 _HAIR = 1e-13  # what exp, delta's place and lines may be off by, relative to the rate
 
-Curve = Callable[[float], tuple[float, float]]  # bounds on delta at an epsilon, 0 or more
+Curve = Callable[[float], Bounds]  # bounds on delta at an epsilon, 0 or more
 
 
 class Order(NamedTuple):
@@ -56,8 +58,7 @@ class Order(NamedTuple):
 class Rate(NamedTuple):
     """Bounds on a true positive rate, and the ln t of the line that bounds it best from above."""
 
-    lower: float
-    upper: float
+    bounds: Bounds
     at: float
 
 
@@ -86,9 +87,9 @@ def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: f
     mu = total_mu(release, relation)
     if mu is not None:
 
-        def normal(epsilon: float) -> tuple[float, float]:
+        def normal(epsilon: float) -> Bounds:
             lower, upper = (gaussian_delta(mu * (1 + side * 1e-14), epsilon)[side > 0] for side in (-1, 1))
-            return lower, upper
+            return Bounds(lower, upper)
 
         return [rate(Order(normal, normal), fpr, gap=gap)]
     allocated = allocation.whole_release(release, relation)
@@ -97,18 +98,18 @@ def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: f
         def binned(link: Link) -> Curve:
             bins, distance = allocated
 
-            def curve(epsilon: float) -> tuple[float, float]:
+            def curve(epsilon: float) -> Bounds:
                 free = gaussian_delta(distance * (1 + 1e-14), epsilon)[1]  # without the bins
                 least = max(_NOTHING * fpr, _LEAST)
                 if free < least:
-                    return 0.0, free
+                    return Bounds(0.0, free)
                 return allocation.bounds(bins, distance, DeltaAt(epsilon), gap=gap, links=(link,), least=least)
 
             return curve
 
         removed, added = binned(Link.REMOVE), binned(Link.ADD)
         first = rate(Order(removed, added), fpr, gap=gap)
-        return [first, rate(Order(added, removed), fpr, gap=gap, known=first.lower)]
+        return [first, rate(Order(added, removed), fpr, gap=gap, known=first.bounds.lower)]
     asked = _Asked(fpr, gap, work)
     lost = 1e-5 * max(fpr, 1e-10) / max(sum(flatten(release).values()), 1)
     ways = directions(release, relation, lost=lost)
@@ -119,7 +120,7 @@ def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: f
     one, other = ways
     both = list(zip(one.lowers, other.lowers, strict=True))
     first = _rate((one.upper, other.upper), [(a, _swapped(b)) for a, b in both], asked)
-    second = _rate((other.upper, one.upper), [(b, _swapped(a)) for a, b in both], asked, first.lower)
+    second = _rate((other.upper, one.upper), [(b, _swapped(a)) for a, b in both], asked, first.bounds.lower)
     return [first, second]
 
 
@@ -131,11 +132,11 @@ def _rate(
     fpr, gap, work = asked
     order = Order(_curve(upper[0], one, asked), _curve(upper[1], turned, asked), certain_mass(one))
     found = rate(order, fpr, gap=gap, known=known, work=work)
-    if len(instances) == 1 or found.upper <= known or work.done:
+    if len(instances) == 1 or found.bounds.upper <= known or work.done:
         return found
 
     owns = [Order(_curve(a, a, asked), _curve(b, b, asked), certain_mass(a)) for a, b in instances]
-    lines, tried, at, lower = [math.inf] * len(owns), set[int](), found.at, found.lower
+    lines, tried, at, lower = [math.inf] * len(owns), set[int](), found.at, found.bounds.lower
     for _ in owns:  # the instance that is best where the others were worst, until it is one of them
         lines = [min(line, _cut(one, at, fpr).low) for line, one in zip(lines, owns, strict=True)]
         best = max(range(len(owns)), key=lines.__getitem__)
@@ -143,8 +144,8 @@ def _rate(
             break
         tried.add(best)
         own = rate(owns[best], fpr, gap=gap, work=work)
-        lower, at = max(lower, own.lower), own.at
-    return found._replace(lower=min(lower, found.upper))
+        lower, at = max(lower, own.bounds.lower), own.at
+    return found._replace(bounds=Bounds(lower, found.bounds.upper))
 
 
 def _curve(upper: Parts, lower: Parts, asked: _Asked) -> Curve:
@@ -152,16 +153,16 @@ def _curve(upper: Parts, lower: Parts, asked: _Asked) -> Curve:
     gap, work = asked.gap, asked.work
     way, largest = (Direction(upper, (lower,)),), largest_loss(upper)[1]
 
-    def curve(epsilon: float) -> tuple[float, float]:
+    def curve(epsilon: float) -> Bounds:
         question = DeltaAt(epsilon)
         if epsilon >= largest:
-            return 0.0, 0.0
+            return Bounds(0.0, 0.0)
         if sum(count for _, count in upper) > 1:
             work.add(_A_CUT)
             with suppress(OutOfReachError):
-                low, high = spectral_bounds(way, question)
-                if high - low <= max(gap * high, LEAST):
-                    return low, high
+                found = spectral_bounds(way, question)
+                if found.within(gap, least=LEAST):
+                    return found
         return bounds(way, question, gap=gap, work=work)
 
     return curve
@@ -203,17 +204,17 @@ def rate(order: Order, fpr: float, *, gap: float, known: float = 0.0, work: Work
             break
         cuts[following] = _cut(order, following, fpr)
     at = min(cuts, key=lambda point: cuts[point].high)
-    lower = max(fpr, lower * (1 - _HAIR))
-    return Rate(lower, max(min(upper * (1 + _HAIR) + 5e-324, 1.0), lower), at)
+    return Rate(Bounds(max(fpr, lower * (1 - _HAIR)), min(upper * (1 + _HAIR) + 5e-324, 1.0)), at)
 
 
 def _cut(order: Order, at: float, fpr: float) -> _Cut:
     t = math.exp(at)
     if at >= 0:
-        low, high = order.forward(at)
-        return _Cut(t, low + t * fpr * (1 - 4 * UNIT), high + t * fpr * (1 + 4 * UNIT))
-    low, high = order.backward(-at)
-    return _Cut(t, 1 - t * (1 - low - fpr) - 4 * UNIT, 1 - t * (1 - high - fpr) + 4 * UNIT)
+        delta = order.forward(at)
+        return _Cut(t, delta.lower + t * fpr * (1 - 4 * UNIT), delta.upper + t * fpr * (1 + 4 * UNIT))
+    delta = order.backward(-at)
+    low, high = (1 - t * (1 - side - fpr) for side in (delta.lower, delta.upper))
+    return _Cut(t, low - 4 * UNIT, high + 4 * UNIT)
 
 
 def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tuple[int, int], float]:
