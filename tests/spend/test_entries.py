@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from epsilog.spend import chain
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import GENESIS, Entry, Verb, digest
 from epsilog.spend.folds import ChargeRecord, advance
+from epsilog.spend.ledger import refolded
 from epsilog.terms import ConflictError, LedgerIntegrityError
 from epsilog.terms.codec import canonical
 
@@ -72,7 +72,7 @@ def test_a_chain_with_right_hashes_but_a_broken_rule_is_refused(ledger):
         with ledger._store.writing() as session:
             count, head = session.head()
             session.append(Entry(index=count + 1, previous=head, time=ENTRY.time, **fields))
-            chain.refold(session)
+            refolded(session)
 
     for fields in (start, late, outside, incomplete):
         with pytest.raises(LedgerIntegrityError, match="entry 2: breaks a rule"):

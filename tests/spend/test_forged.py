@@ -6,9 +6,9 @@ import sqlite3
 
 import pytest
 
-from epsilog.spend import chain, open_ledger, read_ledger, verify_file
+from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.entries import GENESIS, digest
-from epsilog.spend.rows import SCHEMA, metadata
+from epsilog.spend.tables import SCHEMA, metadata
 from epsilog.terms import ApproximateDP, Gaussian, Laplace, LedgerIntegrityError, PureDP, Repeated, StorageError
 from epsilog.terms.codec import canonical
 
@@ -167,4 +167,4 @@ def test_everything_that_a_ledger_writes_is_what_verify_reads(books):
     run.round_released(1, output_hash="ab" * 32)
     run.commit({"rounds.jsonl": "ab" * 32})
     books.reserve("both/a", PureDP(0.1), key="c").cancel("no longer")
-    assert chain.verify(books._store).priced == 2
+    assert books.verify().priced == 2

@@ -8,8 +8,9 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epsilog.spend import chain, open_ledger, read_ledger, verify_file
+from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.entries import GENESIS, digest
+from epsilog.spend.ledger import refolded
 from epsilog.spend.store import Store
 from epsilog.terms import LedgerIntegrityError, PureDP
 
@@ -46,7 +47,7 @@ def tampered(store, *changes):
     with store.writing() as session:
         for sql, *parameters in changes:
             assert session._connection.exec_driver_sql(sql, tuple(parameters)).rowcount == 1
-        chain.refold(session)
+        refolded(session)
         raise AssertionError(f"not noticed: {changes}")
 
 
@@ -85,7 +86,7 @@ def assert_all_noticed(store, every):
             continue  # the flip collides with another row: SQLite itself refuses it
         tried += 1
     with store.reading() as session:
-        chain.refold(session)
+        refolded(session)
     return tried
 
 
@@ -153,7 +154,7 @@ def test_a_tail_cut_off_is_noticed_while_head_or_balances_remain(store):
 def test_a_rewrite_of_everything_is_noticed_only_by_a_head_kept_elsewhere(store):
     """The limit that the documentation states: the file's owner can tell another, consistent story."""
     with store.reading() as session:
-        kept = chain.refold(session)[0].head
+        kept = refolded(session).head
     shutil.rmtree(store.path.parent)
     with open_ledger(store.path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")

@@ -6,13 +6,14 @@ starts. Which sums may be compared with a cap is a theorem, and every budget cit
 """
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.chain import Verified, is_ledger, verify_file
+from epsilog.spend.chain import Verified
 from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
-from epsilog.spend.ledger import Ledger, open_ledger, read_ledger
+from epsilog.spend.ledger import Ledger, open_ledger, read_ledger, verify_file
+from epsilog.spend.place import is_ledger
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State

@@ -1,34 +1,32 @@
 """The whole proof of a ledger: every hash, every rule and every balance, worked out again from the first entry.
 
+Three steps, none of which opens anything: ``fold`` takes in the entries as they lie there, ``compare`` holds what they
+amount to against what is stored beside them, and ``reprice`` asks the accountant what was charged too little.
+
 It shows edits, deletions, insertions and swaps, and balances that are not the sum of their entries. It cannot show that
-the owner of the file cut its end off or rewrote all of it: compare the head with one that somebody else kept.
+the owner of a ledger cut its end off or rewrote all of it: compare the head with one that somebody else kept.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from epsilog.spend import folds, scopes
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.entries import APPLICATION_ID, GENESIS, Entry, Verb, digest
-from epsilog.spend.place import peek
+from epsilog.spend.entries import GENESIS, Entry, Verb, digest
 from epsilog.spend.pricing import proven_least
 from epsilog.spend.requests import request_of
+from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed
 from epsilog.spend.shapes import check_shape
 from epsilog.spend.states import RULES
 from epsilog.terms import EpsilogError, LedgerIntegrityError, UnsupportedMechanismError
 from epsilog.terms.codec import canonical
 
-if TYPE_CHECKING:
-    from epsilog.spend.rows import Session
-    from epsilog.spend.store import Store
-
-
 REPORT_EVERY = 500  # entries
+PRICE_SECONDS = 20.0  # after which no further price is worked out again
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +56,28 @@ class Verified:
 class Books:
     """Everything the entries amount to: the whole fold, from nothing."""
 
+    count: int = 0
+    head: str = GENESIS
     balances: dict[str, folds.Balance] = field(default_factory=dict)
     charges: dict[str, folds.ChargeRecord] = field(default_factory=dict)
     rounds: dict[tuple[str, int], folds.RoundState] = field(default_factory=dict)
     reserved: list[Entry] = field(default_factory=list)
     begun: dict[str, int] = field(default_factory=dict)  # the last round of each charge
     populated: set[str] = field(default_factory=set)
+
+    def read(self, row: Row) -> None:
+        """Takes in the next row, if it follows from the one before and keeps every rule."""
+        index = self.count + 1
+        if row.position != index:
+            raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=index)
+        entry = parsed(row)
+        if entry.previous != self.head:
+            raise LedgerIntegrityError("does not follow from the entry before it", index=index)
+        try:
+            self.fold(entry)
+        except (EpsilogError, *UNREADABLE) as error:
+            raise LedgerIntegrityError(f"breaks a rule of the ledger: {error}", index=index) from error
+        self.count, self.head = index, digest(row.document)
 
     def fold(self, entry: Entry) -> None:
         """Takes in the next entry; whatever the rules refuse is an error here too."""
@@ -95,120 +109,90 @@ class Books:
         self.populated.update(path)
 
 
-PRICE_SECONDS = 20.0  # after which no further price is worked out again
-
-
-def verify(store: Store, *, progress: Callable[[int], None] | None = None, seconds: float = PRICE_SECONDS) -> Verified:
-    """Checks a whole ledger: its entries in one consistent view of it, and then its prices.
+def fold(rows: Iterable[Row], *, progress: Callable[[int], None] | None = None) -> Books:
+    """Works out what all entries amount to.
 
     Args:
-        store: the ledger's file.
-        progress: told how many entries held so far, now and then; what it raises ends the check.
-        seconds: after which no further price is worked out again. A price that is being worked out is waited for.
+        rows: the entries as they lie there, in order, from the first.
+        progress: told how many held so far, now and then; what it raises ends the check.
 
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold.
     """
-    with store.reading() as session:
-        found, reserved = refold(session, progress=progress)
-    waived = {key for key, charge in found.charges.items() if charge.waiver is not None}
-    priced, unpriced = _reprice([entry for entry in reserved if entry.key not in waived], time.monotonic() + seconds)
-    return replace(found, priced=priced, unpriced=unpriced)
+    books = Books()
+    for row in rows:
+        books.read(row)
+        if progress is not None and books.count % REPORT_EVERY == 0:
+            progress(books.count)
+    return books
 
 
-def _reprice(reserved: list[Entry], deadline: float) -> tuple[int, int]:
-    """Compares what was charged with what the accountant proves today; counts what it could and could not."""
-    known: dict[str, Amounts | None] = {}
-    counts = [0, 0]
-    for entry in reserved:
-        request, proven = request_of(entry.body), True
-        for kind, charged in entry.amounts.items():
-            asked = {
-                name: value for name, value in entry.body["request"].items() if name not in ("plan_hash", "rounds")
-            }
-            question = canonical([asked, kind, charged.get("delta")]).decode()
-            if question not in known:
-                try:
-                    known[question] = None if time.monotonic() > deadline else proven_least(request, kind, charged)
-                except (UnsupportedMechanismError, ArithmeticError):
-                    known[question] = None
-            least = known[question]
-            if least is None:
-                proven = False
-            elif any(charged.units[quantity] < units for quantity, units in least.units.items()):
-                raise LedgerIntegrityError(
-                    f"charged {dict(charged)}, and its release costs at least {dict(least)}", index=entry.index
-                )
-        counts[not proven] += 1
-    return counts[0], counts[1]
-
-
-def refold(session: Session, *, progress: Callable[[int], None] | None = None) -> tuple[Verified, list[Entry]]:
-    """Checks everything but prices, in one consistent view; returns the reservations too.
-
-    Args:
-        session: the view.
-        progress: told how many entries held so far, now and then; what it raises ends the check.
-
-    Raises:
-        LedgerIntegrityError: with the index of the first entry that does not hold.
-    """
-    from epsilog.spend.rows import UNREADABLE, parsed
-
-    session.check_format()
-    pages = session.integrity()
-    if pages != "ok":
-        raise LedgerIntegrityError(f"SQLite finds the file damaged: {pages}")
-    books, previous, count = Books(), GENESIS, 0
-    for row in session.rows():
-        count += 1
-        if row.position != count:
-            raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=count)
-        entry = parsed(row)
-        if entry.previous != previous:
-            raise LedgerIntegrityError("does not follow from the entry before it", index=count)
-        try:
-            books.fold(entry)
-        except (EpsilogError, *UNREADABLE) as error:
-            raise LedgerIntegrityError(f"breaks a rule of the ledger: {error}", index=count) from error
-        previous = digest(row.document)
-        if progress is not None and count % REPORT_EVERY == 0:
-            progress(count)
-    if session.stored_head() != (count, previous):
+def compare(books: Books, stored: Stored) -> None:
+    """Requires that head, balances, charges and rounds are stored as the entries have them, row by row."""
+    if stored.head != (books.count, books.head):
         raise LedgerIntegrityError(
-            f"the head names {session.stored_head()[0]} entries, and {count} are there", index=count
+            f"the head names {stored.head[0]} entries, and {books.count} are there", index=books.count
         )
-    _compare(session, books, count)
-    overridden = tuple(key for key, charge in books.charges.items() if charge.waiver is not None)
-    return Verified(count, previous, books.balances, books.charges, overridden), books.reserved
-
-
-def _compare(session: Session, books: Books, count: int) -> None:
-    """Stored balances, charges and rounds are those of the entries, row by row."""
-    balances, charges, rounds = session.derived()
-    expected: tuple[tuple[str, Mapping[Any, object], Mapping[Any, object]], ...] = (
-        ("balance", {scope: balance.document() for scope, balance in books.balances.items()}, balances),
-        ("charge", {key: (charge.scope, charge.document()) for key, charge in books.charges.items()}, charges),
-        ("round", books.rounds, rounds),
+    balances = {scope: balance.document() for scope, balance in books.balances.items()}
+    charges = {key: (charge.scope, charge.document()) for key, charge in books.charges.items()}
+    pairs: tuple[tuple[str, Mapping[Any, object], Mapping[Any, object]], ...] = (
+        ("balance", balances, stored.balances),
+        ("charge", charges, stored.charges),
+        ("round", books.rounds, stored.rounds),
     )
-    for what, folded, stored in expected:
-        for name in folded.keys() | stored.keys():
-            if folded.get(name) != stored.get(name):
-                raise LedgerIntegrityError(f"stored {what} {name!r} is not what the entries amount to", index=count)
+    for what, folded, found in pairs:
+        for name in folded.keys() | found.keys():
+            if folded.get(name) != found.get(name):
+                raise LedgerIntegrityError(
+                    f"stored {what} {name!r} is not what the entries amount to", index=books.count
+                )
 
 
-def is_ledger(path: Path) -> bool:
-    """Tells a ledger by its content: an SQLite file that carries our application id."""
-    header = peek(path, 100)
-    return header.startswith(b"SQLite format 3\0") and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
+def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
+    """Compares what was charged with what the accountant proves today; prices that an owner has allowed are not judged.
+
+    Args:
+        books: what the entries amount to.
+        seconds: after which no further price is worked out. A price that is being worked out is waited for.
+
+    Raises:
+        LedgerIntegrityError: with the index of a reservation that was charged less than its release costs.
+    """
+    overridden = tuple(key for key, charge in books.charges.items() if charge.waiver is not None)
+    left, deadline, known = set(overridden), time.monotonic() + seconds, dict[str, Amounts | None]()
+    judged = [_priced(entry, known, deadline) for entry in books.reserved if entry.key not in left]
+    return Verified(
+        books.count,
+        books.head,
+        books.balances,
+        books.charges,
+        overridden,
+        priced=judged.count(True),
+        unpriced=judged.count(False),
+    )
 
 
-def verify_file(path: Path) -> Verified:
-    """Checks a ledger file without writing to it; see ``verify``."""
-    from epsilog.spend.store import Store
+def _priced(entry: Entry, known: dict[str, Amounts | None], deadline: float) -> bool:
+    """Whether all that a reservation was charged could be worked out again; too little is an error."""
+    least = [_least(entry, kind, charged, known, deadline) for kind, charged in entry.amounts.items()]
+    for charged, proven in zip(entry.amounts.values(), least, strict=True):
+        if proven is not None and any(charged.units[quantity] < units for quantity, units in proven.units.items()):
+            raise LedgerIntegrityError(
+                f"charged {dict(charged)}, and its release costs at least {dict(proven)}", index=entry.index
+            )
+    return None not in least
 
-    store = Store(path, read_only=True)
-    try:
-        return verify(store)
-    finally:
-        store.close()
+
+def _least(
+    entry: Entry, kind: str, charged: Amounts, known: dict[str, Amounts | None], deadline: float
+) -> Amounts | None:
+    """What a reservation costs at least under one kind of budget; the same question is asked once."""
+    asked = {name: value for name, value in entry.body["request"].items() if name not in ("plan_hash", "rounds")}
+    question = canonical([asked, kind, charged.get("delta")]).decode()
+    if question not in known:
+        try:
+            late = time.monotonic() > deadline
+            known[question] = None if late else proven_least(request_of(entry.body), kind, charged)
+        except (UnsupportedMechanismError, ArithmeticError):
+            known[question] = None
+    return known[question]

@@ -34,8 +34,8 @@ from epsilog.terms import (
 from epsilog.terms.guarantee import RELATION
 
 if TYPE_CHECKING:
-    from epsilog.spend.rows import Session
     from epsilog.spend.store import Store
+    from epsilog.spend.tables import Session
 
 
 def utc_now() -> datetime:
@@ -71,6 +71,12 @@ def read_ledger(url: str | Path) -> Ledger:
     from epsilog.spend.store import Store
 
     return Ledger(Store(_path(url), read_only=True), clock=utc_now)
+
+
+def verify_file(url: str | Path) -> chain.Verified:
+    """Checks a ledger without writing to it; see ``Ledger.verify``."""
+    with read_ledger(url) as ledger:
+        return ledger.verify()
 
 
 def _path(url: str | Path) -> Path:
@@ -461,8 +467,18 @@ class Ledger:
     def verify(
         self, *, progress: Callable[[int], None] | None = None, seconds: float = chain.PRICE_SECONDS
     ) -> chain.Verified:
-        """Works the whole ledger out again, prices included as long as ``seconds`` last; see ``chain.verify``."""
-        return chain.verify(self._store, progress=progress, seconds=seconds)
+        """Works the whole ledger out again: its entries in one consistent view of it, and then its prices.
+
+        Args:
+            progress: told how many entries held so far, now and then; what it raises ends the check.
+            seconds: after which no further price is worked out again. A price that is being worked out is waited for.
+
+        Raises:
+            LedgerIntegrityError: with the index of the first entry that does not hold.
+        """
+        with self._store.reading() as session:
+            books = refolded(session, progress=progress)
+        return chain.reprice(books, seconds=seconds)
 
     def what_fits(
         self,
@@ -484,6 +500,14 @@ class Ledger:
             return Headroom(headroom.least(budgets))
         request = Request(release, relation, delta=delta).under(budgets[-1].relation, budgets[-1].privacy_unit)
         return headroom.headroom_for(request, budgets)
+
+
+def refolded(session: Session, *, progress: Callable[[int], None] | None = None) -> chain.Books:
+    """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
+    session.check()
+    books = chain.fold(session.rows(), progress=progress)
+    chain.compare(books, session.stored())
+    return books
 
 
 def _budget(session: Session, scope: str) -> Balance:

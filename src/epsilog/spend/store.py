@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from epsilog import disk
 from epsilog.spend.entries import GENESIS
 from epsilog.spend.place import Place, beside, refuse_orphans
-from epsilog.spend.rows import Session
+from epsilog.spend.tables import Session
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 try:
