@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from epsilog.accounting.lattice import LatticeLaw, TooFineError
 from epsilog.accounting.laws import Array, Link, Masses, Normal
 from epsilog.accounting.ratio_sums import RatioLaw, TiltedSum, contract, spread
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import MU, down, gamma, up
 
 SMALLEST_MU, LARGEST_BINNED_MU = 1e-4, 30.0  # where a lattice of ratios helps
 _ROUGH = 3e-4  # of a ratio's variance: what a step may add to it
@@ -49,14 +49,14 @@ class Tabulated:
     @property
     def misplacement(self) -> float:
         """Returns a few times what rounding can move a loss by."""
-        return 64 * UNIT * (4 + float(np.abs(self.u).max()))
+        return gamma(64 * (4 + float(np.abs(self.u).max())))
 
     def masses(self, edges: Array) -> Masses:
         """Sums by cell."""
         cell = np.searchsorted(edges, self.u, side="left")
         p, q = (np.bincount(cell, weights=m, minlength=len(edges) + 1).astype(np.float64) for m in (self.p, self.q))
         p[int(np.searchsorted(edges, np.inf, side="left"))] += self.only_p
-        error = UNIT * (16 + 4 * len(self.u))
+        error = gamma(16.0 + 4 * len(self.u))
         return Masses(p, q, error * p, error * q)
 
     def reach(self, tail: float) -> tuple[float, float]:
@@ -112,8 +112,8 @@ def _both(
     bins: int, mu: float, link: Link, *, step: float, low: float, top: float
 ) -> tuple[Tabulated, Tabulated | None]:
     high = max(math.ceil(top / step), 2)
-    above = spread(Normal(mu), step=step, low=min(math.floor(low / step), high - 1), high=high)
-    below = contract(Normal(mu), step=step, high=top, rising=link is Link.REMOVE)
+    above = spread(Normal(up(mu, MU)), step=step, low=min(math.floor(low / step), high - 1), high=high)
+    below = contract(Normal(down(mu, MU)), step=step, high=top, rising=link is Link.REMOVE)
     scale = math.sqrt(bins) * min(math.sqrt(math.expm1(min(mu * mu, 600.0))), top)
     if link is Link.REMOVE:
         steepest = min(_STEEPEST / top, _PER_SPREAD[-1] / scale)
@@ -157,17 +157,17 @@ def _losses(
     nothing = float(mass[values <= 0].sum())  # sums of 0: Q alone for remove, P alone for add
     s, w = values[seen], mass[seen]
     u, share = np.log(s) - math.log(bins), w * s / bins
-    side = 1 + 32 * UNIT if upper else 1 - 32 * UNIT
+    outwards = up if upper else down
     if link is Link.REMOVE:
-        p, q, only_p = share * side, w, (ratio.over + beyond if upper else 0.0)
+        p, q, only_p = outwards(share, 30), w, (ratio.over + beyond if upper else 0.0)
         if not upper and ratio.over > 0:  # delta contains it up to the loss of the largest ratio on the lattice
-            u, p = np.append(u, math.log(ratio.top / bins)), np.append(p, ratio.over * side)
+            u, p = np.append(u, math.log(ratio.top / bins)), np.append(p, outwards(ratio.over, 30))
             q = np.append(q, ratio.over * bins / ratio.top)
             order = np.argsort(u, kind="stable")
             u, p, q = u[order], p[order], q[order]
     else:
-        u, p, q = -u[::-1], (w * side)[::-1], share[::-1]
+        u, p, q = -u[::-1], outwards(w, 30)[::-1], share[::-1]
         only_p = nothing + beyond if upper else nothing
     if upper:
         p[0] += 4 * _FAR * (1 + max(float(values[-1]), 0.0) / bins)
-    return Tabulated(u, p, q, only_p * side)
+    return Tabulated(u, p, q, outwards(only_p, 30))

@@ -27,7 +27,7 @@ from epsilog.accounting.lattice import LatticeLaw, TooFineError
 from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Normal
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything, read
 from epsilog.accounting.ratio_sums import Excess, RatioLaw, contract, spread
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import LEAST, MU, TINY, down, gamma, up
 from epsilog.terms import BallsInBins, NeighboringRelation, Release
 
 METHOD = "balls-in-bins: sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)"
@@ -81,7 +81,7 @@ class Allocation:
             TooFineError: the lattice would be too long.
         """
         strike, mu = abs(self.strike(near)), self.mu
-        highest = math.exp(min(mu**2 / 2 - mu * float(ndtri(max(lost, 1e-300))), 700.0))
+        highest = math.exp(min(mu**2 / 2 - mu * float(ndtri(max(lost, TINY))), 700.0))
         top = min(_ROOM * strike, highest)
         sketch = _sketch(mu, lost, top)
         guess = _guess(self, sketch, near)
@@ -91,11 +91,11 @@ class Allocation:
             raise TooFineError(self, top / step / _MOST_POINTS)
         ratio: RatioLaw | None
         if upper:
-            lowest = math.exp(-(mu**2) / 2 + mu * float(ndtri(max(lost / self.bins, 1e-300))))
+            lowest = math.exp(-(mu**2) / 2 + mu * float(ndtri(max(lost / self.bins, TINY))))
             high = max(math.ceil(top / step), 2)
-            ratio = spread(Normal(mu), step=step, low=min(math.floor(lowest / step), high - 1), high=high)
+            ratio = spread(Normal(up(mu, MU)), step=step, low=min(math.floor(lowest / step), high - 1), high=high)
         else:
-            ratio = contract(Normal(mu), step=step, high=top, rising=self.link is Link.REMOVE)
+            ratio = contract(Normal(down(mu, MU)), step=step, high=top, rising=self.link is Link.REMOVE)
         if ratio is None:
             return Curve(self, None, 0.0, math.inf, guess.tilt, near, upper)
         sign = 1 if self.link is Link.REMOVE else -1
@@ -135,11 +135,11 @@ class Curve:
         factor = 1.0 if link is Link.REMOVE else math.exp(min(epsilon, LARGEST_LOSS))
         sign = 1 if self.upper else -1
         strike = self.allocation.strike(epsilon)
-        strike -= sign * 8 * UNIT * (1 + epsilon) * abs(strike)
-        found = factor * self.excess(strike) / bins * (1 + 16 * sign * UNIT)
+        strike -= sign * gamma(8 * (1 + epsilon)) * abs(strike)
+        found = (up if self.upper else down)(factor * self.excess(strike) / bins, 14)
         if self.upper:
-            free = gaussian_delta(self.allocation.mu * (1 + 4 * UNIT), epsilon)[1]  # joint convexity: no sampling
-            return min(found + self.over, free, 1.0) + 5e-324
+            free = gaussian_delta(up(self.allocation.mu, MU), epsilon)[1]  # joint convexity: no sampling
+            return min(found + self.over, free, 1.0) + LEAST
         return min(found + (self.over if strike <= self.top else 0.0), 1.0)
 
     def reaches(self, epsilon: float) -> bool:
@@ -200,7 +200,7 @@ def bounds(
         return Bounds(0.0, 0.0)
     ways.sort(key=lambda way: -way.expected)
     for way in ways[1:]:
-        apart = (ways[0].expected - way.expected) / max(gap * way.expected, 1e-300)
+        apart = (ways[0].expected - way.expected) / max(gap * way.expected, TINY)
         way.fine = math.sqrt(min(max(apart, 1.0), 1e6))  # what cannot be the worst needs no fine lattice
     lower, before = 0.0, math.inf
     for attempt in range(_REFINEMENTS):
@@ -223,7 +223,7 @@ def bounds(
 
 def _without_bins(mu: float, question: Question) -> float:
     """Bounds the answer from above as if every unit were in every round."""
-    free = mu * (1 + 4 * UNIT)
+    free = up(mu, MU)
     match question:
         case EpsilonAt(delta):
             return gaussian_epsilon(free, delta)[1]
@@ -272,7 +272,7 @@ class _Way:
             best = min(best, found) if upper else max(best, found)
             if not in_epsilon or found == 0 or curve.reaches(found):
                 break
-            here = (self.near, math.log(max(curve(self.near), 1e-300) / self.delta))
+            here = (self.near, math.log(max(curve(self.near), TINY) / self.delta))
             low, high = (here, high) if here[1] > 0 else (low, here)
             if low is not None and high is not None:
                 self.near = low[0] + (high[0] - low[0]) * min(max(low[1] / (low[1] - high[1]), 0.1), 0.9)
@@ -293,7 +293,7 @@ class _Sketch(NamedTuple):
 
 
 def _sketch(mu: float, tail: float, top: float) -> _Sketch:
-    far = max(9.0, 1 - float(ndtri(max(tail, 1e-300))))
+    far = max(9.0, 1 - float(ndtri(max(tail, TINY))))
     u = np.linspace(-mu * mu / 2 - mu * far, mu * mu / 2 + mu * far, _CELLS)
     masses = Normal(mu).masses(u)
     keep = masses.q > 0
@@ -320,7 +320,7 @@ def _guess(allocation: Allocation, sketch: _Sketch, epsilon: float) -> Guess:
     moment = float(log_moment(np.array([rate]))[0])
     tilted = np.exp(rate * z + log_weight - moment)
     mean = float(tilted @ z)
-    spread_ = math.sqrt(max(count * float(tilted @ (z - mean) ** 2), 1e-300))
+    spread_ = math.sqrt(max(count * float(tilted @ (z - mean) ** 2), TINY))
     ahead = count * mean - strike
     log_peak = count * moment - rate * strike - math.log(spread_) - 0.5 * (ahead / spread_) * (ahead / spread_)
     m = ahead / spread_ - rate * spread_
@@ -366,5 +366,5 @@ def _step(allocation: Allocation, sketch: _Sketch, guess: Guess, width: float) -
         middle = (low + high) / 2
         step = math.exp(middle)
         added = allocation.bins * float(guess.tilted @ np.minimum(sketch.ratio * step, step * step / 6))
-        low, high = (middle, high) if math.log(max(added, 1e-300)) <= log_share else (low, middle)
+        low, high = (middle, high) if math.log(max(added, TINY)) <= log_share else (low, middle)
     return math.exp(low)

@@ -16,7 +16,7 @@ from epsilog.accounting.composition import Composition, compose
 from epsilog.accounting.dominating import Parts
 from epsilog.accounting.lattice import Integers, LatticeLaw, connect, merge
 from epsilog.accounting.laws import Atoms, Link, Normal, Outcomes, Pair, Tent
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import down, up
 from epsilog.accounting.saddle import Sketch, lattice_points
 
 WIDEST = 25.0  # a step: e^loss stays finite on the lattice
@@ -177,5 +177,5 @@ def _exact(parts: Parts, laws: list[Outcomes], step: float, *, upper: bool) -> t
         index = np.rint((losses - first) / step).astype(np.int64)
         steps += ((losses - first)[index > 0] / index[index > 0]).tolist()
         exact.append((LatticeLaw(index, law.mass * factor, law.infinite[upper], first), count))
-    safe = (max(steps) * (1 + 4 * UNIT) if upper else min(steps) * (1 - 4 * UNIT)) if steps else step
+    safe = (up(max(steps), 2) if upper else down(min(steps), 2)) if steps else step
     return safe, exact

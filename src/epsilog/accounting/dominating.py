@@ -16,9 +16,9 @@ import numpy as np
 from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU, allocated
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
-from epsilog.accounting.laws import RATIO, Atoms, BaseLaw, Link, Normal, Pair, Tent
+from epsilog.accounting.laws import Atoms, BaseLaw, Link, Normal, Pair, Tent
 from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import ELEMENTARY, LEAST, MU, RATIO, UNIT, down, gamma, up
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -46,7 +46,7 @@ _RAREST = 1e-290  # a sampling probability whose inverse, times any loss, a doub
 _LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome counts as giving everything away
 
 _ALL = (math.inf, math.inf)  # bounds of the largest loss where none is the largest
-_WEIGHT_ERROR = 3000 * UNIT  # e^-x for x up to 750 that were rounded three times, over a sum of such
+_WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings, over a sum of such
 
 _LEANS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)
 _LEANS_OF_ONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))
@@ -188,7 +188,7 @@ def certain_mass(parts: Parts) -> float:
     """The mass under P of what Q cannot produce, rounded down."""
     alone = [(0.0 if pair.link is Link.ADD else pair.law.only_p * pair.sampling_probability, n) for pair, n in parts]
     kept = math.fsum(count * math.log1p(-min(mass, 1 - UNIT)) for mass, count in alone)
-    return -math.expm1(kept) * (1 - 1e-14)
+    return down(-math.expm1(kept), 2 + 2 * ELEMENTARY)  # a product and fsum, log1p and expm1
 
 
 def share_of(part: PoissonSampled | FixedSizeSampled) -> float:
@@ -232,7 +232,7 @@ def _allocated(part: BallsInBins, relation: NeighboringRelation, link: Link, los
     if math.isinf(mu):
         return _same(_nothing_hidden())
     if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:
-        return Normal(max(mu, _NEAREST) * (1 + 4 * UNIT)), nothing
+        return Normal(up(max(mu, _NEAREST), MU)), nothing
     above, below = allocated(part.bins, mu, link, max(lost, 1e-250))
     return above, below or nothing
 
@@ -251,8 +251,10 @@ def _replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
         return _same(revealed)
     if mu > LARGEST_MU:  # above as if who is in the sample were told (joint convexity), below a shorter contribution
         return revealed, ReplacedSample(LARGEST_MU, part.sampling_probability)
-    above, below = (ReplacedSample(mu * by, part.sampling_probability) for by in (1 + 4 * UNIT, 1 - 4 * UNIT))
-    return above, below
+    return (
+        ReplacedSample(up(mu, MU), part.sampling_probability),
+        ReplacedSample(down(mu, MU), part.sampling_probability),
+    )
 
 
 def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
@@ -295,7 +297,7 @@ def _normal(mu: float) -> tuple[BaseLaw, BaseLaw]:
         return _same(_nothing_hidden())
     if mu > _FARTHEST:
         return _nothing_hidden(), Normal(_FARTHEST)
-    return Normal(max(mu, _NEAREST) * (1 + 8 * UNIT)), Normal(mu * (1 - 8 * UNIT)) if mu > _NEAREST else _pure(0.0, 0.0)
+    return Normal(up(max(mu, _NEAREST), MU)), Normal(down(mu, MU)) if mu > _NEAREST else _pure(0.0, 0.0)
 
 
 def _nothing_hidden(stated: tuple[float, float] | None = None) -> Atoms:
@@ -320,7 +322,7 @@ def _within_reach(
 
 def _off(epsilon: float) -> tuple[float, float]:
     """Bounds a number from 0 on that was rounded a few times."""
-    return epsilon * (1 - RATIO), epsilon * (1 + RATIO) + 5e-324
+    return down(epsilon, RATIO), up(epsilon, RATIO) + LEAST
 
 
 def _laplace(epsilon: float) -> tuple[BaseLaw, BaseLaw]:
@@ -394,7 +396,7 @@ def _discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
         p = centre * np.exp(-(shift - k) / scaled)
         p[-1] = 1 / (1 + math.exp(-1 / scaled))  # the centre and all beyond it
         p[0] = p[-1] * math.exp(-shift / scaled)
-        return Atoms((2 * k - shift) / scaled, p, step=2 / scaled, relative_error=(64 + 4 * at) * UNIT)
+        return Atoms((2 * k - shift) / scaled, p, step=2 / scaled, relative_error=gamma(64 + 4 * at))
 
     return _within_reach(law, epsilon, _off(epsilon))
 

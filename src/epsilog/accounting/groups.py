@@ -7,6 +7,7 @@ group and N(0, 1) without it. No group does worse (Ganesh 2024, arXiv:2401.10294
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -16,13 +17,13 @@ from scipy.special import logsumexp, ndtri
 
 from epsilog.accounting.dominating import Direction, Parts
 from epsilog.accounting.flatten import flatten, gaussian_mu_of
-from epsilog.accounting.laws import RATIO, Array, Link, Masses, Normal, Pair, normal_cells
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.laws import Array, Link, Masses, Normal, Pair, normal_cells
+from epsilog.accounting.rounding import MU, RATIO, down, gamma, up
 from epsilog.terms import CalibrationError, NeighboringRelation, PoissonSampled, Release
 
 LARGEST_GROUP = 256  # members whose mixture is worked out
 _ROUNDS = 100
-_INVERTED = 2e5  # roundings by which inverting the ratio may move an edge
+_INVERTED = 2e5  # roundings of 1 by which inverting the ratio may move an edge
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class GroupMixture:
     @property
     def misplacement(self) -> float:
         """Returns how far ``masses`` moves edges."""
-        return UNIT * (_INVERTED + 8 * (self.units * self.mu) ** 2)
+        return gamma(_INVERTED + 8 * (self.units * self.mu) ** 2)
 
     @cached_property
     def _log_weights(self) -> Array:
@@ -76,7 +77,7 @@ class GroupMixture:
             slope = self.mu * (np.exp(terms - total[:, None]) @ j)
             away = total - goal
             at = at - away / slope
-            if float(np.abs(away / (1 + np.abs(goal) + np.abs(self.mu * at) * self.units)).max()) < 64 * UNIT:
+            if float(np.abs(away / (1 + np.abs(goal) + np.abs(self.mu * at) * self.units)).max()) < gamma(64.0):
                 x[seen] = at
                 return x
         raise CalibrationError(f"the likelihood ratio of {self!r} could not be inverted")
@@ -91,7 +92,7 @@ class GroupMixture:
             cells, error = normal_cells(x - j * self.mu)
             mixed += weight * cells
             mixed_error += weight * error
-        mixed_error += 64 * UNIT * (self.units + 8) * mixed
+        mixed_error += gamma(64.0 * (self.units + 8)) * mixed
         if self.link is Link.REMOVE:
             return Masses(mixed, plain, mixed_error, plain_error)
         return Masses(plain[::-1], mixed[::-1], plain_error[::-1], mixed_error[::-1])
@@ -114,7 +115,7 @@ class GroupMixture:
     def largest(self) -> tuple[float, float]:
         """Returns the highest ratio with room for its rounding."""
         high = self.ends()[1]
-        return high * (1 - RATIO), high * (1 + RATIO)
+        return down(high, RATIO), up(high, RATIO)
 
     def landmarks(self, tail: float) -> Array:
         """Returns even steps in x."""
@@ -135,8 +136,8 @@ def group_directions(
     ways = []
     for link in (Link.REMOVE, Link.ADD):
         sides = []
-        for factor in (1 + 4 * UNIT, 1 - 4 * UNIT):
-            parts = _parts(release, relation, units=units, link=link, factor=factor)
+        for outwards in (up, down):
+            parts = _parts(release, relation, units=units, link=link, outwards=outwards)
             if parts is None:
                 return None
             sides.append(parts)
@@ -144,17 +145,24 @@ def group_directions(
     return ways[0], ways[1]
 
 
-def _parts(release: Release, relation: NeighboringRelation, *, units: int, link: Link, factor: float) -> Parts | None:
-    square, found = 0.0, []
+def _parts(
+    release: Release,
+    relation: NeighboringRelation,
+    *,
+    units: int,
+    link: Link,
+    outwards: Callable[[float, float], float],
+) -> Parts | None:
+    distances, found = [], []
     for part, count in flatten(release).items():
         sampled = part if isinstance(part, PoissonSampled) else None
         mu = gaussian_mu_of(sampled.release if sampled else part, relation)
         if mu is None or not 0 < mu < 100:
             return None
         if sampled:
-            found.append((Pair(GroupMixture(mu * factor, sampled.sampling_probability, units, link)), count))
+            found.append((Pair(GroupMixture(outwards(mu, MU), sampled.sampling_probability, units, link)), count))
         else:
-            square += count * (units * mu) ** 2
-    if square > 0:
-        found.append((Pair(Normal(math.sqrt(square) * factor)), 1))
+            distances.append(math.sqrt(count) * units * mu)
+    if distances:
+        found.append((Pair(Normal(outwards(math.hypot(*distances), MU))), 1))
     return tuple(found)

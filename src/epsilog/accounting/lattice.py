@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.accounting.laws import Array, Link, Masses, Pair
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import LEAST, TINY, down, gamma, up
 
 Integers = npt.NDArray[np.int64]
 
+_ADDED = gamma(2.0)  # of what was summed, for a product and its addition
 _SLICES = 5  # outcomes are cut this many times finer than the lattice before they are merged
 
 _WALKS, _FREE_WALK, _COARSER = 6, 400_000, 4.0  # cells that merging may look at in vain, and what follows
@@ -64,7 +65,7 @@ def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
         g, epsilon
     )  # an outcome that rounding has put below epsilon has at most so much surplus
     above = pair.law.masses(pair.to_base(g - 2 * misplacement))
-    near = float(pair.own(above.p, above.q)[0][-1]) * misplacement + 5e-324
+    near = float(pair.own(above.p, above.q)[0][-1]) * misplacement + LEAST
     return min(1.0, max(value - off, 0.0)), min(1.0, max(value + off, 0.0) + near)
 
 
@@ -99,25 +100,24 @@ def _spread(pair: Pair, index: Integers, *, step: float, offset: float) -> _Spre
     gaps = step * np.diff(index)
     misplacement = pair.misplacement(g, offset)
     base = pair.law.masses(pair.to_base(g + misplacement))
-    up, up_error = _surplus(pair, g[:-1], Masses(*(m[1:-1] for m in base)), offset)
-    down, down_error = _surplus(pair, g[1:], Masses(*(m[1:-1] for m in base)), offset)
+    lifted, lifted_error = _surplus(pair, g[:-1], Masses(*(m[1:-1] for m in base)), offset)
+    lowered, lowered_error = _surplus(pair, g[1:], Masses(*(m[1:-1] for m in base)), offset)
     over, over_error = _surplus(pair, g[-1:], Masses(*(m[-1:] for m in base)), offset)
     inner = np.zeros(len(g))
-    inner[1:] += (np.maximum(up, 0.0) + up_error) / -np.expm1(-gaps)
-    inner[:-1] += (np.maximum(-down, 0.0) + down_error) / np.expm1(gaps)
-    own = pair.own(base.p, base.q)[0] * (1 + 8 * UNIT) + pair.own(base.p_error, base.q_error)[0]
+    inner[1:] += (np.maximum(lifted, 0.0) + lifted_error) / -np.expm1(-gaps)
+    inner[:-1] += (np.maximum(-lowered, 0.0) + lowered_error) / np.expm1(gaps)
+    own = up(pair.own(base.p, base.q)[0], 6) + pair.own(base.p_error, base.q_error)[0]
     infinite = min(max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))
     top = min(float(own[-1]) - max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))
-    rounding = 1 + 16 * UNIT
-    below = float(own[0]) * rounding
-    return _Spread(inner * rounding, below, max(top, 0.0) * rounding, infinite * rounding, misplacement)
+    below, top, infinite = (up(float(mass), 14) for mass in (own[0], max(top, 0.0), infinite))
+    return _Spread(up(inner, 14), below, top, infinite, misplacement)
 
 
 def _surplus(pair: Pair, g: Array, cells: Masses, offset: float) -> tuple[Array, Array]:
     """P - e^g Q of each cell, and how far it may be off; ``offset`` is the largest number that g was made from."""
     of_p, of_q = pair.coefficients(g)
     most_p, most_q = pair.magnitudes(g)
-    rounding = (16 + 4 * np.abs(g) + 4 * abs(offset)) * UNIT
+    rounding = gamma(16 + 4 * np.abs(g) + 4 * abs(offset))
     error = most_p * (cells.p_error + rounding * cells.p) + most_q * (cells.q_error + rounding * cells.q)
     return of_p * cells.p - of_q * cells.q, error
 
@@ -140,7 +140,7 @@ def _connect_both(pair: Pair, index: Integers, *, step: float, offset: float) ->
     weight[: zero + 1] += below.inner
     weight[0] += below.below
     weight[-1] += above.top
-    weight[zero] += max(left, 0.0) + 64 * UNIT + error
+    weight[zero] += max(left, 0.0) + gamma(64.0) + error
     return LatticeLaw(index, weight, above.infinite, offset + 3 * max(above.misplacement, below.misplacement))
 
 
@@ -171,8 +171,8 @@ def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: fl
     only_p = pair.law.only_p
     p[int(np.searchsorted(u, np.inf, side="left"))] -= only_p
     certain = 0.0 if pair.link is Link.ADD else pair.sampling_probability * only_p
-    own = pair.own(p, q)[0] - pair.own(p_error, q_error)[0] - 16 * UNIT * pair.own(p, q)[0]
-    rounding = (24 + 4 * float(np.abs(g).max())) * UNIT
+    own = down(pair.own(p, q)[0], 14) - pair.own(p_error, q_error)[0]
+    rounding = gamma(24 + 4 * float(np.abs(g).max()))
     cells = _Cells(*(np.maximum(m, 0.0).tolist() for m in (p, q, p_error + rounding * p, q_error + rounding * q, own)))
     floor = np.arange(len(g) - 1) * cuts.shape[1] + 1 + cuts.shape[1] // 2
     floor = np.insert(np.where(gaps[:, 0] >= coarse, floor, 0), 0, 0)
@@ -181,7 +181,7 @@ def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: fl
     columns = (*pair.coefficients(g), *pair.magnitudes(g), floor, gap, ceiling)
     points = _Points(*(column.tolist() for column in columns))
     weight = _merge(cells, points, atom)
-    return LatticeLaw(index, np.array(weight), certain * (1 - 16 * UNIT), offset)
+    return LatticeLaw(index, np.array(weight), down(certain, 14), offset)
 
 
 class _Cells(NamedTuple):
@@ -227,17 +227,17 @@ def _merge(cells: _Cells, points: _Points, atom: float) -> list[float]:
         while cell < ceiling and not reached:
             plus, less, took = share * a * p[cell], share * b * q[cell], share * own[cell]
             gross += plus + abs(less)
-            off = share * (most_a * p_error[cell] + most_b * q_error[cell]) + 2 * UNIT * gross
+            off = share * (most_a * p_error[cell] + most_b * q_error[cell]) + _ADDED * gross
             over = surplus + plus - less - error - off
             reached = over > 0 and (point > 0 or cell > _SLICES // 2)
             split = reached and over > 4 * atom * (mass + took)  # an atom on its point goes there whole
-            part = min(1.0, max(0.0, error - surplus) / max(plus - less - off, 1e-300)) if split else 1.0
+            part = min(1.0, max(0.0, error - surplus) / max(plus - less - off, TINY)) if split else 1.0
             surplus, error, mass = surplus + part * (plus - less), error + part * off, mass + part * took
             share *= 1 - part
             if share <= 0:
                 cell, share = cell + 1, 1.0
         if reached or surplus >= error:
-            weight[point] = mass * (1 - 2 * UNIT * (cell - first + 1))
+            weight[point] = mass * (1 - _ADDED * (cell - first + 1))
         else:
             walked += cell - first
             if walked > _WALKS * size + _FREE_WALK:  # nothing reaches its point: round-off, or far too fine
@@ -259,11 +259,11 @@ def _settle(cells: _Cells, points: _Points, weight: list[float], point: int, whi
     while kept > low + 1:
         more, off = _cell_surplus(cells, kept - 1, points, point)
         gross += cells.own[kept - 1] + abs(more)
-        off += 2 * UNIT * gross
+        off += _ADDED * gross
         if surplus + more < error + off:
             break
         surplus, error, mass, kept = surplus + more, error + off, mass + cells.own[kept - 1], kept - 1
-    weight[point] += mass * (1 - 2 * UNIT * (top - kept))
+    weight[point] += mass * (1 - _ADDED * (top - kept))
     below = max(point - 1, 0)
     for cell in range(low, kept):
         more, off = _cell_surplus(cells, cell, points, below)

@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from epsilog.accounting.rounding import UNDERFLOW, UNIT
+from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, LOSS, RATIO, TINY, UNDERFLOW, down, gamma, up
 
 Array = npt.NDArray[np.float64]
 
-RATIO = 8 * UNIT  # how far the ratio of an atom may be off, relatively
 _ONE = np.ones(1)
 LARGEST_LOSS = 600.0  # beyond it e^loss nears overflow: such outcomes count as giving everything away
 _FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
@@ -87,7 +86,7 @@ class Normal:
     @property
     def misplacement(self) -> float:
         """Returns what rounding of x = u / mu + mu / 2 moves u by."""
-        return UNIT * 2 * self.mu**2
+        return gamma(2.0) * self.mu**2
 
     def masses(self, edges: Array) -> Masses:
         """Returns differences of normal tails, each taken on its smaller side."""
@@ -124,15 +123,17 @@ def normal_cells(x: Array) -> tuple[Array, Array]:
     below, above = ndtr(x), ndtr(-x)
     square = np.square(np.minimum(np.abs(x), 60))
     # from 37 on tails leave the normal numbers; beyond 60 no e^loss brings them back
-    underflow = np.where((square > 37**2) & (square < 60**2), np.exp(-square / 2) + 5e-324, 0.0)
-    bent = (8 * UNIT) * square * np.minimum(below, above) + underflow
+    underflow = np.where((square > 37**2) & (square < 60**2), np.exp(-square / 2) + LEAST, 0.0)
+    squared = gamma(8.0) * square * np.minimum(below, above) + underflow
     rising, falling = _between(0.0, below, 1.0), _between(1.0, above, 0.0)
-    error_below, error_above = (_between(0.0, 16 * UNIT * tail + bent, 0.0) for tail in (below, above))
+    error_below, error_above = (_between(0.0, gamma(16.0) * tail + squared, 0.0) for tail in (below, above))
     left = np.concatenate((below, _ONE)) < 0.5  # cells below the median
     lower, upper = slice(None, -1), slice(1, None)
     mass = np.where(left, rising[upper] - rising[lower], falling[lower] - falling[upper])
     error = np.where(
-        left, error_below[upper] + error_below[lower], error_above[upper] + error_above[lower] + UNIT * falling[lower]
+        left,
+        error_below[upper] + error_below[lower],
+        error_above[upper] + error_above[lower] + gamma(1.0) * falling[lower],
     )
     return np.maximum(mass, 0.0), error
 
@@ -165,7 +166,7 @@ class Tent:
     @property
     def misplacement(self) -> float:
         """Returns a few times what rounding can move the ends by; without atoms they bound the support alone."""
-        return (256 + 64 * self.epsilon) * UNIT if self.has_atoms else 0.0
+        return gamma(256 + 64 * self.epsilon) if self.has_atoms else 0.0
 
     def masses(self, edges: Array) -> Masses:
         """Returns closed forms; nothing cancels."""
@@ -180,12 +181,12 @@ class Tent:
         q[high] += bottom
         p[low] += bottom
         q[low] += self.top
-        error = (16 + 4 * self.epsilon) * UNIT
+        error = gamma(16 + 4 * self.epsilon)
         return Masses(p, q, error * p, error * q)
 
     def reach(self, tail: float) -> tuple[float, float]:  # noqa: ARG002
         """Returns the ends of the support, with room for rounding."""
-        far = self.epsilon * (1 + 4 * UNIT)
+        far = up(self.epsilon, 2)
         return -far, far
 
     def ends(self) -> tuple[float, float]:
@@ -219,7 +220,7 @@ class Atoms:
     p: Array
     only_p: float = 0.0
     step: float = 0.0
-    relative_error: float = 64 * UNIT
+    relative_error: float = gamma(64.0)
     stated: tuple[float, float] | None = None
 
     has_atoms: ClassVar[bool] = True
@@ -227,7 +228,7 @@ class Atoms:
     @property
     def misplacement(self) -> float:
         """Returns a few times what rounding can move an atom by."""
-        return 8 * self.relative_error + (64 + 64 * float(np.abs(self.u).max(initial=0.0))) * UNIT
+        return 8 * self.relative_error + gamma(64 + 64 * float(np.abs(self.u).max(initial=0.0)))
 
     def masses(self, edges: Array) -> Masses:
         """Sums atoms by cell; what P alone produces lies above every finite edge, what Q alone produces below."""
@@ -237,7 +238,7 @@ class Atoms:
         q: Array = np.bincount(cell, weights=self.p * np.exp(-self.u), minlength=size).astype(np.float64)
         p[int(np.searchsorted(edges, np.inf, side="left"))] += self.only_p
         q[int(np.searchsorted(edges, -np.inf, side="right"))] += self.only_p
-        error = self.relative_error + 4 * float(np.abs(self.u).max(initial=0.0)) * UNIT
+        error = self.relative_error + gamma(4 * float(np.abs(self.u).max(initial=0.0)))
         return Masses(p, q, error * p, error * q)
 
     def reach(self, tail: float) -> tuple[float, float]:
@@ -246,7 +247,7 @@ class Atoms:
             return 0.0, 0.0
         above = np.cumsum(self.p[::-1])[::-1]
         far = float(np.abs(self.u[max(int(np.searchsorted(-above, -tail)) - 1, 0)]))
-        far = max(far, float(self.u[-1]) if len(self.u) <= 8 else far) * (1 + 4 * UNIT) + 1e-300
+        far = up(max(far, float(self.u[-1]) if len(self.u) <= 8 else far), 2) + TINY
         return -far, far
 
     def ends(self) -> tuple[float, float]:
@@ -258,7 +259,7 @@ class Atoms:
         if self.stated is not None:
             return self.stated
         top = math.inf if self.only_p > 0 else self.ends()[1]
-        return top * (1 - RATIO), top * (1 + RATIO)
+        return down(top, RATIO), up(top, RATIO)
 
     def landmarks(self, tail: float) -> Array:
         """Returns the atoms themselves, or even steps when there are many."""
@@ -291,10 +292,10 @@ class Outcomes(NamedTuple):
         if not beyond.any():
             return min(self.infinite[upper], 1.0)
         total = float(np.sum(self.mass[beyond] * -np.expm1(-away[beyond])))
-        error = self.relative_error + (16 + len(self.mass)) * UNIT
+        error = self.relative_error + gamma(16.0 + len(self.mass))
         if upper:
-            return min((total * (1 + error) + self.infinite[1]) * (1 + 2 * UNIT) + UNDERFLOW, 1.0)
-        return max((total * (1 - error) + self.infinite[0]) * (1 - 2 * UNIT) - UNDERFLOW, 0.0)
+            return min(up(total * (1 + error) + self.infinite[1], 3) + UNDERFLOW, 1.0)
+        return max(down(total * (1 - error) + self.infinite[0], 3) - UNDERFLOW, 0.0)
 
 
 def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float], error: float) -> Outcomes:
@@ -303,14 +304,9 @@ def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float
     return Outcomes(low[order], high[order], mass[order], infinite, error)
 
 
-def _moved(x: Array, by: float) -> Array:
-    """Numbers moved up (or down, if ``by`` is negative) by a part of themselves; infinite ones stay."""
-    return np.asarray(x * (1 + by * np.sign(x)))
-
-
 def ratio_misplacement(law: BaseLaw, u: Array) -> Array:
     """Bounds how far, in ratio, ``masses`` may misplace an atom or an edge at u."""
-    return np.asarray(law.misplacement + UNIT * 8 * np.abs(u))
+    return np.asarray(law.misplacement + gamma(8.0) * np.abs(u))
 
 
 class Link(Enum):
@@ -352,12 +348,12 @@ class Pair:
         ends = np.array(self.law.ends())
         loss = self.from_base(ends)
         steepest = float(self._slope(ends, loss).max())  # the slope is monotone
-        return steepest * self.law.misplacement + 64 * UNIT * float(np.abs(loss).max()) + UNDERFLOW
+        return steepest * self.law.misplacement + gamma(64.0) * float(np.abs(loss).max()) + UNDERFLOW
 
     def _slope(self, u: Array, g: Array) -> Array:
         """The derivative of the loss g in u, or a little more: the chance of having been sampled, given the outcome."""
         away = u - g if self.link is Link.REMOVE else g - u
-        return np.asarray(np.exp(np.minimum(math.log(self.sampling_probability) + away + 1e-9, 0.0)))
+        return np.asarray(np.exp(np.minimum(math.log(self.sampling_probability) + away + BOUND, 0.0)))
 
     def misplacement(self, g: Array, offset: float = 0.0) -> float:
         """Bounds how far, in loss, ``to_base`` and ``masses`` may misplace an outcome at any of the losses g.
@@ -366,7 +362,7 @@ class Pair:
         """
         u = self.to_base(g)
         seen = np.isfinite(u)
-        losses = UNIT * (32 * np.abs(g) + 4 * abs(offset)) + UNDERFLOW
+        losses = gamma(32.0) * np.abs(g) + gamma(4.0) * abs(offset) + UNDERFLOW
         u, g = u[seen], g[seen]
         slope = np.ones(len(u)) if self.link is Link.PLAIN else self._slope(u, g)
         edges = slope * ratio_misplacement(self.law, u)
@@ -394,13 +390,13 @@ class Pair:
         low, high = self.law.largest()
         if self.link is Link.PLAIN:
             return low, high
-        lows, highs = self._outwards(np.array([low, high]), 0.0)
+        lows, highs = self._outwards(np.array([low, high]), RATIO)
         return max(float(lows[0]), 0.0), max(float(highs[1]), 0.0)
 
-    def _outwards(self, u: Array, error: float) -> tuple[Array, Array]:
-        """Bounds the losses at ratios with such a relative error: the loss rises with the ratio."""
-        low, high = (self.from_base(_moved(u, side * (error + RATIO))) for side in (-1, 1))
-        return _moved(low, -16 * UNIT) - UNDERFLOW, _moved(high, 16 * UNIT) + UNDERFLOW
+    def _outwards(self, u: Array, roundings: float) -> tuple[Array, Array]:
+        """Bounds the losses at ratios that took so many roundings: the loss rises with the ratio."""
+        low, high = self.from_base(down(u, roundings)), self.from_base(up(u, roundings))
+        return down(low, LOSS) - UNDERFLOW, up(high, LOSS) + UNDERFLOW
 
     def outcomes(self) -> Outcomes | None:
         """The pair's atoms if it has nothing else, sampled or not: nothing in them cancels."""
@@ -409,18 +405,18 @@ class Pair:
             return None
         far, error = float(np.abs(law.u).max(initial=0.0)), law.relative_error
         if self.link is Link.PLAIN:
-            return _outcomes(_moved(law.u, -RATIO), _moved(law.u, RATIO), law.p, (law.only_p, law.only_p), error)
-        low, high = self._outwards(law.u, RATIO)
+            return _outcomes(down(law.u, RATIO), up(law.u, RATIO), law.p, (law.only_p, law.only_p), error)
+        low, high = self._outwards(law.u, 2 * RATIO)
         if self.link is Link.ADD:
             alone = -math.log1p(-q)  # of what the unit alone produces: it may not have been sampled
-            low, high = np.append(low, alone * (1 - 8 * UNIT)), np.append(high, alone * (1 + 8 * UNIT))
+            low, high = np.append(low, down(alone, ELEMENTARY)), np.append(high, up(alone, ELEMENTARY))
             return _outcomes(low, high, np.append(law.p, law.only_p), (0.0, 0.0), error)
         alone = math.log1p(-q)
         mass = law.p * ((1 - q) * np.exp(-law.u) + q)
-        low, high = np.append(low, alone * (1 + 8 * UNIT)), np.append(high, alone * (1 - 8 * UNIT))
+        low, high = np.append(low, down(alone, ELEMENTARY)), np.append(high, up(alone, ELEMENTARY))
         mass = np.append(mass, (1 - q) * law.only_p)
-        certain = (q * law.only_p * (1 - 2 * UNIT), q * law.only_p * (1 + 2 * UNIT))
-        return _outcomes(low, high, mass, certain, error + (24 + 16 * far) * UNIT)
+        certain = down(q * law.only_p, 1), up(q * law.only_p, 1)
+        return _outcomes(low, high, mass, certain, error + gamma(24 + 16 * far))
 
     def coefficients(self, g: Array) -> tuple[Array, Array]:
         """Returns A and B: a cell with base masses (p, q) has surplus P - e^g Q = A(g) p - B(g) q.

@@ -16,7 +16,7 @@ import numpy as np
 from epsilog.accounting.composition import fast_length
 from epsilog.accounting.lattice import Integers, LatticeLaw, TooFineError
 from epsilog.accounting.laws import Array, Normal
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import BOUND, TINY, down, gamma, up
 
 _NATS = 44.0  # a tilted sum leaves its window with probability at most e^-44, which counts as an error
 _RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
@@ -53,15 +53,15 @@ def spread(law: Normal, *, step: float, low: int, high: int) -> RatioLaw:
     y: Array = np.asarray(step * points, dtype=np.float64)
     gaps = step * np.diff(points)
     p, q, p_error, q_error = _masses(law, y[1:])
-    p_error, q_error = p_error + 4 * UNIT * p, q_error + 4 * UNIT * q
-    up = np.maximum(p[:-1] - y[:-1] * q[:-1], 0.0) + p_error[:-1] + y[:-1] * q_error[:-1]
-    down = np.maximum(y[1:] * q[:-1] - p[:-1], 0.0) + p_error[:-1] + y[1:] * q_error[:-1]
+    p_error, q_error = p_error + gamma(4.0) * p, q_error + gamma(4.0) * q
+    raised = np.maximum(p[:-1] - y[:-1] * q[:-1], 0.0) + p_error[:-1] + y[:-1] * q_error[:-1]
+    lowered = np.maximum(y[1:] * q[:-1] - p[:-1], 0.0) + p_error[:-1] + y[1:] * q_error[:-1]
     weight = np.zeros(len(points))
-    weight[1:] += up / gaps
-    weight[:-1] += down / gaps
+    weight[1:] += raised / gaps
+    weight[:-1] += lowered / gaps
     weight[-1] += q[-1] + q_error[-1]
     over = max(float(p[-1] - y[-1] * q[-1]), 0.0) + float(p_error[-1] + y[-1] * q_error[-1])
-    return RatioLaw(points, weight * (1 + 8 * UNIT), 0.0, float(y[-1]), over)
+    return RatioLaw(points, up(weight, 6), 0.0, float(y[-1]), over)
 
 
 def contract(law: Normal, *, step: float, high: float, rising: bool) -> RatioLaw | None:
@@ -96,7 +96,7 @@ def _mean_below(law: Normal, ratio: float) -> float:
 def _mean_error(law: Normal, ratio: float) -> float:
     """How far the mean of the ratios up to ``ratio`` may be off."""
     p, q, p_error, q_error = (float(m[0]) for m in _masses(law, np.array([ratio])))
-    return (p_error + p / q * q_error + 16 * UNIT * p) / q if q > 1e-290 else 0.0
+    return (p_error + p / q * q_error + gamma(16.0) * p) / q if q > 1e-290 else 0.0
 
 
 def _contract(
@@ -113,9 +113,9 @@ def _contract(
     p, q, p_error, q_error = _masses(law, edges)
     short = y[:-1] * q[:-1] - p[:-1]
     short[0] = 0.0
-    error = p_error[:-1] + y[:-1] * q_error[:-1] + 8 * UNIT * (p[:-1] + y[:-1] * q[:-1])
+    error = p_error[:-1] + y[:-1] * q_error[:-1] + gamma(8.0) * (p[:-1] + y[:-1] * q[:-1])
     error[0] = 0.0
-    weight, weight_error = q.copy(), q_error + 8 * UNIT * q
+    weight, weight_error = q.copy(), q_error + gamma(8.0) * q
     weight[:-1] += np.maximum(short, 0.0) / gaps  # the point above gives mass to a cell whose mean is too low
     weight[1:] -= np.maximum(short, 0.0) / gaps
     weight[1:-1] += np.maximum(-short[1:], 0.0) / gaps[:-1]  # the point below, to one whose mean is too high
@@ -123,12 +123,12 @@ def _contract(
     weight_error[:-1] += error / gaps
     weight_error[1:] += error / gaps
     weight_error[:-2] += error[1:] / gaps[:-1]
-    weight = weight * (1 - 8 * UNIT) - weight_error * (1 + 8 * UNIT)
+    weight = down(weight, 6) - up(weight_error, 6)
     if not rising:
         weight[-1] = 0.0  # the cell before it has only been moved up
     if not np.all(weight >= 0):
         return None
-    over = float(p[-1] - p_error[-1] - y[-1] * (q[-1] + q_error[-1])) * (1 - 8 * UNIT) - 8 * UNIT * float(p[-1])
+    over = down(float(p[-1] - p_error[-1] - y[-1] * (q[-1] + q_error[-1])), 6) - gamma(8.0) * float(p[-1])
     return RatioLaw(points, weight, offset, float(y[-1]), max(over, 0.0))
 
 
@@ -143,7 +143,7 @@ def _masses(law: Normal, ratios: Array) -> tuple[Array, Array, Array, Array]:
     u = np.log(ratios)
     p, q, p_error, q_error = law.masses(u)
     x = u / law.mu + law.mu / 2
-    misplacement = (UNIT * (4 + 8 * np.abs(u)) + 2 * law.misplacement) / law.mu
+    misplacement = (gamma(4 + 8 * np.abs(u)) + 2 * law.misplacement) / law.mu
     for error, centre in ((q_error, 0.0), (p_error, law.mu)):
         more = (
             misplacement
@@ -185,13 +185,13 @@ class TiltedSum:
         self.density = np.maximum(density + error if upper else density - error, 0.0)
         self.values: Array = np.asarray(self._origin + step * (start + np.arange(self.size)), dtype=np.float64)
         reach = abs(self._origin) + abs(step * start) + step * self.size
-        self.log_error = 32 * UNIT * (1 + count + abs(tilt) * reach)
-        self.log_error += count * (relative_error + 20 * UNIT * abs(log_total)) + 4 * UNIT * self.size
+        self.log_error = gamma(32 * (1 + count + abs(tilt) * reach)) + gamma(4.0 * self.size)
+        self.log_error += count * (relative_error + gamma(20.0) * abs(log_total))
         self._log_total = count * log_total
 
     def log_factor(self, value: Array) -> Array:
         """The logarithm of what undoes the tilt at ``value``, rounded to the side."""
-        log_error = self.log_error + 16 * UNIT * abs(self.tilt) * np.abs(value)
+        log_error = self.log_error + gamma(16.0) * abs(self.tilt) * np.abs(value)
         plain = self._log_total + self.tilt * (self._origin - value)
         return np.asarray(plain + log_error if self._upper else plain - log_error)
 
@@ -222,24 +222,24 @@ class Excess:
         self._values, self._base = values, float(values[0])
         self._mass = np.append(np.cumsum(density[::-1])[::-1], 0.0)
         self._sum = np.append(np.cumsum((density * (values - self._base))[::-1])[::-1], 0.0)
-        self._total = math.exp(min(count * math.log(max(float(law.weight.sum()), 1e-300)), 700.0))
+        self._total = math.exp(min(count * math.log(max(float(law.weight.sum()), TINY)), 700.0))
 
     def __call__(self, strike: float) -> float:
         """Bounds E (Z - strike)^+ on this side."""
         sign = 1.0 if self._upper else -1.0
-        strike -= sign * 64 * UNIT * (abs(strike) + abs(self._base))
+        strike -= sign * gamma(64.0) * (abs(strike) + abs(self._base))
         if not self._upper and strike > self._values[-1]:
             return 0.0
         at = max(strike, self._base)
         first = int(np.searchsorted(self._values, at, side="right"))
-        reach, rounding = at - self._base, 4 * UNIT * len(self._values)
+        reach, rounding = at - self._base, gamma(4.0 * len(self._values))
         total = float(self._sum[first]) - reach * float(self._mass[first])
         total += sign * rounding * (float(self._sum[first]) + reach * float(self._mass[first]))
         value = max(total, 0.0) * math.exp(min(self._log_scale, 700.0))
         if self._upper:  # what leaves the window above it, and strikes below it
             outside = self._log_scale + self.tilt * (self._strike - at) - math.log(self.tilt) - 1
             value += 2 * math.exp(min(outside - _NATS, 700.0)) + (at - strike) * self._total * (1 + 1e-6)
-        return value * (1 + sign * 1e-14)
+        return up(value, 96) if self._upper else down(value, 96)
 
 
 def _tilted(law: LatticeLaw, rate: float) -> tuple[Integers, Array, float, float]:
@@ -254,7 +254,7 @@ def _tilted(law: LatticeLaw, rate: float) -> tuple[Integers, Array, float, float
     weight = np.exp(np.maximum(exponent + logs - top, -745.0))
     total = float(weight.sum())
     weight = weight / total
-    relative_error = 8 * UNIT * (8 + float(weight @ (np.abs(exponent) + np.abs(logs))) + abs(top))
+    relative_error = gamma(8 * (8 + float(weight @ (np.abs(exponent) + np.abs(logs))) + abs(top)))
     return points, weight, top + math.log(total), relative_error
 
 
@@ -269,7 +269,7 @@ def _window(points: Integers, weight: Array, count: int) -> tuple[float, float]:
         moment = (np.expm1(np.minimum(y, 500.0)) - y) @ weight
         fits = y.max(axis=1) < 500
         bounds = np.where(fits, (count * np.log1p(moment) + _NATS + 1) / rates, np.inf)
-        ends.append(min(count * float((sign * away).max()), float(bounds.min())) + 2 + 1e-9 * abs(mean))
+        ends.append(min(count * float((sign * away).max()), float(bounds.min())) + 2 + BOUND * abs(mean))
     return count * mean - ends[0], count * mean + ends[1]
 
 
@@ -283,8 +283,8 @@ def _power(points: Integers, weight: Array, error: float, count: int, size: int)
     run = _heaviest_run(points, weight)
     rest[run] = 0.0
     wrapped = np.bincount(np.mod(points, size), weights=rest, minlength=size)
-    transform = 16 * UNIT * math.log2(size)
-    error += transform * math.sqrt(size) * float(np.linalg.norm(wrapped)) + 16 * UNIT * _RUN
+    transform = gamma(16 * math.log2(size))
+    error += transform * math.sqrt(size) * float(np.linalg.norm(wrapped)) + gamma(16.0 * _RUN)
     turn = np.exp(-2j * math.pi / size * np.arange(size // 2 + 1))
     peeled = np.zeros(size // 2 + 1, complex)
     for one in weight[run][::-1]:
@@ -292,12 +292,12 @@ def _power(points: Integers, weight: Array, error: float, count: int, size: int)
     shift = np.exp(-2j * math.pi / size * ((np.arange(size // 2 + 1) * (int(points[run][0]) % size)) % size))
     values = np.fft.rfft(wrapped) + peeled * shift
     modulus = np.abs(values)
-    logs = np.log(values + (modulus < 1e-300))
+    logs = np.log(values + (modulus < TINY))
     power = np.exp(count * logs)
-    size_of = np.where(modulus < 1e-300, 0.0, np.abs(power))
-    power = np.where(modulus < 1e-300, 0.0, power)
+    size_of = np.where(modulus < TINY, 0.0, np.abs(power))
+    power = np.where(modulus < TINY, 0.0, power)
     most = np.exp(np.minimum(count * np.log(modulus + error), 1.0))
-    errors = np.maximum(most - size_of, 0.0) + 8 * UNIT * count * (1 + np.abs(logs)) * most
+    errors = np.maximum(most - size_of, 0.0) + gamma(8.0) * count * (1 + np.abs(logs)) * most
     norm = math.sqrt(2 * float(np.sum(most**2)))
     return np.fft.irfft(power, size), 2 * float(errors.sum()) / size + transform * norm / math.sqrt(size)
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from epsilog.accounting.laws import Array, Masses, normal_cells
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import gamma
 
 LARGEST_MU = 36.0  # beyond it e^(-mu^2 / 2) leaves the numbers
 
@@ -41,7 +41,7 @@ class ReplacedSample:
     @property
     def misplacement(self) -> float:
         """Returns how far ``masses`` moves edges."""
-        return UNIT * (256 + 64 * abs(self._log_scale) + 8 * self.mu**2)
+        return gamma(256 + 64 * abs(self._log_scale) + 8 * self.mu**2)
 
     def _where(self, u: Array) -> Array:
         """The x of a ratio u: y = e^(mu x) solves q a y^2 - (1 - q) (e^u - 1) y - q a e^u = 0, a = e^(-mu^2 / 2)."""
@@ -59,7 +59,7 @@ class ReplacedSample:
         )
         p, q_mass = (1 - q) * out + q * one, (1 - q) * out + q * other
         p_error, q_error = (1 - q) * out_error + q * one_error, (1 - q) * out_error + q * other_error
-        return Masses(p, q_mass, p_error + 8 * UNIT * p, q_error + 8 * UNIT * q_mass)
+        return Masses(p, q_mass, p_error + gamma(8.0) * p, q_error + gamma(8.0) * q_mass)
 
     def _ratio(self, x: Array) -> Array:
         q, half = self.sampling_probability, self.mu**2 / 2

@@ -25,7 +25,7 @@ UNIT = 2.0**-53
 LEAST = 5e-324
 """The least double above 0: what underflows to 0 is below it."""
 
-UNDERFLOW = 16 * LEAST
+UNDERFLOW = 256 * LEAST
 """More than a few products and quotients lose below the normal numbers, if none of them makes a loss grow."""
 
 ELEMENTARY = 4
@@ -34,8 +34,17 @@ ELEMENTARY = 4
 ERFCX = 16
 """Roundings in SciPy's ``erfcx`` from 0 on: measured below 8."""
 
+MU = 8
+"""Roundings in a mu: quotients, products and roots, and two for ``hypot``; docs/accounting/rounding.md, 4."""
+
 RATIO = 8
 """Roundings in the ratio of an atom, a largest loss included: docs/accounting/certified-bounds.md, 1.6."""
+
+LOSS = 14
+"""Roundings in a sampled loss, beyond what those of its ratio amount to: docs/accounting/certified-bounds.md, 2."""
+
+TINY = 1e-300
+"""Stands in for 0 in a divisor or a logarithm, where what is added or compared to is far above it."""
 
 SECOND_ORDER = 1.01
 """A factor on sums of error bounds: for products of two errors, and for the roundings of the bounds themselves."""

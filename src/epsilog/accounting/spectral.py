@@ -26,7 +26,7 @@ from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.tilted import Tilt, tilt_of
 from epsilog.accounting.tilted_sampled import TiltedSampled
-from epsilog.accounting.waves import MU, Complex, Moments, OutOfReachError, Wave
+from epsilog.accounting.waves import MU_APART, Complex, Moments, OutOfReachError, Wave
 
 _AIM = 1e-9  # relative error of delta to plan for
 _MOST_FREQUENCIES = 6_000
@@ -75,7 +75,7 @@ def _near(one: Pair, other: Pair) -> bool:
         return False
     match one.law, other.law:
         case Normal(mu=mu), Normal(mu=nu):
-            return abs(mu - nu) <= MU * UNIT * mu
+            return abs(mu - nu) <= MU_APART * UNIT * mu
         case Atoms() as a, Atoms() as b:
             return a.only_p == b.only_p and np.array_equal(a.u, b.u) and np.array_equal(a.p, b.p)
         case a, b:

@@ -16,7 +16,7 @@ import numpy as np
 from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent
 from epsilog.accounting.rounding import UNIT
 from epsilog.accounting.tilted_sampled import TiltedSampled
-from epsilog.accounting.waves import MU, Moments, OutOfReachError, TiltedLaw, Wave, dips
+from epsilog.accounting.waves import MU_APART, Moments, OutOfReachError, TiltedLaw, Wave, dips
 
 _LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits
 _EXTREME = 1e100  # a mu whose square, and whose inverse's, a double can still hold
@@ -61,23 +61,23 @@ class TiltedGaussian:
         """Returns closed forms; what mu may be off by is part of the error."""
         square = self.mu * self.mu
         total = self.theta * (self.theta + 1) * square / 2
-        return Moments(total, 4 * MU * UNIT * abs(total), square * (self.theta + 0.5), square)
+        return Moments(total, 4 * MU_APART * UNIT * abs(total), square * (self.theta + 0.5), square)
 
     @property
     def spread(self) -> float:
         """Returns mu."""
-        return self.mu * (1 + MU * UNIT)
+        return self.mu * (1 + MU_APART * UNIT)
 
     def wave(self, frequencies: Array, nats: float) -> Wave:  # noqa: ARG002
         """Returns e^(-mu^2 w^2 / 2); what mu is off by moves the mean, which turns the wave."""
         exponent = (self.mu * frequencies) ** 2 / 2
         turn = np.abs(frequencies) * abs(self.moments.mean)
-        error = 4 * MU * UNIT * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
+        error = 4 * MU_APART * UNIT * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
         return Wave(np.expm1(-exponent).astype(complex), error)
 
     def decay(self, frequency: float) -> float:
         """Returns the modulus itself, which falls."""
-        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU * UNIT))
+        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU_APART * UNIT))
 
 
 def _tilted_laplace(largest: float, theta: float) -> TiltedLaplace:

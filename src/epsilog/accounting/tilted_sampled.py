@@ -17,7 +17,7 @@ from scipy.special import log_ndtr
 
 from epsilog.accounting.laws import Array
 from epsilog.accounting.rounding import UNIT
-from epsilog.accounting.waves import MU, Moments, OutOfReachError, Wave, dips
+from epsilog.accounting.waves import MU_APART, Moments, OutOfReachError, Wave, dips
 
 _HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi
 _LOG_COSINES = np.log(np.cos(_HALF_WIDTHS / 2))
@@ -88,7 +88,7 @@ class TiltedSampled:
     def loss_errors(self, y: Array, loss: Array, u: Array) -> Array:
         """Bounds the rounding of l, and what the error of mu makes of it, at each y."""
         in_sample = self.share * np.exp(np.minimum(u - loss, 700.0))  # the posterior chance of having been sampled
-        moved = 2 * MU * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
+        moved = 2 * MU_APART * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
         return np.asarray(UNIT * (10 * np.abs(loss) + 6 * np.expm1(np.maximum(-loss, 0.0)) + moved))
 
     def ends(self, rate: float) -> tuple[float, float]:

@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.accounting.laws import Array
+from epsilog.accounting.rounding import MU
 
 Complex = npt.NDArray[np.complex128]
 
-MU = 24  # roundings in a mu: those of the two sides differ by no more
+MU_APART = 3 * MU  # roundings that the mus of the two sides may be apart
+
 _MOST_TERMS = 1_500_000  # of one sum
 
 
