@@ -1,5 +1,8 @@
 """The import contract holds, and a tree that breaks it is noticed."""
 
+import ast
+import importlib
+import re
 import shutil
 import subprocess
 import sys
@@ -45,3 +48,56 @@ def test_the_contract_is_kept_and_can_break(tmp_path, file, line, broken):
     assert (done.returncode == 0) is (broken is None), done.stdout
     if broken is not None:
         assert any(broken in row and "BROKEN" in row for row in done.stdout.splitlines()), done.stdout
+
+
+def faces():
+    """What a part may be asked for from elsewhere: the modules of the Python reference, each with its names."""
+    page = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\.\. automodule:: (\S+)$", page, re.MULTILINE)
+    return {face: getattr(importlib.import_module(face), "__all__", ()) for face in [*listed, "epsilog.cli"]}
+
+
+def part(module):
+    """The folder that a module belongs to; Monte Carlo is a part of its own."""
+    names = module.split(".")
+    return ".".join(names[: 3 if names[1:3] == ["accounting", "montecarlo"] else 2])
+
+
+def imports(folder):
+    """Every import of ours, wherever it stands: who, from where, what."""
+    for file in (folder / "src/epsilog").rglob("*.py"):
+        who = ".".join(file.with_suffix("").relative_to(folder / "src").parts)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("epsilog."):
+                yield from ((who, node.module, name.name) for name in node.names if name.name not in ("*", "__all__"))
+            if isinstance(node, ast.Import):
+                yield from ((who, name.name, None) for name in node.names if name.name.startswith("epsilog."))
+
+
+def past_a_face(folder):
+    """Imports that reach into another part past its face; Monte Carlo may read its parent's modules."""
+    known = faces()
+    for who, module, name in imports(folder):
+        inside = f"{who}.".startswith(f"{part(module)}.") or f"{part(who)}.".startswith(f"{part(module)}.")
+        if not inside and f"{module}.{name}" not in known and name not in known.get(module, ()):
+            yield f"{who}: from {module} import {name}"
+
+
+def test_parts_are_entered_by_their_faces():
+    assert not list(past_a_face(ROOT))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from epsilog.accounting.renyi import rdp",
+        "from epsilog.accounting import _rdp",
+        "from epsilog.accounting import renyi",
+        "import epsilog.accounting.renyi",
+    ],
+)
+def test_a_way_past_a_face_is_noticed(tmp_path, line):
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("static", "__pycache__"))
+    path = tmp_path / "src/epsilog/plan/mix.py"
+    path.write_text(f"{path.read_text()}\n{line}\n")
+    assert [found.split(":")[0] for found in past_a_face(tmp_path)] == ["epsilog.plan.mix"]

@@ -12,7 +12,6 @@ from epsilog.accounting.choose import epsilon as bound_epsilon
 from epsilog.accounting.choose import upper_delta, upper_epsilon
 from epsilog.accounting.profile import profile
 from epsilog.terms import CalibrationError, Composed, Interval, NeighboringRelation, Release, Repeated, check
-from epsilog.terms.guarantee import RELATION
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _EVALUATIONS = 80
@@ -72,7 +71,7 @@ def calibrate(
     5
     """
     tolerance = check.between(0, 1)(tolerance=tolerance)
-    relation = RELATION(relation=relation)
+    relation = check.member(NeighboringRelation)(relation=relation)
     made: Callable[[float], Release] = (lambda at: make(int(at))) if whole else make
     excess = _excess(made, epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr, relation=relation)
     good, bad, at_bad, at_good = _bracket(_Meaning(made, whole), excess, low, high)
@@ -244,7 +243,7 @@ def rounds_that_fit(
     """
     epsilon = check.positive()(epsilon=epsilon)
     delta = check.between(0, 1)(delta=delta)
-    relation = RELATION(relation=relation)
+    relation = check.member(NeighboringRelation)(relation=relation)
     before = Composed([]) if spent is None else spent
 
     def fits(count: int) -> bool:

@@ -32,7 +32,6 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     check,
 )
-from epsilog.terms.guarantee import RELATION
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _GAUSSIAN = "exact Gaussian (Balle & Wang 2018)"
@@ -263,7 +262,7 @@ def _renyi(release: Release, relation: NeighboringRelation, question: Question) 
 
 def _check(release: Release, relation: NeighboringRelation, gap: float) -> tuple[NeighboringRelation, float]:
     check.instance(Release)(release=release)
-    return RELATION(relation=relation), check.between(0, 1)(gap=gap)
+    return check.member(NeighboringRelation)(relation=relation), check.between(0, 1)(gap=gap)
 
 
 def _numerical(release: Release, relation: NeighboringRelation, question: Question, gap: float) -> tuple[Bounds, str]:

@@ -26,6 +26,8 @@ from epsilog.terms import (
     check,
 )
 
+__all__ = ["flatten"]
+
 _BINS = "balls-in-bins"
 _MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
 

@@ -30,7 +30,6 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     check,
 )
-from epsilog.terms.guarantee import RELATION
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _LEAST = 1e-322  # more than a product loses below the normal numbers
@@ -56,7 +55,7 @@ class Profile:
         check.fields(
             self,
             release=check.instance(Release),
-            relation=RELATION,
+            relation=check.member(NeighboringRelation),
             gap=check.between(0, 1),
         )
 
@@ -171,7 +170,7 @@ def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> floa
     >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
     2.0
     """
-    return total_mu(check.instance(Release)(release=release), RELATION(relation=relation))
+    return total_mu(check.instance(Release)(release=release), check.member(NeighboringRelation)(relation=relation))
 
 
 def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
@@ -184,7 +183,7 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
     >>> round(rho(Gaussian(noise_multiplier=1.0)), 12)
     0.5
     """
-    relation = RELATION(relation=relation)
+    relation = check.member(NeighboringRelation)(relation=relation)
     release = check.instance(Release)(release=release)
     total = 0.0
     for part, count in flatten(release).items():

@@ -31,7 +31,6 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     check,
 )
-from epsilog.terms.guarantee import RELATION
 
 Array = npt.NDArray[np.float64]
 
@@ -66,7 +65,7 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
     """
     release, orders = check.instance(Release)(release=release), _checked(orders)
     with np.errstate(over="ignore", under="ignore"):
-        return _rdp(release, orders, relation=RELATION(relation=relation))
+        return _rdp(release, orders, relation=check.member(NeighboringRelation)(relation=relation))
 
 
 def _checked(orders: Array) -> Array:

@@ -315,13 +315,16 @@ def check(
     Example: epsilog account montecarlo check evidence.json --shards 3
     """
     from epsilog.accounting import montecarlo
-    from epsilog.accounting.montecarlo.evidence import run
 
     document = _document(file)
     found = montecarlo.check_document(document, shards=shards, commitment=commitment, nonce=nonce)
     seen = montecarlo.provenance(document)
     if as_json:
-        facts = {"agrees": not found, "simulation": document["source"]["provenance"] == run.CHOSEN, "provenance": seen}
+        facts = {
+            "agrees": not found,
+            "simulation": document["source"]["provenance"] == montecarlo.CHOSEN,
+            "provenance": seen,
+        }
         print_json(facts | {"findings": list(found)})
     else:
         if found:
@@ -329,7 +332,7 @@ def check(
         else:
             console.print(f"[green]{file} agrees with its own draws[/green] {_how_many(document, shards)}")
         note(f"Provenance: {seen}")
-        if document["source"]["provenance"] == run.NONCE and not (commitment and nonce):
+        if document["source"]["provenance"] == montecarlo.NONCE and not (commitment and nonce):
             note("Not compared with what was published: the plan, the nonce (--commitment and --nonce do)")
     if found:
         raise typer.Exit(NOT_VERIFIED)

@@ -10,7 +10,7 @@ import typer
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
-from epsilog.terms import RecordsError, check, codec
+from epsilog.terms import RecordsError, RunFile, check, codec
 from epsilog.terms.digits import upper_text
 
 
@@ -101,7 +101,7 @@ def _summary(report: dict[str, Any], folder: Path) -> None:
                 _figure(result["test_score"]) + (f" (without DP {_figure(bare[-1]['test_score'])})" if bare else ""),
             ),
             ("records against plan and ledger", verdict_text(report["verification"]["verdict"])),
-            ("report", str(folder / "report.html")),
+            ("report", str(folder / RunFile.PAGE)),
         ],
     )
     if utility.get("study"):
@@ -181,12 +181,10 @@ def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: 
     """What was found, and which claim stands ("" for a ledger, which makes none)."""
     from epsilog import prove
     from epsilog import verify as checks
-    from epsilog.prove.examine import REQUIRED
-    from epsilog.verify.findings import EVIDENCE
 
-    required = tuple(REQUIRED if require is None else require)
+    required = tuple(prove.REQUIRED if require is None else require)
     for name in required:
-        check.one_of(EVIDENCE)(require=name)
+        check.one_of(checks.EVIDENCE)(require=name)
     kind = checks.identify(path)
     if kind == "ledger":
         return checks.Reconciliation(checks.check_chain(path, head=head)), ""
@@ -215,7 +213,7 @@ def report(
     """
     from epsilog.prove import check_schema, render_html
 
-    source = folder / "report.json"
+    source = folder / RunFile.REPORT
     try:
         document = codec.parse(source.read_bytes())
     except OSError as error:
@@ -225,7 +223,7 @@ def report(
     check_schema(document)
     if as_json:
         return print_json(document)
-    target = output or folder / "report.html"
+    target = output or folder / RunFile.PAGE
     target.write_text(render_html(document), encoding="utf-8")
     console.print(f"wrote {target}")
     return None

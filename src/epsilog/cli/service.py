@@ -80,7 +80,7 @@ def doctor(as_json: Json = False) -> None:
 
     Example: epsilog doctor
     """
-    from epsilog.spend.store import library
+    from epsilog.spend import library
 
     newer = sys.modules.get("pysqlite3") is not None  # which the store has tried to import
     version, journal = library()

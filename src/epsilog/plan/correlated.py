@@ -26,6 +26,8 @@ from epsilog.terms import (
     codec,
 )
 
+__all__ = ["Comparison", "Row", "correlated"]
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

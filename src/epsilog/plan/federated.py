@@ -26,7 +26,6 @@ from epsilog.terms import (
     check,
     codec,
 )
-from epsilog.terms.guarantee import RELATION
 
 SAMPLERS = ("poisson", "fixed-size", "balls-in-bins")
 LEAST_NOISE = 0.2  # below it sampling is not priced: epsilon is in the hundreds anyway, and working it out takes long
@@ -211,7 +210,7 @@ def federated(
     privacy_unit = check.text()(privacy_unit=privacy_unit)
     releases_per_period = check.integer(1)(releases_per_period=releases_per_period)
     gap = check.between(0, 1)(gap=gap)
-    relation = RELATION(relation=relation)
+    relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
 
     def priced(count: int) -> Interval:
@@ -273,7 +272,7 @@ def noise_for(
     True
     """
     epsilon = check.positive()(epsilon=epsilon)
-    relation = RELATION(relation=relation)
+    relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
     schedule = Schedule(population, cohort_size, rounds, 1.0, sampling)
 
@@ -309,7 +308,7 @@ def rounds_for(
     True
     """
     epsilon = check.positive()(epsilon=epsilon)
-    relation = RELATION(relation=relation)
+    relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
     schedule = Schedule(population, cohort_size, 1, noise_multiplier, sampling)
     if sampling == "balls-in-bins":

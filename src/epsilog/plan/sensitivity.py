@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilog.terms import NeighboringRelation, check
-from epsilog.terms.guarantee import RELATION
 
 QUERIES = ("count", "sum", "mean")
 
@@ -50,7 +49,7 @@ def sensitivity(
     """
     query = check.one_of(QUERIES)(query=query)
     contributions = check.integer(1)(contributions=contributions)
-    relation = RELATION(relation=relation)
+    relation = check.member(NeighboringRelation)(relation=relation)
     rows = "one row" if contributions == 1 else f"up to {contributions} rows"
     if query == "count":
         return Sensitivity(float(contributions), f"one unit has {rows}, so a count moves by at most {contributions}")

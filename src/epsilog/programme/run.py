@@ -20,8 +20,8 @@ from epsilog.programme.simulation import simulate, study_plans
 from epsilog.programme.steps import close, is_closed, reserve, train, try_all
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import open_ledger
-from epsilog.terms import RoundRecord
-from epsilog.train.checkpoints import exclusive
+from epsilog.terms import RoundRecord, RunFile
+from epsilog.train import exclusive
 from epsilog.verify import Reconciliation, read_evidence, reconcile
 
 
@@ -67,7 +67,7 @@ def run(path: Path, *, runs: Path, ledger: Path, observer: Observer) -> Outcome:
     task = load_programme_task(programme, str(path))
     folder = runs / f"{programme.programme.name}-{settings_hash(programme)[:8]}"
     observer.stage("planning")
-    plan = stored_plan(folder / "plan.json") or make_plan(programme, task, path.parent)
+    plan = stored_plan(folder / RunFile.PLAN) or make_plan(programme, task, path.parent)
     if is_closed(plan, ledger):
         with exclusive(folder / "lock", folder.name):
             return _proved(plan, folder=folder, ledger=ledger, observer=observer)
@@ -98,6 +98,6 @@ def _proved(plan: RegisteredPlan, *, folder: Path, ledger: Path, observer: Obser
     outcome = reconcile(evidence)
     report = build_report(evidence, outcome)
     check_schema(report)
-    write_json(folder / "report.json", report)
-    write_atomically(folder / "report.html", render_html(report).encode())
+    write_json(folder / RunFile.REPORT, report)
+    write_atomically(folder / RunFile.PAGE, render_html(report).encode())
     return Outcome(plan, outcome, report, folder)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.prepare import write_json
 from epsilog.spend import Charge, Ledger, read_ledger
-from epsilog.terms import EpsilogError, ProgrammeError, RoundRecord
+from epsilog.terms import EpsilogError, ProgrammeError, RoundRecord, RunFile
 from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, read_evidence, read_folder
-from epsilog.verify.evidence import OWNER
 
 if TYPE_CHECKING:
     from epsilog.train import Task
@@ -53,11 +52,11 @@ def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
     Raises:
         ProgrammeError: the ledger has no budget at or above the scope; making one is its owner's act.
     """
-    budget, guarantee, new = plan.budget, plan.guarantee, not (folder / "plan.json").exists()
+    budget, guarantee, new = plan.budget, plan.guarantee, not (folder / RunFile.PLAN).exists()
     if not books.budgets_above(budget["scope"]):
         _make_simulated_budget(books, plan)
     if new:
-        write_json(folder / "plan.json", plan.to_json())
+        write_json(folder / RunFile.PLAN, plan.to_json())
     try:
         return books.reserve(
             budget["scope"],
@@ -72,7 +71,7 @@ def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
         )
     except EpsilogError:  # refused, whatever the reason: nothing of the plan stays behind
         if new:
-            (folder / "plan.json").unlink(missing_ok=True)
+            (folder / RunFile.PLAN).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # another process is at work in it
                 folder.rmdir()
         raise
@@ -131,8 +130,8 @@ def train(
 
 def close(charge: Charge, folder: Path, utility: Utility | None) -> None:
     """Writes the owner's word beside the records, and commits the charge with the hashes of all of them."""
-    trained = parse_evidence({n: c for n, c in read_folder(folder).items() if n != OWNER}, None)
+    trained = parse_evidence({n: c for n, c in read_folder(folder).items() if n != RunFile.OWNER}, None)
     private = {finding.check: finding.verdict for finding in check_private(trained)}
     software = {name: metadata.version(name) for name in ("epsilog", "numpy", "scipy")}
-    write_json(folder / OWNER, OwnerWord(software, private, utility).to_json())
+    write_json(folder / RunFile.OWNER, OwnerWord(software, private, utility).to_json())
     charge.commit(evidence=dict(read_evidence(folder, None).hashes))

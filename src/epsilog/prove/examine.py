@@ -14,22 +14,22 @@ from typing import Any
 from epsilog.prove.narrative import supported_statement
 from epsilog.prove.render_html import document_of, render_html
 from epsilog.prove.report import build_report, unpacked
-from epsilog.terms import RecordsError, codec
+from epsilog.terms import RecordsError, RunFile, codec
 from epsilog.verify import (
+    EVIDENCE,
+    LEDGER_CHECKS,
+    SAME,
     Books,
     Evidence,
     Finding,
+    LedgerWord,
     Reconciliation,
     Verdict,
+    check_head,
     parse_evidence,
     reconcile,
     whatever_the_sampler,
 )
-from epsilog.verify.books import LedgerWord
-from epsilog.verify.documents import check_head
-from epsilog.verify.evidence import CUSTODY, PAGE, REPORT, UNREADABLE
-from epsilog.verify.findings import EVIDENCE
-from epsilog.verify.reconcile import LEDGER_CHECKS, SAME
 
 COMPUTED = (("accounting", "curve"), ("verification",))  # where figures may differ by rounding elsewhere
 REQUIRED = tuple(name for name in EVIDENCE if name != "page")
@@ -70,7 +70,7 @@ def examine_report(
         document = codec.parse(page if page is not None else content)
     except ValueError as error:
         raise RecordsError(f"the report is not JSON that can be read in one way: {error}") from error
-    files = unpacked(document) | ({} if page is None else {PAGE: content})
+    files = unpacked(document) | ({} if page is None else {RunFile.PAGE: content})
     return examine(files, books, required=required, head=head, whole=False)
 
 
@@ -99,7 +99,7 @@ def examine(
         evidence = replace(evidence, ledger=_told_word(document))
     try:
         outcome = reconcile(evidence, required=required)
-    except (*UNREADABLE, RecursionError) as error:  # readable, and nothing that a run could have left
+    except codec.UNREADABLE as error:  # readable, and nothing that a run could have left
         raise RecordsError(f"this evidence cannot be checked: {error!r}") from error
     findings = outcome.findings if books is not None else tuple(map(_no_ledger, outcome.findings))
     if whole:
@@ -114,19 +114,19 @@ def examine(
 
 
 def _report(files: Mapping[str, bytes]) -> Any:
-    if REPORT not in files:
+    if RunFile.REPORT not in files:
         return None
     try:
-        return codec.parse(files[REPORT])
+        return codec.parse(files[RunFile.REPORT])
     except ValueError as error:
-        raise RecordsError(f"{REPORT} is not JSON that can be read in one way: {error}") from error
+        raise RecordsError(f"{RunFile.REPORT} is not JSON that can be read in one way: {error}") from error
 
 
 def _told_word(document: Any) -> LedgerWord | None:
     """The report's own account of the ledger, where no ledger is here to say otherwise."""
     try:
         return LedgerWord.from_json(document["evidence"]["ledger"])
-    except UNREADABLE:
+    except codec.UNREADABLE:
         return None
 
 
@@ -141,8 +141,8 @@ def _missing(finding: Finding, evidence: Evidence) -> Finding:
     """In a run's own folder, evidence that is bound to be there and is not was taken away."""
     committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
     says = {"ledger": "The ledger that the run was charged to is not here."}
-    if CUSTODY in committed:
-        says["custody"] = f"{CUSTODY} was committed, and is not here."
+    if RunFile.CUSTODY in committed:
+        says["custody"] = f"{RunFile.CUSTODY} was committed, and is not here."
     if finding.check != finding.lacks or finding.lacks not in says:
         return finding
     return Finding(finding.check, Verdict.FAILED, says[finding.lacks])
@@ -154,7 +154,7 @@ def check_report(document: Any, evidence: Evidence, outcome: Reconciliation) -> 
         return Finding("report", Verdict.NOT_CHECKED, "There is no report here.", lacks="report")
     try:
         again = build_report(evidence, outcome)
-    except UNREADABLE as error:
+    except codec.UNREADABLE as error:
         return Finding("report", Verdict.FAILED, f"No report can be built from this evidence: {error}")
     different = list(differences(document, again))
     if not different:
@@ -205,13 +205,13 @@ def _short(value: Any) -> str:
 
 def check_page(files: Mapping[str, bytes], document: Any) -> Finding:
     """The HTML page is, byte for byte, the rendering of the report."""
-    if PAGE not in files or document is None:
+    if RunFile.PAGE not in files or document is None:
         return Finding("page", Verdict.NOT_CHECKED, "There is no HTML page here.", lacks="page")
     try:
         again = render_html(document).encode()
     except Exception as error:  # noqa: BLE001 - whatever a document that is no report does to a template
         return Finding("page", Verdict.FAILED, f"The report cannot be rendered: {error}")
-    if again == files[PAGE]:
+    if again == files[RunFile.PAGE]:
         return Finding("page", Verdict.PASSED, "The HTML page is the rendering of this report, byte for byte.")
     return Finding("page", Verdict.FAILED, "The HTML page is not the rendering of this report.")
 
@@ -227,7 +227,7 @@ def _standing(evidence: Evidence, findings: Collection[Finding]) -> str:
         return unbound + supported_statement(guarantee, unamplified=known, failed=failed)
     told = evidence.owner.private["participation"] if evidence.owner else Verdict.NOT_CHECKED
     weak = supported_statement(replace(guarantee, epsilon=known), unamplified=known, failed=())
-    says = f"Without {CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
+    says = f"Without {RunFile.CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
     return (
         unbound
         + says

@@ -11,9 +11,8 @@ from typing import Any
 
 from epsilog.plan import RegisteredPlan, formula_sentence
 from epsilog.prove.narrative import LIMITS, supported_statement, who_sees_what
-from epsilog.terms import RecordsError, codec
+from epsilog.terms import RecordsError, RunFile, codec
 from epsilog.verify import Evidence, Reconciliation, Verdict, certified, whatever_the_sampler
-from epsilog.verify.evidence import OWNER, PLAN, REPORT, ROUNDS
 
 VERSION = 0
 CURVE_POINTS = 40
@@ -133,9 +132,13 @@ def unpacked(report: Any) -> dict[str, bytes]:
     """
     try:
         inner = report["evidence"]
-        documents = {PLAN: [inner["plan"]], ROUNDS: inner["records"], OWNER: [report["owner"]]}
+        documents: dict[str, list[Any]] = {
+            RunFile.PLAN: [inner["plan"]],
+            RunFile.ROUNDS: inner["records"],
+            RunFile.OWNER: [report["owner"]],
+        }
         files = {name: b"".join(codec.canonical(d) + b"\n" for d in parts) for name, parts in documents.items()}
-        return files | {REPORT: codec.canonical(report) + b"\n"}
+        return files | {RunFile.REPORT: codec.canonical(report) + b"\n"}
     except (KeyError, TypeError, ValueError) as error:
         raise RecordsError(f"the report does not carry its plan, records and owner's word: {error!r}") from error
 

@@ -8,7 +8,7 @@ starts. Which sums may be compared with a cap is a theorem, and every budget cit
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.chain import Verified
 from epsilog.spend.charge import Charge
-from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
@@ -17,6 +17,7 @@ from epsilog.spend.place import is_ledger
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
+from epsilog.spend.store import library
 
 __all__ = [
     "CLOSED",
@@ -36,7 +37,9 @@ __all__ = [
     "State",
     "Verb",
     "Verified",
+    "digest",
     "is_ledger",
+    "library",
     "open_ledger",
     "price",
     "read_ledger",

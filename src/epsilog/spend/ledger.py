@@ -31,7 +31,6 @@ from epsilog.terms import (
     Release,
     check,
 )
-from epsilog.terms.guarantee import RELATION
 
 if TYPE_CHECKING:
     from epsilog.spend.store import Store
@@ -138,7 +137,7 @@ class Ledger:
             raise ValueError(
                 f"caps of a {kind} budget must be {', '.join(quantities)}, got {', '.join(caps) or 'none'}"
             )
-        relation = RELATION(relation=relation)
+        relation = check.member(NeighboringRelation)(relation=relation)
         simulation = check.flag()(simulation=simulation)
         if privacy_unit is not None:
             privacy_unit = check.text()(privacy_unit=privacy_unit)

@@ -10,7 +10,6 @@ from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.entries import digest, sha256
 from epsilog.terms import NeighboringRelation, Release, check
 from epsilog.terms.codec import canonical, from_json, to_json
-from epsilog.terms.guarantee import RELATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Request:
         check.fields(
             self,
             release=check.instance(Release),
-            relation=check.optional(RELATION),
+            relation=check.optional(check.member(NeighboringRelation)),
             privacy_unit=check.optional(check.text()),
             rounds=check.optional(check.integer(1)),
             simulation=check.flag(),

@@ -15,6 +15,8 @@ from fractions import Fraction
 
 from epsilog.terms import DiscreteGaussian, DiscreteLaplace, check
 
+__all__ = ["discrete_gaussian", "discrete_laplace", "noisy_count"]
+
 RandBelow = Callable[[int], int]  # n to a whole number that is uniform over 0 .. n - 1
 
 

@@ -19,6 +19,8 @@ from pathlib import Path
 from epsilog.spend.ledger import open_ledger, read_ledger
 from epsilog.terms import BudgetExceededError, PureDP
 
+__all__ = ["KillReport", "RaceReport", "kill_campaign", "race_campaign"]
+
 _SCOPE = "selftest/campaign"
 _STEPS = ("reserved", "started", "round-released", "committed")  # in the order in which a writer acknowledges them
 

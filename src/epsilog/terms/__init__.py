@@ -42,11 +42,12 @@ from epsilog.terms.mechanisms import (
     ZeroConcentratedDP,
 )
 from epsilog.terms.policy import DeltaDecision, DeltaPolicy
-from epsilog.terms.rounds import CustodyRecord, RoundRecord
+from epsilog.terms.rounds import CustodyRecord, RoundRecord, RunFile
 from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled, Shuffled
-from epsilog.terms.schemes import ClientLevelCentral, ExampleLevelClientSide, Scheme
+from epsilog.terms.schemes import Against, ClientLevelCentral, ExampleLevelClientSide, Scheme
 
 __all__ = [
+    "Against",
     "ApproximateDP",
     "BallsInBins",
     "BinnedParticipation",
@@ -83,6 +84,7 @@ __all__ = [
     "Release",
     "Repeated",
     "RoundRecord",
+    "RunFile",
     "Scheme",
     "Shuffled",
     "SpacedParticipation",

@@ -21,16 +21,45 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+__all__ = [
+    "LARGEST_INTEGER",
+    "Rule",
+    "above",
+    "at_least",
+    "between",
+    "each",
+    "fields",
+    "finite",
+    "flag",
+    "half_open",
+    "instance",
+    "integer",
+    "lower_side",
+    "member",
+    "number",
+    "one_of",
+    "optional",
+    "pair",
+    "positive",
+    "ratio",
+    "share",
+    "text",
+    "upper_side",
+    "within",
+]
+
 LARGEST_INTEGER = 2**53 - 1  # the largest integer that JSON carries exactly (RFC 8785)
 
 T = TypeVar("T")
 U = TypeVar("U")
+E = TypeVar("E", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +256,11 @@ def one_of(choices: Collection[T]) -> Rule[T]:
         raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, got {_shown(value)}")
 
     return Rule(read)
+
+
+def member(kind: type[E]) -> Rule[E]:
+    """A member of an enum, given as itself or by its value; code compares members by identity."""
+    return one_of(tuple(kind))
 
 
 def instance(kind: type | tuple[type, ...]) -> Rule[Any]:

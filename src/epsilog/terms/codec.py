@@ -21,8 +21,12 @@ import rfc8785
 
 from epsilog.terms import composition, guarantee, interval, matrices, mechanisms, rounds, sampling, schemes
 from epsilog.terms.check import LARGEST_INTEGER
+from epsilog.terms.errors import EpsilogError
+
+__all__ = ["UNREADABLE", "canonical", "decode", "encode", "fingerprint", "from_json", "parse", "to_json"]
 
 VERSION = 0
+UNREADABLE = (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 
 _terms: dict[str, type] = {
     "gaussian": mechanisms.Gaussian,

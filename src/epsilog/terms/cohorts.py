@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+__all__ = ["CappedCohorts", "Cohorts", "PoissonCohorts"]
+
 
 @dataclass(frozen=True, slots=True)
 class PoissonCohorts:

@@ -6,6 +6,8 @@ import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
+__all__ = ["bound_text", "lower_text", "upper_text"]
+
 _SPEC = re.compile(r"\.(\d{1,2})([gf])")
 
 

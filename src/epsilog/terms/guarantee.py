@@ -20,10 +20,6 @@ class NeighboringRelation(StrEnum):
     ZERO_OUT = "zero-out"
 
 
-RELATION = check.one_of(tuple(NeighboringRelation))
-"""The rule for an argument that is a relation, given as itself or by its name; code compares relations by identity."""
-
-
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """An (epsilon, delta) promise with everything that gives it meaning.
@@ -47,7 +43,7 @@ class Guarantee:
             self,
             epsilon=check.at_least(0),
             delta=check.half_open(0, 1),
-            relation=RELATION,
+            relation=check.member(NeighboringRelation),
             privacy_unit=check.text(),
             population=check.integer(1),
         )

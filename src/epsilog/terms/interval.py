@@ -9,7 +9,7 @@ from typing import Any
 
 from epsilog.terms import check
 from epsilog.terms.digits import bound_text, lower_text, upper_text
-from epsilog.terms.guarantee import RELATION, NeighboringRelation
+from epsilog.terms.guarantee import NeighboringRelation
 
 _TWO_ENDS = "an interval is not one number: use .upper (what may be claimed or charged) or .lower (how much is slack)"
 _DIGITS = 7  # significant ones; an upper bound is rounded up, a lower one down
@@ -47,7 +47,7 @@ class Interval:
             lower=check.lower_side(),
             upper=check.upper_side(),
             method=check.text(),
-            relation=RELATION,
+            relation=check.member(NeighboringRelation),
             estimate=check.optional(check.number()),
             assumptions=check.each(check.text()),
             quantity=check.text(),

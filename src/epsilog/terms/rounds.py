@@ -9,8 +9,20 @@ claim.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from epsilog.terms import check
+
+
+class RunFile(StrEnum):
+    """The files of a run's folder, by what they hold."""
+
+    PLAN = "plan.json"
+    ROUNDS = "rounds.jsonl"
+    CUSTODY = "custody.jsonl"
+    OWNER = "owner.json"
+    REPORT = "report.json"
+    PAGE = "report.html"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ everything before money moves, ``run_rounds`` trains and survives a kill at any 
 sweeps. JAX is imported when training begins, not before.
 """
 
+from epsilog.train.checkpoints import exclusive
 from epsilog.train.data import load_task
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import Charge, PaidRun
@@ -24,6 +25,7 @@ __all__ = [
     "Trained",
     "Training",
     "dry_run",
+    "exclusive",
     "load_task",
     "rehearse",
     "require_fit",

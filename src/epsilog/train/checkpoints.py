@@ -26,9 +26,7 @@ from typing import TypeVar
 import numpy as np
 
 from epsilog import disk
-from epsilog.terms import codec
-from epsilog.terms.errors import ConflictError, RecordsError
-from epsilog.terms.rounds import CustodyRecord, RoundRecord
+from epsilog.terms import ConflictError, CustodyRecord, RecordsError, RoundRecord, RunFile, codec
 from epsilog.train.rounds import Outcome, State, output_hash
 
 PARTS = ("round", "model", "participations", "bound", "record", "custody")  # of a checkpoint
@@ -50,12 +48,12 @@ class RunFolder:
     @property
     def rounds(self) -> Path:
         """The public records, one JSON document a line."""
-        return self.path / "rounds.jsonl"
+        return self.path / RunFile.ROUNDS
 
     @property
     def custody(self) -> Path:
         """The curator's records, one JSON document a line."""
-        return self.path / "custody.jsonl"
+        return self.path / RunFile.CUSTODY
 
     @property
     def files(self) -> tuple[Path, ...]:

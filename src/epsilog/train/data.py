@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import check
-from epsilog.terms.errors import ProgrammeError
+from epsilog.terms import ProgrammeError, check
 from epsilog.train.models import Dense
 from epsilog.train.task import Federation, Task, Training
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from epsilog.spend import Request
-from epsilog.terms import NeighboringRelation
-from epsilog.terms.schemes import Scheme
+from epsilog.terms import NeighboringRelation, Scheme
 from epsilog.train.noise import Randomness
 from epsilog.train.task import Task
 

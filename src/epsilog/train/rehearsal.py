@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epsilog.terms import EpsilogError, ProgrammeError
-from epsilog.terms.schemes import Scheme
+from epsilog.terms import EpsilogError, ProgrammeError, Scheme
 from epsilog.train.checkpoints import RunFolder
 from epsilog.train.noise import Randomness
 from epsilog.train.rounds import Outcome, begin, next_round, require_fit

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import check
-from epsilog.terms.rounds import CustodyRecord, RoundRecord
-from epsilog.terms.schemes import Scheme
+from epsilog.terms import CustodyRecord, RoundRecord, Scheme, check
 from epsilog.train import clipping, models, sampling
 from epsilog.train.noise import Randomness
 from epsilog.train.schemes import TRAINED

@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms.errors import ConflictError, RecordsError
-from epsilog.terms.rounds import RoundRecord
-from epsilog.terms.schemes import Scheme
+from epsilog.terms import ConflictError, RecordsError, RoundRecord, Scheme
 from epsilog.train.checkpoints import RunFolder, read_records
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import PaidRun

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.spend import Amounts, Entry, Price, Request, Verb, price
-from epsilog.terms import RecordsError, UnsupportedMechanismError, codec
+from epsilog.terms import RecordsError, RunFile, UnsupportedMechanismError, codec
 from epsilog.verify.books import Books
-from epsilog.verify.evidence import PLAN, read_file
+from epsilog.verify.evidence import read_file
 from epsilog.verify.findings import Finding, Verdict
 
 SQLITE = b"SQLite format 3\x00"
@@ -27,9 +27,9 @@ def identify(path: Path) -> str:
         RecordsError: it is none of them, or is not there.
     """
     if path.is_dir():
-        if (path / PLAN).exists():
+        if (path / RunFile.PLAN).exists():
             return "run"
-        raise RecordsError(f"{path} is a folder without {PLAN}")
+        raise RecordsError(f"{path} is a folder without {RunFile.PLAN}")
     if not path.is_file():
         raise RecordsError(
             f"{path} cannot be read: {'it is no file' if path.exists() else 'No such file or directory'}"

@@ -16,16 +16,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import CustodyRecord, EpsilogError, RecordsError, RoundRecord, codec
+from epsilog.terms import CustodyRecord, RecordsError, RoundRecord, RunFile, codec
 from epsilog.verify.books import Books, LedgerWord
 from epsilog.verify.owner import OwnerWord
 
 R = TypeVar("R", RoundRecord, CustodyRecord)
-PLAN, ROUNDS, CUSTODY, OWNER = "plan.json", "rounds.jsonl", "custody.jsonl", "owner.json"
-REPORT, PAGE = "report.json", "report.html"
-COMMITTED = (PLAN, ROUNDS, CUSTODY, OWNER)  # what a commit names
+COMMITTED = (RunFile.PLAN, RunFile.ROUNDS, RunFile.CUSTODY, RunFile.OWNER)  # what a commit names
 LARGEST = 1 << 29  # bytes of one file; a thousand rounds of a thousand clients are a twentieth of it
-UNREADABLE = (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +52,8 @@ def read_folder(folder: Path) -> dict[str, bytes]:
     Raises:
         RecordsError: a file that cannot be read, is too large, or is no regular file of its own (a link, a pipe).
     """
-    found = {}
-    for name in (*COMMITTED, REPORT, PAGE):
+    found: dict[str, bytes] = {}
+    for name in (*COMMITTED, RunFile.REPORT, RunFile.PAGE):
         if os.path.lexists(folder / name):
             found[name] = read_file(folder / name, follow=False)
     return found
@@ -88,15 +85,16 @@ def parse_evidence(files: Mapping[str, bytes], books: Books | None) -> Evidence:
     Raises:
         RecordsError: a document that is missing, or cannot be read in one way only; named with its line.
     """
-    for name in (PLAN, ROUNDS):
+    for name in (RunFile.PLAN, RunFile.ROUNDS):
         if name not in files:
             raise RecordsError(f"{name} cannot be read: No such file or directory")
-    plan = _document(PLAN, files[PLAN], RegisteredPlan)
+    plan = _document(RunFile.PLAN, files[RunFile.PLAN], RegisteredPlan)
+    custody, owner = files.get(RunFile.CUSTODY), files.get(RunFile.OWNER)
     return Evidence(
         plan=plan,
-        records=parse_records(ROUNDS, files[ROUNDS], RoundRecord),
-        custody=parse_records(CUSTODY, files[CUSTODY], CustodyRecord) if CUSTODY in files else None,
-        owner=_document(OWNER, files[OWNER], OwnerWord) if OWNER in files else None,
+        records=parse_records(RunFile.ROUNDS, files[RunFile.ROUNDS], RoundRecord),
+        custody=None if custody is None else parse_records(RunFile.CUSTODY, custody, CustodyRecord),
+        owner=None if owner is None else _document(RunFile.OWNER, owner, OwnerWord),
         hashes={name: hashlib.sha256(files[name]).hexdigest() for name in COMMITTED if name in files},
         ledger=books.word_on(plan.hash) if books else None,
     )
@@ -115,7 +113,7 @@ def _document(name: str, content: bytes, kind: type[D]) -> D:
     try:
         document = kind.from_json(codec.parse(content))
         same = codec.canonical(document.to_json()) + b"\n" == content
-    except UNREADABLE as error:
+    except codec.UNREADABLE as error:
         raise RecordsError(f"{name} is not a {kind.__name__}: {error}") from error
     if not same:
         raise RecordsError(f"{name} must be canonical JSON of known fields, and is not")
@@ -134,7 +132,7 @@ def _record(name: str, number: int, line: bytes, kind: type[R]) -> R:
     try:
         record = codec.from_json(codec.parse(line))
         same = isinstance(record, kind) and codec.canonical(codec.to_json(record)) == line
-    except UNREADABLE as error:
+    except codec.UNREADABLE as error:
         raise RecordsError(f"{name}, line {number}: {error}") from error
     if not isinstance(record, kind):
         raise RecordsError(f"{name}, line {number}: must be a {kind.__name__}, got {type(record).__name__}")

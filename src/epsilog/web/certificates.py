@@ -18,8 +18,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from epsilog.accounting.montecarlo import balls_in_bins_delta, certify, narrowing, strategies
-from epsilog.accounting.montecarlo.draws.shards import Trial
+from epsilog.accounting.montecarlo import Trial, balls_in_bins_delta, certify, narrowing, strategies
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,

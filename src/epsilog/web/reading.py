@@ -16,15 +16,14 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.spend import Balance, Entry, Ledger, read_ledger
-from epsilog.spend.entries import digest
-from epsilog.terms import LedgerIntegrityError
+from epsilog.spend import Balance, Entry, Ledger, digest, read_ledger
+from epsilog.terms import LedgerIntegrityError, RunFile
 from epsilog.web.jobs import Job, Shelf, watch
 
 router = APIRouter(tags=["reading room"])
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_REPORTS = {"report.json": "application/json", "report.html": "text/html"}
+_REPORTS: dict[str, str] = {RunFile.REPORT: "application/json", RunFile.PAGE: "text/html"}
 LONGEST_REPORT = 20_000_000  # bytes
 
 
@@ -129,7 +128,7 @@ def runs(request: Request) -> dict[str, Any]:
     if folder is None or not folder.is_dir():
         return {"present": folder is not None, "runs": []}
     named = (path for path in sorted(folder.iterdir()) if _NAME.fullmatch(path.name))
-    found = [path for path in named if (path / "report.json").is_file()]
+    found = [path for path in named if (path / RunFile.REPORT).is_file()]
     return {"present": True, "runs": [{"name": path.name} | _summary(_report(path)) for path in found]}
 
 
@@ -188,13 +187,13 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 def _folder(request: Request, name: str) -> Path:
     root: Path | None = request.app.state.runs
-    if root is None or not _NAME.fullmatch(name) or not (root / name / "report.json").is_file():
+    if root is None or not _NAME.fullmatch(name) or not (root / name / RunFile.REPORT).is_file():
         raise HTTPException(404, "There is no such run")
     return root / name
 
 
 def _report(folder: Path) -> dict[str, Any]:
-    path = folder / "report.json"
+    path = folder / RunFile.REPORT
     if path.stat().st_size > LONGEST_REPORT:
         raise HTTPException(413, "The report is too large to show")
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -14,6 +14,7 @@ noise).
 
 from epsilog.accounting.montecarlo.draws.oracle import OracleDelta, balls_in_bins_delta
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
+from epsilog.accounting.montecarlo.draws.shards import Trial
 from epsilog.accounting.montecarlo.evidence.candidates import SweepPlan, envelope_delta
 from epsilog.accounting.montecarlo.evidence.certificates import (
     Certificate,
@@ -25,7 +26,7 @@ from epsilog.accounting.montecarlo.evidence.certificates import (
 )
 from epsilog.accounting.montecarlo.evidence.planning import estimate_noise, plan_sweep
 from epsilog.accounting.montecarlo.evidence.recompute import check_document, plan_from_json, provenance
-from epsilog.accounting.montecarlo.evidence.run import entropy
+from epsilog.accounting.montecarlo.evidence.run import CHOSEN, NONCE, entropy
 from epsilog.accounting.montecarlo.evidence.sweeps import SweepResult, run_sweep, sweep
 from epsilog.accounting.montecarlo.promises.bounds import (
     binomial_delta,
@@ -47,6 +48,8 @@ from epsilog.accounting.montecarlo.promises.two_point import (
 )
 
 __all__ = [
+    "CHOSEN",
+    "NONCE",
     "BesideProfile",
     "Certificate",
     "CertificatePlan",
@@ -54,6 +57,7 @@ __all__ = [
     "OracleDelta",
     "SweepPlan",
     "SweepResult",
+    "Trial",
     "anytime",
     "balls_in_bins_delta",
     "base_delta",

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from epsilog.terms import ToeplitzStrategy, UnsupportedMechanismError, check
 
+__all__ = ["buffered", "inverse", "normalised", "optimal", "prefix_error", "sensitivity", "square_root"]
+
 Array = NDArray[np.float64]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms.schemes import Scheme
+from epsilog.terms import Scheme
 from epsilog.train.noise import Stream
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task

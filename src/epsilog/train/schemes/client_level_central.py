@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from epsilog.terms.schemes import ClientLevelCentral
+from epsilog.terms import ClientLevelCentral
 from epsilog.train import sampling
 from epsilog.train.sampling import Ids
 from epsilog.train.schemes.base import Change, Streams, Vector, merged, slots_within, trains

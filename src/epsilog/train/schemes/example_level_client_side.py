@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from epsilog.terms import check
-from epsilog.terms.schemes import ExampleLevelClientSide
+from epsilog.terms import ExampleLevelClientSide, check
 from epsilog.train import sampling
 from epsilog.train.sampling import Ids
 from epsilog.train.schemes.base import Change, Streams, Vector, merged, slots_within, trains
