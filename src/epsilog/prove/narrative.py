@@ -49,8 +49,8 @@ def statement(guarantee: Guarantee) -> str:
     }
     return (
         f"The released models are ({epsilon}, {delta})-differentially private: "
-        f"{relations[guarantee.relation]} {share} changes the probability of any outcome by a factor of at most "
-        f"e^{epsilon} = {_factor(guarantee.epsilon)}, except with probability {delta}."
+        f"{relations[guarantee.relation]} {share} makes any set of outcomes at most "
+        f"e^{epsilon} = {_factor(guarantee.epsilon)} times as likely, plus {delta}."
     )
 
 
