@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import Enum
 from typing import Annotated, Any, NoReturn
 
 import typer
+
+from epsilog.terms.facts import Fact
 
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
 
@@ -50,6 +53,15 @@ def epsilog(
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def told(name: str, fact: Fact, note: str = "", *, short: str | None = None) -> Any:
+    """An option for a fact: its name, and what it means as the help text."""
+    choices = "" if isinstance(fact.default, Enum) else ", ".join(fact.choices)  # typer names an enum's members itself
+    blank = f"blank: {fact.blank}" if fact.blank and not note else ""
+    text = "; ".join(filter(None, (fact.says, choices, blank, note)))
+    names = (f"--{name.replace('_', '-')}", *filter(None, (short,)))
+    return typer.Option(*names, help=f"{text[0].upper()}{text[1:]}.")
 
 
 def print_json(document: Any) -> None:

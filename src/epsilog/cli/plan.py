@@ -6,29 +6,27 @@ from typing import Annotated
 
 import typer
 
-from epsilog.cli.app import REFUSED, Json, plan_app, print_json
+from epsilog.cli.app import REFUSED, Json, plan_app, print_json, told
 from epsilog.cli.show import figures, interval_text, note, table
-from epsilog.terms import DeltaPolicy, NeighboringRelation
+from epsilog.terms import DeltaPolicy, NeighboringRelation, facts
 from epsilog.terms.digits import lower_text, upper_text
 
-Cap = Annotated[float, typer.Option("--delta-cap", help="The policy's largest delta; 0 for no cap.")]
+Cap = Annotated[float, told("delta_cap", facts.DELTA_CAP, "0 for no cap")]
 
 
 @plan_app.command("federated")
 def federated(
-    population: Annotated[int, typer.Option("--population", "-N", help="Privacy units in all.")],
-    cohort_size: Annotated[int, typer.Option("--cohort-size", "-m", help="Units expected in a round.")],
-    rounds: Annotated[int, typer.Option("--rounds", "-T", help="Training rounds.")],
-    noise_multiplier: Annotated[
-        float | None, typer.Option("--noise-multiplier", "-z", help="Noise on the sum over the clip norm.")
-    ] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Calibrate the noise to this epsilon.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="Blank: min(1/N, the policy's cap).")] = None,
+    population: Annotated[int, told("population", facts.POPULATION, short="-N")],
+    cohort_size: Annotated[int, told("cohort_size", facts.COHORT_SIZE, short="-m")],
+    rounds: Annotated[int, told("rounds", facts.ROUNDS, short="-T")],
+    noise_multiplier: Annotated[float | None, told("noise_multiplier", facts.NOISE_MULTIPLIER, short="-z")] = None,
+    epsilon: Annotated[float | None, told("epsilon", facts.EPSILON, "the noise is calibrated to it")] = None,
+    delta: Annotated[float | None, told("delta", facts.DELTA)] = None,
     delta_cap: Cap = 1e-6,
-    sampling: Annotated[str, typer.Option("--sampling", help="poisson, fixed-size or balls-in-bins.")] = "poisson",
-    relation: Annotated[NeighboringRelation, typer.Option("--relation")] = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    privacy_unit: Annotated[str, typer.Option("--privacy-unit", help="What one neighbour differs in.")] = "client",
-    releases_per_period: Annotated[int, typer.Option("--releases-per-period", help="Models released in a period.")] = 1,
+    sampling: Annotated[str, told("sampling", facts.SAMPLING)] = "poisson",
+    relation: Annotated[NeighboringRelation, told("relation", facts.RELATION)] = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    privacy_unit: Annotated[str, told("privacy_unit", facts.PRIVACY_UNIT)] = "client",
+    releases_per_period: Annotated[int, told("releases_per_period", facts.RELEASES_PER_PERIOD)] = 1,
     as_json: Json = False,
 ) -> None:
     """Price a federated schedule: the closed form people know, and the certified interval beside it.
@@ -42,14 +40,14 @@ def federated(
             f"noise_multiplier or epsilon must be given, and not both, got {noise_multiplier!r} and {epsilon!r}"
         )
     policy = DeltaPolicy(delta_cap or None)
-    facts = {"population": population, "cohort_size": cohort_size, "rounds": rounds}
+    stated = {"population": population, "cohort_size": cohort_size, "rounds": rounds}
     if noise_multiplier is None:
         assert epsilon is not None
         noise_multiplier = plan.noise_for(
-            epsilon=epsilon, delta=delta, policy=policy, sampling=sampling, relation=relation, **facts
+            epsilon=epsilon, delta=delta, policy=policy, sampling=sampling, relation=relation, **stated
         )
     priced = plan.federated(
-        **facts,
+        **stated,
         noise_multiplier=noise_multiplier,
         delta=delta,
         policy=policy,
@@ -92,15 +90,15 @@ def _larger(dominates: bool) -> str:
 
 @plan_app.command("queries")
 def queries(
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="The whole budget, in nats.")],
-    number: Annotated[int, typer.Option("--queries", "-Q", help="Queries planned.")],
-    sensitivity: Annotated[float, typer.Option("--sensitivity", "-s", help="The most one unit moves an answer.")] = 1.0,
-    mechanism: Annotated[str, typer.Option("--mechanism", help="laplace or gaussian.")] = "laplace",
-    delta: Annotated[float | None, typer.Option("--delta", help="Total failure probability.")] = None,
-    queries_used: Annotated[int, typer.Option("--queries-used", "-u", help="Queries answered already.")] = 0,
-    population: Annotated[int | None, typer.Option("--population", "-N", help="Units, for the delta policy.")] = None,
+    epsilon: Annotated[float, told("epsilon", facts.TOTAL_EPSILON, short="-e")],
+    number: Annotated[int, told("queries", facts.QUERIES, short="-Q")],
+    sensitivity: Annotated[float, told("sensitivity", facts.SENSITIVITY, short="-s")] = 1.0,
+    mechanism: Annotated[str, told("mechanism", facts.MECHANISM)] = "laplace",
+    delta: Annotated[float | None, told("delta", facts.TOTAL_DELTA)] = None,
+    queries_used: Annotated[int, told("queries_used", facts.QUERIES_USED, short="-u")] = 0,
+    population: Annotated[int | None, told("population", facts.UNITS, short="-N")] = None,
     delta_cap: Cap = 1e-6,
-    weights: Annotated[str | None, typer.Option("--weights", help="Relative shares, e.g. 3,1,1.")] = None,
+    weights: Annotated[str | None, told("weights", facts.WEIGHTS, "for example 3,1,1")] = None,
     as_json: Json = False,
 ) -> None:
     """Split a budget over queries: the classic noise, the exact one, and the best.

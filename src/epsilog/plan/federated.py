@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Annotated, Any
 
 from epsilog.accounting import FederatedEstimate, calibrate, fl_formula, rounds_that_fit
 from epsilog.accounting import epsilon as bound_epsilon
@@ -25,45 +25,30 @@ from epsilog.terms import (
     UnsupportedMechanismError,
     check,
     codec,
+    facts,
 )
+from epsilog.terms.facts import Fact
 
-SAMPLERS = ("poisson", "fixed-size", "balls-in-bins")
 LEAST_NOISE = 0.2  # below it sampling is not priced: epsilon is in the hundreds anyway, and working it out takes long
 GAP = 0.002  # relative width of an interval to aim for
 _STEPS = 20
 _MOST_EPOCHS = 2**30
 
 
+@facts.described
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The public facts of a federated run, before its price.
+    """The public facts of a federated run with central noise, before its price."""
 
-    Attributes:
-        population: privacy units in all (N).
-        cohort_size: units expected in a round (m), at most N.
-        rounds: training rounds (T).
-        noise_multiplier: noise standard deviation on the sum, over the clip norm (sigma).
-        sampling: "poisson", "fixed-size" or "balls-in-bins"; what the code really does.
-        clip_norm: the most one unit can move the sum, in L2 norm (C); it scales the noise and costs nothing.
-    """
-
-    population: int
-    cohort_size: int
-    rounds: int
-    noise_multiplier: float
-    sampling: str = "poisson"
-    clip_norm: float = 1.0
+    population: Annotated[int, facts.POPULATION]
+    cohort_size: Annotated[int, facts.COHORT_SIZE]
+    rounds: Annotated[int, facts.ROUNDS]
+    noise_multiplier: Annotated[float, facts.NOISE_MULTIPLIER]
+    sampling: Annotated[str, facts.SAMPLING] = "poisson"
+    clip_norm: Annotated[float, facts.CLIP_NORM] = 1.0
 
     def __post_init__(self) -> None:
-        check.fields(
-            self,
-            population=check.integer(1),
-            rounds=check.integer(1),
-            cohort_size=check.integer(1, self.population),
-            noise_multiplier=check.at_least(0),
-            sampling=check.one_of(SAMPLERS),
-            clip_norm=check.positive(),
-        )
+        facts.settle(self)
 
     @property
     def noise_stddev(self) -> float:
@@ -84,7 +69,7 @@ class Schedule:
         """One round, where rounds are independent of each other."""
         noise = Gaussian(self.noise_multiplier)
         if self.sampling == "balls-in-bins":
-            raise UnsupportedMechanismError(self, method="composition", reason="the rounds of an epoch hang together")
+            raise UnsupportedMechanismError(self, method="composition", reason="the rounds of an epoch are dependent")
         if self.sampling == "fixed-size":
             return FixedSizeSampled(noise, self.cohort_size, self.population)
         return PoissonSampled(noise, self.sampling_probability)
@@ -98,6 +83,16 @@ class Schedule:
         if self.sampling == "balls-in-bins":
             return BallsInBins(Gaussian(self.noise_multiplier), bins=self.bins, epochs=-(-self.rounds // self.bins))
         return Repeated(self.step(), self.rounds)
+
+
+FACTS: dict[str, Fact] = facts.of(Schedule) | {
+    "delta": facts.DELTA,
+    "delta_cap": facts.DELTA_CAP,
+    "relation": facts.RELATION,
+    "privacy_unit": facts.PRIVACY_UNIT,
+    "releases_per_period": facts.RELEASES_PER_PERIOD,
+}
+"""All that the calculator is asked; the cap makes the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +130,8 @@ class FederatedPlan:
         """Plain JSON values; infinite numbers are the text "inf"."""
         schedule = self.schedule
         return {
-            "population": schedule.population,
-            "cohort_size": schedule.cohort_size,
-            "rounds": schedule.rounds,
-            "noise_multiplier": schedule.noise_multiplier,
-            "sampling": schedule.sampling,
+            **{name: getattr(schedule, name) for name in facts.of(Schedule)},
             "sampling_probability": schedule.sampling_probability,
-            "clip_norm": schedule.clip_norm,
             "noise_stddev": schedule.noise_stddev,
             "delta": {
                 "value": self.delta.delta,
@@ -183,16 +173,16 @@ def federated(
     """Prices a federated schedule of the central model.
 
     Args:
-        population: privacy units in all (N).
+        population: privacy units in all; declared, public (N).
         cohort_size: units expected in a round (m).
         rounds: training rounds (T).
-        noise_multiplier: noise on the sum over the clip norm (sigma); 0 gives no privacy.
-        delta: failure probability; blank means min(1/N, the policy's cap), and the plan says so.
-        sampling: "poisson", "fixed-size" or "balls-in-bins".
+        noise_multiplier: noise standard deviation on the sum, over the clip norm; 0 gives no privacy (sigma).
+        delta: failure probability; blank means min(1/N, the cap), and the plan says so.
+        sampling: what the code really does to pick a cohort: "poisson", "fixed-size" or "balls-in-bins".
         relation: which data sets are neighbours.
         privacy_unit: what one neighbour differs in.
         releases_per_period: runs released in one period on the same population.
-        clip_norm: the most one unit can move the sum (C); scales the noise, costs nothing.
+        clip_norm: the most one unit can move the sum, in L2 norm; costs nothing (C).
         policy: the delta policy; its default caps delta at 1e-6.
         gap: relative width of the interval to aim for.
 
@@ -207,8 +197,8 @@ def federated(
     0.5621
     """
     schedule = Schedule(population, cohort_size, rounds, noise_multiplier, sampling, clip_norm)
-    privacy_unit = check.text()(privacy_unit=privacy_unit)
-    releases_per_period = check.integer(1)(releases_per_period=releases_per_period)
+    privacy_unit = facts.PRIVACY_UNIT.rule(str)(privacy_unit=privacy_unit)
+    releases_per_period = facts.RELEASES_PER_PERIOD.rule(int)(releases_per_period=releases_per_period)
     gap = check.between(0, 1)(gap=gap)
     relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
@@ -271,7 +261,7 @@ def noise_for(
     >>> 0.83 < noise_for(epsilon=2.0, population=50_000, cohort_size=500, rounds=200) < 0.85
     True
     """
-    epsilon = check.positive()(epsilon=epsilon)
+    epsilon = facts.EPSILON.rule(float)(epsilon=epsilon)
     relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
     schedule = Schedule(population, cohort_size, rounds, 1.0, sampling)
@@ -307,7 +297,7 @@ def rounds_for(
     >>> rounds_for(epsilon=2.0, population=50_000, cohort_size=500, noise_multiplier=1.2) > 200
     True
     """
-    epsilon = check.positive()(epsilon=epsilon)
+    epsilon = facts.EPSILON.rule(float)(epsilon=epsilon)
     relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
     schedule = Schedule(population, cohort_size, 1, noise_multiplier, sampling)

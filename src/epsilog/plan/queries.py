@@ -20,9 +20,9 @@ from epsilog.terms import (
     Repeated,
     check,
     codec,
+    facts,
 )
 
-MECHANISMS = ("laplace", "gaussian")
 _NORMAL_95 = 1.959963984540054  # half-width of the central 95% of a unit Gaussian
 _LAPLACE_95 = math.log(20)  # half-width of the central 95% of a unit Laplace: P(|x| > t) = exp(-t)
 _WIDEST = 1e12  # between two weights; beyond, a share is lost in the round-off of the others
@@ -218,12 +218,12 @@ def queries(
     >>> plan.shares[0].classic.scale, round(plan.consumed.optimal.upper, 12), round(plan.remaining, 12)
     (100.0, 0.4, 0.6)
     """
-    epsilon = check.positive()(epsilon=epsilon)
-    sensitivity = check.positive()(sensitivity=sensitivity)
-    queries = check.integer(1)(queries=queries)
-    queries_used = check.integer(0)(queries_used=queries_used)
-    mechanism = check.one_of(MECHANISMS)(mechanism=mechanism)
-    magnitude = check.optional(check.finite())(magnitude=magnitude)
+    epsilon = facts.TOTAL_EPSILON.rule(float)(epsilon=epsilon)
+    sensitivity = facts.SENSITIVITY.rule(float)(sensitivity=sensitivity)
+    queries = facts.QUERIES.rule(int)(queries=queries)
+    queries_used = facts.QUERIES_USED.rule(int)(queries_used=queries_used)
+    mechanism = facts.MECHANISM.rule(str)(mechanism=mechanism)
+    magnitude = check.optional(facts.MAGNITUDE.rule(float))(magnitude=magnitude)
     if magnitude == 0:
         raise ValueError("magnitude must be other than 0, got 0")
     groups = _groups(weights, queries)

@@ -10,11 +10,22 @@ import re
 import tomllib
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
-from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide, NeighboringRelation, ProgrammeError, Scheme
+from epsilog.terms import NeighboringRelation, ProgrammeError, Scheme, facts
+from epsilog.terms.facts import Fact
+from epsilog.terms.schemes import SCHEMES
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)  # as the ledger reads them
 
@@ -81,61 +92,47 @@ class Budget(_Part):
         return (Decimal(1) / population).quantize(Decimal("1e-12"), rounding="ROUND_DOWN")
 
 
-class CentralScheme(_Part):
-    """[scheme] for ``client-level-central``: noise at the server, on the sum of clipped client updates."""
+class SchemeSection(_Part):
+    """[scheme]: the facts of a scheme's term, except what other sections say; see ``section``."""
 
-    kind: Literal["client-level-central"]
-    clip_norm: Positive
-    sampling_probability: Annotated[float, Field(gt=0, le=1, strict=True)]
-    rounds: Count
-    noise_multiplier: Positive | Literal["calibrate"]
+    describes: ClassVar[type[Scheme]]
 
-    def term(self, population: int, noise_multiplier: float) -> Scheme:
-        """The scheme with its noise filled in; ``population`` counts clients, which are the privacy units."""
-        return ClientLevelCentral(
-            clients=population,
-            sampling_probability=self.sampling_probability,
-            rounds=self.rounds,
-            clip_norm=self.clip_norm,
-            noise_multiplier=noise_multiplier,
-        )
-
-
-class ClientSideScheme(_Part):
-    """[scheme] for ``example-level-client-side``: every client runs DP-SGD on its own examples."""
-
-    kind: Literal["example-level-client-side"]
-    clip_norm: Positive
-    clients: Count
-    cohort_size: Count
-    max_participations: Count
-    batch_probability: Annotated[float, Field(gt=0, le=1, strict=True)]
-    epochs: Count
+    kind: str
     rounds: Count
     noise_multiplier: Positive | Literal["calibrate"]
 
     @model_validator(mode="after")
-    def _fits(self) -> ClientSideScheme:
-        if self.cohort_size > self.clients:
-            raise ValueError(f"cohort_size must be at most clients = {self.clients}, got {self.cohort_size}")
-        if self.max_participations > self.rounds:
-            raise ValueError(
-                f"max_participations must be at most rounds = {self.rounds}, got {self.max_participations}"
-            )
+    def _fits(self) -> SchemeSection:
+        stated = type(self).model_fields
+        for name, fact in facts.of(self.describes).items():
+            if fact.at_most in stated and getattr(self, name) > getattr(self, fact.at_most):
+                most = getattr(self, fact.at_most)
+                raise ValueError(f"{name} must be at most {fact.at_most} = {most}, got {getattr(self, name)}")
         return self
 
-    def term(self, population: int, noise_multiplier: float) -> Scheme:  # noqa: ARG002 - the unit is an example
-        """The scheme with its noise filled in; it counts ``clients``, the population counts examples."""
-        return ExampleLevelClientSide(
-            clients=self.clients,
-            cohort_size=self.cohort_size,
-            rounds=self.rounds,
-            max_participations=self.max_participations,
-            batch_probability=self.batch_probability,
-            epochs=self.epochs,
-            clip_norm=self.clip_norm,
-            noise_multiplier=noise_multiplier,
-        )
+    def term(self, population: int, noise_multiplier: float) -> Scheme:
+        """The scheme with its noise filled in; ``population`` counts privacy units."""
+        given = {name: getattr(self, name, population) for name in facts.of(self.describes)}
+        return self.describes(**given | {"noise_multiplier": noise_multiplier})
+
+
+def section(scheme: type[Scheme]) -> type[SchemeSection]:
+    """[scheme] for one kind, made from its term; where whole clients are protected, the population counts them."""
+    made: dict[str, Any] = {"kind": (Literal[scheme.kind], ...)}
+    for name, fact in facts.of(scheme).items():
+        if name != "noise_multiplier" and not (name == "clients" and scheme.unit_is_client):
+            made[name] = (_stated(facts.type_of(scheme, name), fact), ...)
+    found = create_model(scheme.__name__, __base__=SchemeSection, __doc__=scheme.says, **made)
+    found.describes = scheme
+    return found
+
+
+def _stated(kind: type, fact: Fact) -> Any:
+    """A field of the file that keeps to a fact's bounds."""
+    bounds: dict[str, Any] = {"ge": fact.least, "gt": fact.above, "lt": fact.below, "le": fact.most}
+    if kind is int:
+        return Annotated[int, Field(strict=True, **bounds | {"lt": LARGEST})]
+    return Annotated[kind, Field(strict=True, allow_inf_nan=False, **bounds)]
 
 
 class Training(_Part):
@@ -185,7 +182,7 @@ class Programme(_Part):
     programme: Identity
     guarantee: Promise
     budget: Budget
-    scheme: Annotated[CentralScheme | ClientSideScheme, Field(discriminator="kind")]
+    scheme: SchemeSection
     training: Training
     boundary: Boundary
     reporting: Reporting
@@ -205,18 +202,26 @@ class Programme(_Part):
         return self
 
     def _training_fits(self) -> None:
-        """Each scheme takes one of the two training numbers: the other would say something that is not done."""
-        central = isinstance(self.scheme, CentralScheme)
-        wanted, other = ("local_steps", "nominal_examples") if central else ("nominal_examples", "local_steps")
-        if getattr(self.training, wanted) is None:
-            raise ValueError(f"training.{wanted} must be given for {self.scheme.kind}")
-        if getattr(self.training, other) is not None:
-            raise ValueError(f"training.{other} must be absent for {self.scheme.kind}")
+        """A scheme's training settings are stated, and no others: they would say something that is not done."""
+        kind, wanted = self.scheme.kind, self.scheme.describes.local_settings
+        for name, field in Training.model_fields.items():
+            if field.is_required():
+                continue
+            stated = getattr(self.training, name) is not None
+            if stated != (name in wanted):
+                raise ValueError(f"training.{name} must be {'absent' if stated else 'given'} for {kind}")
 
     @property
     def delta(self) -> Decimal:
         """The delta of the claim."""
         return self.budget.delta_for(self.guarantee.population)
+
+
+def _model() -> type[Programme]:
+    """The programme file with a [scheme] section of every scheme that is known by now."""
+    sections: Any = Union[tuple(section(scheme) for scheme in SCHEMES.values())]  # noqa: UP007 - made at run time
+    told: Any = Annotated[sections, Field(discriminator="kind")]
+    return create_model("Programme", __base__=Programme, scheme=(told, ...))
 
 
 def load(path: Path) -> Programme:
@@ -232,15 +237,14 @@ def load(path: Path) -> Programme:
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or numbers and nesting beyond all bounds
         raise ProgrammeError(str(path), [f"is not TOML: {error}"]) from error
     try:
-        return Programme.model_validate(document)
+        return _model().model_validate(document)
     except ValidationError as error:
         raise ProgrammeError(str(path), [_finding(item) for item in error.errors()]) from error
 
 
 def _finding(item: Any) -> str:
     """One finding as "field: bound, got value"."""
-    tags = {"client-level-central", "example-level-client-side"}
-    field = ".".join(str(step) for step in item["loc"] if step not in tags) or "programme file"
+    field = ".".join(str(step) for step in item["loc"] if step not in SCHEMES) or "programme file"
     if item["type"] == "extra_forbidden":
         return f"{field}: unknown key, got {_short(item['input'])}"
     if item["type"] == "missing":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
-from epsilog.programme.model import CentralScheme, Programme
+from epsilog.programme.model import Programme
 from epsilog.terms import ProgrammeError, RecordsError, codec
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def load_programme_task(programme: Programme, source: str) -> Task:
     except ValueError as error:
         raise ProgrammeError(source, [str(error)]) from error
     found = []
-    if task.unit_is_client != isinstance(programme.scheme, CentralScheme):
+    if task.unit_is_client != programme.scheme.describes.unit_is_client:
         found.append(f"scheme.kind: {programme.scheme.kind} does not protect one {programme.guarantee.privacy_unit}")
     if programme.guarantee.population != task.units:
         found.append(f"guarantee.population: must be {task.units} for this data, got {programme.guarantee.population}")

@@ -6,8 +6,9 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
-from epsilog.terms import Against, Guarantee, Scheme, UnsupportedMechanismError
+from epsilog.terms import Guarantee, Scheme, UnsupportedMechanismError
 from epsilog.terms.digits import upper_text
+from epsilog.terms.schemes import Against
 
 LIMITS = (
     "Differential privacy bounds what released values reveal about one privacy unit; it does not make data anonymous.",

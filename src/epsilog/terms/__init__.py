@@ -44,10 +44,11 @@ from epsilog.terms.mechanisms import (
 from epsilog.terms.policy import DeltaDecision, DeltaPolicy
 from epsilog.terms.rounds import CustodyRecord, RoundRecord, RunFile
 from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled, Shuffled
-from epsilog.terms.schemes import Against, ClientLevelCentral, ExampleLevelClientSide, Scheme
+from epsilog.terms.schemes.base import Scheme
+from epsilog.terms.schemes.client_level_central import ClientLevelCentral
+from epsilog.terms.schemes.example_level_client_side import ExampleLevelClientSide
 
 __all__ = [
-    "Against",
     "ApproximateDP",
     "BallsInBins",
     "BinnedParticipation",

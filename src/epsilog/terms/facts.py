@@ -21,6 +21,8 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from epsilog.terms import check
 from epsilog.terms.guarantee import NeighboringRelation
 
+__all__ = ["REQUIRED", "Fact", "described", "of", "settle", "type_of"]
+
 REQUIRED: Any = object()
 """The default of a fact that has none."""
 
@@ -64,7 +66,7 @@ class Fact:
         if kind is bool:
             return check.flag()
         if issubclass(kind, Enum):
-            return check.one_of(tuple(kind))
+            return check.member(kind)
         if kind is str:
             return check.one_of(tuple(self.choices)) if self.choices else check.text()
         return self._whole(most) if kind is int else self._real()
@@ -75,6 +77,8 @@ class Fact:
 
     def _real(self) -> check.Rule[float]:
         match self.bounds:
+            case bounds if not bounds:
+                return check.finite()
             case {"above": low, "below": high}:
                 return check.between(low, high)
             case {"above": 0, "most": 1}:
@@ -142,7 +146,7 @@ CLIENTS = Fact("clients in all; declared, public", "N", least=1)
 COHORT_SIZE = Fact("units expected in a round", "m", least=1, at_most="population")
 ROUNDS = Fact("training rounds", "T", least=1)
 NOISE_MULTIPLIER = Fact("noise standard deviation on the sum, over the clip norm; 0 gives no privacy", "σ", least=0)
-CLIP_NORM = Fact("the most one unit can move the sum, in L2 norm; scales the noise, costs nothing", "C", above=0)
+CLIP_NORM = Fact("the most one unit can move the sum, in L2 norm; costs nothing", "C", above=0, default=1.0)
 SAMPLING = Fact("what the code really does to pick a cohort", choices=SAMPLERS, default="poisson")
 RELATION = Fact("which data sets are neighbours", choices=RELATIONS, default=NeighboringRelation.ADD_OR_REMOVE_ONE)
 PRIVACY_UNIT = Fact("what one neighbour differs in", default="client")
@@ -153,3 +157,14 @@ WITHOUT_REPLACEMENT = Fact("one unit gives at most one update a round", default=
 ROUNDS_PER_RELEASE = Fact("rounds between two models that leave the server", least=1, default=1)
 ADAPTIVE_CLIP = Fact("the clip norm is learnt from the same data", default=False)
 EPSILON = Fact("the goal, in nats", "ε", above=0)
+
+MECHANISMS = {"laplace": "Laplace", "gaussian": "Gaussian"}
+TOTAL_EPSILON = Fact("the whole budget, in nats", "ε", above=0)
+TOTAL_DELTA = Fact("total failure probability", "δ", above=0, below=1, default=None, blank="none, or from N")
+QUERIES = Fact("queries planned", "Q", least=1)
+QUERIES_USED = Fact("queries answered already", least=0, default=0)
+SENSITIVITY = Fact("the most one unit can move an answer", "Δ", above=0, default=1.0)
+MECHANISM = Fact("the noise", choices=MECHANISMS, default="laplace")
+UNITS = Fact("privacy units, for the delta policy", "N", least=1, default=None, blank="unknown")
+WEIGHTS = Fact("relative shares, one for each query", above=0, default=None, blank="even")
+MAGNITUDE = Fact("a typical true answer, to compare errors with", default=None, blank="unknown")

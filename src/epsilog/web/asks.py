@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from epsilog.terms import DeltaPolicy, NeighboringRelation
+from epsilog.terms import DeltaPolicy, NeighboringRelation, facts
+from epsilog.terms.facts import Fact
 
 Relation = Literal["add-or-remove-one", "replace-one", "zero-out"]
 Sampling = Literal["poisson", "fixed-size", "balls-in-bins"]
@@ -20,20 +21,29 @@ class Ask(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
+def told(fact: Fact, example: Any = None) -> Any:
+    """A field for a fact: its words and bounds stand in the API's description; the library enforces them, by name."""
+    names = {"least": "minimum", "above": "exclusiveMinimum", "below": "exclusiveMaximum", "most": "maximum"}
+    bounds: dict[str, Any] = {names[name]: bound for name, bound in fact.bounds.items()}
+    more = {"x-symbol": fact.symbol, "x-at-most": fact.at_most, "x-blank": fact.blank, "x-choices": dict(fact.choices)}
+    extra = bounds | {name: value for name, value in more.items() if value}
+    return Field(description=fact.says, examples=None if example is None else [example], json_schema_extra=extra)
+
+
 class FederatedSchedule(Ask):
     """The public facts of a federated run."""
 
-    population: int = Field(description="privacy units in all (N)", examples=[50_000])
-    cohort_size: int = Field(description="units expected in a round (m)", examples=[500])
-    rounds: int = Field(description="training rounds (T)", examples=[200])
-    noise_multiplier: float = Field(description="noise on the sum over the clip norm (sigma)", examples=[1.2])
-    clip_norm: float = Field(1.0, description="the most one unit can move the sum (C)")
-    delta: float | None = Field(None, description="failure probability; blank: min(1/N, policy cap)")
-    delta_cap: float | None = Field(1e-6, description="the largest delta the policy accepts; null: no cap")
-    sampling: Sampling = "poisson"
-    relation: Relation = "add-or-remove-one"
-    privacy_unit: Short = "client"
-    releases_per_period: int = Field(1, description="models released in a period on the same population")
+    population: Annotated[int, told(facts.POPULATION, 50_000)]
+    cohort_size: Annotated[int, told(facts.COHORT_SIZE, 500)]
+    rounds: Annotated[int, told(facts.ROUNDS, 200)]
+    noise_multiplier: Annotated[float, told(facts.NOISE_MULTIPLIER, 1.2)]
+    clip_norm: Annotated[float, told(facts.CLIP_NORM)] = 1.0
+    delta: Annotated[float | None, told(facts.DELTA)] = None
+    delta_cap: Annotated[float | None, told(facts.DELTA_CAP)] = 1e-6
+    sampling: Annotated[Sampling, told(facts.SAMPLING)] = "poisson"
+    relation: Annotated[Relation, told(facts.RELATION)] = "add-or-remove-one"
+    privacy_unit: Annotated[Short, told(facts.PRIVACY_UNIT)] = "client"
+    releases_per_period: Annotated[int, told(facts.RELEASES_PER_PERIOD)] = 1
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.federated``."""
@@ -44,15 +54,15 @@ class FederatedSchedule(Ask):
 class FederatedAsk(FederatedSchedule):
     """A schedule with the boundary of the claim."""
 
-    without_replacement: bool = Field(True, description="one unit gives at most one update a round")
-    rounds_per_release: int = Field(1, ge=1, description="rounds between two models that leave the server")
-    adaptive_clip: bool = Field(False, description="the clip norm is learnt from the same data")
+    without_replacement: Annotated[bool, told(facts.WITHOUT_REPLACEMENT)] = True
+    rounds_per_release: Annotated[int, told(facts.ROUNDS_PER_RELEASE), Field(ge=1)] = 1
+    adaptive_clip: Annotated[bool, told(facts.ADAPTIVE_CLIP)] = False
 
 
 class FederatedGoal(FederatedSchedule):
     """A schedule with a goal: its own noise and rounds are what the inverse questions vary."""
 
-    epsilon: float = Field(description="the goal, in nats", examples=[2.0])
+    epsilon: Annotated[float, told(facts.EPSILON, 2.0)]
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.noise_for`` and ``plan.rounds_for``, once the one that is looked for is left out."""
@@ -62,16 +72,16 @@ class FederatedGoal(FederatedSchedule):
 class QueriesAsk(Ask):
     """A budget over several queries."""
 
-    epsilon: float = Field(description="the total, in nats", examples=[1.0])
-    queries: int = Field(description="how many queries are planned (Q)", examples=[100])
-    sensitivity: float = 1.0
-    mechanism: Mechanism = "laplace"
-    delta: float | None = None
-    delta_cap: float | None = 1e-6
-    queries_used: int = 0
-    weights: list[float] | None = Field(None, max_length=1000)
-    population: int | None = None
-    magnitude: float | None = Field(None, description="a typical true answer, to compare errors with")
+    epsilon: Annotated[float, told(facts.TOTAL_EPSILON, 1.0)]
+    queries: Annotated[int, told(facts.QUERIES, 100)]
+    sensitivity: Annotated[float, told(facts.SENSITIVITY)] = 1.0
+    mechanism: Annotated[Mechanism, told(facts.MECHANISM)] = "laplace"
+    delta: Annotated[float | None, told(facts.TOTAL_DELTA)] = None
+    delta_cap: Annotated[float | None, told(facts.DELTA_CAP)] = 1e-6
+    queries_used: Annotated[int, told(facts.QUERIES_USED)] = 0
+    weights: Annotated[list[float] | None, told(facts.WEIGHTS), Field(max_length=1000)] = None
+    population: Annotated[int | None, told(facts.UNITS)] = None
+    magnitude: Annotated[float | None, told(facts.MAGNITUDE)] = None
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.queries``."""

@@ -1,0 +1,213 @@
+"""One fact, one description: library, command line, API, programme file and docs agree on names, bounds and words."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from pydantic import ValidationError
+
+from epsilog import plan
+from epsilog.plan.federated import FACTS
+from epsilog.programme.model import Training, section
+from epsilog.terms import facts
+from epsilog.terms.facts import REQUIRED, Fact
+from epsilog.terms.schemes import SCHEMES
+from epsilog.web import create_app
+
+PAGE = (Path(__file__).parents[1] / "docs/how-to/programme-file.md").read_text(encoding="utf-8")
+BOUNDARY = {
+    "without_replacement": facts.WITHOUT_REPLACEMENT,
+    "rounds_per_release": facts.ROUNDS_PER_RELEASE,
+    "adaptive_clip": facts.ADAPTIVE_CLIP,
+}
+QUERIES = {
+    "epsilon": facts.TOTAL_EPSILON,
+    "queries": facts.QUERIES,
+    "sensitivity": facts.SENSITIVITY,
+    "mechanism": facts.MECHANISM,
+    "delta": facts.TOTAL_DELTA,
+    "delta_cap": facts.DELTA_CAP,
+    "queries_used": facts.QUERIES_USED,
+    "weights": facts.WEIGHTS,
+    "population": facts.UNITS,
+}
+ASKED = {"magnitude": facts.MAGNITUDE}
+TERMS = [*SCHEMES.values(), plan.Schedule]
+
+
+def without(known, *names):
+    return {name: fact for name, fact in known.items() if name not in names}
+
+
+# the library
+
+
+@pytest.mark.parametrize(
+    ("function", "known", "more"),
+    [
+        (plan.federated, without(FACTS, "delta_cap"), {"policy", "gap"}),
+        (plan.noise_for, {"epsilon": facts.EPSILON} | FACTS, {"policy"}),
+        (plan.rounds_for, {"epsilon": facts.EPSILON} | FACTS, {"policy"}),
+        (plan.queries, without(QUERIES, "delta_cap") | ASKED, {"policy"}),
+        (plan.limits, BOUNDARY | {"sampling": facts.SAMPLING, "privacy_unit": facts.PRIVACY_UNIT}, set()),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_the_calculators_take_the_facts_by_their_names(function, known, more):
+    given = inspect.signature(function).parameters
+    assert set(given) <= set(known) | more
+    if function in (plan.federated, plan.queries):
+        assert set(given) == set(known) | more
+    for name in set(given) & set(known):
+        default = known[name].default
+        if given[name].default is not inspect.Parameter.empty:
+            assert given[name].default == default
+        elif function is not plan.limits:
+            assert default is REQUIRED, name
+    told = dict(re.findall(r"^ +(\w+): (.*)$", inspect.getdoc(function), flags=re.MULTILINE))
+    if function is plan.federated:
+        for name, fact in known.items():
+            assert told[name].startswith(fact.says), name
+
+
+@pytest.mark.parametrize("term", TERMS, ids=lambda term: term.__name__)
+def test_every_field_of_a_term_carries_its_fact_and_its_default(term):
+    fields = {each.name: each for each in dataclasses.fields(term)}
+    assert list(facts.of(term)) == list(fields)
+    for name, fact in facts.of(term).items():
+        assert f"{name}: {fact.says}." in term.__doc__
+        if fields[name].default is not dataclasses.MISSING:
+            assert fields[name].default == fact.default
+
+
+def outside(fact: Fact, kind: type) -> list:
+    """Values that are just past a fact's bounds, and no numbers at all."""
+    step = 1 if kind is int else 1e-9
+    found = [] if kind is str else [float("nan"), "1"]
+    found += [fact.least - step] if fact.least is not None else []
+    found += [fact.above] if fact.above is not None else []
+    found += [fact.below] if fact.below is not None else []
+    found += [fact.most + step] if fact.most is not None else []
+    return found
+
+
+def inside(fact: Fact, kind: type):
+    """The least value that a fact allows."""
+    return kind(fact.least) if fact.least is not None else 5e-324
+
+
+# the programme file
+
+
+GIVEN = {"clients": 9, "cohort_size": 3, "rounds": 7, "max_participations": 2, "epochs": 1, "noise_multiplier": 1.0}
+GIVEN |= {"clip_norm": 1.0, "sampling_probability": 0.5, "batch_probability": 0.5}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+def test_the_file_takes_what_the_term_takes(scheme):
+    known = facts.of(scheme)
+    given = {name: GIVEN[name] for name in known}
+    made = section(scheme)
+    assert set(made.model_fields) == {"kind", *known} - ({"clients"} if scheme.unit_is_client else set())
+    stated = {name: value for name, value in given.items() if name in made.model_fields} | {"kind": scheme.kind}
+    assert made.model_validate(stated).term(9, 1.0) == scheme(**given)
+    for name in set(known) & set(made.model_fields) - {"noise_multiplier"}:  # the file knows "calibrate", and no zero
+        kind, fact = facts.type_of(scheme, name), known[name]
+        least = inside(fact, kind)
+        changed = {name: least} | ({"max_participations": least} if name == "rounds" and "epochs" in known else {})
+        changed |= {"cohort_size": least} if name == "clients" else {}
+        assert made.model_validate(stated | changed).term(9, 1.0) == scheme(**given | changed)
+        past = [given[fact.at_most] + 1] if fact.at_most else []
+        for value in outside(fact, kind) + past:
+            with pytest.raises(ValueError, match=name):
+                scheme(**given | {name: value})
+            with pytest.raises(ValidationError, match=name):
+                made.model_validate(stated | {name: value})
+
+
+CALIBRATED = 'above 0, or `"calibrate"` (the least that meets the budget)'
+
+
+def bound(fact: Fact, kind: type) -> str:
+    """A bound as the page says it."""
+    if kind is int:
+        return f"whole number, at least {fact.least}" + (f", at most `{fact.at_most}`" if fact.at_most else "")
+    return {(0, None): "above 0", (0, 1): "in (0, 1]"}[fact.above, fact.most]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+def test_the_page_of_the_file_says_what_the_facts_say(scheme):
+    shown = PAGE.split(f'## [scheme], kind = "{scheme.kind}"')[1].split("\n## ")[0]
+    assert scheme.says in shown
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", shown, flags=re.MULTILINE))
+    assert set(rows) == set(section(scheme).model_fields) - {"kind"}
+    for name, told in rows.items():
+        fact = facts.of(scheme)[name]
+        start = bound(fact, facts.type_of(scheme, name)) if name != "noise_multiplier" else CALIBRATED
+        assert told.startswith(f"{start}: {fact.says}"), name
+
+
+def test_each_local_setting_is_one_of_the_files():
+    for scheme in SCHEMES.values():
+        assert set(scheme.local_settings) <= set(Training.model_fields)
+        assert all(f"for `{scheme.kind}`" in PAGE.split(f"| `{name}` |")[1][:200] for name in scheme.local_settings)
+
+
+# the command line
+
+
+@pytest.mark.parametrize(
+    ("command", "known"), [("federated", FACTS | {"epsilon": facts.EPSILON}), ("queries", QUERIES)]
+)
+def test_the_command_takes_the_facts(command, known):
+    from epsilog.cli.app import app
+
+    importlib.import_module("epsilog.cli.main")  # fills the application
+    options = {
+        option.opts[0].removeprefix("--").replace("-", "_"): option
+        for option in typer.main.get_command(app).commands["plan"].commands[command].params
+    }
+    known = without(known, "clip_norm")  # it costs nothing and is not asked
+    assert set(options) - {"as_json", "json", "help"} == set(known)
+    for name, fact in known.items():
+        option = options[name]
+        assert option.help.lower().startswith(fact.says.lower()), name
+        assert all(choice in option.help for choice in fact.choices) or name == "relation"
+        if command == "federated" and name in ("noise_multiplier", "epsilon"):  # one of the two
+            assert (option.required, option.default) == (False, None)
+        else:
+            assert option.required is (fact.default is REQUIRED)
+            assert option.required or option.default == fact.default
+
+
+# the API
+
+
+@pytest.mark.parametrize(
+    ("model", "known"),
+    [
+        ("FederatedSchedule", FACTS),
+        ("FederatedAsk", FACTS | BOUNDARY),
+        ("FederatedGoal", FACTS | {"epsilon": facts.EPSILON}),
+        ("QueriesAsk", QUERIES | ASKED),
+    ],
+)
+def test_the_api_asks_for_the_facts(model, known):
+    schema = create_app().openapi()["components"]["schemas"][model]
+    assert set(schema["properties"]) == set(known)
+    assert set(schema["required"]) == {name for name, fact in known.items() if fact.default is REQUIRED}
+    names = {"least": "minimum", "above": "exclusiveMinimum", "below": "exclusiveMaximum", "most": "maximum"}
+    for name, fact in known.items():
+        told = schema["properties"][name]
+        assert told["description"] == fact.says
+        assert {key: told[key] for key in names.values() if key in told} == {
+            names[key]: value for key, value in fact.bounds.items()
+        }
+        if fact.default is not REQUIRED:
+            assert told.get("default") == fact.default  # a null is left out
+        assert set(told.get("enum", ())) == set(fact.choices)
+        assert told.get("x-at-most", "") == fact.at_most
