@@ -2,18 +2,32 @@
 
 import importlib
 import json
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from epsilog.accounting import epsilon
 from epsilog.cli import programme, show
-from epsilog.cli.app import NOT_VERIFIED, app
+from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, app
 from epsilog.plan import federated, queries
-from epsilog.spend import selftest
-from epsilog.terms import DeltaPolicy, Gaussian, Interval, NeighboringRelation, PoissonSampled, Repeated, codec
+from epsilog.spend import open_ledger, selftest, verify_file
+from epsilog.terms import (
+    DeltaPolicy,
+    Gaussian,
+    Interval,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    Repeated,
+    codec,
+)
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.verify import Finding, Reconciliation, Verdict
 
 importlib.import_module("epsilog.cli.main")  # puts the commands in their places
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -144,3 +158,150 @@ def test_every_option_of_a_federated_plan_reaches_its_argument(cap, policy):
         privacy_unit="phone",
     )
     assert json.loads(text) == json.loads(json.dumps(found.to_json()))
+
+
+def commands(group, path=()):
+    """All commands of the command line, by their words."""
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+EVERY = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_no_switch_is_on_that_nobody_gave(words):
+    switches = [one for one in EVERY[words].params if getattr(one, "is_flag", False)]
+    assert [one.name for one in switches if one.default is not False] == []
+
+
+def verdict_of(verdict):
+    finding = Finding("noise", verdict, "what was found", lacks="custody")
+    return Reconciliation((finding,), required=("custody", "ledger"))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [
+        (Verdict.PASSED, 0),
+        (Verdict.FAILED, NOT_VERIFIED),
+        (Verdict.WARNED, NOT_ALL_CHECKED),
+        (Verdict.NOT_CHECKED, NOT_ALL_CHECKED),
+    ],
+)
+def test_verify_shows_each_finding_and_ends_with_its_code(monkeypatch, tmp_path, verdict, code):
+    monkeypatch.setattr(programme, "_examined", lambda *_: (verdict_of(verdict), "what stands"))
+    found, text = shown("verify", tmp_path)
+    assert found == code
+    for part in ("noise", verdict.value, "what was found", "what stands"):
+        assert part in text
+    found, document = shown("verify", tmp_path, "--json")
+    assert found == code
+    assert json.loads(document) == verdict_of(verdict).to_json() | {
+        "stands": "what stands",
+        "required": ["custody", "ledger"],
+    }
+
+
+@pytest.mark.parametrize("verdicts", [("passed",), ("failed",), ("passed", "failed", "passed"), ("warned", "passed")])
+def test_one_failed_run_of_several_is_not_lost(monkeypatch, tmp_path, verdicts):
+    """And each is shown: side by side where there are several."""
+    left, compared = iter(verdicts), []
+
+    def outcome(path, **_):
+        report = {"name": str(path)}
+        return SimpleNamespace(
+            reconciliation=SimpleNamespace(verdict=next(left)), folder=tmp_path / str(path), report=report
+        )
+
+    monkeypatch.setattr("epsilog.programme.run", outcome)
+    monkeypatch.setattr(programme, "_summary", lambda report, folder: show.note(f"{report['name']} in {folder.name}"))
+    monkeypatch.setattr(programme, "_side_by_side", compared.extend)
+    files = [f"{number}.toml" for number in range(len(verdicts))]
+    code = NOT_VERIFIED if "failed" in verdicts else 0
+    found, text = shown("run", *files, "--runs", tmp_path)
+    assert found == code
+    assert all(f"{name} in {name}" in text for name in files)
+    assert compared == ([{"name": name} for name in files] if len(files) > 1 else [])
+    left = iter(verdicts)
+    found, document = shown("run", *files, "--runs", tmp_path, "--json")
+    assert found == code
+    assert json.loads(document) == [{"folder": str(tmp_path / name), "report": {"name": name}} for name in files]
+
+
+def test_the_pages_of_a_calculator_go_to_standard_output_or_to_a_file(monkeypatch, tmp_path):
+    monkeypatch.setattr("epsilog.web.embed", lambda calculator, values: f"<!doctype html>{calculator} {values}\n")
+    given = ("embed", "federated", "population=2410", "noise_multiplier=1.5=x")
+    page = "<!doctype html>federated {'population': '2410', 'noise_multiplier': '1.5=x'}\n"
+    assert shown(*given) == (0, page + "\n")
+    assert shown(*given, "-o", tmp_path / "page.html")[0] == 0
+    assert (tmp_path / "page.html").read_text() == page
+
+
+def test_doctor_looks_for_each_extra_that_the_package_has():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (everything,) = project["optional-dependencies"]["all"]
+    code, text = shown("doctor", "--json")
+    assert code == 0
+    assert f"epsilog[{','.join(json.loads(text)['extras'])}]" == everything
+
+
+@pytest.fixture
+def books(tmp_path):
+    """A ledger with two budgets and two charges."""
+    path = tmp_path / "b.db"
+    with open_ledger(path) as open_books:
+        open_books.create_budget("acme", kind="pure", epsilon="3")
+        open_books.create_budget("other", kind="pure", epsilon="1", simulation=True)
+        open_books.charge("acme", PureDP(0.25), key="q-1")
+        open_books.charge("acme", PureDP(0.125), key="q-2")
+    return path
+
+
+def test_a_ledger_is_shown_with_its_chain(books):
+    whole = verify_file(books)
+    code, text = shown("ledger", "show", "-l", books, "--json")
+    document = json.loads(text)
+    assert (code, document["sound"], document["trouble"]) == (0, True, "")
+    assert (document["entries"], document["head"]) == (whole.count, whole.head)
+    assert [one["index"] for one in document["history"]] == list(range(1, whole.count + 1))
+    assert {one["scope"]: one["available"] for one in document["budgets"]} == {
+        "acme": {"epsilon": "2.625"},
+        "other": {"epsilon": "1"},
+    }
+    code, text = shown("ledger", "show", "-l", books)
+    assert code == 0
+    for part in ("other (simulation)", "epsilon 2.625", whole.head, f"Entries ({whole.count} of {whole.count})", "q-1"):
+        assert part in text
+    assert "owner's word" not in text
+    code, text = shown("ledger", "show", "acme", "--last", 1, "-l", books, "--json")
+    assert [one["scope"] for one in json.loads(text)["budgets"]] == ["acme"]
+    assert [one["key"] for one in json.loads(text)["history"]] == ["q-2"]
+
+
+def test_what_the_owner_priced_is_named(books, tmp_path):
+    release = tmp_path / "r.json"
+    release.write_text('{"type": "laplace", "noise_multiplier": 0.1}')
+    allow = ("ledger", "override", "acme", "--key", "v", "--release", release, "-l", books, "--reason", "proof 12")
+    assert shown(*allow, "--amount", "epsilon=0.5")[0] == 0
+    with open_ledger(books) as open_books:
+        open_books.charge("acme", Laplace(0.1), key="v", amount={"epsilon": "0.5"})
+    code, text = shown("ledger", "show", "-l", books)
+    assert code == 0
+    assert "Priced by the owner's word, not by a proof: v" in " ".join(text.split())
+
+
+def test_a_ledger_that_does_not_hold_is_shown_as_such(books):
+    content = books.read_bytes()
+    books.write_bytes(content.replace(b'"0.25"', b'"0.24"'))
+    code, text = shown("ledger", "show", "-l", books, "--json")
+    document = json.loads(text)
+    assert code == NOT_VERIFIED
+    assert (document["sound"], document["head"], document["entries"], document["history"]) == (False, None, None, [])
+    assert document["trouble"]
+    code, text = shown("ledger", "show", "-l", books)
+    assert code == NOT_VERIFIED
+    assert "The ledger does not hold" in text

@@ -1,5 +1,10 @@
 """A programme file with a mistake names the field, its bound and the value; all mistakes are named at once."""
 
+import dataclasses
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
 import pytest
 
 from epsilog.programme import load
@@ -97,3 +102,30 @@ def test_no_toml_and_no_file(tmp_path):
         load(tmp_path / "x.toml")
     with pytest.raises(ProgrammeError, match="cannot be read"):
         load(tmp_path / "y.toml")
+
+
+@pytest.mark.parametrize("least", ["1e-9", "0.000000001", "999999999.999"])
+def test_the_least_amount_is_an_amount(write_programme, least):
+    assert load(write_programme(('epsilon = "4"', f'epsilon = "{least}"'))).budget.epsilon == Decimal(least)
+
+
+@pytest.mark.parametrize("change", [('epsilon = "4"', 'epsilon = "1e9"'), ('delta = "1e-5"', 'delta = "1"')])
+def test_the_bound_that_an_amount_lies_below_is_none(write_programme, change):
+    with pytest.raises(ProgrammeError, match="and below 1"):
+        load(write_programme(change))
+
+
+@pytest.mark.parametrize("population", [1, 2, 3, 7, 2000, 999_983, 3 * 10**9])
+def test_a_delta_of_one_over_the_population_is_never_above_it(write_programme, population):
+    changes = ('delta = "1e-5"', 'delta = "1/population"'), ("population = 2000 ", f"population = {population} ")
+    delta = load(write_programme(*changes)).delta
+    assert 0 <= Fraction(1, population) - Fraction(delta) < Fraction(1, 10**12)
+
+
+@pytest.mark.parametrize("name", ["central.toml", "local.toml"])
+def test_every_setting_reaches_the_field_of_its_name(name):
+    scheme = load(Path(__file__).parents[2] / "examples" / name).scheme
+    given = {key: value for key, value in scheme.model_dump().items() if key not in ("kind", "noise_multiplier")}
+    term = scheme.term(1234, 5.678)
+    found = {field.name: getattr(term, field.name) for field in dataclasses.fields(term)}
+    assert found == {"clients": 1234, "noise_multiplier": 5.678} | given

@@ -1,0 +1,216 @@
+"""The story of a run with training that is drawn and not trained: what is called, what it is told, what is booked."""
+
+import hashlib
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tests.prove.drawn import drawn, lines
+
+from epsilog import train
+from epsilog.programme import run
+from epsilog.programme.steps import charge_key, is_closed
+from epsilog.spend import open_ledger
+from epsilog.terms import ProgrammeError, RecordsError
+from epsilog.verify import Books
+
+ROUNDS, SCHOOLS = 12, 100  # fewer rounds would be too few to notice weak noise
+SETTINGS = (
+    ('noise_multiplier = "calibrate"', "noise_multiplier = 6.0"),
+    ("sampling_probability = 0.2", "sampling_probability = 1.0"),  # priced in closed form
+    ("population = 2000 ", f"population = {SCHOOLS} "),
+    ("rounds = 4", f"rounds = {ROUNDS}"),
+    ("rounds_per_release = 4", f"rounds_per_release = {ROUNDS}"),
+)
+REAL = (("simulation = true ", "simulation = false "), ("seed = 20261121\n", ""))
+
+
+class Training:
+    """What ``epsilog.train`` offers to a programme; notes how it is called."""
+
+    def __init__(self):
+        self.called, self.fails = [], None
+
+    def load_task(self, data, **_):
+        facts = {"score": "R squared on the test set"}
+        clients = SimpleNamespace(count=SCHOOLS)
+        return SimpleNamespace(
+            name=data,
+            unit_is_client=True,
+            units=SCHOOLS,
+            clients=clients,
+            facts=facts,
+            describe=lambda: {"units": SCHOOLS},
+        )
+
+    def require_fit(self, scheme, task):
+        assert task.units == SCHOOLS
+        return scheme
+
+    def rehearse(self, _scheme, _task, folder):
+        self.called.append("rehearse")
+        assert not folder.exists() or (folder / "plan.json").exists()
+
+    def dry_run(self, scheme, _task, *, randomness, private=True):
+        self.called.append(("dry run", scheme.noise_multiplier if private else None, randomness))
+        records, _ = drawn(scheme, randomness.seed, share=randomness.noise_factor)
+        return SimpleNamespace(records=records)
+
+    def run_rounds(self, paid, _task, *, folder, progress):
+        self.called.append(("train", paid.randomness))
+        public, private = drawn(paid.scheme, 1)
+        if paid.charge.state == "reserved":
+            paid.charge.start()
+        for record in public:
+            if record.round not in paid.charge.rounds_released:
+                paid.charge.round_started(record.round)
+                paid.charge.round_released(record.round, output_hash=record.output_hash)
+                progress(record)
+        (folder / "rounds.jsonl").write_bytes(lines(public))
+        (folder / "custody.jsonl").write_bytes(lines(private))
+        if self.fails:
+            raise self.fails
+
+
+@pytest.fixture
+def training(monkeypatch):
+    stand_in = Training()
+    for name in ("load_task", "require_fit", "rehearse", "dry_run", "run_rounds"):
+        monkeypatch.setattr(train, name, getattr(stand_in, name))
+    return stand_in
+
+
+class Observer:
+    def __init__(self):
+        self.stages, self.rounds = [], []
+
+    def stage(self, says):
+        self.stages.append(says.split()[0].strip(","))
+
+    def round(self, record, plan):
+        assert plan.scheme.rounds == ROUNDS
+        self.rounds.append(record.round)
+
+
+def told(path, tmp_path, ledger=None):
+    observer = Observer()
+    outcome = run(path, runs=tmp_path / "runs", ledger=ledger or tmp_path / "ledger.db", observer=observer)
+    return outcome, observer
+
+
+def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(training, write_programme, tmp_path):
+    path = write_programme(*SETTINGS, ("seed = 20261121", "seed = 7\nstudy = [1]"))
+    outcome, observer = told(path, tmp_path)
+    assert outcome.reconciliation.verdict == "passed"
+    assert observer.stages == [
+        *("reading", "planning", "rehearsing", "training", "training", "training", "a", "verifying"),
+    ]
+    assert observer.rounds == list(range(1, ROUNDS + 1))
+    seeded = train.Randomness.simulated(7)
+    assert training.called[:3] == ["rehearse", ("train", seeded), ("dry run", None, seeded)]
+    studied, control = training.called[3:]
+    assert studied[1] > 6  # less epsilon, more noise
+    assert studied[2] == seeded
+    assert control[1:] == (6.0, train.Randomness.weakened(8, noise_factor=control[2].noise_factor))
+    assert control[2].noise_factor < 1
+    utility = outcome.report["utility"]
+    assert [(point["epsilon"], point["noise_multiplier"]) for point in utility["study"]] == [(1, studied[1])]
+    assert [one["test_score"] for one in utility["without_dp"]] == [record.test_score for record in drawn_for(outcome)]
+    books, content = Books.read(tmp_path / "ledger.db"), (tmp_path / "ledger.db").read_bytes()
+    again, observer = told(path, tmp_path)
+    assert observer.stages == ["reading", "planning", "verifying"]
+    assert len(training.called) == 5
+    assert again.report == outcome.report
+    assert (tmp_path / "ledger.db").read_bytes() == content
+    assert len(books.entries) == len(Books.read(tmp_path / "ledger.db").entries)
+
+
+def drawn_for(outcome):
+    return drawn(outcome.plan.scheme, 7)[0]
+
+
+def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(training, write_programme, tmp_path):
+    path = write_programme(*SETTINGS, *REAL)
+    with pytest.raises(ProgrammeError, match=r"has no budget in .* epsilog ledger create demo/exams-central/2026"):
+        told(path, tmp_path)
+    assert not (tmp_path / "runs" / "exam-scores-central").exists()
+    with open_ledger(tmp_path / "ledger.db") as books:
+        books.create_budget(
+            "demo", kind="approximate", epsilon="4", delta="1e-5", privacy_unit="school", simulation=False
+        )
+    training.called.clear()
+    outcome, _ = told(path, tmp_path)
+    assert training.called == ["rehearse", ("train", train.Randomness.from_os())]
+    assert outcome.report["utility"] is None
+    assert not outcome.report["simulation"]
+    assert outcome.reconciliation.verdict == "passed"
+
+
+def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(training, write_programme, tmp_path):
+    path = write_programme(*SETTINGS)
+    training.fails = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        told(path, tmp_path)
+    with open_ledger(tmp_path / "ledger.db") as books:
+        (budget,) = books.budgets()
+        spent = budget.spent
+    training.fails = None
+    outcome, observer = told(path, tmp_path)
+    assert observer.rounds == []
+    assert outcome.reconciliation.verdict == "passed"
+    with open_ledger(tmp_path / "ledger.db") as books:
+        (budget,) = books.budgets()
+        assert budget.spent == spent
+
+
+def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_there(
+    training, write_programme, tmp_path
+):
+    path, ledger = write_programme(*SETTINGS), tmp_path / "ledger.db"
+    training.fails = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        told(path, tmp_path)
+    training.fails = None
+    (folder,) = (tmp_path / "runs").iterdir()
+    from epsilog.programme.prepare import stored_plan
+
+    plan = stored_plan(folder / "plan.json")
+    assert not is_closed(plan, ledger)  # started, and not committed
+    assert not is_closed(plan, tmp_path / "none.db")
+    assert not (tmp_path / "none.db").exists()
+    told(path, tmp_path)
+    assert is_closed(plan, ledger)
+    other = SimpleNamespace(name=plan.name, details=plan.details, hash="0" * 64)
+    assert charge_key(other) == charge_key(plan)
+    assert not is_closed(other, ledger)  # priced by another version: its own charge it is not
+    assert not is_closed(SimpleNamespace(name="another", details=plan.details, hash=plan.hash), ledger)
+
+
+def test_another_process_that_was_faster_is_not_trained_again(training, write_programme, tmp_path, monkeypatch):
+    """It committed after this one had looked, and before this one had the folder to itself."""
+    path = write_programme(*SETTINGS)
+    told(path, tmp_path)
+    monkeypatch.setattr(sys.modules["epsilog.programme.run"], "is_closed", lambda *_: False)
+    training.called.clear()
+    outcome, observer = told(path, tmp_path)
+    assert training.called == ["rehearse"]
+    assert observer.stages[-1] == "verifying"
+    assert outcome.reconciliation.verdict == "passed"
+
+
+def test_references_are_read_beside_the_programme_and_kept_by_their_hash(training, write_programme, tmp_path):
+    (tmp_path / "beside.md").write_bytes(b"what was agreed")
+    path = write_programme(*SETTINGS, ("[references]", '[references]\nagreed = "beside.md"'))
+    outcome, _ = told(path, tmp_path)
+    assert outcome.plan.details["references"]["agreed"] == hashlib.sha256(b"what was agreed").hexdigest()
+    missing = write_programme(*SETTINGS, ("[references]", '[references]\nagreed = "nowhere.md"'), name="q.toml")
+    with pytest.raises(ProgrammeError, match=r"references.agreed: nowhere.md cannot be read: No such file"):
+        told(missing, tmp_path)
+
+
+def test_a_plan_file_that_is_none_is_an_error_of_the_records(training, write_programme, tmp_path):
+    path = write_programme(*SETTINGS)
+    outcome, _ = told(path, tmp_path)
+    (outcome.folder / "plan.json").write_text('{"v": 0}')
+    with pytest.raises(RecordsError, match="is not a plan"):
+        told(path, tmp_path)
