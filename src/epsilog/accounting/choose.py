@@ -17,7 +17,7 @@ from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.many import many_bounds
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, anything, at_most
 from epsilog.accounting.renyi import renyi_delta, renyi_epsilon
-from epsilog.accounting.spectral import LEAST, spectral_bounds
+from epsilog.accounting.spectral import FAINT, spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (
     BallsInBins,
@@ -230,7 +230,7 @@ def _upper_by_loss(release: Release, relation: NeighboringRelation, question: Qu
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
         with suppress(OutOfReachError):
             found = spectral_bounds(ways, question)
-            if found.within(gap, least=LEAST):
+            if found.within(gap, least=FAINT):
                 return min(found.upper, most)
         with suppress(OutOfReachError):
             found = many_bounds(ways, question)
@@ -316,7 +316,7 @@ def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tup
     if sum(count for way in ways[:1] for _, count in way.upper) > 1:
         with suppress(OutOfReachError):
             known = spectral_bounds(ways, question)
-            if known.within(gap, least=LEAST):
+            if known.within(gap, least=FAINT):
                 return known, _SPECTRAL
         with suppress(OutOfReachError):
             known = known.meet(many_bounds(ways, question))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from epsilog.accounting.lattice import Integers, LatticeLaw, TooFineError
 from epsilog.accounting.laws import Array
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import BOUND, LEAST, TINY, UNION, down, gamma, union, up
 
 _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
 _RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
@@ -86,16 +86,14 @@ class Composition:
         self.upper, self._step, self.theta, self._nats = upper, step, theta, nats
         self._sign = 1.0 if upper else -1.0
         offset = math.fsum(count * law.offset for law, count in parts)
-        error = 8 * UNIT * math.fsum(count * abs(law.offset) for law, count in parts)
+        error = gamma(8.0) * math.fsum(count * abs(law.offset) for law, count in parts)
         self.offset = offset + self._sign * error
-        certain = upper and any(law.infinite >= 1 - 1e-12 for law, _ in parts)
-        survive = math.fsum(count * math.log1p(-min(law.infinite, 1 - UNIT)) for law, count in parts)
-        self.infinite = 1.0 if certain else -math.expm1(survive) * (1 + 8 * self._sign * UNIT)
+        self.infinite = (up if upper else down)(union((law.infinite, count) for law, count in parts), UNION)
         tilted = [_tilt(law, theta * step) for law, _ in parts]
         counts = [count for _, count in parts]
         self.log_total = math.fsum(c * t.log_total for c, t in zip(counts, tilted, strict=True))
         self._log_total_error = math.fsum(
-            c * (t.relative_error + 4 * UNIT * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True)
+            c * (t.relative_error + gamma(4.0) * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True)
         )
         low, self._bulk, high = _window(tilted, counts, nats)
         self._high = math.floor(high) + 1
@@ -141,9 +139,9 @@ class Composition:
                 )
                 if fast and count * error > _ROUGH and len(where) * n <= _DIRECT:
                     values, error = _sum(law, _factors(where, law.points, size))
-            logs = np.log(np.where(np.abs(values) < 1e-300, 1e-300, values))  # far below the error
+            logs = np.log(np.where(np.abs(values) < TINY, TINY, values))  # far below the error
             bound = bound + count * np.logaddexp(logs.real, math.log(error))
-            rounding = rounding + count * (8 + len(parts)) * UNIT * (1 + np.abs(logs))
+            rounding = rounding + count * gamma(8.0 + len(parts)) * (1 + np.abs(logs))
             log_power = log_power + count * logs
         self._ready, self._tilted = True, []
         self._drowned = not float((bound + rounding).max()) <= _MOST_INFLATION
@@ -161,22 +159,23 @@ class Composition:
         law, count = part
         probes = np.unique(np.rint(np.geomspace(1, self.size / 2, _PROBES)).astype(np.int64))
         modulus = np.abs(_sum(law, _factors(probes, law.points, self.size))[0])
-        return float(np.maximum(count * np.log(np.maximum(modulus, 1e-300)), -self._nats - _DISCARD).sum())
+        return float(np.maximum(count * np.log(np.maximum(modulus, TINY)), -self._nats - _DISCARD).sum())
 
     def delta(self, epsilon: float) -> float:
         """Bounds delta at ``epsilon`` on this composition's side; what underflows is the least number, not 0, above."""
         found = self._delta(epsilon)
-        return max(found, 5e-324) if self.upper else found
+        return max(found, LEAST) if self.upper else found
 
     def _lead(self, epsilon: float) -> float:
         """The logarithm of what a unit of the tilted law's kernel weighs, on the safe side."""
         lead = self.log_total - self.theta * (epsilon - self.offset)
-        return lead + self._sign * (self._log_total_error + 32 * UNIT * self.theta * (abs(epsilon) + abs(self.offset)))
+        error = self._log_total_error + gamma(32.0) * self.theta * (abs(epsilon) + abs(self.offset))
+        return lead + self._sign * error
 
     def chernoff(self, epsilon: float) -> float:
         """Bounds delta from above without a transform: the tilted law, a probability, times its kernel's peak."""
         exponent = self._lead(epsilon) + math.log(_kernel_peak(self.theta))
-        return min(1.0, max(self.infinite, 0.0) + math.exp(min(exponent, 0.0)) * (1 + 64 * UNIT) + 5e-324)
+        return min(1.0, max(self.infinite, 0.0) + up(math.exp(min(exponent, 0.0)), 62) + LEAST)
 
     def chernoff_epsilon(self, delta: float) -> float:
         """Bounds epsilon from above in the same way; the answer was checked by computing its delta."""
@@ -197,7 +196,7 @@ class Composition:
         self.work += len(self._frequency)
         first = math.floor((epsilon - self.offset) / step) + 1
         first = max(first, self._high - size)  # below the window lies next to nothing; the error counts it
-        misplacement = 8 * UNIT * (abs(epsilon) + abs(self.offset) + step * abs(first))
+        misplacement = gamma(8.0) * (abs(epsilon) + abs(self.offset) + step * abs(first))
         start = self.offset + first * step - epsilon + self._sign * misplacement
         length = max(0, min(size, self._high - first + 1))
         lead, most = self._lead(epsilon), _kernel_peak(theta)
@@ -210,12 +209,12 @@ class Composition:
                 angle * self._frequency, end, theta=theta, step=step, start=start, length=length
             )
             total = float(np.sum(self._share * (self._power * shift * kernel).real))
-            rounding = 64 * UNIT * np.abs(self._power) * size_of_terms
+            rounding = gamma(64.0) * np.abs(self._power) * size_of_terms
             error += float(np.sum(self._share * (self._error * np.abs(kernel) + rounding)))
             kernels = most + 1 / (theta * (theta + 1) * step)  # the kernel is unimodal: its peak and its integral
             error += kernels * math.exp(self._log_inflation - self._nats - _DISCARD)
         value = total + self._sign * error
-        self.relative_error = error / max(total, 1e-300)
+        self.relative_error = error / max(total, TINY)
         if value <= 0:
             return min(max(self.infinite, 0.0), 1.0)
         log_value = lead + math.log(value)
@@ -283,13 +282,13 @@ def _fast(law: _Tilted, where: Integers, size: int) -> tuple[Waves, float]:
     """The law's spectrum at some frequencies by a transform of length ``size``, and how far each value may be off."""
     wrapped = np.bincount(np.mod(law.points, size), weights=law.weight, minlength=size)
     values = np.fft.rfft(wrapped)
-    error = law.relative_error + 16 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(wrapped))
+    error = law.relative_error + gamma(16 * math.log2(size)) * math.sqrt(size) * float(np.linalg.norm(wrapped))
     return values if len(values) == len(where) else values[where], error
 
 
 def _sum(law: _Tilted, factors: Array) -> tuple[Waves, float]:
     """The same by plain sums, which err less; ``factors`` has a row for each of the law's points."""
-    return (law.weight @ factors).view(np.complex128), law.relative_error + 2 * UNIT * (32 + len(law.points))
+    return (law.weight @ factors).view(np.complex128), law.relative_error + gamma(2.0 * (32 + len(law.points)))
 
 
 def _factors(where: Integers, points: Integers, size: int) -> Array:
@@ -325,7 +324,7 @@ def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
     index, exponent, tilted = index[seen], exponent[seen], tilted[seen]
     total = float(tilted.sum())
     tilted = tilted / total
-    error = UNIT * (32 + 4 * float(np.sum(tilted * np.abs(exponent - top))) + 4 * abs(top))
+    error = gamma(32 + 4 * float(np.sum(tilted * np.abs(exponent - top))) + 4 * abs(top))
     return _Tilted(index, tilted, top + math.log(total), error)
 
 
@@ -350,7 +349,7 @@ def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[floa
             grown = np.expm1(np.minimum(y, 500.0)) - y
             best += np.where(fits, c * np.log1p(grown @ t.weight), np.inf)
         most = math.fsum(c * float((sign * d).max()) for c, d in zip(counts, centred, strict=True))
-        sides.append(min(most, float(np.min((best + nats + 1) / rates))) + 2 + 1e-12 * abs(mean))
+        sides.append(min(most, float(np.min((best + nats + 1) / rates))) + 2 + BOUND * abs(mean))
     return mean - sides[0], mean, mean + sides[1]
 
 

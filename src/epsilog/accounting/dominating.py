@@ -18,7 +18,7 @@ from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.laws import Atoms, BaseLaw, Link, Normal, Pair, Tent
 from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
-from epsilog.accounting.rounding import ELEMENTARY, LEAST, MU, RATIO, UNIT, down, gamma, up
+from epsilog.accounting.rounding import LEAST, MU, RATIO, UNION, down, gamma, union, up
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -187,8 +187,7 @@ def largest_loss(parts: Parts) -> tuple[float, float]:
 def certain_mass(parts: Parts) -> float:
     """The mass under P of what Q cannot produce, rounded down."""
     alone = [(0.0 if pair.link is Link.ADD else pair.law.only_p * pair.sampling_probability, n) for pair, n in parts]
-    kept = math.fsum(count * math.log1p(-min(mass, 1 - UNIT)) for mass, count in alone)
-    return down(-math.expm1(kept), 2 + 2 * ELEMENTARY)  # a product and fsum, log1p and expm1
+    return down(union(alone), UNION)
 
 
 def share_of(part: PoissonSampled | FixedSizeSampled) -> float:

@@ -22,7 +22,7 @@ from epsilog.accounting.dominating import Direction, Parts, largest_loss
 from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent, ratio_misplacement
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_most
 from epsilog.accounting.replaced import ReplacedSample
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, TINY, UNION, down, gamma, union, up
 from epsilog.accounting.waves import OutOfReachError
 
 FEWEST = 10_000  # rounds from which on a normal law may be near enough
@@ -33,7 +33,7 @@ _MOST_LOSS = 300.0  # of a cell's base ratio: its exponential's powers are withi
 _MOST_ATOMS = 300_000
 _SMALL = 0.02  # a ratio below which differences are taken as series
 _MOST_PARTS = 20  # of unlike kinds: each has cells of its own
-_LEAST = 1e-290  # a tail that a double can hold
+_LEAST_TAIL = 1e-290  # that a double can hold
 _FAR = 8.0  # deviations from the tilted mean that are looked at
 
 
@@ -96,7 +96,7 @@ def _bounds(parts: Parts, question: Question, above: Parts = ()) -> Bounds:
     ]
 
     def cut(delta: float, cells: int) -> list[tuple[_Cells, int]]:
-        tail = max(_LOST * delta / rounds, _LEAST)
+        tail = max(_LOST * delta / rounds, _LEAST_TAIL)
         return [(_cells(pair, tail, cells, gone), count) for (pair, count), gone in zip(parts, missing, strict=True)]
 
     match question:
@@ -129,21 +129,21 @@ class Crowd:
             raise OutOfReachError("nothing moves, or it leaves the numbers")
         self.mean, self.deviation = sum(means) / 2, math.sqrt((low + high) / 2)
         least = math.sqrt(low)
-        moved = (means[1] - means[0]) / 2 + 8 * UNIT * (abs(means[0]) + abs(means[1]))
+        moved = (means[1] - means[0]) / 2 + gamma(8.0) * (abs(means[0]) + abs(means[1]))
         apart = _BERRY_ESSEEN * (third / low) / least + moved / (least * math.sqrt(2 * math.pi))
         wide = math.sqrt(high) / least
-        self._apart = (apart + 0.25 * (wide - 1) * wide) * (1 + 1e-9) + 8 * UNIT
+        self._apart = (apart + 0.25 * (wide - 1) * wide) * (1 + BOUND) + gamma(8.0)
         self._peak = math.exp(-theta * math.log1p(1 / theta) - math.log1p(theta))
         self._infinite = [_any(parts, side) for side in (0, 1)]
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds delta at ``epsilon``."""
         value, error = self._kernel(epsilon)
-        log_error = 1e-13 * (1 + abs(self._total[1]) + self.theta * epsilon)
+        log_error = gamma(1024.0) * (1 + abs(self._total[1]) + self.theta * epsilon)
         lower = _exp(self._total[0] - self.theta * epsilon - log_error, value - error)
         upper = _exp(self._total[1] - self.theta * epsilon + log_error, min(value + error, self._peak))
-        lower, upper = self._infinite[0] + lower * (1 - 1e-12), self._infinite[1] + upper * (1 + 1e-12)
-        return Bounds(min(lower, 1.0), min(upper + 5e-324, 1.0))
+        lower, upper = self._infinite[0] + down(lower, 16), up(self._infinite[1] + upper, 16)
+        return Bounds(min(lower, 1.0), min(upper + LEAST, 1.0))
 
     def _kernel(self, epsilon: float) -> tuple[float, float]:
         """The kernel's mean under the normal law, and how far that of the true one may be off."""
@@ -156,14 +156,14 @@ class Crowd:
         )
         if not math.isfinite(near) or not math.isfinite(far):
             return 0.0, self._peak
-        return max(near - far, 0.0), 2 * self._peak * self._apart + 256 * UNIT * near
+        return max(near - far, 0.0), 2 * self._peak * self._apart + gamma(512.0) * near
 
     def epsilon(self, delta: float) -> Bounds:
         """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
         upper = math.inf
         if self._infinite[1] < delta:
             excess = self._total[1] + math.log(self._peak) - math.log(delta - self._infinite[1])
-            upper = max(excess / self.theta, 0.0) * (1 + 1e-9) + 1e-300
+            upper = max(excess / self.theta, 0.0) * (1 + BOUND) + TINY
             if not self.delta(upper).upper <= delta:
                 upper = math.inf
         if math.isfinite(upper):
@@ -223,25 +223,25 @@ def _cells(pair: Pair, tail: float, count: int, missing: float) -> _Cells:
         ends = (edges - misplacement)[:-1], (edges + misplacement)[1:]
         mass = np.maximum(found.q - found.q_error, 0.0)[1:-1], (found.q + found.q_error)[1:-1]
         outer = (found.p, found.p_error, found.q, found.q_error)
-        cut += math.fsum(float(part[0] + part[-1]) for part in outer) * (1 + 1e-9)  # under P and under Q together
+        cut += math.fsum(float(part[0] + part[-1]) for part in outer) * (1 + BOUND)  # under P and under Q together
     else:
         raise OutOfReachError(f"no cells for {law!r}")
     x = share * np.expm1(ends[0]), share * np.expm1(ends[1])
-    x = x[0] - 4 * UNIT * np.abs(x[0]), x[1] + 4 * UNIT * np.abs(x[1])
-    x = (np.maximum(x[0], -share * (1 + 4 * UNIT)) if share < 1 else x[0]), x[1]
+    x = down(x[0], 1 + ELEMENTARY), up(x[1], 1 + ELEMENTARY)
+    x = (np.maximum(x[0], down(-share, 2)) if share < 1 else x[0]), x[1]
     log = (np.log1p(x[0]), np.log1p(x[1])) if share < 1 else ends
     short, offset = (0.0, cut), 0.0
     if law.only_p > 0 and share < 1:  # what Q alone produces has x = -q
         only, offset = np.array([law.only_p]), -share * law.only_p
-        edge = np.array([-share * (1 + 4 * UNIT)]), np.array([-share * (1 - 4 * UNIT)])
+        edge = np.array([down(-share, 2)]), np.array([up(-share, 2)])
         x = np.append(x[0], edge[0]), np.append(x[1], edge[1])
         log = np.append(log[0], np.log1p(edge[0])), np.append(log[1], np.log1p(edge[1]))
-        mass = np.append(mass[0], only * (1 - 8 * UNIT)), np.append(mass[1], only * (1 + 8 * UNIT))
+        mass = np.append(mass[0], down(only, 6)), np.append(mass[1], up(only, 6))
     elif law.only_p > 0:
-        short = law.only_p * (1 - 8 * UNIT), law.only_p * (1 + 8 * UNIT) + cut
+        short = down(law.only_p, 6), up(law.only_p, 6) + cut
     sign = -1.0 if pair.link is Link.ADD else 1.0
     infinite = share * law.only_p if sign > 0 else 0.0
-    drift = offset - share * cut + 8 * UNIT * offset, offset + share * cut - 8 * UNIT * offset
+    drift = down(offset, 6) - share * cut, up(offset, 6) + share * cut
     return _Cells(x, log, mass, short, drift, (infinite, infinite + cut), sign)
 
 
@@ -252,7 +252,7 @@ def _atoms(law: Atoms, count: int) -> tuple[tuple[Array, Array], tuple[Array, Ar
     if len(u) == 0 or float(np.abs(u).max()) > 2 * _MOST_LOSS or len(u) > _MOST_ATOMS:
         raise OutOfReachError("atoms beyond reach")
     mass = law.p[seen] * np.exp(-u)
-    error = law.relative_error + UNIT * (16 + 8 * float(np.abs(u).max()))
+    error = law.relative_error + gamma(16 + 8 * float(np.abs(u).max()))
     if count <= _ROUGH < len(u):
         first = np.arange(0, len(u), -(-len(u) // _ROUGH))
         u, mass = u[first], np.add.reduceat(mass, first)
@@ -262,10 +262,8 @@ def _atoms(law: Atoms, count: int) -> tuple[tuple[Array, Array], tuple[Array, Ar
 
 def _any(parts: Sequence[tuple[_Cells, int]], side: int) -> float:
     """The chance that some round gives everything away, from below or from above."""
-    if any(cells.infinite[side] >= 1 for cells, _ in parts):
-        return 1.0
-    found = -math.expm1(math.fsum(count * math.log1p(-cells.infinite[side]) for cells, count in parts))
-    return min(found * (1 + (2 * side - 1) * 1e-12), 1.0)
+    found = union((cells.infinite[side], count) for cells, count in parts)
+    return min(up(found, UNION), 1.0) if side else down(found, UNION)
 
 
 def _moments(cells: _Cells, theta: float) -> _Moments:
@@ -298,11 +296,11 @@ def _moments(cells: _Cells, theta: float) -> _Moments:
         away = np.maximum(np.abs(log[0] - centre), np.abs(log[1] - centre))
         cubes = _sum(cells, weight[1] * away**3, 1) / (1 + total[0])
     nearest = 0.0 if mean[0] <= 0 <= mean[1] else min(mean[0] ** 2, mean[1] ** 2)
-    variance = squares[0] - max(mean[0] ** 2, mean[1] ** 2) * (1 + 4 * UNIT), squares[1] - nearest * (1 - 4 * UNIT)
-    third = (cubes ** (1 / 3) + (mean[1] - mean[0]) / 2) ** 3 * (1 + 1e-9)
+    variance = squares[0] - up(max(mean[0] ** 2, mean[1] ** 2), 2), squares[1] - down(nearest, 2)
+    third = (cubes ** (1 / 3) + (mean[1] - mean[0]) / 2) ** 3 * (1 + BOUND)
     logs = math.log1p(total[0]), math.log1p(total[1])
     return _Moments(
-        (logs[0] - 4 * UNIT * abs(logs[0]), logs[1] + 4 * UNIT * abs(logs[1])),
+        (down(logs[0], ELEMENTARY), up(logs[1], ELEMENTARY)),
         mean if cells.sign > 0 else (-mean[1], -mean[0]),
         variance,
         third,
@@ -313,7 +311,7 @@ def _sum(cells: _Cells, values: Array, side: int) -> float:
     """Masses times values, from below (side 0) or from above."""
     positive = float(cells.mass[side] @ np.maximum(values, 0.0))
     negative = float(cells.mass[1 - side] @ np.maximum(-values, 0.0))
-    rounding = (2 * side - 1) * UNIT * (4 * len(values) + 16_384)
+    rounding = (2 * side - 1) * gamma(4.0 * len(values) + 16_384)
     return positive * (1 + rounding) - negative * (1 - rounding)
 
 
@@ -326,7 +324,7 @@ def _between(one: Array, other: Array, across: npt.NDArray[np.bool_]) -> tuple[A
 def _over(top: tuple[float, float], bottom: tuple[float, float]) -> tuple[float, float]:
     """Divides an interval by a positive one."""
     low, high = top[0] / bottom[top[0] > 0], top[1] / bottom[top[1] <= 0]
-    return low - 4 * UNIT * abs(low), high + 4 * UNIT * abs(high)
+    return down(low, 2), up(high, 2)
 
 
 def _exp(lead: float, value: float) -> float:

@@ -11,6 +11,7 @@ docs/accounting/rounding.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -36,6 +37,9 @@ ERFCX = 16
 
 MU = 8
 """Roundings in a mu: quotients, products and roots, and two for ``hypot``; docs/accounting/rounding.md, 4."""
+
+UNION = 2 + 2 * ELEMENTARY
+"""Roundings in ``union``: a product and a sum, ``log1p`` and ``expm1``."""
 
 RATIO = 8
 """Roundings in the ratio of an atom, a largest loss included: docs/accounting/certified-bounds.md, 1.6."""
@@ -90,6 +94,20 @@ def down(number: Number, roundings: float) -> Number:
     (True, 0.0)
     """
     return _moved(number, -gamma(roundings + 2.0))
+
+
+def union(chances: Iterable[tuple[float, float]]) -> float:
+    """The chance that something happens in at least one of independent rounds, 1 - prod (1 - p)^n, over (p, n).
+
+    It is off by ``UNION`` roundings.
+
+    >>> union([(0.5, 2), (0.0, 10)]), union([(1.0, 1)])
+    (0.75, 1.0)
+    """
+    chances = list(chances)
+    if any(chance >= 1 for chance, _ in chances):
+        return 1.0
+    return -math.expm1(math.fsum(count * math.log1p(-chance) for chance, count in chances))
 
 
 def _moved(number: Number, by: float) -> Number:

@@ -23,7 +23,7 @@ from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.dominating import Direction, Parts, largest_loss
 from epsilog.accounting.laws import Array, Atoms, Normal, Pair
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, UNION, down, gamma, union, up
 from epsilog.accounting.tilted import Tilt, tilt_of
 from epsilog.accounting.tilted_sampled import TiltedSampled
 from epsilog.accounting.waves import MU_APART, Complex, Moments, OutOfReachError, Wave
@@ -36,7 +36,7 @@ _FARTHEST = 1e7
 _AHEAD = np.cumsum([0.0, 1.6, 2.0, 2.5, 3.1])
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
 _FEW = 25  # sampled rounds; with fewer the sum is longer than a lattice, where it ends at all
-LEAST = 1e-315  # a delta below which only the upper side is of interest
+FAINT = 1e-315  # a delta below which only the upper side is of interest
 _NEWTON = 60
 _SHARES = (0.85, 0.7, 0.5)  # of the saddle's tilt
 _ENOUGH = 16  # parts of one kind that a plan looks at
@@ -75,7 +75,7 @@ def _near(one: Pair, other: Pair) -> bool:
         return False
     match one.law, other.law:
         case Normal(mu=mu), Normal(mu=nu):
-            return abs(mu - nu) <= MU_APART * UNIT * mu
+            return abs(mu - nu) <= MU_APART * mu
         case Atoms() as a, Atoms() as b:
             return a.only_p == b.only_p and np.array_equal(a.u, b.u) and np.array_equal(a.p, b.p)
         case a, b:
@@ -98,8 +98,8 @@ def _bounds(parts: Parts, question: Question, known: float) -> Bounds:
             return Inversion(tilts, _shortest(cumulant, theta, near), near).epsilon(delta, near)
         case DeltaAt(epsilon=epsilon):
             theta = _saddle_at_epsilon(cumulant, epsilon)
-            if (most := _most(tilts, theta, question)) <= max(known, LEAST):
-                return Bounds(0.0, max(most, 5e-324))
+            if (most := _most(tilts, theta, question)) <= max(known, FAINT):
+                return Bounds(0.0, max(most, LEAST))
             return Inversion(tilts, _shortest(cumulant, theta, epsilon), epsilon).delta(epsilon)
 
 
@@ -109,10 +109,10 @@ def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -
     if any(law.infinite > 0 for law, _ in laws):
         return math.inf
     total = math.fsum(count * _upper(law.moments) for law, count in laws) + _entropy(theta)[0]
-    total += 16 * UNIT * (abs(total) + 1)
+    total += gamma(16.0) * (abs(total) + 1)
     if isinstance(question, EpsilonAt):
-        return max((total - math.log(question.delta)) / theta * (1 + 16 * UNIT) + 1e-300, 0.0)
-    return math.exp(min(total - theta * question.epsilon * (1 - 4 * UNIT), 0.0)) * (1 + 16 * UNIT)
+        return max(up((total - math.log(question.delta)) / theta, 14) + TINY, 0.0)
+    return up(math.exp(min(total - down(theta * question.epsilon, 2), 0.0)), 14)
 
 
 def _thinned(parts: Parts) -> Parts:
@@ -146,13 +146,12 @@ class Inversion:
         moments = [(law.moments, count) for law, count in self._laws]
         self.log_total = math.fsum(count * one.log_total for one, count in moments)
         self._log_total_error = math.fsum(
-            count * (one.log_total_error + 4 * UNIT * abs(one.log_total)) for one, count in moments
+            count * (one.log_total_error + gamma(4.0) * abs(one.log_total)) for one, count in moments
         )
         self.mean = math.fsum(count * one.mean for one, count in moments)
-        self._mean_error = 4 * UNIT * math.fsum(count * abs(one.mean) for one, count in moments)
+        self._mean_error = gamma(4.0) * math.fsum(count * abs(one.mean) for one, count in moments)
         self._deviation = math.sqrt(math.fsum(count * one.variance for one, count in moments))
-        survive = math.fsum(count * math.log1p(-law.infinite) for law, count in self._laws if law.infinite < 1)
-        self.infinite = -math.expm1(survive)
+        self.infinite = union((law.infinite, count) for law, count in self._laws if law.infinite < 1)
         if not (self._log_total_error < 0.1 and self._deviation > 0 and math.isfinite(self.mean)):
             raise OutOfReachError("round-off would drown the answer")
         self._lay(near, aim)
@@ -185,13 +184,13 @@ class Inversion:
         for law, count in self._laws:
             wave = law.wave(frequency, _nats(count))
             logs, modulus = _log1p(wave.dip), np.abs(1 + wave.dip)
-            log_bound += count * np.log(np.minimum(modulus + wave.error + 4 * UNIT, 1.0))
+            log_bound += count * np.log(np.minimum(modulus + wave.error + gamma(4.0), 1.0))
             log_power += count * logs
-            least = np.maximum(modulus - wave.error, 1e-300)
-            rounding = np.where(np.abs(wave.dip) > 0.5, 8 * UNIT, 0.0)
-            relative += count * np.minimum((wave.error + rounding) / least + 16 * UNIT * np.abs(logs), 1e6)
+            least = np.maximum(modulus - wave.error, TINY)
+            rounding = np.where(np.abs(wave.dip) > 0.5, gamma(8.0), 0.0)
+            relative += count * np.minimum((wave.error + rounding) / least + gamma(16.0) * np.abs(logs), 1e6)
         power, bound = np.exp(log_power), np.exp(log_bound)
-        relative += frequency * (self._mean_error + 8 * UNIT * (abs(self.mean) + 1))
+        relative += frequency * (self._mean_error + gamma(8.0) * (abs(self.mean) + 1))
         known = relative < 0.1
         self._power = np.where(known, power, 0.0)
         self._error = np.where(known, np.abs(power) * np.expm1(np.minimum(relative, 1.0)), bound)
@@ -245,14 +244,14 @@ class Inversion:
             left = np.maximum(rises - gap[:, None] * spreads, 0.0)
             return np.asarray(-0.5 * np.log1p(-np.minimum(left * left, 1 - 1e-15)) @ counts, dtype=np.float64)
 
-        low, high = np.zeros(len(points)), np.max(rises / np.maximum(spreads, 1e-300), axis=1)
+        low, high = np.zeros(len(points)), np.max(rises / np.maximum(spreads, TINY), axis=1)
         here = lost(low)
         if len(counts) == 1:  # the same in closed form
-            needed = math.sqrt(-math.expm1(-2 * nats * (1 + 1e-9) / counts[0]))
-            return here, np.asarray(np.maximum(rises[:, 0] - needed, 0.0) / max(spreads[0], 1e-300)), terms
+            needed = math.sqrt(-math.expm1(-2 * nats * (1 + BOUND) / counts[0]))
+            return here, np.asarray(np.maximum(rises[:, 0] - needed, 0.0) / max(spreads[0], TINY)), terms
         for _ in range(12):
             middle = (low + high) / 2
-            enough = lost(middle) >= nats * (1 + 1e-9)
+            enough = lost(middle) >= nats * (1 + BOUND)
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return here, low, terms
 
@@ -279,7 +278,8 @@ class Inversion:
         near = math.exp(-theta * (1 - share) * period) / -math.expm1(-theta * period)
         peak = math.exp(-theta * math.log1p(1 / theta)) / (1 + theta)
         most = peak + 1 / (period * theta * (theta + 1))
-        return (near + most * (self._below.mass(epsilon, share * period) + self._beyond.mass(epsilon, period))) * 1.01
+        outside = self._below.mass(epsilon, share * period) + self._beyond.mass(epsilon, period)
+        return (near + most * outside) * SECOND_ORDER
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds delta at ``epsilon``."""
@@ -289,26 +289,26 @@ class Inversion:
         share = self._step / math.pi
         weights = np.abs(kernel)
         total = share * (0.5 / (theta * (theta + 1)) + float(np.sum((self._power * kernel).real)))
-        rounding = UNIT * (len(z) + 64) * (1 / (theta * (theta + 1)) + float(np.sum(np.abs(self._power) * weights)))
-        turned = 8 * UNIT * abs(epsilon) * float(np.sum(self._frequency * np.abs(self._power) * weights))
+        rounding = gamma(len(z) + 64.0) * (1 / (theta * (theta + 1)) + float(np.sum(np.abs(self._power) * weights)))
+        turned = gamma(8.0) * abs(epsilon) * float(np.sum(self._frequency * np.abs(self._power) * weights))
         error = share * (float(np.sum(self._error * weights)) + rounding + turned) + self._tail
         lead = self.log_total - theta * epsilon
-        log_error = self._log_total_error + 8 * UNIT * (1 + abs(self.log_total) + abs(theta * epsilon))
+        log_error = self._log_total_error + gamma(8.0) * (1 + abs(self.log_total) + abs(theta * epsilon))
         high, low = total + error, total - error - self._copies(epsilon)
         if not (math.isfinite(high) and math.isfinite(low) and math.isfinite(lead)):
             raise OutOfReachError("the sum is not a number")
-        upper = self.infinite * (1 + 8 * UNIT) + _exp(lead + log_error, high)
-        lower = self.infinite * (1 - 8 * UNIT) + _exp(lead - log_error, low)
-        return Bounds(min(max(lower * (1 - 8 * UNIT), 0.0), 1.0), min(upper * (1 + 8 * UNIT) + 5e-324, 1.0))
+        upper = up(self.infinite, UNION) + _exp(lead + log_error, high)
+        lower = down(self.infinite, UNION) + _exp(lead - log_error, low)
+        return Bounds(min(max(down(lower, 6), 0.0), 1.0), min(up(upper, 6) + LEAST, 1.0))
 
     def epsilon(self, delta: float, near: float) -> Bounds:
         """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
-        if self.infinite * (1 - 8 * UNIT) > delta:
+        if down(self.infinite, UNION) > delta:
             return Bounds(math.inf, math.inf)
         if self.delta(0.0).upper <= delta:
             return Bounds(0.0, 0.0)
         here = max(near, 1e-9 * self._deviation)
-        if self.infinite * (1 + 8 * UNIT) < delta:
+        if up(self.infinite, UNION) < delta:
             here = _root(lambda at: self.delta(at).upper / delta, here, self.theta)
             upper = self._checked(here, 1.0, lambda at: self.delta(at).upper <= delta)
         else:
@@ -319,7 +319,7 @@ class Inversion:
 
     def _checked(self, here: float, side: float, holds: Callable[[float], bool]) -> float:
         """Moves ``here`` to one side until the test holds; ``inf`` if it never does."""
-        nudge = max(1e-12 / self.theta, 4 * UNIT * here)
+        nudge = max(1e-12 / self.theta, gamma(4.0) * here)
         for _ in range(60):
             candidate = max(here + side * nudge, 0.0)
             if holds(candidate):
@@ -345,11 +345,11 @@ class _Tail(NamedTuple):
     def mass(self, epsilon: float, distance: float) -> float:
         """Bounds the mass at least ``distance`` from ``epsilon`` on this side."""
         exponent = self.log_moment - self.sign * self.rate * epsilon - self.rate * distance
-        return math.exp(min(exponent + 1e-12 * abs(exponent) + 1e-9, 0.0))
+        return math.exp(min(exponent + BOUND * (1 + abs(exponent)), 0.0))
 
 
 def _upper(moments: Moments) -> float:
-    return moments.log_total + moments.log_total_error + 4 * UNIT * abs(moments.log_total)
+    return moments.log_total + moments.log_total_error + gamma(4.0) * abs(moments.log_total)
 
 
 def _log(value: float) -> float:
@@ -363,15 +363,15 @@ def _exp(lead: float, value: float) -> float:
 def _rise(wave: Wave) -> Array:
     """Bounds sqrt(1 - |phi|^2) from below."""
     size = np.abs(wave.dip)
-    fall = (-2 * wave.dip.real - size * size) * (1 - 16 * UNIT)
-    return np.asarray(np.sqrt(np.maximum(fall - 8 * UNIT * size - 2.1 * wave.error - wave.error**2, 0.0)))
+    fall = down(-2 * wave.dip.real - size * size, 14)
+    return np.asarray(np.sqrt(np.maximum(fall - gamma(8.0) * size - 2.1 * wave.error - wave.error**2, 0.0)))
 
 
 def _log1p(dip: Complex) -> Complex:
     """ln(1 + dip), accurate to a few units of itself where dip is small, and of 1 / (1 + dip) where it is not."""
     x, y = dip.real, dip.imag
     with np.errstate(divide="ignore"):
-        large = np.log(np.maximum(np.abs(1 + dip), 1e-300))
+        large = np.log(np.maximum(np.abs(1 + dip), TINY))
         size = np.where(np.abs(dip) > 0.5, large, 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -0.9)))
     return np.asarray(size + 1j * np.arctan2(y, 1 + x))
 
@@ -436,7 +436,7 @@ def _saddle_at_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
         (k, k1, k2), (h, h1, h2) = cumulant(theta), _entropy(theta)
         return theta * (k1 + h1) - (k + h - goal), theta * (k2 + h2)
 
-    theta = _newton(slope, math.sqrt((0.1 - 2 * goal) / max(cumulant(1.0)[2], 1e-300)))
+    theta = _newton(slope, math.sqrt((0.1 - 2 * goal) / max(cumulant(1.0)[2], TINY)))
     return theta, max((cumulant(theta)[0] + _entropy(theta)[0] - goal) / theta, 0.0)
 
 
@@ -448,7 +448,7 @@ def _saddle_at_epsilon(cumulant: Cumulant, epsilon: float) -> float:
         return k1 + h1 - epsilon, k2 + h2
 
     _, mean, variance = cumulant(1.0)
-    return _newton(slope, 1 + max(epsilon - mean, 0.0) / max(variance, 1e-300))
+    return _newton(slope, 1 + max(epsilon - mean, 0.0) / max(variance, TINY))
 
 
 def _shortest(cumulant: Cumulant, theta: float, near: float) -> float:

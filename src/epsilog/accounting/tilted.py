@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import SECOND_ORDER, TINY, gamma, up
 from epsilog.accounting.tilted_sampled import TiltedSampled
 from epsilog.accounting.waves import MU_APART, Moments, OutOfReachError, TiltedLaw, Wave, dips
 
@@ -61,23 +61,23 @@ class TiltedGaussian:
         """Returns closed forms; what mu may be off by is part of the error."""
         square = self.mu * self.mu
         total = self.theta * (self.theta + 1) * square / 2
-        return Moments(total, 4 * MU_APART * UNIT * abs(total), square * (self.theta + 0.5), square)
+        return Moments(total, 4 * MU_APART * abs(total), square * (self.theta + 0.5), square)
 
     @property
     def spread(self) -> float:
         """Returns mu."""
-        return self.mu * (1 + MU_APART * UNIT)
+        return self.mu * (1 + MU_APART)
 
     def wave(self, frequencies: Array, nats: float) -> Wave:  # noqa: ARG002
         """Returns e^(-mu^2 w^2 / 2); what mu is off by moves the mean, which turns the wave."""
         exponent = (self.mu * frequencies) ** 2 / 2
         turn = np.abs(frequencies) * abs(self.moments.mean)
-        error = 4 * MU_APART * UNIT * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
+        error = 4 * MU_APART * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
         return Wave(np.expm1(-exponent).astype(complex), error)
 
     def decay(self, frequency: float) -> float:
         """Returns the modulus itself, which falls."""
-        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU_APART * UNIT))
+        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU_APART))
 
 
 def _tilted_laplace(largest: float, theta: float) -> TiltedLaplace:
@@ -115,13 +115,13 @@ class TiltedLaplace:
         first, second, d = n1 / n0, n2 / n0, 2 / (2 * theta + 1)
         mean = first - d
         variance = max(second - first * first + d * d, 1e-6 * a * a)
-        error = UNIT * (32 + 2 * a + 8 * abs(theta) * a + 32 / (2 * theta + 1))
+        error = gamma(32 + 2 * a + 8 * abs(theta) * a + 32 / (2 * theta + 1))
         return Moments(total, error, self.sign * mean, variance)
 
     @property
     def spread(self) -> float:
         """Returns half the range of the loss (Popoviciu)."""
-        return self.largest * (1 + 4 * UNIT)
+        return up(self.largest, 2)
 
     def wave(self, frequencies: Array, nats: float) -> Wave:  # noqa: ARG002
         """Returns M(theta + i w) / M(theta) about the mean."""
@@ -130,14 +130,14 @@ class TiltedLaplace:
         near = np.exp(1j * frequencies * (a - mean))
         far = math.exp(-(2 * theta + 1) * a) * np.exp(-1j * frequencies * (a + mean))
         value = ((z + 1) * near + z * far) / (2 * z + 1) / self._top
-        return Wave(value - 1, UNIT * (64 + 16 * np.abs(frequencies) * (a + abs(mean)) + 16 * theta * a))
+        return Wave(value - 1, gamma(64 + 16 * np.abs(frequencies) * (a + abs(mean)) + 16 * theta * a))
 
     def decay(self, frequency: float) -> float:
         """Adds the two atoms to what the density between them has left: twice its largest value over w."""
         theta, a = self.theta, self.largest
         atoms = (1 + math.exp(-(2 * theta + 1) * a)) / (2 * self._top)
         density = 0.25 / self._top  # of e^((theta + 1/2) u), at its upper end, tilted and normalised
-        return min(1.0, (atoms + 2 * density / frequency) * (1 + 64 * UNIT))
+        return min(1.0, up(atoms + 2 * density / frequency, 62))
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class TiltedAtoms:
     @cached_property
     def _rounding(self) -> float:
         far = np.abs(np.log(self.law.p)) + np.abs(self.theta * self.law.u)
-        rounding = UNIT * (16 + len(self.law.u) + 8 * float(np.sum(self._weights[1] * far)))
+        rounding = gamma(16 + len(self.law.u) + 8 * float(np.sum(self._weights[1] * far)))
         return self.law.relative_error + abs(self.theta) * self.law.misplacement + rounding
 
     @cached_property
@@ -172,21 +172,21 @@ class TiltedAtoms:
         total, weight = self._weights
         mean = float(np.sum(weight * self.law.u))
         variance = float(np.sum(weight * (self.law.u - mean) ** 2))
-        return Moments(total, self._rounding + 4 * UNIT * abs(total), mean, variance)
+        return Moments(total, self._rounding + gamma(4.0) * abs(total), mean, variance)
 
     @cached_property
     def spread(self) -> float:
         """Returns the tilted standard deviation, a little more, or half the range if that is less."""
         half = float(self.law.u[-1] - self.law.u[0]) / 2
-        far = max(float(np.abs(self.law.u).max()), 1e-300)
-        return min(half * (1 + 8 * UNIT), math.sqrt(self.moments.variance) * 1.01 + 1e-6 * far)
+        far = max(float(np.abs(self.law.u).max()), TINY)
+        return min(up(half, 6), math.sqrt(self.moments.variance) * SECOND_ORDER + 1e-6 * far)
 
     def wave(self, frequencies: Array, nats: float) -> Wave:  # noqa: ARG002
         """Returns the sum itself."""
         away = self.law.u - self.moments.mean
         dip = dips(frequencies, away, self._weights[1])
         far = float(np.sum(self._weights[1] * (np.abs(self.law.u) + abs(self.moments.mean))))
-        return Wave(dip, 2 * self._rounding + (self.law.misplacement + 16 * UNIT * far) * np.abs(frequencies))
+        return Wave(dip, 2 * self._rounding + (self.law.misplacement + gamma(16.0) * far) * np.abs(frequencies))
 
     def decay(self, frequency: float) -> float:  # noqa: ARG002
         """Returns 1: a sum of waves may come back."""

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from epsilog.accounting.laws import Array
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import BOUND, SECOND_ORDER, TINY, gamma
 from epsilog.accounting.waves import MU_APART, Moments, OutOfReachError, Wave, dips
 
 _HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi
@@ -62,14 +62,13 @@ class TiltedSampled:
         dip = dips(frequencies, self.sign * away, rule.weight)
         # the weights sum to 1, before and after rounding: so their errors count by how far e^(i w a) is from 1
         weight_error, loss_error = rule.errors()
-        weight_error = weight_error + float(np.sum(rule.weight * weight_error)) + UNIT * (len(away) + 16)
+        weight_error = weight_error + float(np.sum(rule.weight * weight_error)) + gamma(len(away) + 16.0)
         far = np.abs(away)
-        turn = float(np.sum(rule.weight * (weight_error * far + loss_error + 4 * UNIT * (np.abs(rule.loss) + far))))
-        turn += 2 * UNIT * abs(mean)
+        turn = float(np.sum(rule.weight * (weight_error * far + loss_error + gamma(4.0) * (np.abs(rule.loss) + far))))
+        turn += gamma(2.0) * abs(mean)
         alias = rule.aliasing(frequencies) + rule.aliasing(np.zeros(1))
-        return Wave(
-            dip, np.minimum(1.02 * (np.abs(frequencies) * turn + 2 * rule.lost + alias), 2.0), dip.size * len(away)
-        )
+        error = SECOND_ORDER**2 * (np.abs(frequencies) * turn + 2 * rule.lost + alias)
+        return Wave(dip, np.minimum(error, 2.0), dip.size * len(away))
 
     def decay(self, frequency: float) -> float:
         """Cuts the law at some y; above it the density of the loss has bounded variation V: at most V / w is left."""
@@ -89,7 +88,7 @@ class TiltedSampled:
         """Bounds the rounding of l, and what the error of mu makes of it, at each y."""
         in_sample = self.share * np.exp(np.minimum(u - loss, 700.0))  # the posterior chance of having been sampled
         moved = 2 * MU_APART * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
-        return np.asarray(UNIT * (10 * np.abs(loss) + 6 * np.expm1(np.maximum(-loss, 0.0)) + moved))
+        return np.asarray(gamma(10.0) * np.abs(loss) + gamma(6.0) * np.expm1(np.maximum(-loss, 0.0)) + moved)
 
     def ends(self, rate: float) -> tuple[float, float]:
         """Returns y beyond which ln of the tilted density falls at a rate of at least ``rate``, on either side."""
@@ -161,13 +160,13 @@ class _Rule:
         total = float(weight[keep].sum())
         self.weight = weight[keep] / total
         self._log_sum = peak + math.log(total) + math.log(step / math.sqrt(2 * math.pi))
-        self.lost = 1.01 * dropped / total
+        self.lost = SECOND_ORDER * dropped / total
 
     def aliasing(self, frequency: Array) -> Array:
         """Bounds the trapezoid rule's error relative to E e^(s l) (Trefethen & Weideman 2014, Theorem 5.1)."""
         mu, width = self._law.mu, self._width
         gain = width * width / (2 * mu * mu) + np.abs(frequency) * width + self._cosine
-        return np.asarray(2.02 * np.exp(np.minimum(gain - 2 * math.pi * width / (mu * self._step), 50.0)))
+        return np.asarray(2 * SECOND_ORDER * np.exp(np.minimum(gain - 2 * math.pi * width / (mu * self._step), 50.0)))
 
     def moments(self) -> Moments:
         """Returns the sums as they are; the error is left to ``log_total``."""
@@ -179,7 +178,7 @@ class _Rule:
         """Bounds the relative error of each weight, and the error of each loss."""
         law, loss, y = self._law, self.loss, self.y
         loss_error = law.loss_errors(y, loss, self._u)
-        rounding = UNIT * (16 + 2 * y * y + 4 * np.abs(law.power * loss) + 2 * np.abs(self._exponent))
+        rounding = gamma(16 + 2 * y * y + 4 * np.abs(law.power * loss) + 2 * np.abs(self._exponent))
         return rounding + abs(law.power) * loss_error, loss_error
 
     def log_total(self) -> tuple[float, float]:
@@ -188,18 +187,18 @@ class _Rule:
         Many rounds leave it close to 0 in each; then E e^(s l) - 1 is summed by itself, without cancellation.
         """
         law, found = self._law, self._log_sum
-        error = float(np.sum(self.weight * self.errors()[0])) + UNIT * (len(self.y) + 16 + 4 * abs(found))
+        error = float(np.sum(self.weight * self.errors()[0])) + gamma(len(self.y) + 16 + 4 * abs(found))
         y, loss, u = self._every  # the tilted law may have less than a normal law has
         x = law.power * loss
         if abs(found) < 0.5 and float(x.max()) < 300 and y[0] < -1 and y[-1] > 1:
             normal = self._step / math.sqrt(2 * math.pi) * np.exp(-y * y / 2)
             grown, x_error = np.expm1(x), abs(law.power) * law.loss_errors(y, loss, u)
-            rounding = UNIT * (20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (x_error + 2 * UNIT * np.abs(x))
+            rounding = gamma(20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (x_error + gamma(2.0) * np.abs(x))
             rise, rise_error = float(np.sum(normal * grown)), 2.1 * float(np.sum(normal * rounding))
             rise_error += 4.2 * (math.exp(-y[0] * y[0] / 2) + math.exp(-y[-1] * y[-1] / 2))
             if rise_error < error:
                 found, error = math.log1p(rise), rise_error
-        return found, 1.01 * (error + 3 * self.lost + 3 * float(self.aliasing(np.zeros(1))[0]))
+        return found, SECOND_ORDER * (error + 3 * self.lost + 3 * float(self.aliasing(np.zeros(1))[0]))
 
 
 class _Far(NamedTuple):
@@ -216,7 +215,7 @@ def _far(law: TiltedSampled) -> _Far:
     edge = _cells(law)
     loss, u = law.losses(edge)
     left, right = (loss[:-1], loss[1:]) if s >= 0 else (loss[1:], loss[:-1])  # where e^(s l) is least, and largest
-    log_total, error = law.moments.log_total, law.moments.log_total_error + 1e-9
+    log_total, error = law.moments.log_total, law.moments.log_total_error + BOUND
     mass = _log_normal_cells(edge)
     least = np.exp(np.minimum(mass + s * left - log_total - error, 0.0))
     most = np.exp(np.minimum(mass + s * right - log_total + error, 690.0))
@@ -224,12 +223,12 @@ def _far(law: TiltedSampled) -> _Far:
     density = np.exp(np.minimum(s * right - _nearest(edge) ** 2 / 2 - slope - log_total + error, 690.0))
     # maxima of the density lie between -mu and s mu; there are two at most, and one if the second derivative has a sign
     peaks = 2.0 if (s + 1) * mu * mu <= 4 else 4.0
-    above = np.cumsum(least[::-1])[::-1] * (1 - 1e-9)
-    largest = np.maximum.accumulate(density[::-1])[::-1] * (1 + 1e-9) / math.sqrt(2 * math.pi)
+    above = np.cumsum(least[::-1])[::-1] * (1 - BOUND)
+    largest = np.maximum.accumulate(density[::-1])[::-1] * (1 + BOUND) / math.sqrt(2 * math.pi)
     middle = law.sign * law.moments.mean
     around = np.maximum(np.abs(loss[:-1] - middle), np.abs(loss[1:] - middle))
     second = float(np.sum(most * around**2)) + _beyond(law, float(edge[0]), float(edge[-1]), middle)
-    return _Far(np.minimum(above, 1.0), peaks * largest, math.sqrt(second) * (1 + 1e-9))
+    return _Far(np.minimum(above, 1.0), peaks * largest, math.sqrt(second) * (1 + BOUND))
 
 
 def _cells(law: TiltedSampled) -> Array:
@@ -262,7 +261,7 @@ def _log_normal_cells(edge: Array) -> Array:
     below, above = log_ndtr(edge), log_ndtr(-edge)
     upper = edge[:-1] >= 0
     large, small = np.where(upper, above[:-1], below[1:]), np.where(upper, above[1:], below[:-1])
-    return np.asarray(large + np.log(-np.expm1(np.minimum(small - large, -1e-300))))
+    return np.asarray(large + np.log(-np.expm1(np.minimum(small - large, -TINY))))
 
 
 def _beyond(law: TiltedSampled, low: float, high: float, middle: float) -> float:
@@ -278,4 +277,4 @@ def _beyond(law: TiltedSampled, low: float, high: float, middle: float) -> float
         exponent = law.power * loss - at * at / 2 - law.moments.log_total + law.moments.log_total_error
         moment = away**2 / rate + 2 * away * mu / rate**2 + 2 * mu * mu / rate**3
         total += math.exp(min(exponent, 600.0)) * moment
-    return total * 1.01
+    return total * SECOND_ORDER

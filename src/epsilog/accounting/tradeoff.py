@@ -30,7 +30,7 @@ from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Pair
 from epsilog.accounting.questions import DeltaAt
 from epsilog.accounting.rounding import UNIT
-from epsilog.accounting.spectral import LEAST, spectral_bounds
+from epsilog.accounting.spectral import FAINT, spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import NeighboringRelation, Release
 
@@ -161,7 +161,7 @@ def _curve(upper: Parts, lower: Parts, asked: _Asked) -> Curve:
             work.add(_A_CUT)
             with suppress(OutOfReachError):
                 found = spectral_bounds(way, question)
-                if found.within(gap, least=LEAST):
+                if found.within(gap, least=FAINT):
                     return found
         return bounds(way, question, gap=gap, work=work)
 

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.accounting.laws import Array
-from epsilog.accounting.rounding import MU
+from epsilog.accounting.rounding import MU, gamma
 
 Complex = npt.NDArray[np.complex128]
 
-MU_APART = 3 * MU  # roundings that the mus of the two sides may be apart
+MU_APART = gamma(3.0 * MU)  # how far, relatively, the mus of the two sides may be apart
 
 _MOST_TERMS = 1_500_000  # of one sum
 
