@@ -19,6 +19,7 @@ from epsilog.accounting.dominating import Direction, Parts, certain_mass, larges
 from epsilog.accounting.lattice import TooFineError, pair_delta
 from epsilog.accounting.laws import Link, Normal, Pair
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_least, at_most, read
+from epsilog.accounting.rounding import TINY
 from epsilog.accounting.saddle import sketch, tilt_for_delta, tilt_for_epsilon
 
 _ATTEMPTS = 6
@@ -166,7 +167,7 @@ class _Search:
 
     def _sharpen(self, composed: Composition) -> None:
         """Asks for smaller errors next time if those of the composition were too large a part of its delta."""
-        excess = math.log(max(composed.relative_error, 1e-300) / (0.1 * math.exp(8.0 - self.plan.start)))
+        excess = math.log(max(composed.relative_error, TINY) / (0.1 * math.exp(8.0 - self.plan.start)))
         if excess > 0:
             self.plan = self.plan._replace(nats=min(self.plan.nats + excess + 1, self.plan.start + _SHARPEST))
 

@@ -14,10 +14,10 @@ from fractions import Fraction
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import flatten, times
+from epsilog.accounting.rounding import LEAST, UNION, down, union, up
 from epsilog.terms import ApproximateDP, Composed, PureDP, Release
 
 _MOST = 32  # failures whose joint chance is worked out as a fraction
-_ROOM = 1e-14  # relative, for the roundings of a sum of logarithms
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,9 @@ def _joint(chances: list[tuple[float, int]]) -> Failure:
     if sum(count for _, count in chances) <= _MOST:
         survives = math.prod(((1 - Fraction(chance)) ** count for chance, count in chances), start=Fraction(1))
         return Failure(rounded(1 - survives, up=False), rounded(1 - survives, up=True))
-    if any(chance == 1 for chance, _ in chances):
-        return Failure(1.0, 1.0)
-    failing = -math.expm1(math.fsum(count * math.log1p(-chance) for chance, count in chances))
-    least = max(failing * (1 - _ROOM), *(chance for chance, _ in chances))
-    return Failure(least, min(math.nextafter(failing * (1 + _ROOM), 1.0), 1.0))
+    failing = union(chances)
+    least = max(down(failing, UNION), *(chance for chance, _ in chances))
+    return Failure(least, min(up(failing, UNION) + LEAST, 1.0))
 
 
 def _left(delta: float, failing: float, *, up: bool) -> float | None:

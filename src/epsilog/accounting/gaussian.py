@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from scipy.special import erfcx, ndtr
 
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import BOUND, LEAST, TINY, gamma
 from epsilog.terms import check
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -45,9 +45,9 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         return 1.0, 1.0
     ratio = epsilon / mu
     t = ratio - mu / 2
-    t_error = 4 * UNIT * (abs(ratio) + mu / 2)
+    t_error = gamma(4.0) * (abs(ratio) + mu / 2)
     if t - t_error > 39:  # phi(t) is below e^-760; its square may overflow
-        return 0.0, 5e-324
+        return 0.0, LEAST
     if math.isinf(ratio):
         return floor, floor
     near, far = (
@@ -58,7 +58,7 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
         (near - far, near) if t <= 0 else (_density(t) * (_mills(t) - _mills(t + mu)), _density(t) * _mills(t))
     )
     # t moves the value by at most 4 phi per unit: Phi has the derivative phi, and x R(x) <= 1
-    error = 64 * UNIT * scale + 4 * t_error * _density(max(abs(t) - t_error, 0.0)) + 5e-324
+    error = gamma(64.0) * scale + 4 * t_error * _density(max(abs(t) - t_error, 0.0)) + LEAST
     return max(floor, value - error), min(1.0, max(floor, value + error))
 
 
@@ -83,8 +83,8 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
         return math.inf, math.inf
     if gaussian_delta(mu, 0.0)[1] <= delta:
         return 0.0, 0.0
-    reach = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-300  # Gaussian tail bound: delta there is met
-    _, upper = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, reach * (1 + 1e-9))
+    reach = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + TINY  # Gaussian tail bound: delta there is met
+    _, upper = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, reach * (1 + BOUND))
     lower, _ = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[0] <= delta, 0.0, upper)
     return lower, upper
 
@@ -100,7 +100,7 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     small = 1.0
     while gaussian_delta(small, epsilon)[1] > delta:
         small /= 2
-        if small < 1e-300:
+        if small < TINY:
             return 0.0
     large = 2 * small
     while gaussian_delta(large, epsilon)[1] <= delta:

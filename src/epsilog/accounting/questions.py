@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.gaussian import bracket
 from epsilog.accounting.laws import LARGEST_LOSS
+from epsilog.accounting.rounding import ELEMENTARY, LEAST, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def at_most(question: Question, largest: float) -> float:
         case EpsilonAt():
             return largest
         case DeltaAt(epsilon) if epsilon < largest:
-            return min(-math.expm1(epsilon - largest) * (1 + 1e-15) + 5e-324, 1.0)
+            return min(up(-math.expm1(epsilon - largest), 1 + ELEMENTARY) + LEAST, 1.0)
         case DeltaAt():
             return 0.0
 

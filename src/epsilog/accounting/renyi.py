@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
+from epsilog.accounting.rounding import ELEMENTARY, LEAST, UNDERFLOW, gamma, up
 from epsilog.terms import (
     ApproximateDP,
     Composed,
@@ -40,9 +41,8 @@ DEFAULT_ORDERS: Array = np.unique(
 
 _MOST_NODES = 100_000  # of a quadrature
 _LARGEST_ORDER = 2.0**20  # of a sampled Gaussian; beyond it sampling is left out of account
-_UP = 1 + 16 * 2.0**-53  # a largest loss, or a bound, that was rounded a few times
-_LEAST = 5e-324  # the least double above 0: what underflows is not nothing
-_UNDERFLOW = 1e-321  # more than several products can lose below the normal numbers
+_FEW = 14  # roundings of a largest loss, or of a bound that is a product
+_QUADRATURE = 1e-12  # relative, of a trapezoid sum: docs/accounting/rounding.md, 4
 _LARGE = 30.0  # nats from which on a logarithm is taken of the larger term alone, and of the rest beside it
 
 
@@ -137,8 +137,8 @@ def _three_answers(often: float, largest: float, orders: Array) -> Array:
     z, share = (orders - 1) * largest, often * -np.expm1(-orders * largest)
     with np.errstate(divide="ignore"):
         excess = np.where(z < 30, np.log1p(share * np.expm1(np.minimum(z, 30.0))), np.logaddexp(0, np.log(share) + z))
-    rounding = 1 + (64 + 16 * np.minimum(z, 1500.0)) * 2.0**-53
-    return np.asarray(np.minimum((excess * rounding + _UNDERFLOW) / (orders - 1) + _LEAST, largest * _UP))
+    rounding = 1 + gamma(64 + 16 * np.minimum(z, 1500.0))
+    return np.asarray(np.minimum((excess * rounding + UNDERFLOW) / (orders - 1) + LEAST, up(largest, _FEW)))
 
 
 @_rdp.register
@@ -162,7 +162,7 @@ def _(release: ApproximateDP, orders: Array, *, relation: NeighboringRelation) -
 
 @_rdp.register
 def _(release: ZeroConcentratedDP, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
-    return orders * release.rho * _UP + (_LEAST if release.rho else 0.0)
+    return up(orders * release.rho, _FEW) + (LEAST if release.rho else 0.0)
 
 
 @_rdp.register
@@ -195,7 +195,7 @@ def _reach(shift: float, noise: float) -> float:
 
 def _concentrated(reach: float, orders: Array) -> Array:
     """Two unit Gaussians ``reach`` apart: order reach^2 / 2, rounded up."""
-    return np.asarray(orders * reach * reach / 2 * _UP + (_LEAST if reach else 0.0))
+    return np.asarray(up(orders * reach * reach / 2, _FEW) + (LEAST if reach else 0.0))
 
 
 def _pure(epsilon: float, orders: Array) -> Array:
@@ -217,7 +217,7 @@ def _beyond(x: Array) -> Array:
 
 def _over(logs: Array, orders: Array | float) -> Array:
     """Logarithms of power sums, known to within a hundred units of round-off, over the order less 1; rounded up."""
-    return np.asarray((logs * (1 + 256 * 2.0**-53) + _UNDERFLOW) / (orders - 1) + _LEAST)
+    return np.asarray((up(logs, 254) + UNDERFLOW) / (orders - 1) + LEAST)
 
 
 def _sampled_gaussian(order: float, noise: float, share: float) -> float:
@@ -233,8 +233,8 @@ def _sampled_gaussian(order: float, noise: float, share: float) -> float:
         gammas = gammaln(order + 1) + gammaln(k + 1) + gammaln(order - k + 1)
         chance = 2 * gammaln(order + 1) - gammas + (order - k) * math.log1p(-share) + k * math.log(share)
         exponent = k / noise * ((k - 1) / noise) / 2
-        rough = gammas + (k - order) * math.log1p(-share) - k * math.log(share) + exponent + 1
-        terms = chance + exponent + np.log(-np.expm1(-exponent)) + 32 * 2.0**-53 * rough
+        sizes = gammas + (k - order) * math.log1p(-share) - k * math.log(share) + exponent + 1
+        terms = chance + exponent + np.log(-np.expm1(-exponent)) + gamma(32.0) * sizes
         return float(_over(np.logaddexp(0.0, logsumexp(terms)), order))
     step = min(noise / 3, 2 * math.pi**2 * noise**2 / (40 + math.pi**2 * noise**2 / 2))
     if order + 20 * noise > _MOST_NODES * step:  # log A is convex in the order: chords between whole orders lie above
@@ -245,19 +245,19 @@ def _sampled_gaussian(order: float, noise: float, share: float) -> float:
     u = (2 * x - 1) / (2 * noise**2)
     ratio, square = np.logaddexp(math.log1p(-share), math.log(share) + u), x * x / (2 * noise**2)
     total = float(logsumexp(order * ratio - square)) + math.log(step / noise / math.sqrt(2 * math.pi))
-    rough = 32 * 2.0**-53 * float(np.max(order * (np.abs(ratio) + np.abs(u)) + square))
-    return max(0.0, total + 1e-12 * (1 + abs(total)) + rough) / (order - 1)
+    error = gamma(32.0) * float(np.max(order * (np.abs(ratio) + np.abs(u)) + square))
+    return max(0.0, total + _QUADRATURE * (1 + abs(total)) + error) / (order - 1)
 
 
 @_rdp.register
 def _(release: Composed, orders: Array, *, relation: NeighboringRelation) -> Array:
     bounds = sum((_rdp(part, orders, relation=relation) for part in release.releases), np.zeros_like(orders))
-    return np.asarray(bounds * (1 + len(release.releases) * 2.0**-52))
+    return np.asarray(up(bounds, 2 * len(release.releases)))
 
 
 @_rdp.register
 def _(release: Repeated, orders: Array, *, relation: NeighboringRelation) -> Array:
-    return np.asarray(release.count * _rdp(release.release, orders, relation=relation) * _UP)
+    return np.asarray(up(release.count * _rdp(release.release, orders, relation=relation), _FEW))
 
 
 def renyi_epsilon(
@@ -289,9 +289,9 @@ def renyi_epsilon(
     delta, orders = check.between(0, 1)(delta=delta), _checked(orders)
     bounds, logs, less = rdp(release, orders, relation=relation), np.log(orders), np.log(orders - 1)
     with np.errstate(over="ignore"):
-        rough = bounds + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
-        bounds = bounds + less - logs - (math.log(delta) + logs) / (orders - 1) + 16 * 2.0**-53 * rough
-    return float(np.maximum(bounds.min() + 1e-14, 0.0))  # keeps a NaN, as max(0.0, nan) would not
+        sizes = bounds + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
+        bounds = bounds + less - logs - (math.log(delta) + logs) / (orders - 1) + gamma(16.0) * sizes
+    return float(np.maximum(bounds.min(), 0.0))  # keeps a NaN, as max(0.0, nan) would not
 
 
 def renyi_delta(
@@ -311,6 +311,6 @@ def renyi_delta(
     high, less = np.log(orders), np.log(orders - 1)
     with np.errstate(over="ignore", invalid="ignore"):
         logs = (orders - 1) * (bounds - epsilon + less - high) - high
-        logs = logs + 16 * 2.0**-53 * ((orders - 1) * (bounds + epsilon + np.abs(less) + high) + high)
+        logs = logs + gamma(16.0) * ((orders - 1) * (bounds + epsilon + np.abs(less) + high) + high)
     logs = np.where(np.isnan(logs), np.inf, logs)  # infinity less infinity promises nothing
-    return float(np.maximum(np.exp(np.minimum(logs.min() + 1e-12, 0.0)) * _UP, _LEAST))
+    return float(np.maximum(up(np.exp(np.minimum(logs.min(), 0.0)), ELEMENTARY), LEAST))

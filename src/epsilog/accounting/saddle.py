@@ -14,6 +14,7 @@ import numpy as np
 
 from epsilog.accounting.lattice import Integers, TooFineError
 from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Pair
+from epsilog.accounting.rounding import TINY
 
 _SCALES = np.linspace(0, 1, 10)
 _FEWEST_POINTS = 12
@@ -53,7 +54,7 @@ def log_moment(sketches: Sequence[tuple[Sketch, int]], theta: Array) -> Array:
     for part, count in sketches:
         exponent = theta[:, None] * part.loss
         top = exponent.max(axis=1, keepdims=True)
-        total += count * (top[:, 0] + np.log(np.maximum(np.exp(exponent - top) @ part.mass, 1e-300)))
+        total += count * (top[:, 0] + np.log(np.maximum(np.exp(exponent - top) @ part.mass, TINY)))
     return total
 
 
@@ -84,7 +85,7 @@ def _entropy(theta: Array) -> Array:
 def _least(bound: Callable[[Array], Array], sketches: Sequence[tuple[Sketch, int]]) -> float:
     """Searches tilts up to where the largest loss gets a factor that dwarfs all others."""
     largest = max(float(np.abs(part.edges[np.isfinite(part.edges)]).max()) for part, _ in sketches)
-    grid = np.geomspace(1e-3, min(max(_STRONGEST / max(largest, 1e-300), 1.0), 1e120), 41)
+    grid = np.geomspace(1e-3, min(max(_STRONGEST / max(largest, TINY), 1.0), 1e120), 41)
     for _ in range(3):
         values = bound(grid)
         k = int(np.nanargmin(values))
@@ -113,8 +114,8 @@ def lattice_points(
     edges = np.clip(part.edges, low, high)
     width = np.diff(edges)
     weight = part.mass * np.exp(theta * (part.loss - part.loss.max()))
-    weight = weight / max(float(weight.sum()), 1e-300)
-    density = weight / np.maximum(width, 1e-300)
+    weight = weight / max(float(weight.sum()), TINY)
+    density = weight / np.maximum(width, TINY)
     # wide gaps are for losses below the bulk: above it, connecting the dots would lift mass to where the tilt is large
     below = (weight < 1e-12) & (np.arange(len(weight)) < int(np.argmax(weight)))
     widest = np.where(below, math.inf, max(min(1 / (theta + 1), (high - low) / _FEWEST_POINTS), step))
