@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from epsilog.accounting import classic_gaussian_stddev, even_split, fl_formula, laplace_scale
+from epsilog.accounting import classic_gaussian_stddev, even_split, fl_formula, laplace_scale, true_positive_rate
 
 
 def test_worked_example_with_delta_one_over_n():
@@ -23,6 +23,17 @@ def test_worked_example_whose_second_term_is_misprinted_in_the_wild():
 def test_no_noise_has_no_bound_and_the_linear_term_can_dominate():
     assert fl_formula(sampling_probability=0.1, noise_multiplier=0, rounds=1, delta=1e-5).total == math.inf
     assert fl_formula(sampling_probability=1, noise_multiplier=0.1, rounds=100, delta=1e-5).dominates == "linear"
+
+
+def test_the_rate_of_an_attacker_is_that_of_the_worst_mechanism():
+    """Answering at random with odds e^epsilon attains epsilon; releasing all with probability delta, (0, delta)."""
+    truth = math.e / (1 + math.e)
+    assert true_positive_rate([(1.0, 0.0)], fpr=1 - truth) == pytest.approx(truth, rel=1e-11)
+    assert true_positive_rate([(0.0, 0.01)], fpr=0.2) == pytest.approx(0.21, rel=1e-11)
+    assert true_positive_rate([(1.0, 0.0), (0.0, 0.01)], fpr=0.2) == pytest.approx(0.21, rel=1e-11)
+    assert true_positive_rate([(math.inf, 0.0)], fpr=0.0) == 1
+    with pytest.raises(ValueError, match="fpr must be in"):
+        true_positive_rate([(1.0, 0.0)], fpr=1.5)
 
 
 def test_queries_split_evenly():

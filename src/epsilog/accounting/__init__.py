@@ -25,6 +25,7 @@ from epsilog.accounting.closed_forms import (
     even_split,
     fl_formula,
     laplace_scale,
+    true_positive_rate,
 )
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.accounting.profile import Profile, mu, profile, rho
@@ -52,4 +53,5 @@ __all__ = [
     "renyi_epsilon",
     "rho",
     "rounds_that_fit",
+    "true_positive_rate",
 ]

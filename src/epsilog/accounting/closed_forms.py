@@ -1,4 +1,4 @@
-"""Formulas people use, shown because they are known. None of them charges a ledger or makes a claim.
+"""Formulas people use, shown because they are known. None of them charges a ledger or makes a claim of epsilon.
 
 The federated formula is an *estimate*: it is neither an upper nor a lower bound (MATHS 1 maps where it under-reports).
 The classic query formulas are kept beside the exact ones of ``gaussian`` so that a reader can see what they waste.
@@ -7,6 +7,7 @@ The classic query formulas are kept beside the exact ones of ``gaussian`` so tha
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from epsilog.terms import check
@@ -100,3 +101,29 @@ def even_split(*, epsilon: float, queries: int) -> float:
     epsilon = check.positive()(epsilon=epsilon)
     queries = check.integer(1)(queries=queries)
     return epsilon / queries
+
+
+def true_positive_rate(guarantees: Iterable[tuple[float, float]], *, fpr: float) -> float:
+    """Bounds from above how often an attacker who may be wrong ``fpr`` of the time is right.
+
+    Every pair is a proof, so the least of their bounds holds.
+
+    Args:
+        guarantees: pairs of epsilon, in nats, and an upper bound on delta at it.
+        fpr: false-positive rate, in [0, 1].
+
+    Returns:
+        An upper bound on the true-positive rate, at least ``fpr``.
+
+    Source:
+        Kairouz, Oh & Viswanath 2015, Theorem 2.1 (arXiv:1311.0776), solved for the true-positive rate.
+
+    >>> round(true_positive_rate([(1.0, 1e-5)], fpr=0.01), 4)
+    0.0272
+    """
+    fpr = check.within(0, 1)(fpr=fpr)
+    best = 1.0
+    for epsilon, delta in guarantees:
+        down = math.exp(-epsilon)
+        best = min(best, fpr / down + delta if down > 0 else 1.0, 1 - down * (1 - delta - fpr))
+    return min(1.0, max(best, fpr) * (1 + 1e-12))

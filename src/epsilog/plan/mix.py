@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from epsilog.accounting import delta as bound_delta
 from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting import true_positive_rate
 from epsilog.terms import Composed, Interval, NeighboringRelation, Release, check
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -56,17 +57,9 @@ class ProfileView:
     advantage: Interval
 
     def true_positive_rate(self, fpr: float) -> float:
-        """Bounds from above how often an attacker who may be wrong ``fpr`` of the time is right.
-
-        Every point of the profile is a proof; the least of their bounds holds. Source: Kairouz, Oh & Viswanath 2015,
-        Theorem 2.1 (arXiv:1311.0776).
-        """
-        fpr = check.within(0, 1)(fpr=fpr)
-        best = 1.0
-        for eps, delta in zip(self.epsilons, self.deltas, strict=True):
-            down = math.exp(-eps)
-            best = min(best, fpr / down + delta.upper if down > 0 else 1.0, 1 - down * (1 - delta.upper - fpr))
-        return min(1.0, max(best, fpr) * (1 + 1e-12))
+        """Bounds from above how often an attacker who may be wrong ``fpr`` of the time is right."""
+        points = zip(self.epsilons, (delta.upper for delta in self.deltas), strict=True)
+        return true_positive_rate(points, fpr=fpr)
 
 
 def mix(releases: Sequence[Release], *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE) -> Mix:
