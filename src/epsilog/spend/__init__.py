@@ -7,7 +7,7 @@ starts. Which sums may be compared with a cap is a theorem, and every budget cit
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.chain import Verified
-from epsilog.spend.charge import Charge
+from epsilog.spend.charge import Charge, RunCharge
 from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import Balance
@@ -33,6 +33,7 @@ __all__ = [
     "Price",
     "Request",
     "Rule",
+    "RunCharge",
     "Stage",
     "State",
     "Verb",

@@ -1,21 +1,60 @@
-"""A charge as its owner holds it: reserved, then started, its rounds noted, then committed; or cancelled before."""
+"""A charge as its owner holds it: reserved, then started, its rounds noted, then committed; or cancelled before.
+
+The handle asks three things of whoever keeps the charge, so it is the same one over a file and over a network.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb, sha256
+from epsilog.spend.folds import ChargeRecord, RoundState
 from epsilog.spend.requests import Request
 from epsilog.terms import check
 
-if TYPE_CHECKING:
-    from epsilog.spend.ledger import Ledger
+
+class Charges(Protocol):
+    """Whoever keeps charges: a ledger, or a client of one."""
+
+    def charge_record(self, key: str) -> ChargeRecord:
+        """Where the charge stands that has this key."""
+
+    def charge_rounds(self, key: str) -> Sequence[RoundState]:
+        """Its rounds, in order."""
+
+    def advance(self, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
+        """Does the next thing to it, durably, or refuses."""
+
+
+class RunCharge(Protocol):
+    """What a run needs of the charge that pays for it: a ``Charge``, or whatever else keeps these promises."""
+
+    @property
+    def request(self) -> Request:
+        """What was asked of the ledger and priced."""
+
+    @property
+    def state(self) -> str:
+        """One of reserved, started, committed, cancelled."""
+
+    @property
+    def rounds_released(self) -> Mapping[int, str]:
+        """Output hash of every released round, by round number."""
+
+    def start(self) -> None:
+        """Spends the amount."""
+
+    def round_started(self, number: int, /) -> None:
+        """Notes that a round begins; called again for a round that was started and never released."""
+
+    def round_released(self, number: int, /, *, output_hash: str) -> None:
+        """Notes durably that a round's output, which is already on disk, is released."""
 
 
 class Charge:
-    """A charge in a ledger: a handle that always tells the stored state.
+    """A handle of a charge, which always tells the stored state.
 
     Attributes:
         key: its idempotency key.
@@ -25,8 +64,8 @@ class Charge:
             up, not released again.
     """
 
-    def __init__(self, ledger: Ledger, entry: Entry, *, replayed: bool) -> None:
-        self._ledger, self._opened, self.replayed = ledger, entry, replayed
+    def __init__(self, charges: Charges, entry: Entry, *, replayed: bool) -> None:
+        self._charges, self.replayed = charges, replayed
         self.key = str(entry.key)
         self.scope = entry.scope
         self.request = Request.from_json(entry.body["request"])
@@ -38,19 +77,19 @@ class Charge:
     @property
     def state(self) -> str:
         """One of reserved, started, committed, cancelled."""
-        return self._ledger.charge_record(self.key).state
+        return self._charges.charge_record(self.key).state
 
     @property
     def rounds_started(self) -> dict[int, int]:
         """Rounds that began, and how often."""
-        return {state.number: state.attempts for state in self._ledger.charge_rounds(self.key)}
+        return {state.number: state.attempts for state in self._charges.charge_rounds(self.key)}
 
     @property
     def rounds_released(self) -> dict[int, str]:
         """Rounds that released something, and its SHA-256."""
         return {
             state.number: state.output_hash
-            for state in self._ledger.charge_rounds(self.key)
+            for state in self._charges.charge_rounds(self.key)
             if state.output_hash is not None
         }
 
@@ -60,26 +99,26 @@ class Charge:
         Raises:
             ConflictError: it has started before. Whoever resumes a run asks for ``state`` and does not start again.
         """
-        self._ledger.advance(self.key, Verb.STARTED, {})
+        self._charges.advance(self.key, Verb.STARTED, {})
 
     def round_started(self, number: int) -> None:
         """Notes that a round begins; it may begin again as long as nothing of it was released."""
         number = check.integer(1)(round=number)
-        self._ledger.advance(self.key, Verb.ROUND_STARTED, {"round": number})
+        self._charges.advance(self.key, Verb.ROUND_STARTED, {"round": number})
 
     def round_released(self, number: int, *, output_hash: str) -> None:
         """Notes what a round is about to release; called before it leaves the process. Twice the same is once."""
         number = check.integer(1)(round=number)
         sha256(output_hash=output_hash)
-        self._ledger.advance(self.key, Verb.ROUND_RELEASED, {"round": number, "output_hash": output_hash})
+        self._charges.advance(self.key, Verb.ROUND_RELEASED, {"round": number, "output_hash": output_hash})
 
     def commit(self, evidence: Mapping[str, str] | None = None) -> None:
         """Closes a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
         evidence = dict(evidence or {})
         sha256(**evidence)
-        self._ledger.advance(self.key, Verb.COMMITTED, {"evidence": evidence})
+        self._charges.advance(self.key, Verb.COMMITTED, {"evidence": evidence})
 
     def cancel(self, reason: str) -> None:
         """Gives back a reservation that never started. Twice the same is once."""
         reason = check.text()(reason=reason)
-        self._ledger.advance(self.key, Verb.CANCELLED, {"reason": reason})
+        self._charges.advance(self.key, Verb.CANCELLED, {"reason": reason})

@@ -6,39 +6,12 @@ that protects people from a seed. A ``PaidRun`` compares them at birth with the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from epsilog.spend import Request
+from epsilog.spend import RunCharge
 from epsilog.terms import NeighboringRelation, Scheme
 from epsilog.train.noise import Randomness
 from epsilog.train.task import Task
-
-
-class Charge(Protocol):
-    """The ledger's side of a run: ``epsilog.spend.Charge``, or whatever else keeps these promises."""
-
-    @property
-    def request(self) -> Request:
-        """What was asked of the ledger and priced."""
-
-    @property
-    def state(self) -> str:
-        """One of reserved, started, committed, cancelled."""
-
-    @property
-    def rounds_released(self) -> Mapping[int, str]:
-        """Output hash of every released round, by round number."""
-
-    def start(self) -> None:
-        """Spends the amount."""
-
-    def round_started(self, round_number: int, /) -> None:
-        """Notes that a round begins; called again for a round that was started and never released."""
-
-    def round_released(self, round_number: int, /, *, output_hash: str) -> None:
-        """Notes durably that a round's output, which is already on disk, is released."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +25,7 @@ class PaidRun:
     """
 
     scheme: Scheme
-    charge: Charge
+    charge: RunCharge
     randomness: Randomness
 
     def __post_init__(self) -> None:
