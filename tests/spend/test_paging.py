@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from epsilog.spend import Verb, chain
-from epsilog.spend.store import sqlite
+from epsilog.spend.sqlite.library import sqlite
 from epsilog.terms import LedgerIntegrityError, PureDP
 
 

@@ -80,10 +80,10 @@ def doctor(as_json: Json = False) -> None:
 
     Example: epsilog doctor
     """
-    from epsilog.spend import library
+    from epsilog.spend import sqlite_in_use
 
-    newer = sys.modules.get("pysqlite3") is not None  # which the store has tried to import
-    version, journal = library()
+    version, journal = sqlite_in_use()
+    newer = sys.modules.get("pysqlite3") is not None  # which that has tried to import
     facts = {
         "epsilog": metadata.version("epsilog"),
         "python": sys.version.split()[0],

@@ -82,14 +82,14 @@ def _make_simulated_budget(books: Ledger, plan: RegisteredPlan) -> None:
     budget, guarantee = plan.budget, plan.guarantee
     if not plan.simulation:
         command = [
-            *("epsilog", "ledger", "create", budget["scope"], "--ledger", str(books.path), "--kind", "approximate"),
+            *("epsilog", "ledger", "create", budget["scope"], "--ledger", books.address, "--kind", "approximate"),
             *("--epsilon", budget["epsilon"], "--delta", budget["delta"], "--relation", guarantee.relation.value),
             *("--privacy-unit", guarantee.privacy_unit),
         ]
         raise ProgrammeError(
             plan.name,
             [
-                f"budget.scope: {budget['scope']} has no budget in {books.path}, and a programme makes none; "
+                f"budget.scope: {budget['scope']} has no budget in {books.address}, and a programme makes none; "
                 f"its owner does: {shlex.join(command)}"
             ],
         )

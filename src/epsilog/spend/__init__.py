@@ -12,12 +12,11 @@ from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
-from epsilog.spend.ledger import Ledger, open_ledger, read_ledger, verify_file
-from epsilog.spend.place import is_ledger
+from epsilog.spend.ledger import Ledger
+from epsilog.spend.opening import is_ledger, open_ledger, read_ledger, sqlite_in_use, verify_file
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
-from epsilog.spend.store import library
 
 __all__ = [
     "CLOSED",
@@ -40,9 +39,9 @@ __all__ = [
     "Verified",
     "digest",
     "is_ledger",
-    "library",
     "open_ledger",
     "price",
     "read_ledger",
+    "sqlite_in_use",
     "verify_file",
 ]

@@ -19,7 +19,6 @@ from epsilog.terms import check
 from epsilog.terms.codec import canonical
 
 VERSION = 0
-APPLICATION_ID = 0x65707367  # "epsg", in the header of the file that holds them
 GENESIS = "0" * 64  # what the first entry names as the one before
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from epsilog.spend import chain, folds, headroom, scopes
 from epsilog.spend.amounts import Amounts, Number
@@ -21,8 +20,10 @@ from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request, waiver_of
+from epsilog.spend.rows import parsed
 from epsilog.spend.shapes import check_shape
 from epsilog.spend.states import LATER, RULES, State
+from epsilog.spend.store import Session, Store
 from epsilog.terms import (
     BudgetExceededError,
     ConflictError,
@@ -32,66 +33,21 @@ from epsilog.terms import (
     check,
 )
 
-if TYPE_CHECKING:
-    from epsilog.spend.store import Store
-    from epsilog.spend.tables import Session
-
 
 def utc_now() -> datetime:
     """The time that entries note."""
     return datetime.now(UTC)
 
 
-def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> Ledger:
-    """Opens a ledger for charging; makes it if there is none.
+class Ledger:
+    """An append-only, hash-chained ledger of privacy budgets. Use it as a context manager, or ``close`` it.
 
     Args:
-        url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+        store: where it is kept; closed with the ledger.
         clock: tells the time that entries note; order never depends on it.
-
-    Raises:
-        LedgerIntegrityError: the file is no ledger, or its last entry is not the one that its head names.
-
-    >>> import tempfile
-    >>> from epsilog.terms import PureDP
-    >>> with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "budget.db") as ledger:
-    ...     _ = ledger.create_budget("acme/claims", kind="pure", epsilon="1")
-    ...     _ = ledger.charge("acme/claims/anna", PureDP(0.25), key="question-1")
-    ...     ledger.balance("acme/claims").available["epsilon"]
-    '0.75'
     """
-    from epsilog.spend.store import Store
 
-    return Ledger(Store(_path(url)), clock=clock)
-
-
-def read_ledger(url: str | Path) -> Ledger:
-    """Opens a ledger that exists, to look and verify; every verb that writes is refused."""
-    from epsilog.spend.store import Store
-
-    return Ledger(Store(_path(url), read_only=True), clock=utc_now)
-
-
-def verify_file(url: str | Path) -> chain.Verified:
-    """Checks a ledger without writing to it; see ``Ledger.verify``."""
-    with read_ledger(url) as ledger:
-        return ledger.verify()
-
-
-def _path(url: str | Path) -> Path:
-    if isinstance(url, Path):
-        return url
-    prefix = "sqlite:///"
-    name = url.removeprefix(prefix)
-    if name in ("", ":memory:") or name.startswith("file:") or "://" in name or "?" in name:
-        raise ValueError(f"url must be a file, or 'sqlite:///' and a file (PostgreSQL is not built yet), got {url!r}")
-    return Path(name)
-
-
-class Ledger:
-    """An append-only, hash-chained ledger of privacy budgets. Use it as a context manager, or ``close`` it."""
-
-    def __init__(self, store: Store, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._store, self._clock = store, clock
 
     def __enter__(self) -> Self:
@@ -101,12 +57,12 @@ class Ledger:
         self.close()
 
     @property
-    def path(self) -> Path:
-        """Where the file lies."""
-        return self._store.path
+    def address(self) -> str:
+        """Where it is kept, as ``open_ledger`` takes it."""
+        return self._store.address
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes it for this process."""
         self._store.close()
 
     def create_budget(
@@ -414,7 +370,7 @@ class Ledger:
         if prefix is not None:
             scopes.ancestors(prefix)
         with self._store.reading() as session:
-            return session.history(prefix)
+            return [parsed(row) for row in session.rows(scope=prefix)]
 
     def head(self) -> tuple[int, str]:
         """How many entries there are, and the hash of the last."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from epsilog.spend.ledger import open_ledger, read_ledger
+from epsilog.spend.opening import open_ledger, read_ledger
 from epsilog.terms import BudgetExceededError, PureDP
 
 __all__ = ["KillReport", "RaceReport", "kill_campaign", "race_campaign"]
@@ -201,7 +201,7 @@ def _ended(process: multiprocessing.context.ForkServerProcess, expected: int) ->
 
 def _process(target: object, *args: object) -> multiprocessing.context.ForkServerProcess:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["epsilog.spend.selftest", "epsilog.spend.store"])
+    context.set_forkserver_preload(["epsilog.spend.selftest", "epsilog.spend.sqlite"])
     process = context.Process(target=target, args=args, daemon=True)  # type: ignore[arg-type]
     process.start()
     return process

@@ -1,302 +1,99 @@
-"""The ledger's file: an SQLite database, durable or nothing, shared by threads and processes.
+"""What a ledger needs of a database, whichever it is: a view to read, and one exclusive transaction to write.
 
-Every connection syncs fully at commit. Write-ahead logging is used only with a library in which it loses nothing; every
-other library gets the slower TRUNCATE journal. A transaction that writes is acknowledged only if the file, its log, its
-tables and its history are still those that were opened.
+Whatever keeps these promises can keep a ledger. Every rule of the ledger itself lives above: a store decides nothing
+about money, it keeps rows, and says so when they are not what it was given.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3 as standard_sqlite3
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
 
-import sqlalchemy as sa
+from epsilog.spend.entries import Entry
+from epsilog.spend.folds import Balance, ChargeRecord, RoundState
+from epsilog.spend.rows import Row, Stored
 
-from epsilog import disk
-from epsilog.spend.entries import GENESIS
-from epsilog.spend.place import Place, beside, refuse_orphans
-from epsilog.spend.tables import Session
-from epsilog.terms import LedgerIntegrityError, StorageError
-
-try:
-    from pysqlite3 import dbapi2 as sqlite
-except ImportError:  # the standard library's SQLite, which may be too old for write-ahead logging
-    sqlite = standard_sqlite3
-
-PATIENCE = 60.0  # seconds to wait for another process
+__all__ = ["Session", "Store"]
 
 
-def wal_is_safe(version: tuple[int, ...]) -> bool:
-    """Whether write-ahead logging keeps every commit in this version of SQLite.
+class Session(Protocol):
+    """One transaction: one consistent view of the ledger, which sees its own writes.
 
-    Up to 3.51.2 a checkpoint and a commit at the same instant could lose commits; fixed in 3.51.3, 3.50.7 and 3.44.6.
-
-    >>> wal_is_safe((3, 40, 1)), wal_is_safe((3, 50, 7)), wal_is_safe((3, 51, 2)), wal_is_safe((3, 53, 0))
-    (False, True, False, True)
+    What cannot be read as it was written is a ``LedgerIntegrityError``, whichever row it is in.
     """
-    return version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
+
+    def check(self) -> None:
+        """Refuses a database that is damaged, or made otherwise than we make it."""
+
+    def head(self) -> tuple[int, str]:
+        """Count of entries and hash of the last, once the last entry bears them out."""
+
+    def rows(self, *, start: int | None = None, scope: str | None = None) -> Iterator[Row]:
+        """The entries as they lie there, oldest first.
+
+        Args:
+            start: from this index on; None for all that is there, whatever index it claims.
+            scope: at and under this scope; None for all.
+        """
+
+    def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
+        """The newest entries before an index, newest first; ``verb`` needs a scope."""
+
+    def entry(self, position: int) -> Entry:
+        """The entry at an index that exists."""
+
+    def stored(self) -> Stored:
+        """Everything that is kept beside the entries, as it lies there."""
+
+    def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
+        """The budgets among some scopes, ancestors first; all for None."""
+
+    def charge(self, key: str) -> ChargeRecord | None:
+        """The charge with a key, if there is one."""
+
+    def has_charges(self, scope: str) -> bool:
+        """Whether any charge was ever made at a scope or under it."""
+
+    def rounds(self, key: str) -> list[RoundState]:
+        """The rounds of a charge, in order."""
+
+    def round(self, key: str, number: int) -> RoundState | None:
+        """One round of a charge, if it began."""
+
+    def last_round(self, key: str) -> RoundState | None:
+        """The last round of a charge that began, if any did."""
+
+    def append(self, entry: Entry) -> None:
+        """Adds an entry after the head and moves the head to it."""
+
+    def put_balances(self, changed: Iterable[Balance]) -> None:
+        """Stores balances, at least one."""
+
+    def put_charge(self, charge: ChargeRecord) -> None:
+        """Stores a charge."""
+
+    def put_round(self, key: str, state: RoundState) -> None:
+        """Stores a round of a charge."""
 
 
-def library() -> tuple[str, str]:
-    """The SQLite version in use and the journal mode that it is trusted with."""
-    return sqlite.sqlite_version, "WAL" if wal_is_safe(sqlite.sqlite_version_info) else "TRUNCATE"
-
-
-class Store:
-    """A ledger's file, shared by threads and processes."""
-
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path, self.read_only = path.resolve(), read_only
-        self._journal = library()[1]
-        self._inherited: list[sa.Engine] = []  # never closed: closing another process's connection may harm its file
-        self._seen = (0, GENESIS)  # the longest history that this process knows
-        self._schema: int | None = None
-        self._place: Place | None = None
-        if not read_only:
-            _make_folder(self.path.parent)
-        elif not path.is_file():
-            raise ValueError(f"ledger must be a file that exists, got {str(path)!r}")
-        self._place = Place(self.path, create=not read_only)
-        self._open()
-        try:
-            if not read_only:
-                self._create()
-            with self.reading() as session:
-                self._schema = session.check_format()
-                session.head()
-                if read_only:
-                    self._refuse_strays(*session.identity())
-        except BaseException:
-            self.close()
-            raise
-
-    def _open(self) -> None:
-        self._process = os.getpid()
-        self._logs: tuple[int, ...] = ()
-        self._engine = sa.create_engine(
-            "sqlite://",
-            module=sqlite,
-            creator=self._connect,
-            poolclass=sa.pool.QueuePool,
-            isolation_level="AUTOCOMMIT",  # transactions are begun and ended here, by name
-        )
-        sa.event.listen(self._engine, "engine_disposed", self._forget_logs)
-
-    def _forget_logs(self, _: sa.Engine) -> None:
-        """With its last connection SQLite takes the log away."""
-        self._logs = ()
-
-    def _connect(self) -> Any:
-        connection = sqlite.connect(self._address(), uri=True, timeout=PATIENCE, check_same_thread=False)
-        connection.isolation_level = None
-        pragmas = ["synchronous=FULL", "fullfsync=1", "checkpoint_fullfsync=1", "cell_size_check=1", "trusted_schema=0"]
-        if self.read_only:
-            pragmas.append("query_only=1")
-        elif self._journal != "WAL":  # the mode of a connection; write-ahead logging is a mode of the file
-            pragmas.append(f"journal_mode={self._journal}")
-        for pragma in pragmas:
-            connection.execute(f"PRAGMA {pragma}")
-        return connection
-
-    def _address(self) -> str:
-        address = f"{self.path.as_uri()}?mode="
-        if not self.read_only:
-            return address + "rwc"
-        writable = os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
-        if writable:  # so that a crashed writer's journal is played back, and nothing is left behind
-            return address + "rw"
-        return address + ("ro" if beside(self.path, "-wal").exists() else "ro&immutable=1")
-
-    def _set_journal(self, connection: sa.Connection) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while True:  # SQLite does not wait by itself here
-            try:
-                mode = connection.exec_driver_sql(f"PRAGMA journal_mode={self._journal}").scalar()
-            except sa.exc.OperationalError as error:
-                if "locked" not in str(error.orig) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-                continue
-            if str(mode).upper() != self._journal:
-                raise StorageError(f"journal_mode must be {self._journal} for {self.path}, SQLite chose {mode}")
-            return
-
-    def _create(self) -> None:
-        """Makes the tables where there are none, all or nothing, before any write-ahead log exists."""
-        moved = False
-        with self._begun("BEGIN IMMEDIATE") as connection:
-            session = Session(connection)
-            if session.is_blank():
-                session.create(_text(self.path))
-                disk.sync_folder(self.path.parent)
-            else:
-                session.check_format()
-                moved = self._move_in(session)
-        with self._translating(), self._engine.connect() as connection:
-            self._set_journal(connection)
-            if moved and self._journal == "WAL":  # the file itself says where it lies before anything stands in the log
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def _move_in(self, session: Session) -> bool:
-        """Notes the place of a ledger that was moved, if all of it came along and nothing of it stayed."""
-        number, home = session.identity()
-        if home == _text(self.path):
-            return False
-        if self._refuse_strays(number, home):
-            raise StorageError(
-                f"ledger {self.path} is a copy of {home}, and both could be spent: remove one of them, or read the "
-                "copy only"
-            )
-        session.move_home(_text(self.path))
-        return True
-
-    def _refuse_strays(self, number: str, home: str) -> bool:
-        """Refuses a ledger that was moved without its log; returns whether the one that it was copied from exists."""
-        old = Path(home)
-        if home == _text(self.path) or _same_place(old, self.path):
-            return False
-        lives = _number(old) if old.is_file() and not old.samefile(self.path) else None
-        if lives is None:
-            refuse_orphans(self.path, old)
-        return lives == number
+class Store(Protocol):
+    """Where a ledger is kept, shared by threads and processes; opened and made by its own constructor."""
 
     @property
-    def engine(self) -> sa.Engine:
-        """The connections of this process; a forked child gets its own."""
-        if self._place is None:
-            raise StorageError(f"ledger {self.path} is closed")
-        if self._process != os.getpid():
-            self._inherited.append(self._engine)
-            self._open()
-        return self._engine
+    def address(self) -> str:
+        """Where that is, as ``open_ledger`` takes it."""
 
-    @contextmanager
-    def reading(self) -> Iterator[Session]:
-        """One consistent view of the file."""
-        with self._begun("BEGIN") as connection:
-            yield Session(connection)
+    def reading(self) -> AbstractContextManager[Session]:
+        """One consistent view, undisturbed by whoever writes meanwhile."""
 
-    @contextmanager
-    def writing(self) -> Iterator[Session]:
-        """The only writer, of all processes, until the block ends; all of it is kept, or nothing.
+    def writing(self) -> AbstractContextManager[Session]:
+        """The only writer, of all processes, until the block ends; all of it lasts, or nothing.
 
         Raises:
-            StorageError: the file cannot be written, or is not where it was opened. Raised at the end, the entries may
+            StorageError: it cannot be written, or is not the one that was opened. Raised at the end, the entries may
                 stand or be lost: they were not acknowledged, and a retry with the same key finds out.
         """
-        if self.read_only:
-            raise StorageError(f"ledger {self.path} is open for reading only")
-        with self._begun("BEGIN IMMEDIATE") as connection:
-            session = Session(connection)
-            self._check(session)
-            yield session
-        self._check_place()
-        if session.known_head is not None:
-            self._seen = max(self._seen, session.known_head)
-
-    def _check(self, session: Session) -> None:
-        """What must hold before anything is written."""
-        if self._journal != "WAL" and session.pragma("journal_mode") == "wal":
-            raise StorageError(
-                f"ledger {self.path} was switched to write-ahead logging, in which SQLite {sqlite.sqlite_version} "
-                "can lose commits: open it again while no other process has it open"
-            )
-        self._check_place()
-        if session.pragma("schema_version") != self._schema:
-            self._schema = session.check_format()
-        session.check_continues(self._seen)
-
-    def _check_place(self) -> None:
-        """The file and its log lie where they were opened: else what is written there is not what others read."""
-        assert self._place is not None, "a store without a place has no transactions"
-        self._place.check()
-        if self._journal == "WAL":
-            logs = self._place.logs()
-            if self._logs and logs != self._logs:
-                raise StorageError(f"ledger {self.path} is open, and its log was replaced")
-            self._logs = logs
-
-    @contextmanager
-    def _begun(self, begin: str) -> Iterator[sa.Connection]:
-        with self._translating(), self.engine.connect() as connection:
-            raw = connection.connection.driver_connection  # a transaction's own words, past SQLAlchemy's bookkeeping
-            assert raw is not None, "a connection from the pool is open"
-            raw.execute(begin)
-            try:
-                yield connection
-                raw.execute("COMMIT")
-            except BaseException:
-                raw.rollback()  # nothing happens where SQLite has rolled back already
-                raise
-
-    @contextmanager
-    def _translating(self) -> Iterator[None]:
-        try:
-            yield
-        except sa.exc.DBAPIError as error:
-            raise _translated(error.orig, self.path) from error
-        except sqlite.Error as error:
-            raise _translated(error, self.path) from error
-        except UnicodeDecodeError as error:
-            raise LedgerIntegrityError(f"{self.path} holds bytes that are no text: {error}") from error
 
     def close(self) -> None:
-        """Closes this process's connections."""
-        if self._place is None:
-            return
-        place, self._place = self._place, None
-        busy = self._engine.pool.checkedout()  # type: ignore[attr-defined]
-        self._engine.dispose()
-        if not busy:  # else another thread still writes: the name stays taken, which harms nobody
-            place.release()
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"folder {folder} cannot be made: {error.strerror}") from error
-
-
-def _text(path: Path) -> str:
-    """A path as it is stored; names that are no UTF-8 are spelled out."""
-    return os.fsencode(path).decode(errors="backslashreplace")
-
-
-def _same_place(one: Path, other: Path) -> bool:
-    """Whether two paths name the same entry of the same folder, reached in two ways."""
-    try:
-        return one.name == other.name and one.parent.samefile(other.parent)
-    except OSError:
-        return False
-
-
-def _number(path: Path) -> str | None:
-    """The number of the ledger at a path, if one is there: it never changes, so its log need not be read."""
-    try:
-        connection = sqlite.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
-        try:
-            return str(connection.execute("SELECT id FROM head").fetchone()[0])
-        finally:
-            connection.close()
-    except (sqlite.Error, TypeError):
-        return None
-
-
-def _translated(error: BaseException | None, path: Path) -> Exception:
-    reason = str(error)
-    if "locked" in reason or "busy" in reason:
-        return StorageError(f"ledger {path} stayed locked for {PATIENCE:g} s")
-    if beside(path, "-wal").exists() and not os.access(path.parent, os.W_OK):
-        return StorageError(
-            f"ledger {path} has a log beside it and lies where nothing can be written ({reason}): copy the file and "
-            f"{path.name}-wal to a folder of your own and read them there"
-        )
-    if isinstance(error, sqlite.OperationalError) and "decode" not in reason and "no such" not in reason:
-        return StorageError(f"ledger {path}: {reason}")
-    return LedgerIntegrityError(f"{path}: {reason}")
+        """Closes it for this process; whatever is asked of it afterwards is a ``StorageError``."""

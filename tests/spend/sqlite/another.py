@@ -3,12 +3,14 @@
 import sys
 from pathlib import Path
 
-from epsilog.spend import open_ledger, place, store
+from epsilog.spend import open_ledger
+from epsilog.spend.sqlite import library, place, store
 from epsilog.terms import PureDP
 
 
 def obey() -> None:
-    names = {"Path": Path, "PureDP": PureDP, "open_ledger": open_ledger, "place": place, "store": store}
+    names: dict[str, object] = {"Path": Path, "PureDP": PureDP, "open_ledger": open_ledger}
+    names |= {"library": library, "place": place, "store": store}
     for line in iter(sys.stdin.readline, ""):
         try:
             exec(line, names)  # noqa: S102

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.spend import is_ledger, open_ledger, place, read_ledger, store, verify_file
+from epsilog.spend import is_ledger, open_ledger, read_ledger, verify_file
+from epsilog.spend.sqlite import library, place
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP, StorageError
 
 
@@ -235,11 +236,11 @@ def test_another_history_of_the_same_length_is_noticed(path):
 
 def test_to_look_at_an_open_ledger_frees_no_lock(path, monkeypatch):
     """POSIX locks of a process end when it closes any descriptor of the file, whoever opened that."""
-    monkeypatch.setattr(store, "wal_is_safe", lambda _: False)  # then the lock of the writer is one on the file itself
+    monkeypatch.setattr(library, "wal_is_safe", lambda _: False)  # then the writer's lock is one on the file itself
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         other = Another(path)
-        assert other.does("store.wal_is_safe = lambda _: False; store.PATIENCE = 0.05") == "done"
+        assert other.does("library.wal_is_safe = lambda _: False; store.PATIENCE = 0.05") == "done"
         assert other.opens() == "done"
         with ledger._store.writing():
             assert is_ledger(path)

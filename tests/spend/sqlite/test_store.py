@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.spend import open_ledger, read_ledger, store, verify_file
-from epsilog.spend.store import Store, library, wal_is_safe
+from epsilog.spend import open_ledger, read_ledger, verify_file
+from epsilog.spend.sqlite import SqliteStore, in_use, library, store
+from epsilog.spend.sqlite.library import wal_is_safe
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP, StorageError
 
 
 @pytest.fixture
 def old_library(monkeypatch):
     """The standard library's SQLite, as if it could lose commits with write-ahead logging."""
-    monkeypatch.setattr(store, "sqlite", sqlite3)
-    monkeypatch.setattr(store, "wal_is_safe", lambda _: False)
+    monkeypatch.setattr(library, "sqlite", sqlite3)
+    monkeypatch.setattr(library, "wal_is_safe", lambda _: False)
 
 
 def pragma(path, name):
-    opened = Store(path)
+    opened = SqliteStore(path)
     with opened.engine.connect() as connection:
         value = connection.exec_driver_sql(f"PRAGMA {name}").scalar()
     opened.close()
@@ -41,14 +42,14 @@ def test_fixed_versions_get_it(version):
 
 def test_every_connection_syncs_fully(path, ledger):
     assert pragma(path, "synchronous") == 2
-    assert pragma(path, "journal_mode").upper() == library()[1]
+    assert pragma(path, "journal_mode").upper() == in_use()[1]
 
 
 def test_an_old_library_gets_the_truncate_journal(old_library, path):
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         ledger.charge("acme", PureDP(0.5), key="q-1")
-    assert library() == (sqlite3.sqlite_version, "TRUNCATE")
+    assert in_use() == (sqlite3.sqlite_version, "TRUNCATE")
     assert pragma(path, "journal_mode") == "truncate"
     assert pragma(path, "synchronous") == 2
     assert verify_file(path).count == 4
@@ -56,7 +57,7 @@ def test_an_old_library_gets_the_truncate_journal(old_library, path):
 
 def test_libraries_may_take_turns_on_one_file(path, monkeypatch):
     for number, safe in enumerate([True, False, True, False]):
-        monkeypatch.setattr(store, "wal_is_safe", lambda _, safe=safe: safe)
+        monkeypatch.setattr(library, "wal_is_safe", lambda _, safe=safe: safe)
         with open_ledger(path) as ledger:
             ledger.create_budget("acme", kind="pure", epsilon="1")
             ledger.charge("acme", PureDP(0.1), key=f"q-{number}")
@@ -67,7 +68,7 @@ def test_libraries_may_take_turns_on_one_file(path, monkeypatch):
 def test_an_old_library_does_not_write_once_another_has_switched_the_mode(old_library, path, monkeypatch):
     with open_ledger(path) as old:
         old.create_budget("acme", kind="pure", epsilon="1")
-        monkeypatch.setattr(store, "wal_is_safe", lambda _: True)
+        monkeypatch.setattr(library, "wal_is_safe", lambda _: True)
         open_ledger(path).close()
         with pytest.raises(StorageError, match="write-ahead logging"):
             old.charge("acme", PureDP(0.5), key="q-1")
@@ -165,3 +166,13 @@ def test_a_cut_file_is_never_read_as_a_ledger(path, ledger, damage):
     path.write_bytes(damage)
     with pytest.raises(LedgerIntegrityError):
         verify_file(path)
+
+
+def test_a_log_on_media_that_cannot_be_written_is_refused_in_words(ledger, path, monkeypatch):
+    """As root every file can be written: the folder is made to look as if it could not."""
+    ledger.close()
+    path.with_name(path.name + "-wal").write_bytes(b"\0" * 100)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(SqliteStore, "_uri", lambda self: f"{self.path.as_uri()}?mode=ro&vfs=none")
+    with pytest.raises(StorageError, match=r"copy the file and budget.db-wal"):
+        read_ledger(path)

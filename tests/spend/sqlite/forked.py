@@ -8,20 +8,21 @@ import os
 import sys
 from pathlib import Path
 
-from epsilog.spend import open_ledger, store
+from epsilog.spend import open_ledger
 from epsilog.spend.selftest import kill_campaign, race_campaign
+from epsilog.spend.sqlite import SqliteStore, library
 from epsilog.terms import PureDP
 
 
 def truncate_campaigns(folder: Path) -> None:
     """Writers with an old library; forked, since only those see that it is patched."""
-    store.wal_is_safe = lambda _: False
+    library.wal_is_safe = lambda _: False
     multiprocessing.get_context = lambda _=None: _Forking()
     kills = kill_campaign(folder, seed=2, kills=20)
     race = race_campaign(folder, processes=4, attempts=20, cap=30)
     assert kills.passed, kills
     assert race.passed, race
-    opened = store.Store(folder / "raced.db")
+    opened = SqliteStore(folder / "raced.db")
     with opened.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "truncate"
     opened.close()

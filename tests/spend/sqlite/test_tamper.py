@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.entries import GENESIS, digest
 from epsilog.spend.ledger import refolded
-from epsilog.spend.store import Store
+from epsilog.spend.sqlite import SqliteStore
 from epsilog.terms import LedgerIntegrityError, PureDP
 
 HASH = "ab" * 32
@@ -37,7 +37,7 @@ def store(path, clock):
         run.round_released(1, output_hash=HASH)
         run.round_started(2)
         run.round_started(2)
-    store = Store(path)
+    store = SqliteStore(path)
     yield store
     store.close()
 

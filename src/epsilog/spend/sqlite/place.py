@@ -19,7 +19,6 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from epsilog.spend.entries import APPLICATION_ID
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 _FIRST = 1 << 61  # the bytes that stand for names: from here on, far behind those that SQLite locks
@@ -108,12 +107,6 @@ def peek(path: Path, count: int) -> bytes:
             return os.pread(held.descriptor, count, 0)
         with path.open("rb") as file:
             return file.read(count)
-
-
-def is_ledger(path: Path) -> bool:
-    """Tells a ledger by its content: an SQLite file that carries our application id."""
-    header = peek(path, 100)
-    return header.startswith(b"SQLite format 3\0") and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
 
 
 def _make(path: Path) -> None:

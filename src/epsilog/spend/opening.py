@@ -1,0 +1,70 @@
+"""Which store an address names: the one room that knows all of them, and loads a database when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from epsilog.spend.chain import Verified
+from epsilog.spend.ledger import Ledger, utc_now
+
+
+def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> Ledger:
+    """Opens a ledger for charging; makes it if there is none.
+
+    Args:
+        url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+        clock: tells the time that entries note; order never depends on it.
+
+    Raises:
+        LedgerIntegrityError: the file is no ledger, or its last entry is not the one that its head names.
+
+    >>> import tempfile
+    >>> from epsilog.terms import PureDP
+    >>> with tempfile.TemporaryDirectory() as folder, open_ledger(Path(folder) / "budget.db") as ledger:
+    ...     _ = ledger.create_budget("acme/claims", kind="pure", epsilon="1")
+    ...     _ = ledger.charge("acme/claims/anna", PureDP(0.25), key="question-1")
+    ...     ledger.balance("acme/claims").available["epsilon"]
+    '0.75'
+    """
+    from epsilog.spend.sqlite import SqliteStore
+
+    return Ledger(SqliteStore(_path(url)), clock=clock)
+
+
+def read_ledger(url: str | Path) -> Ledger:
+    """Opens a ledger that exists, to look and verify; every verb that writes is refused."""
+    from epsilog.spend.sqlite import SqliteStore
+
+    return Ledger(SqliteStore(_path(url), read_only=True))
+
+
+def verify_file(url: str | Path) -> Verified:
+    """Checks a ledger without writing to it; see ``Ledger.verify``."""
+    with read_ledger(url) as ledger:
+        return ledger.verify()
+
+
+def _path(url: str | Path) -> Path:
+    if isinstance(url, Path):
+        return url
+    prefix = "sqlite:///"
+    name = url.removeprefix(prefix)
+    if name in ("", ":memory:") or name.startswith("file:") or "://" in name or "?" in name:
+        raise ValueError(f"url must be a file, or 'sqlite:///' and a file (PostgreSQL is not built yet), got {url!r}")
+    return Path(name)
+
+
+def is_ledger(path: Path) -> bool:
+    """Tells a ledger's file by its content."""
+    from epsilog.spend import sqlite
+
+    return sqlite.is_ledger(path)
+
+
+def sqlite_in_use() -> tuple[str, str]:
+    """The SQLite version that ledgers on this machine use, and the journal mode that it is trusted with."""
+    from epsilog.spend import sqlite
+
+    return sqlite.in_use()

@@ -1,0 +1,124 @@
+"""What a ledger's file is made of, letter by letter, and what it says of itself: its format, its number, its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from epsilog.spend.sqlite.place import peek
+from epsilog.spend.tables import FORMAT, Dialect, first_head, heads, stored_head
+from epsilog.terms import LedgerIntegrityError
+
+APPLICATION_ID = 0x65707367  # "epsg", in the header of the file
+
+# What the file is made of, letter by letter: SQLite keeps these words, and a ledger with others is refused.
+SCHEMA = {
+    "head": """CREATE TABLE head (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    format INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    id TEXT NOT NULL,
+    home TEXT NOT NULL
+)""",
+    "entries": """CREATE TABLE entries (
+    position INTEGER PRIMARY KEY,
+    scope TEXT NOT NULL,
+    document TEXT NOT NULL,
+    hash TEXT NOT NULL
+)""",
+    "balances": """CREATE TABLE balances (
+    scope TEXT NOT NULL PRIMARY KEY,
+    document TEXT NOT NULL
+)""",
+    "charges": """CREATE TABLE charges (
+    key TEXT NOT NULL PRIMARY KEY,
+    scope TEXT NOT NULL,
+    document TEXT NOT NULL
+)""",
+    "rounds": """CREATE TABLE rounds (
+    key TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    output_hash TEXT,
+    PRIMARY KEY (key, number)
+)""",
+    "ix_entries_scope": "CREATE INDEX ix_entries_scope ON entries (scope)",
+    "ix_charges_scope": "CREATE INDEX ix_charges_scope ON charges (scope)",
+}
+_AUTOMATIC = {f"sqlite_autoindex_{table}_1": None for table in ("balances", "charges", "rounds")}
+_SETTINGS = {"application_id": APPLICATION_ID, "user_version": FORMAT, "encoding": "UTF-8", "auto_vacuum": 0}
+
+_IDENTITY = sa.select(heads.c.id, heads.c.home)
+
+
+def pragma(connection: sa.Connection, name: str) -> Any:
+    """A setting of the file; ``schema_version`` changes with every table, index, trigger or view."""
+    raw = connection.connection.driver_connection
+    assert raw is not None, "a connection from the pool is open"
+    return raw.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def check_format(connection: sa.Connection) -> int:
+    """Refuses a file that is not a ledger, or is made otherwise than we make it; returns the schema's version."""
+    version = int(pragma(connection, "schema_version"))
+    made = {str(row[0]): row[1] for row in connection.exec_driver_sql("SELECT name, sql FROM sqlite_master")}
+    if pragma(connection, "application_id") != APPLICATION_ID or "head" not in made:
+        raise LedgerIntegrityError("the file is not an epsilog ledger")
+    if pragma(connection, "user_version") in range(FORMAT):
+        raise LedgerIntegrityError(f"the ledger is of an earlier format, and this release reads format {FORMAT}")
+    for name, value in _SETTINGS.items():
+        if (found := pragma(connection, name)) != value:
+            raise LedgerIntegrityError(f"{name} of the file must be {value}, got {found!r}")
+    expected = SCHEMA | _AUTOMATIC
+    for name in sorted(made.keys() | expected.keys()):
+        if made.get(name, "nothing") != expected.get(name, "nothing"):
+            raise LedgerIntegrityError(f"the file holds another {name!r} than a ledger's: it was added or altered")
+    stored_head(connection)
+    return version
+
+
+def check(connection: sa.Connection) -> None:
+    """Refuses a file whose format, pages or indexes do not hold."""
+    check_format(connection)
+    pages = str(connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar())
+    if pages != "ok":
+        raise LedgerIntegrityError(f"SQLite finds the file damaged: {pages}")
+
+
+DIALECT = Dialect.of(insert, verb_of=lambda document: sa.func.json_extract(document, "$.verb"), check=check)
+
+
+def create(connection: sa.Connection, home: str) -> None:
+    """Makes the tables in a file that has none."""
+    for name in ("application_id", "user_version"):
+        connection.exec_driver_sql(f"PRAGMA {name}={_SETTINGS[name]}")
+    for statement in SCHEMA.values():
+        connection.exec_driver_sql(statement)
+    connection.execute(heads.insert(), first_head(home))
+
+
+def is_blank(connection: sa.Connection) -> bool:
+    """Whether the file holds nothing at all yet."""
+    objects = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar()
+    return not (objects or pragma(connection, "application_id") or pragma(connection, "user_version"))
+
+
+def identity(connection: sa.Connection) -> tuple[str, str]:
+    """The ledger's own number, and where it lay when it was last opened at a new place."""
+    ((number, home),) = connection.execute(_IDENTITY)
+    return str(number), str(home)
+
+
+def move_home(connection: sa.Connection, home: str) -> None:
+    """Notes where the ledger lies now."""
+    connection.execute(heads.update().values(home=home))
+
+
+def is_ledger(path: Path) -> bool:
+    """Tells a ledger by its content: an SQLite file that carries our application id."""
+    header = peek(path, 100)
+    return header.startswith(b"SQLite format 3\0") and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
