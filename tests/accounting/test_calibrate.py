@@ -116,3 +116,15 @@ def test_little_noise_under_replace_one_is_answered_on_the_way():
     noise = calibrate(lambda z: sgd(z, 0.01, 1_000), epsilon=3_000.0, delta=1e-6, relation=REPLACE)
     found = epsilon(sgd(noise, 0.01, 1_000), delta=1e-6, relation=REPLACE)
     assert found.upper <= 3_000 * 1.002
+
+
+@pytest.mark.parametrize("scale", [1e-17, 1e-9, 1e-3, 1e3, 1e9, 1e17])
+def test_a_domain_is_found_however_far_it_lies(scale):
+    """Here the parameter has a meaning within two powers of ten only."""
+
+    def make(at):
+        if not 0.1 * scale <= at <= 10 * scale:
+            raise ValueError(f"parameter must be about {scale}, got {at}")
+        return Gaussian(at / scale)
+
+    assert calibrate(make, **GOAL) == pytest.approx(scale * calibrate(Gaussian, **GOAL), rel=1e-4)

@@ -305,3 +305,8 @@ def test_a_ledger_that_does_not_hold_is_shown_as_such(books):
     code, text = shown("ledger", "show", "-l", books)
     assert code == NOT_VERIFIED
     assert "The ledger does not hold" in text
+
+
+def test_values_of_a_page_are_named():
+    done = CliRunner().invoke(app, ["embed", "queries", "epsilon=1", "delta"])
+    assert str(done.exception) == "values must be name=value, got 'delta'"

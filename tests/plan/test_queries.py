@@ -1,5 +1,6 @@
 """Query plans: the worked example, exact and optimal noise against independent computations, refusals by name."""
 
+import dataclasses
 import json
 import math
 
@@ -247,3 +248,22 @@ def test_more_than_was_planned_costs_more_than_the_budget(mechanism, used):
     assert found.consumed.optimal.upper == pytest.approx((used / 40) ** 0.5, rel=0.35)
     assert found.remaining == 1.0 - found.consumed.optimal.upper < 0.0
     assert found.queries_left == 0
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("queries", [1, 100])
+def test_what_is_saved_is_the_ratio_of_the_noises_that_are_shown(mechanism, queries):
+    found = plan.queries(epsilon=1.0, queries=queries, mechanism=mechanism, delta=1e-6, magnitude=50.0)
+    document, share = found.to_json(), found.shares[0]
+    assert found.saving == document["saving"] == pytest.approx(share.classic.scale / share.optimal.scale)
+    assert found.saving > (1.2 if queries > 1 else 1.0 if mechanism == "gaussian" else 0.9)
+    for way in ("classic", "exact", "optimal"):
+        assert document["shares"][0][way] == dataclasses.asdict(getattr(share, way))
+    assert document["relative_error_95"] == pytest.approx(share.optimal.error_95 / 50)
+
+
+def test_without_any_noise_nothing_is_saved():
+    """Where neither way has a finite scale, their ratio says nothing."""
+    noise = plan.Noise(math.inf, math.inf, math.inf)
+    share = dataclasses.replace(plan.queries(epsilon=1.0, queries=1).shares[0], classic=noise, optimal=noise)
+    assert dataclasses.replace(plan.queries(epsilon=1.0, queries=1), shares=(share,)).saving == 1.0

@@ -1,7 +1,10 @@
+import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from epsilog.spend import open_ledger, selftest
 from epsilog.spend.selftest import (
     KillReport,
     RaceReport,
@@ -42,3 +45,57 @@ def test_reports_pass_when_every_promise_is_kept_and_fail_when_one_is_broken():
 def test_a_campaign_whose_processes_fail_by_themselves_is_no_campaign(tmp_path):
     with pytest.raises(RuntimeError, match="ended with 1, not 0"):
         _ended(_process(_charge_until_done, tmp_path / "no-budget.db", tmp_path / "acks", "runner", 1), 0)
+
+
+class KilledError(Exception):
+    """Stands for a kill."""
+
+
+def written(folder, monkeypatch, notes):
+    """A writer in this process, ended after so many notes."""
+    told = iter(range(notes))
+
+    def write(descriptor, line):
+        if next(told, None) is None:
+            raise KilledError
+        os.truncate(descriptor, os.fstat(descriptor).st_size)
+        return original(descriptor, line)
+
+    original = os.write
+    monkeypatch.setattr(selftest.os, "write", write)
+    with open_ledger(folder / "killed.db") as ledger:
+        ledger.create_budget("selftest", kind="pure", epsilon="1000000")
+    with pytest.raises(KilledError):
+        selftest._write_until_killed(folder / "killed.db", folder / "writer.acks", "writer")
+    monkeypatch.undo()
+    return (folder / "writer.acks").read_text().splitlines()
+
+
+@pytest.mark.parametrize("notes", [0, 1, 2, 3, 4, 5, 6, 10, 13])
+def test_a_writer_takes_every_path_and_its_notes_are_kept(tmp_path, monkeypatch, notes):
+    lines = written(tmp_path, monkeypatch, notes)
+    steps = ["reserved", "started", "round-released", "committed"]
+    assert [line.split()[1] for line in lines] == [*steps, "committed", *steps, "committed", *steps][:notes]
+    report = selftest._judge(tmp_path / "killed.db", tmp_path, 1)
+    assert (report.kills, report.acknowledged, report.lost, report.doubled) == (1, notes, 0, 0)
+    assert report.passed == (notes > 0)
+
+
+def test_what_a_ledger_does_not_hold_is_lost(tmp_path, monkeypatch):
+    written(tmp_path, monkeypatch, 5)
+    with (tmp_path / "writer.acks").open("a") as notes:
+        notes.write("writer-7 committed\nwriter-9 comm")  # the second was not finished
+    report = selftest._judge(tmp_path / "killed.db", tmp_path, 1)
+    assert (report.acknowledged, report.lost) == (6, 1)
+    assert not report.passed
+
+
+@pytest.mark.parametrize(("kills", "writers", "ended"), [(1, 1, 1), (4, 2, 4), (5, 2, 6), (7, 3, 9)])
+def test_at_least_as_many_are_killed_as_were_asked_for(tmp_path, monkeypatch, kills, writers, ended):
+    process = SimpleNamespace(kill=lambda: None, is_alive=lambda: False)
+    monkeypatch.setattr(selftest, "_process", lambda *_: process)
+    seen = []
+    monkeypatch.setattr(selftest, "_ended", lambda _, code: seen.append(code))
+    monkeypatch.setattr(selftest.time, "sleep", lambda _: None)
+    assert kill_campaign(tmp_path, seed=1, kills=kills, writers=writers).kills == ended == len(seen)
+    assert set(seen) == {-9}

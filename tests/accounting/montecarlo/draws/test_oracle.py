@@ -3,6 +3,7 @@ import math
 import pytest
 
 from epsilog.accounting.montecarlo.draws import oracle
+from epsilog.terms import CalibrationError
 
 EXACT_REMOVE = [  # 45-digit Laplace inversions, two quadratures agreeing to 20 digits (docs/montecarlo/oracle.md)
     (16, 1.0, 0.5, 1.23158183785586557e-2),
@@ -125,3 +126,21 @@ def test_bad_input_is_named(bad):
     good = {"bins": 4, "noise_stddev": 1.0, "epsilon": 1.0, "direction": "add", "epochs": 1}
     with pytest.raises(ValueError, match=next(iter(bad))):
         oracle.balls_in_bins_delta(**(good | bad))
+
+
+@pytest.mark.parametrize(("factor", "refused"), [(1.0, False), (1e-6, True), (1e6, True)])
+@pytest.mark.parametrize("direction", oracle.DIRECTIONS)
+def test_an_answer_outside_its_proven_brackets_is_refused(monkeypatch, factor, refused, direction):
+    priced = oracle._priced
+
+    def off(*given):
+        value, error = priced(*given)
+        return factor * value, error
+
+    monkeypatch.setattr(oracle, "_priced", off)
+    asked = {"bins": 16, "noise_stddev": 1.0, "epsilon": 1.0, "direction": direction}
+    if refused:
+        with pytest.raises(CalibrationError, match="outside its brackets"):
+            oracle.balls_in_bins_delta(**asked)
+    else:
+        assert oracle.balls_in_bins_delta(**asked).value > 0

@@ -512,3 +512,20 @@ def test_modes_of_a_tilt_have_their_law(bins, monkeypatch):
     assert seen.sum() == 40_000
     assert stats.chisquare(seen[upper], law[upper]).pvalue > 1e-6
     assert stats.chisquare(seen[upper], np.roll(law[upper], 1)).pvalue < 1e-6  # the control
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("gram", [np.eye(16), 0.7 * np.eye(16) + 0.3], ids=["alike", "correlated"])
+def test_draws_in_chunks_are_all_drawn_and_from_one_law(monkeypatch, direction, gram):
+    """False alarms of the comparison: 1e-4 each, at a seed that passes; the control is moved by half a deviation."""
+    monkeypatch.setattr(mixtures, "_CHUNK", 16 * 1000)
+    loss, log_weight = mixtures.Mixture(gram).draw(
+        np.random.default_rng(5), 6500, direction, floor=-math.inf, shift=0.5
+    )
+    assert np.isfinite(loss).all()
+    assert len(np.unique(loss)) == 6500
+    for values in (loss, log_weight) if direction == "add" else (loss,):
+        assert len(np.unique(values)) == 6500
+        assert stats.ks_2samp(values[:1000], values[1000:]).pvalue > 1e-4
+        moved = values[1000:] + 0.5 * values.std()
+        assert stats.ks_2samp(values[:1000], moved).pvalue < 1e-4
