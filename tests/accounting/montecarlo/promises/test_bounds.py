@@ -75,7 +75,7 @@ def tails(samples, hits, p):
 
 
 @pytest.mark.slow
-def test_binomial_chances_err_by_less_than_the_slack():
+def test_binomial_chances_err_by_less_than_is_said():
     """Both sides against 60 digits, from 2 samples to 2^53, where few hits are expected."""
     rng, worst = np.random.default_rng(0), 0.0
     with mp.workdps(60):
@@ -86,7 +86,7 @@ def test_binomial_chances_err_by_less_than_the_slack():
             for found, exact in zip((intervals.at_most, intervals.more_than), tails(samples, hits, p), strict=True):
                 if exact > 1e-290:
                     error = abs(float(float(found(np.array([p]), samples, hits)[0]) / exact - 1))
-                    worst = max(worst, error / intervals.slack(hits))
+                    worst = max(worst, error / intervals.binomial_error(hits))
         assert worst < 0.05
         samples, hits, p = 1911767487, 1, 1.0902937972407595e-09  # the control: what summing is there for
         theirs = float(special.betainc(hits + 1.0, samples - hits, p))
@@ -103,8 +103,8 @@ def test_binomial_chances_err_by_less_than_the_slack():
         (9007199254740991, 2353739323014234, -3.3),
     ],
 )
-def test_binomial_chances_of_very_many_hits_err_by_less_than_the_slack(samples, hits, deviations):
-    """Against quadratures of the beta density: the error grows as the root of the hits, and so does the slack."""
+def test_binomial_chances_of_very_many_hits_err_by_less_than_is_said(samples, hits, deviations):
+    """Against quadratures of the beta density: the error grows as the root of the hits, and so does the allowance."""
     mean = (hits + 1) / samples
     p = mean + deviations * math.sqrt(mean * (1 - mean) / samples)
     with mp.workdps(50):
@@ -115,7 +115,7 @@ def test_binomial_chances_of_very_many_hits_err_by_less_than_the_slack(samples, 
         exact = abs(mp.quad(lambda y: mp.exp((a - 1) * mp.log(y) + (b - 1) * mp.log1p(-y) - norm), places))
         side = intervals.at_most if deviations > 0 else intervals.more_than
         found = float(side(np.array([p]), samples, hits)[0])
-        assert abs(float(found / exact - 1)) < intervals.slack(hits) / 2
+        assert abs(float(found / exact - 1)) < intervals.binomial_error(hits) / 2
 
 
 @pytest.mark.parametrize("p", [0.0, 1e-320, 1e-300, 1e-17, 0.5, 1 - 1e-16, 1.0])

@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import lambertw, log_ndtr
 
+from epsilog.accounting import gaussian
+from epsilog.accounting.rounding import BOUND, TINY, gamma
 from epsilog.terms import CalibrationError, check
 
 Array = NDArray[np.float64]
@@ -32,7 +34,6 @@ Complex = NDArray[np.complex128]
 REMOVE, ADD = "remove", "add"
 DIRECTIONS = (REMOVE, ADD)
 _ROUND_OFF = 2e-15  # relative error of one phi, in units of the bin count
-_TINY = 1e-300  # what an upper bound says where the exponential underflows: never nothing
 _SCAN = 12  # order of the rules that only look for a saddle
 _ANGLE = 0.6 * math.pi  # direction of the arcs: e^(zK) and e^(b z^2) both decay along it
 
@@ -94,7 +95,7 @@ def balls_in_bins_delta(
         value, error = min((value, error), _priced(_direct, bins, 1 / stddev, epsilon), key=lambda pair: pair[1])
     if not math.isfinite(error):  # out of reach (delta below 1e-300, say): the brackets are still proven
         return OracleDelta(high, low, high)
-    if value + error < low * (1 - 1e-9) or value - error > high * (1 + 1e-9):
+    if value + error < low * (1 - BOUND) or value - error > high * (1 + BOUND):
         raise CalibrationError(f"balls-in-bins oracle found {value:.6g} outside its brackets", bracket=(low, high))
     lower, upper = max(value - error, low), min(value + error, high)
     return OracleDelta(min(max(value, lower), upper), lower, max(upper, lower))
@@ -121,15 +122,7 @@ def gaussian_delta(*, distance: float, epsilon: float) -> float:
     >>> round(gaussian_delta(distance=1.0, epsilon=1.0), 6)
     0.126937
     """
-    if distance == 0:
-        return 0.0
-    first = float(log_ndtr(distance / 2 - epsilon / distance))
-    second = epsilon + float(log_ndtr(-distance / 2 - epsilon / distance))
-    if not second < first:  # round-off has eaten the difference
-        return 0.0 if epsilon == math.inf else max(math.exp(first), _TINY)
-    # the difference of two close exponentials loses abs(first) ulps; the slack covers them
-    slack = 4e-16 * (2 + abs(first) + abs(second))
-    return min(1.0, max(math.exp(first) * (-math.expm1(second - first) + slack), _TINY))
+    return 0.0 if epsilon == math.inf else gaussian.gaussian_delta(distance, epsilon)[1]
 
 
 def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, direction: str) -> float:
@@ -147,7 +140,8 @@ def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, directio
         gain = -np.expm1(log_p) + math.exp(min(epsilon, 700.0)) * np.expm1(log_q)
     else:
         gain = np.exp(log_q) - math.exp(min(epsilon, 700.0)) * np.exp(log_p)
-    return max(0.0, float(gain.max()) * (1 - 1e-9) - 1e-15 * math.exp(min(epsilon, 700.0)))
+    # b ln Phi(x) errs by what the tail does, 8 + 5 x^2 roundings; times Phi(x)^b that is at most e^-1 of them
+    return max(0.0, float(gain.max()) * (1 - BOUND) - gamma(128.0) * math.exp(min(epsilon, 700.0)))
 
 
 # ---- the transform of one lognormal ----------------------------------------------------------------------------------
@@ -272,7 +266,7 @@ def _remove(bins: int, t: float, epsilon: float, order: int) -> tuple[float, flo
         modulus = _log_phi(x, np.full_like(x, math.pi), t, order).real
         log_angle = math.log(bins) + _log_jump(x, t) - modulus
         angle = bins * np.arcsin(np.minimum(np.exp(log_angle) / bins, 1.0))
-        log_sine = np.where(log_angle < -18, log_angle, np.log(np.abs(np.sin(angle)) + 1e-300))
+        log_sine = np.where(log_angle < -18, log_angle, np.log(np.abs(np.sin(angle)) + TINY))
         return bins * modulus - x * strike - np.log(x) + log_sine, np.where(np.sin(angle) < 0, -1.0, 1.0)
 
     scan = np.geomspace(math.exp(-t * (t + 10)) * 1e-4 * min(branch_point, 1 / strike), 0.95 * branch_point, 240)

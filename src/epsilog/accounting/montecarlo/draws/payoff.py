@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.accounting.rounding import ELEMENTARY, down, up
 from epsilog.terms import check
 
 Array = NDArray[np.float64]
@@ -88,7 +89,7 @@ class BesideProfile:
     @property
     def _least(self) -> Array:
         """What no profile is below: P(everything) - e^epsilon Q(everything), rounded up."""
-        return np.asarray(np.clip(-np.expm1(np.array(self.epsilons)) * (1 + 1e-15), 0.0, 1.0))
+        return np.asarray(np.clip(up(-np.expm1(np.array(self.epsilons)), ELEMENTARY), 0.0, 1.0))
 
     @property
     def floor(self) -> float:
@@ -103,7 +104,7 @@ class BesideProfile:
         left = np.clip(right - 1, 0, len(epsilons) - 2)
         width = np.expm1(epsilons[left + 1] - epsilons[left])
         share = np.clip(np.expm1(np.minimum(at - epsilons[left], 700.0)) / width, 0.0, 1.0)
-        value = deltas[left] + (deltas[left + 1] - deltas[left]) * share * (1 - 1e-15)
+        value = deltas[left] + (deltas[left + 1] - deltas[left]) * down(share, 2 + 2 * ELEMENTARY)
         value = np.where(right == 0, 1.0, np.where(right == len(epsilons), deltas[-1], value))
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(value))

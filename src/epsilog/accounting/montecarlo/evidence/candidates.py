@@ -24,7 +24,8 @@ from epsilog.accounting.montecarlo.evidence.documents import (
     trial_json,
 )
 from epsilog.accounting.montecarlo.promises import bounds
-from epsilog.accounting.montecarlo.promises.intervals import at_most, slack
+from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
+from epsilog.accounting.rounding import up
 from epsilog.terms import (
     BallsInBins,
     Gaussian,
@@ -136,10 +137,10 @@ def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> f
     worst = np.zeros(len(grid) - 1)
     for samples, hits, bound in tests:
         low = grid[:-1] / bound
-        passes = at_most(np.minimum(low, 1.0), samples, hits) * (1 + slack(hits))
+        passes = at_most(np.minimum(low, 1.0), samples, hits) * (1 + binomial_error(hits))
         worst = np.maximum(worst, np.where(low <= 1, passes, 0.0))
     area = float((np.minimum(worst, 1.0) * np.diff(grid)).sum())
-    return min(1.0, (fallback_delta + area) * (1 + 1e-12))
+    return min(1.0, up(fallback_delta + area, len(grid) + 4))
 
 
 def _edge(hits: int, samples: int, deviations: float) -> float:

@@ -19,8 +19,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.promises.intervals import at_most, slack
+from epsilog.accounting.exact import rounded
+from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
 from epsilog.accounting.montecarlo.promises.two_point import divergence, require_samples
+from epsilog.accounting.rounding import TINY, up
 from epsilog.terms import CalibrationError, check
 
 Array = NDArray[np.float64]
@@ -84,7 +86,7 @@ def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float |
     u = 1 / (1 + np.exp(-grid))
     falls = np.array([decay(s) if s < 36 else math.inf for s in grid])
     area = (1 - start) * float((np.exp(-falls) * u * (1 - u)).sum()) * step
-    return min(1.0, (start + area) * (1 + slack(0)))
+    return min(1.0, (start + area) * (1 + binomial_error(0)))
 
 
 def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, bound: float = 1.0) -> float:
@@ -100,19 +102,13 @@ def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, boun
     samples, hits, fallback_delta, bound = _test(samples, hits, fallback_delta, bound)
     exact = Fraction(bound) * Fraction(hits + 1, samples + 1)
     if fallback_delta == 0:
-        return min(1.0, _up(exact))
+        return min(1.0, rounded(exact, up=True))
     p = np.array([min(1.0, fallback_delta / bound)])
     first = (hits + 1) * float(at_most(p, samples + 1, hits)[0])
     second = (samples + 1) * float(p[0]) * float(at_most(p, samples, hits - 1)[0]) if hits else 0.0
     area = bound * max(first - second, 0.0) / (samples + 1)
     # both chances err by their share; what is returned is at least the larger of the two deltas, before that
-    return min(1.0, max(fallback_delta + area, _up(exact)) * (1 + 2 * slack(hits)))
-
-
-def _up(exact: Fraction) -> float:
-    """The least double that is at least this: one division of integers, correctly rounded, then at most one step."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+    return min(1.0, max(fallback_delta + area, rounded(exact, up=True)) * (1 + 2 * binomial_error(hits)))
 
 
 def supremum_delta(
@@ -136,7 +132,7 @@ def supremum_delta(
     grid = np.linspace(fallback_delta, max(edge, fallback_delta), cells + 1)
     if grid[-1] < top:
         grid = np.append(grid, top)
-    chance = at_most(np.minimum(grid / bound, 1.0), samples, hits) * (1 + slack(hits)) + 1e-300
+    chance = at_most(np.minimum(grid / bound, 1.0), samples, hits) * (1 + binomial_error(hits)) + TINY
     chance = np.minimum(chance, 1.0)
     worth = grid.copy()
     for i in range(len(grid) - 2, -1, -1):
@@ -144,7 +140,7 @@ def supremum_delta(
         worth[i] = grid[i] + max(0.0, float(gains.max()))
     return min(
         1.0,
-        float(worth[0]) * (1 + 1e-15 * cells + 1e-12),
+        up(float(worth[0]), 4 * len(grid)),
         binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound),
     )
 
@@ -166,7 +162,7 @@ def single_candidate_delta(*, samples: int, hits: int, bound: float = 1.0) -> fl
         low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
     # within the last bracket the product is at most (its upper end) * (chance at its lower end)
     value = bound * high * float(at_most(np.array([low]), samples, hits)[0])
-    return min(1.0, value * (1 + slack(hits)))
+    return min(1.0, value * (1 + binomial_error(hits)))
 
 
 # ---- planning --------------------------------------------------------------------------------------------------------

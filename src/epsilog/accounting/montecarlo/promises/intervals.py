@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, betaln, xlog1py, xlogy
 
+from epsilog.accounting.rounding import BOUND
 from epsilog.terms import check
 
 Array = NDArray[np.float64]
@@ -22,8 +23,8 @@ _FURTHER = 3 * FEW  # terms after which nothing is left
 LEAST_FAILURE = 1e-250  # of a failure probability; parts of it must stay clear of underflow
 
 
-def slack(hits: int) -> float:
-    """Relative, on every binomial probability: above what its computation errs by (``docs/montecarlo/bounds.md``)."""
+def binomial_error(hits: int) -> float:
+    """The relative error of a binomial probability: more than it was computed with (``docs/montecarlo/bounds.md``)."""
     return 2e-10 + 1e-14 * math.sqrt(hits)
 
 
@@ -93,7 +94,7 @@ def upper_end(hits: int, samples: int, failure: float) -> float:
     hits, samples, failure = _counts(hits, samples, failure)
     if hits == samples:
         return 1.0
-    tail = failure * (1 - slack(hits))
+    tail = failure * (1 - binomial_error(hits))
     _, end = _crossing(lambda p: float(at_most(np.array([p]), samples, hits)[0]) > tail, hits / samples, 1.0)
     return end
 
@@ -103,7 +104,7 @@ def lower_end(hits: int, samples: int, failure: float) -> float:
     hits, samples, failure = _counts(hits, samples, failure)
     if hits == 0:
         return 0.0
-    tail = failure * (1 - slack(hits))
+    tail = failure * (1 - binomial_error(hits))
     end, _ = _crossing(lambda p: float(more_than(np.array([p]), samples, hits - 1)[0]) <= tail, 0.0, hits / samples)
     return end
 
@@ -124,10 +125,10 @@ def anytime(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
     hits, samples, failure = _counts(hits, samples, failure)
     mixed = float(betaln(hits + 0.5, samples - hits + 0.5)) - math.log(math.pi) + math.log(failure)
 
-    def plausible(p: float) -> bool:  # a margin of 1e-9 on the log for round-off in betaln
+    def plausible(p: float) -> bool:  # BOUND covers the round-off of betaln
         log_p = hits * math.log(p) if hits else 0.0
         log_q = (samples - hits) * math.log1p(-p) if hits < samples else 0.0
-        return mixed - (log_p + log_q) < 1e-9 * (1 + abs(mixed))
+        return mixed - (log_p + log_q) < BOUND * (1 + abs(mixed))
 
     mean = hits / samples
     low = 0.0 if hits == 0 else _crossing(lambda p: not plausible(p), 0.0, mean)[0]

@@ -15,11 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsilog.accounting.exact import rounded
 from epsilog.terms import check
 
 SMALLEST_DELTA = 1e-300
@@ -61,7 +63,7 @@ def overall_delta(*, samples: int, base_delta: float) -> float:
         b, u = Decimal(base), Decimal(share)
         chance = (-count * _divergence(b, u)).exp()
         value = b + (1 - b) * u + (1 - b) * (1 - u) * chance
-        return min(1.0, _rounded_up(value))
+        return min(1.0, rounded(Fraction(value), up=True))
 
 
 def base_delta(*, samples: int, target_delta: float) -> float:
@@ -283,8 +285,8 @@ def _polished(b: Decimal, t: Decimal, w: Decimal, *, wanted: int) -> tuple[Decim
             kl = _divergence(b, gap / (1 - b))
             spread = y * (1 - y)
             first, second = 1 / room - 1 / (1 - y), 1 / room**2 - 1 / (1 - y) ** 2
-            pull, bend = gap / spread, (spread - gap * (1 - 2 * y)) / spread**2
-            w -= (first * kl - log_ratio * pull) / (second * kl - log_ratio * bend) / (t - b)
+            pull, turn = gap / spread, (spread - gap * (1 - 2 * y)) / spread**2
+            w -= (first * kl - log_ratio * pull) / (second * kl - log_ratio * turn) / (t - b)
     return w, max(known, wanted)
 
 
@@ -292,8 +294,3 @@ def _settled(count: int, base: float, target: float) -> int:
     while overall_delta(samples=count, base_delta=base) > target:
         count += 1
     return count
-
-
-def _rounded_up(value: Decimal) -> float:
-    near = float(value)
-    return near if Decimal(near) >= value else math.nextafter(near, math.inf)
