@@ -98,7 +98,11 @@ def test_exit_codes_and_messages(args, code, says, tmp_path):
 def test_errors_are_json_where_json_was_asked_for(tmp_path):
     done = epsilog("plan", "queries", "-e", 1, "-Q", 0, "--json", cwd=tmp_path)
     assert done.returncode == 2
-    assert json.loads(done.stdout)["error"]["message"] == "queries must be at least 1, got 0"
+    told = {"field": "queries", "bound": "at least 1", "value": "0"}
+    assert json.loads(done.stdout)["error"] == told | {
+        "type": "CheckError",
+        "message": "queries must be at least 1, got 0",
+    }
 
 
 @pytest.mark.slow

@@ -2,11 +2,14 @@
 
 import dataclasses
 import math
+import pickle
+import re
+from pathlib import Path
 
 import pytest
 
 from epsilog import terms
-from epsilog.terms import DeltaPolicy, Interval, NeighboringRelation, check
+from epsilog.terms import CheckError, DeltaPolicy, Interval, NeighboringRelation, check
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -173,3 +176,19 @@ def test_a_scheme_that_does_not_say_what_it_does_is_an_error():
         Silent().step()
     with pytest.raises(TypeError, match="Silent does not count its noisy sums, asked for 3 rounds"):
         Silent().noisy_sums(3)
+
+
+def test_a_refusal_carries_field_bound_and_value_between_processes_too():
+    with pytest.raises(CheckError) as refused:
+        check.each(check.share())(weights=[1.0, 1.5])
+    for error in (refused.value, pickle.loads(pickle.dumps(refused.value))):  # noqa: S301 - our own
+        assert (error.field, error.bound, error.value) == ("weights[1]", "in (0, 1]", "1.5")
+        assert str(error) == "weights[1] must be in (0, 1], got 1.5"
+
+
+def test_nothing_says_in_words_alone_which_field_is_out_of_which_bound():
+    """What reads as a field, its bound and its value is a CheckError."""
+    words = re.compile(r'raise ValueError\(\s*f?"[a-z_]+ must (?:be|have|hold|name) [^"]*, got ')
+    source = Path(terms.__file__).parents[1]
+    told = {str(file.relative_to(source)) for file in source.rglob("*.py") if words.search(file.read_text())}
+    assert not told

@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from epsilog.accounting.choose import epsilon as bound_epsilon
 from epsilog.accounting.choose import upper_delta, upper_epsilon
 from epsilog.accounting.profile import profile
-from epsilog.terms import CalibrationError, Composed, Interval, NeighboringRelation, Release, Repeated, check
+from epsilog.terms import (
+    CalibrationError,
+    CheckError,
+    Composed,
+    Interval,
+    NeighboringRelation,
+    Release,
+    Repeated,
+    check,
+)
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _EVALUATIONS = 80
@@ -114,7 +123,7 @@ def _excess(
     assert fpr is not None
     fpr, tpr = check.between(0, 1)(fpr=fpr), check.between(0, 1)(tpr=tpr)
     if tpr <= fpr:
-        raise ValueError(f"tpr must be above fpr = {fpr!r}, got {tpr!r}")
+        raise CheckError("tpr", f"above fpr = {fpr!r}", repr(tpr))
     return lambda at: _log_ratio(profile(make(at), relation=relation).tpr(fpr).upper - fpr, tpr - fpr)
 
 
@@ -146,10 +155,10 @@ class _Meaning:
         given = {name: end for name, end in (("low", low), ("high", high)) if end is not None}
         for name, end in given.items():  # an end that was given says itself what is wrong with it
             if self._whole and end != int(end):
-                raise ValueError(f"{name} must be a whole number, got {end!r}")
+                raise CheckError(name, "a whole number", repr(end))
             self._make(end)
         if low is not None and high is not None and not low < high:
-            raise ValueError(f"low must be below high = {high!r}, got {low!r}")
+            raise CheckError("low", f"below high = {high!r}", repr(low))
         first, last = (self._rounded(at) for at in _START)
         first, last = min(first, *given.values(), last), max(first, *given.values(), last)
         inside = next((at for at in (*given.values(), first, last, *_ELSEWHERE) if self.holds(at)), None)

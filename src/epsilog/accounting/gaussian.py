@@ -14,7 +14,7 @@ from collections.abc import Callable
 from scipy.special import erfcx, ndtr
 
 from epsilog.accounting.rounding import BOUND, LEAST, TINY, gamma
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 
 _ROOT_HALF = math.sqrt(0.5)
 
@@ -38,7 +38,7 @@ def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
     mu, epsilon = check.number()(mu=mu), check.finite()(epsilon=epsilon)
     floor = max(0.0, -math.expm1(min(epsilon, 0.0)))  # no mechanism does better, and mu = 0 attains it
     if not mu >= 0:
-        raise ValueError(f"mu must be at least 0, got {mu!r}")
+        raise CheckError("mu", "at least 0", repr(mu))
     if mu == 0:
         return floor, floor
     if math.isinf(mu):

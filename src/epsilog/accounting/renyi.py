@@ -15,6 +15,7 @@ from scipy.special import gammaln, logsumexp
 from epsilog.accounting.rounding import ELEMENTARY, LEAST, UNDERFLOW, gamma, up
 from epsilog.terms import (
     ApproximateDP,
+    CheckError,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -73,7 +74,7 @@ def _checked(orders: Array) -> Array:
     numbers = np.array(check.each(check.number())(orders=orders))
     wrong = numbers[~((numbers > 1) & (numbers < np.inf))]
     if wrong.size:
-        raise ValueError(f"orders must be finite and above 1, got {float(wrong[0])!r}")
+        raise CheckError("orders", "finite and above 1", repr(float(wrong[0])))
     if not numbers.size:
         raise ValueError("orders must not be empty")
     return numbers

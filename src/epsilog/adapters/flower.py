@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from epsilog import accounting
 from epsilog.terms import (
+    CheckError,
     Composed,
     FixedSizeSampled,
     Gaussian,
@@ -80,9 +81,11 @@ def from_state(state: Mapping[str, Any]) -> Run:
     (Repeated(release=PoissonSampled(release=Gaussian(noise_multiplier=2.0, sensitivity=1.0), ...
     """
     if state.get("schema_version") != SCHEMA_VERSION or state.get("backend") not in _READABLE:
-        raise ValueError(
-            f"state must have schema_version {SCHEMA_VERSION} and a backend in {_READABLE}, "
-            f"got {state.get('schema_version')!r} and {state.get('backend')!r}"
+        raise CheckError(
+            "state",
+            f"schema_version {SCHEMA_VERSION} and a backend in {_READABLE}",
+            f"{state.get('schema_version')!r} and {state.get('backend')!r}",
+            verb="have",
         )
     try:
         config = state["config"]
@@ -106,7 +109,7 @@ def from_state(state: Mapping[str, Any]) -> Run:
 def _noisy_sum(event: Mapping[str, Any], population: int, sampling: str, relation: NeighboringRelation) -> Release:
     """One release of the sampling that was declared; other pairs of sampling and relation have no meaning there."""
     if event["population_size"] != population:
-        raise ValueError(f"population_size must be {population}, got {event['population_size']!r}")
+        raise CheckError("population_size", f"{population}", repr(event["population_size"]))
     noise = Gaussian(check.positive()(noise_multiplier=event["noise_multiplier"]))
     size = check.integer(1, population)(sample_size=event["sample_size"])
     match sampling, relation:
@@ -116,7 +119,7 @@ def _noisy_sum(event: Mapping[str, Any], population: int, sampling: str, relatio
             return FixedSizeSampled(noise, size, population)
         case "no-amplification", NeighboringRelation.ADD_OR_REMOVE_ONE:
             return noise
-    raise ValueError(f"sampling_method must be one that goes with {relation}, got {sampling!r}")
+    raise CheckError("sampling_method", f"one that goes with {relation}", repr(sampling))
 
 
 class CertifiedAccountant:
@@ -170,7 +173,7 @@ class CertifiedAccountant:
         """Says whether these releases on top of all others would break the limit; changes nothing."""
         limit = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if limit is None:
-            raise ValueError("max_epsilon must be given here or in the configuration, got None")
+            raise CheckError("max_epsilon", "given here or in the configuration", "None")
         limit = check.positive()(max_epsilon=limit)
         return not self._run(self._with(event, count)).interval().upper <= limit
 
@@ -187,7 +190,7 @@ class CertifiedAccountant:
         from_state(state)  # checks every field, so that what follows can only find what is there
         known: Any = state
         if {field: known["config"].get(field) for field in _FIELDS} != self._document({})["config"]:
-            raise ValueError(f"config must be that of this accountant, got {known['config']!r}")
+            raise CheckError("config", "that of this accountant", repr(known["config"]))
         counts: dict[tuple[float, int], int] = {}
         for entry in known["compositions"]:
             key = (entry["event"]["noise_multiplier"], entry["event"]["sample_size"])
@@ -196,7 +199,7 @@ class CertifiedAccountant:
 
     def _with(self, event: GaussianPrivacyEvent, count: int) -> dict[tuple[float, int], int]:
         if event.population_size != self._config.population_size:
-            raise ValueError(f"population_size must be {self._config.population_size}, got {event.population_size!r}")
+            raise CheckError("population_size", f"{self._config.population_size}", repr(event.population_size))
         count = check.integer(1)(count=count)
         key = (event.noise_multiplier, event.sample_size)
         counts = self._counts | {key: self._counts.get(key, 0) + count}

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import BesideProfile
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 
 
 def get_overall_delta(num_samples: int, base_delta: float) -> float:
@@ -72,7 +72,7 @@ def delta_from_epsilon_and_samples(
         return plain
     other_event = check.instance(BesideProfile)(other_event=other_event)
     if other_event.epsilon != epsilon:
-        raise ValueError(f"other_event must be a profile at epsilon = {epsilon!r}, got {other_event.epsilon!r}")
+        raise CheckError("other_event", f"a profile at epsilon = {epsilon!r}", repr(other_event.epsilon))
     loss = np.asarray(samples, dtype=np.float64)
     weight = np.ones(loss.shape) if counts is None else np.asarray(counts, dtype=np.float64)
     weight = weight / weight.max()
@@ -115,9 +115,11 @@ def perform_calibration_from_samples(
     rows: list[list[tuple[ArrayLike, ArrayLike | None]]] = []
     for samples, counts in sides:
         if len(samples) == 0 or len(samples) != len(positive_samples):
-            raise ValueError(f"samples must list {len(positive_samples)} candidates, at least 1, got {len(samples)}")
+            raise CheckError(
+                "samples", f"{len(positive_samples)} candidates, at least 1", f"{len(samples)}", verb="list"
+            )
         if counts is not None and len(counts) != len(samples):
-            raise ValueError(f"counts must list {len(samples)} candidates, got {len(counts)}")
+            raise CheckError("counts", f"{len(samples)} candidates", f"{len(counts)}", verb="list")
         rows.append([(losses, None if counts is None else counts[i]) for i, losses in enumerate(samples)])
     estimates = [
         [delta_from_epsilon_and_samples(epsilon, losses, weight, other_event) for losses, weight in row] for row in rows
@@ -160,5 +162,5 @@ def _size(losses: ArrayLike, counts: ArrayLike | None) -> int:
         return int(np.asarray(losses).size)
     values = np.asarray(counts, dtype=np.float64)
     if not (values == np.floor(values)).all():
-        raise ValueError(f"counts must be whole numbers, got {counts!r}")
+        raise CheckError("counts", "whole numbers", repr(counts))
     return int(values.sum())

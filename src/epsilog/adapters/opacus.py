@@ -16,7 +16,16 @@ from typing import Any
 
 from epsilog import accounting
 from epsilog.accounting.flatten import flatten
-from epsilog.terms import Composed, Gaussian, Interval, PoissonSampled, Release, Repeated, UnsupportedMechanismError
+from epsilog.terms import (
+    CheckError,
+    Composed,
+    Gaussian,
+    Interval,
+    PoissonSampled,
+    Release,
+    Repeated,
+    UnsupportedMechanismError,
+)
 
 MECHANISM = "epsilog"
 
@@ -109,7 +118,9 @@ class _Certified:
         The history of another Opacus accountant says the same: pass ``state | {"mechanism": "epsilog"}`` to adopt it.
         """
         if not state_dict or "history" not in state_dict or state_dict.get("mechanism") != MECHANISM:
-            raise ValueError(f"state_dict must hold a history and the mechanism {MECHANISM!r}, got {state_dict!r:.80}")
+            raise CheckError(
+                "state_dict", f"a history and the mechanism {MECHANISM!r}", f"{state_dict!r:.80}", verb="hold"
+            )
         restored: History = []
         _extend(restored, state_dict["history"])
         self.history = restored

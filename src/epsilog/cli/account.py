@@ -11,7 +11,7 @@ import typer
 from epsilog import terms
 from epsilog.cli.app import Json, account_app, print_json, told
 from epsilog.cli.show import figures, interval_text, note
-from epsilog.terms import NeighboringRelation, Release, codec, facts
+from epsilog.terms import CheckError, NeighboringRelation, Release, codec, facts
 
 _NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
 MECHANISMS = {name: codec.type_of[name] for name in (*_NOISES, "pure", "zcdp", "gdp")}  # those of one parameter
@@ -94,9 +94,9 @@ def _from_flags(
     mechanism: str, parameter: float | None, q: float | None, size: int | None, population: int | None, count: int
 ) -> Release:
     if mechanism not in MECHANISMS:
-        raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {mechanism!r}")
+        raise CheckError("mechanism", f"one of {', '.join(MECHANISMS)}", repr(mechanism))
     if parameter is None:
-        raise ValueError("parameter must be given (or a file of terms with --file), got None")
+        raise CheckError("parameter", "given (or a file of terms with --file)", "None")
     release: Release = MECHANISMS[mechanism](parameter)
     if q is not None:
         release = terms.PoissonSampled(release, q)
@@ -113,14 +113,14 @@ def read_release(file: Path) -> Release:
         data = file.read_bytes()
         document = tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse(data)
     except OSError as error:
-        raise ValueError(f"file must be readable, got {file}: {error.strerror}") from error
+        raise CheckError("file", "readable", f"{file}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"file must be JSON or TOML, got {file}: {error}") from error
+        raise CheckError("file", "JSON or TOML", f"{file}: {error}") from error
     if isinstance(document, dict) and "release" in document and "type" not in document:
         document = document["release"]
     term = codec.from_json(document) if isinstance(document, dict) and "v" in document else codec.decode(document)
     if not isinstance(term, Release):
-        raise ValueError(f"file must hold a release, got {type(term).__name__}")
+        raise CheckError("file", "a release", f"{type(term).__name__}", verb="hold")
     return term
 
 

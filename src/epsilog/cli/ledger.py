@@ -10,7 +10,7 @@ import typer
 from epsilog.cli.account import read_release
 from epsilog.cli.app import NOT_VERIFIED, Json, ledger_app, print_json, told
 from epsilog.cli.show import console, figures, note, table
-from epsilog.terms import LedgerIntegrityError, NeighboringRelation, facts
+from epsilog.terms import CheckError, LedgerIntegrityError, NeighboringRelation, facts
 
 LedgerFile = Annotated[Path, typer.Option("--ledger", "-l", help="The SQLite ledger.")]
 DEFAULT_LEDGER = Path("runs/ledger.db")
@@ -30,7 +30,7 @@ def show(
     from epsilog.spend import read_ledger
 
     if not ledger.exists():
-        raise ValueError(f"ledger must be a ledger file that exists, got {ledger}")
+        raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
     with read_ledger(ledger) as books:
         try:
             verified, trouble = books.verify(), ""
@@ -40,7 +40,7 @@ def show(
         entries = books.history(scope) if verified else []
         if verified and scope is not None and not (balances or entries):
             known = ", ".join(repr(b.scope) for b in books.budgets()[:5]) or "none"
-            raise ValueError(f"scope must be one that this ledger has a budget for (it has {known}), got {scope!r}")
+            raise CheckError("scope", f"one that this ledger has a budget for (it has {known})", repr(scope))
     shown = entries[-last:]
     if as_json:
         print_json(
@@ -155,9 +155,9 @@ def override(
     from epsilog.spend import open_ledger
 
     if not ledger.exists():
-        raise ValueError(f"ledger must be a ledger file that exists, got {ledger}")
+        raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
     if not all("=" in part for part in amount):
-        raise ValueError(f"amount must be QUANTITY=NUMBER, got {' '.join(amount)}")
+        raise CheckError("amount", "QUANTITY=NUMBER", f"{' '.join(amount)}")
     amounts = dict(part.split("=", 1) for part in amount)
     term = read_release(release)
     with open_ledger(ledger) as books:

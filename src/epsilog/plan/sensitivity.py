@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilog.terms import NeighboringRelation, check
+from epsilog.terms import CheckError, NeighboringRelation, check
 
 QUERIES = ("count", "sum", "mean")
 
@@ -56,7 +56,7 @@ def sensitivity(
     low = check.finite()(low=low)
     high = check.finite()(high=high)
     if not low < high:
-        raise ValueError(f"high must be above low = {low!r}, got {high!r}")
+        raise CheckError("high", f"above low = {low!r}", repr(high))
     if relation is NeighboringRelation.REPLACE_ONE:
         move = contributions * (max(high, 0.0) - min(low, 0.0))
         how = f"replacing a unit with {rows} swings its sum between {_g(min(low, 0.0))} and {_g(max(high, 0.0))} a row"
@@ -66,7 +66,7 @@ def sensitivity(
     if query == "sum":
         return Sensitivity(move, how)
     if size is None:
-        raise ValueError("size must be a declared public divisor for a mean, got None")
+        raise CheckError("size", "a declared public divisor for a mean", "None")
     size = check.integer(1)(size=size)
     return Sensitivity(move / size, f"{how}; the sum is divided by the declared size {size}")
 

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from epsilog.terms import NeighboringRelation, ProgrammeError, Scheme, facts
+from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, facts
 from epsilog.terms.facts import Fact
 from epsilog.terms.schemes import SCHEMES
 
@@ -107,7 +107,7 @@ class SchemeSection(_Part):
         for name, fact in facts.of(self.describes).items():
             if fact.at_most in stated and getattr(self, name) > getattr(self, fact.at_most):
                 most = getattr(self, fact.at_most)
-                raise ValueError(f"{name} must be at most {fact.at_most} = {most}, got {getattr(self, name)}")
+                raise CheckError(name, f"at most {fact.at_most} = {most}", f"{getattr(self, name)}")
         return self
 
     def term(self, population: int, noise_multiplier: float) -> Scheme:

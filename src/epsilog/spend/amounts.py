@@ -21,7 +21,7 @@ from fractions import Fraction
 from numbers import Real
 from typing import Self
 
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 
 Number = str | float | Fraction | Decimal  # a decimal string, or a number (numpy's too)
 DECIMALS = {"epsilon": 9, "delta": 18, "rho": 15, "mu_squared": 15}
@@ -36,16 +36,16 @@ def _exact(quantity: str, value: object) -> Fraction:
     """The value as a fraction; a float stands for the binary number that it is, numpy's numbers for their own value."""
     if isinstance(value, str):
         if len(value) > _LONGEST or not _NUMBER.fullmatch(value):
-            raise ValueError(f"{quantity} must be a decimal number such as '0.5' or '1e-6', got {value[:_LONGEST]!r}")
+            raise CheckError(quantity, "a decimal number such as '0.5' or '1e-6'", repr(value[:_LONGEST]))
         exact = Fraction(value)
     elif isinstance(value, bool) or not isinstance(value, Real | Decimal):
-        raise ValueError(f"{quantity} must be a decimal string or a number, got {value!r}")
+        raise CheckError(quantity, "a decimal string or a number", repr(value))
     elif isinstance(value, Decimal) and value.is_finite() and value and abs(value.adjusted()) > _EXPONENT:
-        raise ValueError(f"{quantity} must have an exponent within {_EXPONENT}, got {value!r}")  # it fills the memory
+        raise CheckError(quantity, f"an exponent within {_EXPONENT}", repr(value), verb="have")  # it fills the memory
     else:
         exact = check.ratio()(**{quantity: value})
     if not 0 <= exact <= _LARGEST:
-        raise ValueError(f"{quantity} must be in [0, {_LARGEST}], got {value!r}")
+        raise CheckError(quantity, f"in [0, {_LARGEST}]", repr(value))
     return exact
 
 
@@ -54,7 +54,7 @@ _SCALES: dict[str, int] = {quantity: 10**decimals for quantity, decimals in DECI
 
 def _scale(quantity: str) -> int:
     if quantity not in _SCALES:
-        raise ValueError(f"quantity must be one of {', '.join(_SCALES)}, got {quantity!r}")
+        raise CheckError("quantity", f"one of {', '.join(_SCALES)}", repr(quantity))
     return _SCALES[quantity]
 
 
@@ -76,10 +76,10 @@ def cap_units(quantity: str, value: Number) -> int:
     """
     exact = _exact(quantity, value)
     if quantity == "delta" and exact >= 1:
-        raise ValueError(f"delta must be in [0, 1), got {value!r}")
+        raise CheckError("delta", "in [0, 1)", repr(value))
     units = math.floor(exact * _scale(quantity))
     if exact > 0 and units == 0:
-        raise ValueError(f"{quantity} must be 0 or at least one unit (1e-{DECIMALS[quantity]}), got {value!r}")
+        raise CheckError(quantity, f"0 or at least one unit (1e-{DECIMALS[quantity]})", repr(value))
     return units
 
 
@@ -87,7 +87,7 @@ def units_of(quantity: str, text: str) -> int:
     """Reads back what ``as_text`` wrote, to the unit; any other spelling is an error."""
     scale, parts = _scale(quantity), _STORED.fullmatch(text) if isinstance(text, str) else None
     if parts is None or len(parts[2] or "") > DECIMALS[quantity] or len(text) > _LONGEST:
-        raise ValueError(f"{quantity} must be a plain decimal of whole units, got {text!r}")
+        raise CheckError(quantity, "a plain decimal of whole units", repr(text))
     return int(parts[1]) * scale + int((parts[2] or "").ljust(DECIMALS[quantity], "0"))
 
 
@@ -115,7 +115,7 @@ class Amounts(Mapping[str, str]):
         for quantity, units in self.units.items():
             _scale(quantity)
             if units < 0:
-                raise ValueError(f"{quantity} must be at least 0 units, got {units}")
+                raise CheckError(quantity, "at least 0 units", f"{units}")
 
     @classmethod
     def charged(cls, values: Mapping[str, Number]) -> Self:
@@ -151,7 +151,7 @@ class Amounts(Mapping[str, str]):
 
     def _paired(self, other: Amounts, combine: Callable[[int, int], int]) -> Amounts:
         if self.units.keys() != other.units.keys():
-            raise ValueError(f"amounts must be of the same quantities, got {list(self)} and {list(other)}")
+            raise CheckError("amounts", "of the same quantities", f"{list(self)} and {list(other)}")
         return Amounts({quantity: combine(units, other.units[quantity]) for quantity, units in self.units.items()})
 
     def __add__(self, other: Amounts) -> Amounts:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from epsilog.spend.amounts import Amounts
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 from epsilog.terms.codec import canonical
 
 VERSION = 0
@@ -63,7 +63,7 @@ class Entry:
         check.fields(self, index=check.integer(1))
         sha256(previous=self.previous)
         if datetime.fromisoformat(self.time).utcoffset() is None:
-            raise ValueError(f"time must carry its offset from UTC, got {self.time!r}")
+            raise CheckError("time", "its offset from UTC", repr(self.time), verb="carry")
 
     def document(self) -> str:
         """The canonical JSON that is stored and hashed."""
@@ -89,7 +89,7 @@ class Entry:
         if not isinstance(fields, dict) or fields.pop("v", None) != VERSION:
             raise ValueError(f"v must be {VERSION}")
         if set(fields) != set(cls.__dataclass_fields__):
-            raise ValueError(f"fields must be {sorted(cls.__dataclass_fields__)}, got {sorted(fields)}")
+            raise CheckError("fields", f"{sorted(cls.__dataclass_fields__)}", f"{sorted(fields)}")
         fields["verb"] = Verb(fields["verb"])
         fields["amounts"] = {kind: Amounts.stored(amount) for kind, amount in fields["amounts"].items()}
         return cls(**fields)
@@ -112,4 +112,4 @@ def sha256(**named: object) -> None:
     """Requires SHA-256 values: 64 lower-case hex digits."""
     for name, value in named.items():
         if not (isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")):
-            raise ValueError(f"{name} must be a SHA-256 of 64 lower-case hex digits, got {value!r}")
+            raise CheckError(name, "a SHA-256 of 64 lower-case hex digits", repr(value))

@@ -26,6 +26,7 @@ from epsilog.spend.states import LATER, RULES, State
 from epsilog.spend.store import Session, Store
 from epsilog.terms import (
     BudgetExceededError,
+    CheckError,
     ConflictError,
     LedgerIntegrityError,
     NeighboringRelation,
@@ -391,7 +392,7 @@ class Ledger:
         if prefix is not None:
             scopes.ancestors(prefix)
         elif verb is not None:
-            raise ValueError("prefix must be a scope where a verb is asked for, got None")
+            raise CheckError("prefix", "a scope where a verb is asked for", "None")
         limit = check.integer(1)(limit=limit)
         with self._store.reading() as session:
             until = session.head()[0] + 1 if before is None else before
@@ -469,7 +470,7 @@ def _budget(session: Session, scope: str) -> Balance:
     scopes.ancestors(scope)
     found = session.balances([scope])
     if not found:
-        raise ValueError(f"scope must have a budget, got {scope!r}")
+        raise CheckError("scope", "a budget", repr(scope), verb="have")
     return found[0]
 
 

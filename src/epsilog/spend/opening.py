@@ -8,6 +8,7 @@ from pathlib import Path
 
 from epsilog.spend.chain import Verified
 from epsilog.spend.ledger import Ledger, utc_now
+from epsilog.terms import CheckError
 
 
 def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> Ledger:
@@ -52,7 +53,7 @@ def _path(url: str | Path) -> Path:
     prefix = "sqlite:///"
     name = url.removeprefix(prefix)
     if name in ("", ":memory:") or name.startswith("file:") or "://" in name or "?" in name:
-        raise ValueError(f"url must be a file, or 'sqlite:///' and a file (PostgreSQL is not built yet), got {url!r}")
+        raise CheckError("url", "a file, or 'sqlite:///' and a file (PostgreSQL is not built yet)", repr(url))
     return Path(name)
 
 

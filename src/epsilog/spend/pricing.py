@@ -17,6 +17,7 @@ from epsilog.spend.filters import filter_of
 from epsilog.spend.requests import Request
 from epsilog.terms import (
     ApproximateDP,
+    CheckError,
     GaussianDP,
     NeighboringRelation,
     PureDP,
@@ -107,9 +108,11 @@ def _refuse_unproven(request: Request, kind: str, stated: Price) -> None:
         ):
             return
     figures = " or ".join(", ".join(f"{name} {value}" for name, value in one.values.items()) for one in proven)
-    raise ValueError(
-        f"amount must be at least what the accountant proves under a {kind} budget ({figures}), "
-        f"got {dict(stated.amounts)!r}: an owner can allow less, with a reason (override_price)"
+    raise CheckError(
+        "amount",
+        f"at least what the accountant proves under this {kind} budget ({figures}); "
+        "an owner can allow less, with a reason (override_price)",
+        repr(dict(stated.amounts)),
     )
 
 
@@ -162,9 +165,9 @@ def _stated_amount(amount: Mapping[str, Number], kind: str) -> Price:
     given = {"delta": "0"} | dict(amount)
     missing = [quantity for quantity in quantities if quantity not in given]
     if missing:
-        raise ValueError(f"amount must name {', '.join(missing)} for a {kind} budget, got {dict(amount)!r}")
+        raise CheckError("amount", f"{', '.join(missing)} for a {kind} budget", repr(dict(amount)), verb="name")
     if kind == "pure" and charge_units("delta", given["delta"]):
-        raise ValueError(f"amount must have delta 0 under a pure budget, got {given['delta']!r}")
+        raise CheckError("amount", "delta 0 under a pure budget", repr(given["delta"]), verb="have")
     return Price({quantity: given[quantity] for quantity in quantities}, "stated by the caller")
 
 

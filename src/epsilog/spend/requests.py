@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.entries import digest, sha256
-from epsilog.terms import NeighboringRelation, Release, check
+from epsilog.terms import CheckError, NeighboringRelation, Release, check
 from epsilog.terms.codec import canonical, from_json, to_json
 
 
@@ -55,7 +55,7 @@ class Request:
         if self.amount is not None:
             object.__setattr__(self, "amount", dict(Amounts.charged(self.amount)))
             if self.delta is not None:
-                raise ValueError(f"delta must be left out where amount is given, got {self.delta!r}")
+                raise CheckError("delta", "left out where amount is given", repr(self.delta))
 
     def under(self, relation: NeighboringRelation, privacy_unit: str | None) -> Request:
         """The request with a budget's relation and privacy unit where it states none."""
@@ -90,7 +90,7 @@ def request_of(body: Mapping[str, Any]) -> Request:
     """The request of an entry, if it is spelled as we spell it."""
     request = Request.from_json(body["request"])
     if request.to_json() != body["request"]:
-        raise ValueError(f"request must be spelled as the ledger spells it, got {body['request']!r}")
+        raise CheckError("request", "spelled as the ledger spells it", repr(body["request"]))
     return request
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-from epsilog.terms import ConflictError, check
+from epsilog.terms import CheckError, ConflictError, check
 
 
 def ancestors(scope: str) -> tuple[str, ...]:
@@ -17,7 +17,7 @@ def ancestors(scope: str) -> tuple[str, ...]:
     scope = check.text()(scope=scope)
     parts = scope.split("/")
     if not all(part == part.strip() and part.strip(".") for part in parts) or not _plain(scope):
-        raise ValueError(f"scope must be names joined by '/', printable and without blank ends, got {scope[:80]!r}")
+        raise CheckError("scope", "names joined by '/', printable and without blank ends", repr(scope[:80]))
     return tuple("/".join(parts[: depth + 1]) for depth in range(len(parts)))
 
 
@@ -30,7 +30,7 @@ def check_key(key: str) -> None:
     """Requires an idempotency key: printable text of at most 500 characters."""
     key = check.text()(key=key)
     if not _plain(key):
-        raise ValueError(f"key must be printable (NFC) text of at most 500 characters, got {key[:80]!r}")
+        raise CheckError("key", "printable (NFC) text of at most 500 characters", repr(key[:80]))
 
 
 def refuse_late_budget(scope: str, *, exists: bool, populated: bool) -> None:

@@ -9,6 +9,7 @@ from epsilog.terms.composition import Composed, Repeated
 from epsilog.terms.errors import (
     BudgetExceededError,
     CalibrationError,
+    CheckError,
     ConflictError,
     EpsilogError,
     LedgerIntegrityError,
@@ -54,6 +55,7 @@ __all__ = [
     "BinnedParticipation",
     "BudgetExceededError",
     "CalibrationError",
+    "CheckError",
     "ClientLevelCentral",
     "Composed",
     "ConflictError",

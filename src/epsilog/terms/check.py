@@ -28,6 +28,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from epsilog.terms.errors import CheckError
+
 __all__ = [
     "LARGEST_INTEGER",
     "Rule",
@@ -81,7 +83,7 @@ class Rule(Generic[T]):
         ((name, value),) = named.items()
         found = self.read(name, value)
         if not self.holds(found):
-            raise ValueError(f"{name} must be {self.bound}, got {_shown(value)}")
+            raise CheckError(name, self.bound, _shown(value))
         return found
 
 
@@ -104,21 +106,21 @@ def _is_number(value: object) -> bool:
 
 def _real(name: str, value: Any) -> float:
     if not _is_number(value):
-        raise ValueError(f"{name} must be a number, got {_shown(value)}")
+        raise CheckError(name, "a number", _shown(value))
     try:
         number = float(value)
     except (OverflowError, ValueError):  # an integer or a fraction past every double; a signalling NaN
-        raise ValueError(f"{name} must be a finite number, got {_shown(value)}") from None
+        raise CheckError(name, "a finite number", _shown(value)) from None
     if math.isinf(number) and value not in (math.inf, -math.inf):
-        raise ValueError(f"{name} must be a finite number, got {_shown(value)}")
+        raise CheckError(name, "a finite number", _shown(value))
     if number == 0 and value != 0:
-        raise ValueError(f"{name} must be 0 or a number that does not round to it, got {_shown(value)}")
+        raise CheckError(name, "0 or a number that does not round to it", _shown(value))
     return number + 0.0  # no negative zero
 
 
 def _whole(name: str, value: Any) -> int:
     if not _is_number(value) or not isinstance(value, Integral):
-        raise ValueError(f"{name} must be a whole number, got {_shown(value)}")
+        raise CheckError(name, "a whole number", _shown(value))
     return int(value)
 
 
@@ -138,13 +140,13 @@ def _outward(toward: float) -> Callable[[str, Any], float]:
 
 def _ratio(name: str, value: Any) -> Fraction:
     if not _is_number(value):
-        raise ValueError(f"{name} must be a number, got {_shown(value)}")
+        raise CheckError(name, "a number", _shown(value))
     if isinstance(value, Integral):
         return Fraction(int(value))
     try:
         return Fraction(*value.as_integer_ratio())  # all of Python's and numpy's have it
     except (OverflowError, ValueError):
-        raise ValueError(f"{name} must be finite, got {_shown(value)}") from None
+        raise CheckError(name, "finite", _shown(value)) from None
 
 
 def ratio() -> Rule[Fraction]:
@@ -218,7 +220,7 @@ def integer(low: int, high: int = LARGEST_INTEGER) -> Rule[int]:
         found = _whole(name, value)
         if not low <= found <= high:
             bound = f"at least {low}" if high == LARGEST_INTEGER and found < low else f"in [{low}, {high}]"
-            raise ValueError(f"{name} must be {bound}, got {_shown(value)}")
+            raise CheckError(name, bound, _shown(value))
         return found
 
     return Rule(read)
@@ -229,7 +231,7 @@ def flag() -> Rule[bool]:
 
     def read(name: str, value: Any) -> bool:
         if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"{name} must be True or False, got {_shown(value)}")
+            raise CheckError(name, "True or False", _shown(value))
         return bool(value)
 
     return Rule(read)
@@ -240,7 +242,7 @@ def text() -> Rule[str]:
 
     def read(name: str, value: Any) -> str:
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"{name} must be a string that is not blank, got {_shown(value)}")
+            raise CheckError(name, "a string that is not blank", _shown(value))
         return str(value)
 
     return Rule(read)
@@ -253,7 +255,7 @@ def one_of(choices: Collection[T]) -> Rule[T]:
         for choice in choices:
             if value == choice:
                 return choice
-        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, got {_shown(value)}")
+        raise CheckError(name, f"one of {', '.join(map(str, choices))}", _shown(value))
 
     return Rule(read)
 
@@ -269,7 +271,7 @@ def instance(kind: type | tuple[type, ...]) -> Rule[Any]:
 
     def read(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
-            raise ValueError(f"{name} must be a {expected}, got {_shown(value)}")
+            raise CheckError(name, f"a {expected}", _shown(value))
         return value
 
     return Rule(read)
@@ -281,7 +283,7 @@ def each(rule: Rule[T]) -> Rule[tuple[T, ...]]:
     def read(name: str, value: Any) -> tuple[T, ...]:
         shapeless = isinstance(value, np.ndarray) and value.ndim == 0
         if isinstance(value, str | bytes | Mapping | Set) or shapeless or not isinstance(value, Iterable):
-            raise ValueError(f"{name} must be a series, got {_shown(value)}")
+            raise CheckError(name, "a series", _shown(value))
         return tuple(rule(**{f"{name}[{i}]": item}) for i, item in enumerate(value))
 
     return Rule(read)
@@ -292,7 +294,7 @@ def pair(first: Rule[T], second: Rule[U]) -> Rule[tuple[T, U]]:
 
     def read(name: str, value: Any) -> tuple[T, U]:
         if not isinstance(value, tuple | list) or len(value) != 2:
-            raise ValueError(f"{name} must be a pair, got {_shown(value)}")
+            raise CheckError(name, "a pair", _shown(value))
         return first(**{name: value[0]}), second(**{name: value[1]})
 
     return Rule(read)

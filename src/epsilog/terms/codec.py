@@ -21,7 +21,7 @@ import rfc8785
 
 from epsilog.terms import composition, guarantee, interval, matrices, mechanisms, rounds, sampling, schemes
 from epsilog.terms.check import LARGEST_INTEGER
-from epsilog.terms.errors import EpsilogError
+from epsilog.terms.errors import CheckError, EpsilogError
 
 __all__ = ["UNREADABLE", "canonical", "decode", "encode", "fingerprint", "from_json", "parse", "to_json"]
 
@@ -70,7 +70,7 @@ def encode(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         tag = _tag(type(value))
         if tag is None:
-            raise ValueError(f"term must be one of {', '.join(type_of)}, got {value!r}")
+            raise CheckError("term", f"one of {', '.join(type_of)}", repr(value))
         return {"type": tag} | {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
@@ -89,11 +89,11 @@ def _hints(kind: type) -> dict[str, Any]:
 def decode(data: Any) -> Any:
     """Turns what ``encode`` made back into the term; unknown types, unknown or missing fields are errors."""
     if not isinstance(data, dict):
-        raise ValueError(f"term must be a JSON object, got {data!r}")
+        raise CheckError("term", "a JSON object", repr(data))
     tag = data.get("type")
     kind = type_of.get(tag) if isinstance(tag, str) else None
     if kind is None:
-        raise ValueError(f"type must be one of {', '.join(type_of)}, got {data.get('type')!r}")
+        raise CheckError("type", f"one of {', '.join(type_of)}", repr(data.get("type")))
     fields = {f.name: f for f in dataclasses.fields(kind)}
     unknown = set(data) - set(fields) - {"type"}
     required = {
@@ -131,7 +131,7 @@ def from_json(document: Any) -> Any:
     if not isinstance(document, dict) or set(document) != {"v", "term"}:
         raise ValueError('document must be {"v": ..., "term": ...}, got ' + repr(document)[:80])
     if type(document["v"]) is not int or document["v"] != VERSION:
-        raise ValueError(f"v must be {VERSION}, got {document['v']!r}")
+        raise CheckError("v", f"{VERSION}", repr(document["v"]))
     try:
         return decode(document["term"])
     except RecursionError:

@@ -10,7 +10,8 @@
     |-- ProgrammeError              a programme file that cannot be run; carries every finding, by field
     `-- RecordsError                round records that are missing or unreadable
 
-Bad arguments are plain ``ValueError`` (see ``check``): they are bugs of the caller, not states of the world.
+Bad arguments are ``ValueError``: bugs of the caller, not states of the world. Where one argument is out of its bounds,
+it is a ``CheckError``, which carries the name, the bound and the value.
 """
 
 from __future__ import annotations
@@ -20,6 +21,27 @@ from collections.abc import Sequence
 
 class EpsilogError(Exception):
     """Everything epsilog raises on purpose, bad arguments apart."""
+
+
+class CheckError(ValueError):
+    """An argument that is not what it must be.
+
+    Attributes:
+        field: the argument's name.
+        bound: what it must be, in words: "in (0, 1)".
+        value: what it was, as the message shows it.
+        verb: "be", or what else it must do: "hold", "match".
+
+    >>> str(CheckError("delta", "in (0, 1)", "1.5"))
+    'delta must be in (0, 1), got 1.5'
+    """
+
+    def __init__(self, field: str, bound: str, value: str, verb: str = "be") -> None:
+        self.field, self.bound, self.value, self.verb = field, bound, value, verb
+        super().__init__(field, bound, value, verb)  # as it was made, so that it can be sent between processes
+
+    def __str__(self) -> str:
+        return f"{self.field} must {self.verb} {self.bound}, got {self.value}"
 
 
 class UnsupportedMechanismError(EpsilogError):

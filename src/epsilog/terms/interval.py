@@ -9,6 +9,7 @@ from typing import Any
 
 from epsilog.terms import check
 from epsilog.terms.digits import bound_text, lower_text, upper_text
+from epsilog.terms.errors import CheckError
 from epsilog.terms.guarantee import NeighboringRelation
 
 _TWO_ENDS = "an interval is not one number: use .upper (what may be claimed or charged) or .lower (how much is slack)"
@@ -54,9 +55,9 @@ class Interval:
             given=check.each(check.pair(check.text(), check.number())),
         )
         if self.upper < self.lower:
-            raise ValueError(f"upper must be at least lower = {self.lower!r}, got {self.upper!r}")
+            raise CheckError("upper", f"at least lower = {self.lower!r}", repr(self.upper))
         if self.estimate is not None and not self.lower <= self.estimate <= self.upper:  # so that NaN fails
-            raise ValueError(f"estimate must be in [{self.lower!r}, {self.upper!r}], got {self.estimate!r}")
+            raise CheckError("estimate", f"in [{self.lower!r}, {self.upper!r}]", repr(self.estimate))
 
     @property
     def gap(self) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilog.terms import check
+from epsilog.terms.errors import CheckError
 from epsilog.terms.mechanisms import Release
 
 
@@ -26,7 +27,7 @@ class ToeplitzStrategy:
     def __post_init__(self) -> None:
         check.fields(self, coefficients=check.each(check.at_least(0)))
         if not self.coefficients:
-            raise ValueError("coefficients must not be empty, got ()")
+            raise CheckError("coefficients", "empty", "()", verb="not be")
         check.positive()(coefficients=self.coefficients[0])
 
 
@@ -43,10 +44,10 @@ class DenseStrategy:
     def __post_init__(self) -> None:
         check.fields(self, rows=check.each(check.each(check.at_least(0))))
         if not self.rows:
-            raise ValueError("rows must not be empty, got ()")
+            raise CheckError("rows", "empty", "()", verb="not be")
         for t, row in enumerate(self.rows):
             if len(row) != t + 1:
-                raise ValueError(f"rows must be lower triangular: row {t} must have {t + 1} entries, got {len(row)}")
+                raise CheckError("rows", f"lower triangular: row {t} must have {t + 1} entries", f"{len(row)}")
             check.positive()(rows=row[-1])
 
 
@@ -138,4 +139,4 @@ class MatrixMechanism(Release):
             noise_stddev=check.at_least(0),
         )
         if isinstance(self.strategy, DenseStrategy) and len(self.strategy.rows) != self.rounds:
-            raise ValueError(f"rounds must be the number of rows, {len(self.strategy.rows)}, got {self.rounds}")
+            raise CheckError("rounds", f"the number of rows, {len(self.strategy.rows)}", f"{self.rounds}")

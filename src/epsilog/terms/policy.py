@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilog.terms import check
+from epsilog.terms.errors import CheckError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,6 @@ class DeltaPolicy:
             delta = given if self.cap is None else min(given, self.cap)
             rationale = "as given" if delta == given else f"given as {given:g}, lowered to the policy cap {self.cap:g}"
         if delta >= 1:  # N = 1 and no cap: there is no room below 1/N
-            raise ValueError(f"delta must be in (0, 1), got {delta!r} (population {population} and no cap)")
+            raise CheckError("delta", "in (0, 1)", f"{delta!r} (population {population} and no cap)")
         warnings = (f"delta {delta:g} is not below 1/N = {share:g} (N = {population})",) if delta >= share else ()
         return DeltaDecision(delta, rationale, warnings)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 
 Layers = tuple[tuple[Any, Any], ...]
 LOSSES = ("half-squared-error", "cross-entropy")
@@ -39,9 +39,9 @@ class Dense:
     def __post_init__(self) -> None:
         check.fields(self, widths=check.each(check.integer(1)), loss=check.one_of(LOSSES))
         if len(self.widths) < 2:
-            raise ValueError(f"widths must name inputs and outputs, got {self.widths!r}")
+            raise CheckError("widths", "inputs and outputs", repr(self.widths), verb="name")
         if self.loss == "half-squared-error" and self.widths[-1] != 1:
-            raise ValueError(f"widths must end in 1 for half-squared-error, got {self.widths!r}")
+            raise CheckError("widths", "1 for half-squared-error", repr(self.widths), verb="end in")
 
     @property
     def classes(self) -> int | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 
 Words = Callable[[int], NDArray[np.uint64]]
 BLOCK = 32_768  # normals drawn at a time, so that the work stays in cache
@@ -80,7 +80,7 @@ class Randomness:
     def __post_init__(self) -> None:
         check.fields(self, seed=check.optional(check.integer(0)), noise_factor=check.at_least(0))
         if self.seed is None and self.noise_factor != 1:
-            raise ValueError(f"noise_factor must be 1 outside a simulation, got {self.noise_factor!r}")
+            raise CheckError("noise_factor", "1 outside a simulation", repr(self.noise_factor))
 
     @classmethod
     def from_os(cls) -> Randomness:

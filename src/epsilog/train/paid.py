@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilog.spend import RunCharge
-from epsilog.terms import NeighboringRelation, Scheme
+from epsilog.terms import CheckError, NeighboringRelation, Scheme
 from epsilog.train.noise import Randomness
 from epsilog.train.task import Task
 
@@ -31,24 +31,24 @@ class PaidRun:
     def __post_init__(self) -> None:
         request, rounds = self.charge.request, self.scheme.rounds
         if not self.scheme.noise_multiplier > 0:
-            raise ValueError(f"noise_multiplier must be above 0 to train, got {self.scheme.noise_multiplier!r}")
+            raise CheckError("noise_multiplier", "above 0 to train", repr(self.scheme.noise_multiplier))
         if self.scheme.release() != request.release:
             raise ValueError(
                 f"scheme must release what the charge paid for, {request.release!r}, got {self.scheme.release()!r}"
             )
         if request.rounds not in (None, rounds):
-            raise ValueError(f"rounds must be {request.rounds}, as the charge says, got {rounds}")
+            raise CheckError("rounds", f"{request.rounds}, as the charge says", f"{rounds}")
         if request.relation is NeighboringRelation.REPLACE_ONE:
             raise ValueError("relation must be add-or-remove-one or zero-out: no scheme here is priced for replace-one")
         if request.simulation != self.randomness.is_simulated:
             kind, other = ("a simulation", "a seed") if request.simulation else ("no simulation", "from_os()")
-            raise ValueError(f"randomness must be {other}, as the charge is {kind}, got {self.randomness!r}")
+            raise CheckError("randomness", f"{other}, as the charge is {kind}", repr(self.randomness))
         if self.randomness.noise_factor != 1:
-            raise ValueError(f"noise_factor must be 1 under a charge, got {self.randomness.noise_factor!r}")
+            raise CheckError("noise_factor", "1 under a charge", repr(self.randomness.noise_factor))
 
     def require_unit(self, task: Task) -> None:
         """Refuses data whose privacy unit is another than the one that was paid for."""
         if self.charge.request.privacy_unit != task.unit:
-            raise ValueError(
-                f"privacy_unit must be {self.charge.request.privacy_unit!r}, as the charge says, got {task.unit!r}"
+            raise CheckError(
+                "privacy_unit", f"{self.charge.request.privacy_unit!r}, as the charge says", repr(task.unit)
             )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CustodyRecord, RoundRecord, Scheme, check
+from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
 from epsilog.train import clipping, models, sampling
 from epsilog.train.noise import Randomness
 from epsilog.train.schemes import TRAINED
@@ -81,9 +81,9 @@ def require_fit(scheme: Scheme, task: Task) -> Scheme:
     if trainer is None:
         raise TypeError(f"no training is written for {type(scheme).__name__}")
     if task.unit_is_client != scheme.unit_is_client:
-        raise ValueError(f"privacy_unit must be the one that {scheme.kind} protects, got {task.unit!r}")
+        raise CheckError("privacy_unit", f"the one that {scheme.kind} protects", repr(task.unit))
     if scheme.clients != task.clients.count:
-        raise ValueError(f"clients must be {task.clients.count}, the task's, got {scheme.clients!r}")
+        raise CheckError("clients", f"{task.clients.count}, the task's", repr(scheme.clients))
     low, high = clipping.SMALLEST_CLIP, clipping.LARGEST_CLIP
     check.within(low, high)(clip_norm=scheme.clip_norm)
     if scheme.noise_multiplier:

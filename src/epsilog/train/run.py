@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import ConflictError, RecordsError, RoundRecord, Scheme
+from epsilog.terms import CheckError, ConflictError, RecordsError, RoundRecord, Scheme
 from epsilog.train.checkpoints import RunFolder, read_records
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import PaidRun
@@ -121,7 +121,7 @@ def dry_run(scheme: Scheme, task: Task, *, randomness: Randomness, private: bool
     from epsilog.train.engine import Engine
 
     if not randomness.is_simulated:
-        raise ValueError("randomness must be simulated in a dry run, got the operating system's")
+        raise CheckError("randomness", "simulated in a dry run", "the operating system's")
     scheme = require_fit(scheme, task)
     engine, state, records = Engine(task), begin(task), list[RoundRecord]()
     while not _ended(scheme, records):

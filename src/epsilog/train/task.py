@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 from epsilog.train import clipping
 from epsilog.train.models import Dense
 
@@ -34,11 +34,11 @@ class Federation:
         _require_arrays(features=self.features, targets=self.targets, present=self.present)
         shape = self.features.shape
         if len(shape) != 3 or 0 in shape:
-            raise ValueError(f"features must have shape (clients, n, f), each at least 1, got {shape}")
+            raise CheckError("features", "shape (clients, n, f), each at least 1", f"{shape}", verb="have")
         if self.targets.shape != shape[:2]:
-            raise ValueError(f"targets must have shape {shape[:2]}, got {self.targets.shape}")
+            raise CheckError("targets", f"shape {shape[:2]}", f"{self.targets.shape}", verb="have")
         if self.present.shape != shape[:2]:
-            raise ValueError(f"present must have shape {shape[:2]}, got {self.present.shape}")
+            raise CheckError("present", f"shape {shape[:2]}", f"{self.present.shape}", verb="have")
         check.one_of(PRECISIONS)(features_dtype=str(self.features.dtype))
         check.one_of(("bool",))(present_dtype=str(self.present.dtype))
 
@@ -169,29 +169,31 @@ def _require_arrays(**named: Any) -> None:
     """Names what is no array by its type alone: its values may be private."""
     for name, value in named.items():
         if not isinstance(value, np.ndarray):
-            raise ValueError(f"{name} must be a numpy array, got a {type(value).__name__}")
+            raise CheckError(name, "a numpy array", f"a {type(value).__name__}")
 
 
 def _require_kind(model: Dense, **named: NDArray[Any]) -> None:
     kinds, words = ("iuf", "real numbers") if model.classes is None else ("iu", "whole class numbers")
     for name, targets in named.items():
         if targets.dtype.kind not in kinds:
-            raise ValueError(f"{name} must be {words} for {model.loss}, got an array of {targets.dtype}")
+            raise CheckError(name, f"{words} for {model.loss}", f"an array of {targets.dtype}")
 
 
 def _require_test_set(model: Dense, features: Floats, targets: NDArray[Any]) -> None:
     """The test set is public, so what is wrong with it is said, and before anything is spent."""
     if features.ndim != 2 or not features.shape[0]:
-        raise ValueError(f"test_features must have shape (m, f) with at least one row, got {features.shape}")
+        raise CheckError("test_features", "shape (m, f) with at least one row", f"{features.shape}", verb="have")
     if targets.shape != features.shape[:1]:
-        raise ValueError(f"test_targets must have shape {features.shape[:1]}, got {targets.shape}")
+        raise CheckError("test_targets", f"shape {features.shape[:1]}", f"{targets.shape}", verb="have")
     check.one_of(PRECISIONS)(test_features_dtype=str(features.dtype))
     reach = clipping.reach(features.dtype)
     _require_everywhere("test_features", features, np.abs(features) <= reach, f"finite and at most {reach:.3g}")
     if model.classes is None:
         _require_everywhere("test_targets", targets, np.abs(targets) <= reach, f"finite and at most {reach:.3g}")
         if (targets == targets[0]).all():
-            raise ValueError(f"test_targets must differ for R squared to have a meaning, got {targets[0]} everywhere")
+            raise CheckError(
+                "test_targets", "for R squared to have a meaning", f"{targets[0]} everywhere", verb="differ"
+            )
     else:
         inside = (targets >= 0) & (targets < model.classes)
         _require_everywhere("test_targets", targets, inside, f"class numbers from 0 to {model.classes - 1}")
@@ -200,4 +202,4 @@ def _require_test_set(model: Dense, features: Floats, targets: NDArray[Any]) -> 
 def _require_everywhere(name: str, values: NDArray[Any], holds: NDArray[np.bool_], bound: str) -> None:
     if not holds.all():
         first = tuple(int(one) for one in np.argwhere(~holds)[0])
-        raise ValueError(f"{name} must be {bound}, got {values[first]} in row {first[0]}")
+        raise CheckError(name, bound, f"{values[first]} in row {first[0]}")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 from epsilog.verify.findings import Finding, Verdict
 from epsilog.verify.noise import power
 
@@ -75,7 +75,7 @@ class OwnerWord:
 
     def __post_init__(self) -> None:
         if set(self.private) != set(PRIVATE):
-            raise ValueError(f"private must name {', '.join(PRIVATE)}, got {', '.join(self.private)}")
+            raise CheckError("private", f"{', '.join(PRIVATE)}", f"{', '.join(self.private)}", verb="name")
         for name, verdict in self.private.items():
             check.instance(Verdict)(**{name: verdict})
         for name, version in self.software.items():

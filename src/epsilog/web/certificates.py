@@ -22,6 +22,7 @@ from epsilog.accounting.montecarlo import Trial, balls_in_bins_delta, certify, n
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
+    CheckError,
     CyclicParticipation,
     Gaussian,
     MatrixMechanism,
@@ -63,7 +64,7 @@ class CertificateAsk(Ask):
             return BallsInBins(Gaussian(self.noise_multiplier), bins=self.bins, epochs=self.epochs)
         rounds = self.bins * self.epochs
         if rounds > LONGEST_PATH:
-            raise ValueError(f"epochs must be at most {LONGEST_PATH // self.bins} here, got {self.epochs}")
+            raise CheckError("epochs", f"at most {LONGEST_PATH // self.bins} here", f"{self.epochs}")
         return MatrixMechanism(self._strategy(rounds), self._participation(), rounds, self.noise_multiplier)
 
     def _strategy(self, rounds: int) -> ToeplitzStrategy:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
-from epsilog.terms import EpsilogError, check
+from epsilog.terms import CheckError, EpsilogError, check
 
 _FIELD = re.compile(r"[a-z]+(?:_[a-z]+)*")
 CALCULATORS = ("federated", "queries")
@@ -44,7 +44,7 @@ def embed(name: str, values: Mapping[str, str] | None = None) -> str:
     name = check.one_of(CALCULATORS)(name=name)
     for field in values or ():
         if not _FIELD.fullmatch(field):
-            raise ValueError(f"values must be named like noise_multiplier, got {field!r}")
+            raise CheckError("values", "named like noise_multiplier", repr(field))
     attributes = "".join(f' {field.replace("_", "-")}="{escape(text)}"' for field, text in (values or {}).items())
     if not _SCRIPT.is_file():
         raise EpsilogError("the front end is not built: run python hatch_build.py")

@@ -7,6 +7,7 @@ from typing import Any
 from epsilog import plan
 from epsilog.terms import (
     ApproximateDP,
+    CheckError,
     Composed,
     Gaussian,
     GaussianDP,
@@ -72,7 +73,7 @@ def _single(part: Part) -> Release:
         case "randomized-response":
             second = 2.0 if part.second is None else part.second
             if second != int(second):
-                raise ValueError(f"second must be a whole number of categories, got {second!r}")
+                raise CheckError("second", "a whole number of categories", repr(second))
             return RandomizedResponse(part.parameter, int(second))
         case "pure":
             return PureDP(part.parameter)

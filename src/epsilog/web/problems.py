@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.terms import CalibrationError, EpsilogError, UnsupportedMechanismError
+from epsilog.terms import CalibrationError, CheckError, EpsilogError, UnsupportedMechanismError
 
-_VOICE = re.compile(r"(?P<field>[a-z][a-z0-9_]*) must be (?P<bound>.+), got (?P<value>.+)", re.DOTALL)
 _LONGEST = 200  # characters of a given value that are echoed
 
 JSON = "application/problem+json"
@@ -29,20 +27,16 @@ def problem(
     return JSONResponse(body, status_code=status, media_type=JSON)
 
 
-def field_error(message: str) -> dict[str, Any]:
-    """Reads "name must be bound, got value", the voice of ``terms.check``; other messages belong to no field.
-
-    >>> field_error("delta must be in (0, 1), got 1.5")["field"]
-    'delta'
-    """
-    match = _VOICE.fullmatch(message)
-    if match is None:
-        return {"field": None, "message": message}
-    return {"message": f"must be {match['bound']}", **match.groupdict(), "value": match["value"][:_LONGEST]}
+def field_error(error: Exception) -> dict[str, Any]:
+    """What a form marks: the field, what it must be and what was given; an error without these belongs to no field."""
+    if not isinstance(error, CheckError):
+        return {"field": None, "message": str(error)}
+    message = f"must {error.verb} {error.bound}"
+    return {"field": error.field, "message": message, "bound": error.bound, "value": error.value[:_LONGEST]}
 
 
 def _bad_value(error: Exception) -> JSONResponse:
-    return problem(422, "invalid-input", "A value is out of its bounds", str(error)[:500], [field_error(str(error))])
+    return problem(422, "invalid-input", "A value is out of its bounds", str(error)[:500], [field_error(error)])
 
 
 def _bad_request(error: Exception) -> JSONResponse:

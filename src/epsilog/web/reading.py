@@ -17,7 +17,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from epsilog.spend import Balance, Entry, Ledger, digest, read_ledger
-from epsilog.terms import LedgerIntegrityError, RunFile
+from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
 from epsilog.web.jobs import Job, Shelf, watch
 
 router = APIRouter(tags=["reading room"])
@@ -198,7 +198,7 @@ def _report(folder: Path) -> dict[str, Any]:
         raise HTTPException(413, "The report is too large to show")
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(document, dict) or document.get("kind") != "report":
-        raise ValueError(f"report must be a report document, got {path.name}")
+        raise CheckError("report", "a report document", f"{path.name}")
     return document
 
 

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from epsilog.terms import EpsilogError, check
+from epsilog.terms import CheckError, EpsilogError, check
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")  # the names that ``security.HOSTS`` answers to
 
@@ -27,7 +27,7 @@ def serve(
     """Serves until interrupted; see ``epsilog.web.serve``."""
     port = check.integer(1, 65535)(port=port)
     if host not in LOOPBACK:
-        raise ValueError(f"host must be a loopback address (there are no tokens yet), got {host!r}")
+        raise CheckError("host", "a loopback address (there are no tokens yet)", repr(host))
     try:
         import uvicorn
 

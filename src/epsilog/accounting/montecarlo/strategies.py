@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import ToeplitzStrategy, UnsupportedMechanismError, check
+from epsilog.terms import CheckError, ToeplitzStrategy, UnsupportedMechanismError, check
 
 __all__ = ["buffered", "inverse", "normalised", "optimal", "prefix_error", "sensitivity", "square_root"]
 
@@ -51,7 +51,7 @@ def buffered(rounds: int, *, weights: Sequence[float], decays: Sequence[float]) 
     """
     rounds = check.integer(1)(rounds=rounds)
     if len(weights) != len(decays):
-        raise ValueError(f"decays must match weights, got {len(decays)} and {len(weights)}")
+        raise CheckError("decays", "weights", f"{len(decays)} and {len(weights)}", verb="match")
     weights, decays = check.each(check.at_least(0))(weights=weights), check.each(check.half_open(0, 1))(decays=decays)
     powers = np.arange(rounds - 1)[:, None]
     tail = (np.asarray(weights, dtype=float) * np.asarray(decays, dtype=float) ** powers).sum(axis=1)

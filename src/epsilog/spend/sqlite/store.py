@@ -21,7 +21,7 @@ from epsilog.spend.entries import GENESIS
 from epsilog.spend.sqlite import library, schema
 from epsilog.spend.sqlite.place import Place, beside, refuse_orphans
 from epsilog.spend.tables import SqlSession
-from epsilog.terms import LedgerIntegrityError, StorageError
+from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
 PATIENCE = 60.0  # seconds to wait for another process
 
@@ -39,7 +39,7 @@ class SqliteStore:
         if not read_only:
             _make_folder(self.path.parent)
         elif not path.is_file():
-            raise ValueError(f"ledger must be a file that exists, got {str(path)!r}")
+            raise CheckError("ledger", "a file that exists", repr(str(path)))
         self._place = Place(self.path, create=not read_only)
         self._open()
         try:

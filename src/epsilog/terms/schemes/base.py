@@ -10,6 +10,7 @@ from typing import ClassVar, TypeVar
 from epsilog.terms import check, facts
 from epsilog.terms.cohorts import Cohorts
 from epsilog.terms.composition import Repeated
+from epsilog.terms.errors import CheckError
 from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import PoissonSampled
 
@@ -116,6 +117,6 @@ def scheme(kind: S) -> S:
     """Decorates a scheme: from then on, programme files and stored terms know it by its kind."""
     check.text()(says=kind.says)
     if kind.kind in SCHEMES:
-        raise ValueError(f"kind must be one that is not taken, got {kind.kind!r}")
+        raise CheckError("kind", "one that is not taken", repr(kind.kind))
     SCHEMES[kind.kind] = facts.described(kind)
     return kind

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.accounting.rounding import ELEMENTARY, down, up
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 
 Array = NDArray[np.float64]
 
@@ -76,11 +76,13 @@ class BesideProfile:
             deltas=check.each(check.within(0, 1)),
         )
         if len(self.epsilons) < 2 or len(self.epsilons) != len(self.deltas):
-            raise ValueError(f"deltas must match at least two epsilons, got {len(self.epsilons)}, {len(self.deltas)}")
+            raise CheckError(
+                "deltas", "at least two epsilons", f"{len(self.epsilons)}, {len(self.deltas)}", verb="match"
+            )
         if not (np.diff(self.epsilons) > 0).all() or not (np.diff(self.deltas) <= 0).all():
             raise ValueError("epsilons must rise and deltas must not rise, got a table that does not")
         if (np.array(self.deltas) < self._least * (1 - 1e-12)).any():
-            raise ValueError(f"deltas must be at least 1 - e^epsilon, as every profile is, got {self.deltas!r}")
+            raise CheckError("deltas", "at least 1 - e^epsilon, as every profile is", repr(self.deltas))
 
     @cached_property
     def _table(self) -> tuple[Array, Array]:

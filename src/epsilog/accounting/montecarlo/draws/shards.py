@@ -18,7 +18,7 @@ from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import Payoff
 from epsilog.accounting.montecarlo.draws.threads import one_thread
-from epsilog.terms import Release, check
+from epsilog.terms import CheckError, Release, check
 
 STREAM = "philox/1024/v0"
 BLOCK = 1024
@@ -103,7 +103,7 @@ def count_hits(trial: Trial, seed: int, shard: int) -> int:
     """
     shard = check.integer(0, trial.shards - 1)(shard=shard)
     if not is_proven(trial):
-        raise ValueError(f"log_bound must be at least what is proven for this pair and tilt, got {trial.log_bound!r}")
+        raise CheckError("log_bound", "at least what is proven for this pair and tilt", repr(trial.log_bound))
     pair = pair_of(trial.release)
     left = min(SHARD, trial.samples - shard * SHARD)
     total = 0

@@ -22,7 +22,7 @@ from epsilog.accounting.montecarlo.draws.pairs import Pair
 from epsilog.accounting.montecarlo.draws.partitions import LARGEST_ORDER
 from epsilog.accounting.montecarlo.draws.payoff import Payoff
 from epsilog.accounting.montecarlo.draws.threads import one_thread
-from epsilog.terms import UnsupportedMechanismError, check
+from epsilog.terms import CheckError, UnsupportedMechanismError, check
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class Tilt:
     def __post_init__(self) -> None:
         check.fields(self, direction=check.one_of(DIRECTIONS), strength=check.at_least(0))
         if self.direction == REMOVE and not (self.strength == int(self.strength) and self.strength <= LARGEST_TILT):
-            raise ValueError(f"strength must be a whole number up to {LARGEST_TILT} for remove, got {self.strength!r}")
+            raise CheckError("strength", f"a whole number up to {LARGEST_TILT} for remove", repr(self.strength))
 
 
 def draw(pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor: float) -> tuple[Array, Array]:

@@ -28,6 +28,7 @@ from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_e
 from epsilog.accounting.rounding import up
 from epsilog.terms import (
     BallsInBins,
+    CheckError,
     Gaussian,
     MatrixMechanism,
     PoissonSampled,
@@ -83,7 +84,7 @@ class SweepPlan:
             fallback_delta=check.within(0, 1),
         )
         if not self.noises or len(self.noises) != len(self.checks):
-            raise ValueError(f"checks must match noises, got {len(self.checks)} and {len(self.noises)}")
+            raise CheckError("checks", "noises", f"{len(self.checks)} and {len(self.noises)}", verb="match")
         if list(self.noises) != sorted(self.noises, reverse=True):
             raise ValueError(f"noises must fall, got {self.noises!r}")
         wanted = self.checks[0][0].trial.release
@@ -91,11 +92,11 @@ class SweepPlan:
             for test, direction in zip(pair, DIRECTIONS, strict=True):
                 trial = test.trial
                 if (trial.candidate, trial.tilt.direction) != (position, direction):
-                    raise ValueError(f"checks must be numbered and hold both directions, got {test!r}")
+                    raise CheckError("checks", "numbered and hold both directions", repr(test))
                 if trial.payoff != HockeyStick(self.epsilon):
-                    raise ValueError(f"checks must be at epsilon = {self.epsilon!r}, got {trial.payoff!r}")
+                    raise CheckError("checks", f"at epsilon = {self.epsilon!r}", repr(trial.payoff))
                 if trial.release != renoised(wanted, noise):
-                    raise ValueError(f"checks must be of one release, at the noises, got {trial.release!r}")
+                    raise CheckError("checks", "of one release, at the noises", repr(trial.release))
 
     @property
     def claim(self) -> float:

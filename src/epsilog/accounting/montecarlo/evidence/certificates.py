@@ -31,7 +31,7 @@ from epsilog.accounting.montecarlo.evidence.documents import (
 from epsilog.accounting.montecarlo.evidence.planning import pilot_delta
 from epsilog.accounting.montecarlo.evidence.run import Journal, Progress, Source, run_trials, source
 from epsilog.accounting.montecarlo.promises.intervals import LEAST_FAILURE, anytime, clopper_pearson
-from epsilog.terms import CalibrationError, Interval, NeighboringRelation, Release, check, codec
+from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRelation, Release, check, codec
 
 BESIDE = (
     "the profiles beside it bound the other events from above, each in its direction, independently of this release"
@@ -55,9 +55,9 @@ class CertificatePlan:
     def __post_init__(self) -> None:
         check.fields(self, failure=check.within(LEAST_FAILURE, 1 - 1e-9))
         if [(trial.candidate, trial.tilt.direction) for trial in self.trials] != [(0, way) for way in DIRECTIONS]:
-            raise ValueError(f"trials must be of both directions, got {[trial.tilt for trial in self.trials]!r}")
+            raise CheckError("trials", "of both directions", repr([trial.tilt for trial in self.trials]))
         if len({(trial.release, trial.payoff.epsilon, type(trial.payoff)) for trial in self.trials}) > 1:
-            raise ValueError("trials must be of one release at one epsilon, got two")
+            raise CheckError("trials", "of one release at one epsilon", "two")
 
     @property
     def commitment(self) -> str:
@@ -102,10 +102,10 @@ class Certificate:
 
     def __post_init__(self) -> None:
         if [part.trial for part in self.evidence] != list(self.plan.trials):
-            raise ValueError("evidence must be of the planned trials, got others")
+            raise CheckError("evidence", "of the planned trials", "others")
         for part in self.evidence:
             if not part.whole:
-                raise ValueError(f"evidence must be complete, got {part.trial.tilt.direction} that stopped early")
+                raise CheckError("evidence", "complete", f"{part.trial.tilt.direction} that stopped early")
         object.__setattr__(self, "interval", _interval(self.evidence, self.plan.failure, self.source))
 
     @property
@@ -158,7 +158,7 @@ def plan_certificate(
     failure, gap = check.between(0, 1)(failure=failure), check.between(0, 1)(gap=gap)
     samples = check.optional(check.integer(1))(samples=samples)
     if beside is not None and (len(beside) != len(DIRECTIONS) or any(payoff.epsilon != epsilon for payoff in beside)):
-        raise ValueError(f"beside must hold two payoffs at epsilon = {epsilon!r}, got {beside!r}")
+        raise CheckError("beside", f"two payoffs at epsilon = {epsilon!r}", repr(beside), verb="hold")
     payoffs: tuple[Payoff, Payoff] = beside or (HockeyStick(epsilon), HockeyStick(epsilon))
     trials = _sized(release, payoffs, seed, samples=samples, gap=gap, failure=failure / 2)
     return CertificatePlan(trials, failure, Origin(seed))

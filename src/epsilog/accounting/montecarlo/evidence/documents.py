@@ -17,7 +17,7 @@ from epsilog.accounting.montecarlo.draws import tilt as tilts
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick, Payoff
 from epsilog.accounting.montecarlo.draws.shards import SHARD, STREAM, Trial
 from epsilog.accounting.montecarlo.evidence.run import LARGEST_SEED, Source
-from epsilog.terms import check, codec
+from epsilog.terms import CheckError, check, codec
 
 ASSUMPTIONS = (
     "participation is drawn independently per unit, stays hidden, and no batch is truncated",
@@ -54,7 +54,7 @@ class Origin:
     def require_here(self) -> None:
         """Refuses to draw for a plan of other libraries."""
         if not self.is_here:
-            raise ValueError(f"plan must be of the versions installed here, {Origin(self.pilot)}, got {self}")
+            raise CheckError("plan", f"of the versions installed here, {Origin(self.pilot)}", f"{self}")
 
 
 def origin_json(origin: Origin) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def origin_from_json(data: dict[str, Any]) -> Origin:
         ValueError: a plan of another stream format.
     """
     if data["stream"] != STREAM or data["shard"] != SHARD:
-        raise ValueError(f"stream must be {STREAM!r} in shards of {SHARD}, got {data['stream']!r}, {data['shard']!r}")
+        raise CheckError("stream", f"{STREAM!r} in shards of {SHARD}", f"{data['stream']!r}, {data['shard']!r}")
     code = data["code"]
     return Origin(int(data["pilot"]), code["epsilog"], code["numpy"], code["scipy"])
 
@@ -94,7 +94,7 @@ class Evidence:
     def __post_init__(self) -> None:
         check.fields(self, hits=check.each(check.integer(0, SHARD)))
         if not 1 <= len(self.hits) <= self.trial.shards:
-            raise ValueError(f"hits must have 1 to {self.trial.shards} entries, got {len(self.hits)}")
+            raise CheckError("hits", f"1 to {self.trial.shards} entries", f"{len(self.hits)}", verb="have")
         for shard, found in enumerate(self.hits):
             check.integer(0, min(SHARD, self.trial.samples - shard * SHARD))(hits=found)
 
@@ -129,7 +129,7 @@ def payoff_from_json(data: dict[str, Any]) -> Payoff:
         return BesideProfile(
             float(data["epsilon"]), tuple(map(float, data["epsilons"])), tuple(map(float, data["deltas"]))
         )
-    raise ValueError(f"payoff must be hockey-stick or beside-profile, got {data['kind']!r}")
+    raise CheckError("payoff", "hockey-stick or beside-profile", repr(data["kind"]))
 
 
 def trial_json(trial: Trial) -> dict[str, Any]:

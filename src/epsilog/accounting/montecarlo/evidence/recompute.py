@@ -16,7 +16,7 @@ from epsilog.accounting.montecarlo.evidence.certificates import Certificate, Cer
 from epsilog.accounting.montecarlo.evidence.documents import Evidence, source_from_json
 from epsilog.accounting.montecarlo.evidence.run import NONCE, Source, entropy
 from epsilog.accounting.montecarlo.evidence.sweeps import SweepResult
-from epsilog.terms import CalibrationError, UnsupportedMechanismError, check
+from epsilog.terms import CalibrationError, CheckError, UnsupportedMechanismError, check
 
 _ROUND_OFF = 1e-11  # relative, between two versions of the libraries; the numbers are rounded up by more than that
 _ROUNDED = {"/interval/lower", "/interval/upper", "/interval/estimate", "/claim/delta"}
@@ -35,7 +35,7 @@ def plan_from_json(data: dict[str, Any]) -> CertificatePlan | SweepPlan:
     """
     try:
         if type(data["v"]) is not int or data["v"] != 0 or data["kind"] not in _PLANS:
-            raise ValueError(f"kind must be one of {', '.join(_PLANS)} (v 0), got {data['kind']!r}")
+            raise CheckError("kind", f"one of {', '.join(_PLANS)} (v 0)", repr(data["kind"]))
         plan = _PLANS[data["kind"]](data)
     except (*_MALFORMED, UnsupportedMechanismError) as error:
         raise ValueError(f"plan must be as plan_certificate or plan_sweep wrote it, got: {error!r}") from error
@@ -68,10 +68,10 @@ def check_document(
         counts = [tuple(found) for found in document["hits"]]
         evidence = tuple(Evidence(trial, hits) for trial, hits in zip(_trials(plan), counts, strict=False))
         if len(counts) > len(evidence):
-            raise ValueError(f"hits must be of at most {len(evidence)} trials, got {len(counts)}")
+            raise CheckError("hits", f"of at most {len(evidence)} trials", f"{len(counts)}")
         result = _result(plan, source, evidence)
     except _MALFORMED as error:
-        raise ValueError(f"document must be as certify or sweep wrote it, got one that is not: {error!r}") from error
+        raise CheckError("document", "as certify or sweep wrote it", f"one that is not: {error!r}") from error
     found = [result] if isinstance(result, str) else [*_differences(document, result.to_json(), "")]
     if commitment is not None and commitment != plan.commitment:
         found.append(f"/commitment: {commitment} was published, this plan's is {plan.commitment}")

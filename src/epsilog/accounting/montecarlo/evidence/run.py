@@ -17,7 +17,7 @@ from typing import Any
 from epsilog import disk
 from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.shards import SHARD, Trial, count_hits
-from epsilog.terms import RecordsError, check, codec
+from epsilog.terms import CheckError, RecordsError, check, codec
 
 Progress = Callable[[Trial, int, int], None]  # trial, draws done, hits so far
 Key = tuple[int, str, int]  # candidate, direction, shard
@@ -69,14 +69,14 @@ class Source:
 
 def _check_number(value: str) -> None:
     if not (value.isascii() and value.isdecimal() and len(value) <= 39 and str(int(value)) == value):
-        raise ValueError(f"value must be a whole number in decimal, got {value[:60]!r}")
+        raise CheckError("value", "a whole number in decimal", repr(value[:60]))
     if int(value) > LARGEST_SEED:
-        raise ValueError(f"seed must be in [0, 2^128 - 1], got {value}")
+        raise CheckError("seed", "in [0, 2^128 - 1]", f"{value}")
 
 
 def _check_nonce(nonce: str) -> None:
     if not (nonce.isascii() and nonce.isprintable() and nonce == nonce.strip() and SHORTEST <= len(nonce) <= 1024):
-        raise ValueError(f"nonce must be {SHORTEST} to 1024 printable ASCII characters, unpadded, got {nonce[:60]!r}")
+        raise CheckError("nonce", f"{SHORTEST} to 1024 printable ASCII characters, unpadded", repr(nonce[:60]))
 
 
 def entropy() -> int:
@@ -215,7 +215,7 @@ def run_trials(
         For each trial, the hits of each shard in order, up to where one failed.
     """
     if journal is not None and journal.seed != seed:
-        raise ValueError(f"seed must be the journal's, {journal.seed!r}, got {seed!r}")
+        raise CheckError("seed", f"the journal's, {journal.seed!r}", repr(seed))
     done = journal.read() if journal else {}
     counts: list[list[int]] = [[] for _ in trials]
     wave = 1 if limits else 1 << 40

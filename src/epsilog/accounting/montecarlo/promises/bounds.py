@@ -23,7 +23,7 @@ from epsilog.accounting.exact import rounded
 from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
 from epsilog.accounting.montecarlo.promises.two_point import divergence, require_samples
 from epsilog.accounting.rounding import TINY, up
-from epsilog.terms import CalibrationError, check
+from epsilog.terms import CalibrationError, CheckError, check
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float |
     if start >= 1:
         return 1.0
     if start < 1e-300:
-        raise ValueError(f"base_delta must be at least 1e-300, got {base_delta!r}")
+        raise CheckError("base_delta", "at least 1e-300", repr(base_delta))
 
     def decay(s: float) -> float:  # at y = start + (1 - start) u, u the logistic of s
         u = 1 / (1 + math.exp(-s))
@@ -236,7 +236,7 @@ def fewest_samples_integrated(*, target_delta: float, base_delta: float) -> int:
     """
     target_delta, base_delta = check.share()(target_delta=target_delta), check.share()(base_delta=base_delta)
     if not base_delta < target_delta:
-        raise ValueError(f"base_delta must be below target_delta = {target_delta!r}, got {base_delta!r}")
+        raise CheckError("base_delta", f"below target_delta = {target_delta!r}", repr(base_delta))
     low, high = 0, 1
     while integrated_delta(samples=high, base_delta=base_delta) > target_delta:
         low, high = high, 2 * high
@@ -274,7 +274,7 @@ def samples_for_power(
     candidate_delta = check.share()(candidate_delta=candidate_delta)
     power = check.between(0, 1)(power=power)
     if not candidate_delta < target_delta:
-        raise ValueError(f"candidate_delta must be below target_delta = {target_delta!r}, got {candidate_delta!r}")
+        raise CheckError("candidate_delta", f"below target_delta = {target_delta!r}", repr(candidate_delta))
     promise = scheme or (lambda n, k: binomial_delta(samples=n, hits=k, bound=bound))
 
     def fewest(hits: int) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilog.accounting.exact import rounded
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 
 SMALLEST_DELTA = 1e-300
 _DIGITS = 50
@@ -31,7 +31,7 @@ _DIGITS = 50
 def require_samples(samples: object) -> int:
     """Requires a whole number of samples, at least 1, of any size."""
     if isinstance(samples, bool) or not isinstance(samples, Integral) or int(samples) < 1:
-        raise ValueError(f"samples must be a whole number, at least 1, got {samples!r}")
+        raise CheckError("samples", "a whole number, at least 1", repr(samples))
     return int(samples)
 
 
@@ -92,9 +92,7 @@ def base_delta(*, samples: int, target_delta: float) -> float:
 
     low, high = SMALLEST_DELTA, target
     if target <= low or not passes(low):
-        raise ValueError(
-            f"samples must be larger for target_delta {target_delta!r}: no base_delta works, got {samples!r}"
-        )
+        raise CheckError("samples", f"larger for target_delta {target_delta!r}: no base_delta works", repr(samples))
     while high > low * (1 + 4e-15):
         middle = math.sqrt(low) * math.sqrt(high) if high > 2 * low else low + (high - low) / 2
         if not low < middle < high:
@@ -121,7 +119,7 @@ def minimum_samples(*, base_delta: float, target_delta: float) -> int:
     if target == 1:
         return 1
     if not base < target:
-        raise ValueError(f"base_delta must be below target_delta = {target!r}, got {base!r}")
+        raise CheckError("base_delta", f"below target_delta = {target!r}", repr(base))
     share = _cheapest(base, target)
     digits = 40
     while True:
@@ -159,7 +157,7 @@ def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike 
     epsilon = check.at_least(0)(epsilon=epsilon)
     loss = np.asarray(losses, dtype=np.float64)
     if loss.ndim != 1 or loss.size == 0:
-        raise ValueError(f"losses must be one-dimensional and not empty, got shape {loss.shape}")
+        raise CheckError("losses", "one-dimensional and not empty", f"shape {loss.shape}")
     if np.isnan(loss).any() or (loss == -np.inf).any():
         raise ValueError("losses must not be nan or -inf, got " + str(loss[np.isnan(loss) | (loss == -np.inf)][0]))
     excess = -np.expm1(np.minimum(epsilon - loss, 0.0))
@@ -167,9 +165,9 @@ def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike 
         return float(excess.mean())
     weight = np.asarray(weights, dtype=np.float64)
     if weight.shape != loss.shape:
-        raise ValueError(f"weights must have shape {loss.shape}, got {weight.shape}")
+        raise CheckError("weights", f"shape {loss.shape}", f"{weight.shape}", verb="have")
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.max() > 0):
-        raise ValueError(f"weights must be finite, at least 0 and not all 0, got {weight!r}")
+        raise CheckError("weights", "finite, at least 0 and not all 0", repr(weight))
     weight = weight / weight.max()
     return float(min(1.0, (weight * excess).sum() / weight.sum()))
 
