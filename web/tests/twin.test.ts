@@ -2,7 +2,9 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { QueriesAnswer, QueriesAsk } from "../src/lib/types";
+import { parseField } from "../src/lib/form";
+import { readFederatedAsk, readQueriesAsk } from "../src/lib/openapi";
+import type { Given } from "../src/lib/read";
 import { classicGaussian, flFormula } from "../src/lib/twin/closed";
 import { queries, twin } from "../src/lib/twin/engine";
 import { gaussianDelta, gaussianEpsilon, gaussianNoise } from "../src/lib/twin/gaussian";
@@ -75,9 +77,8 @@ describe("closed forms", () => {
 
 describe("query plans", () => {
   test.each(of("queries").map((each, i) => [i, each] as const))("plan %i", (_, { ask, want }) => {
-    const given = { delta: null, population: null, ...(ask as object) } as QueriesAsk;
-    const got = queries(given);
-    const theirs = want as unknown as QueriesAnswer;
+    const got = queries(readQueriesAsk(ask as Given));
+    const theirs = want as typeof got;
     expect(got.compatible).toBe(theirs.compatible);
     expect(got.queries_left).toBe(theirs.queries_left);
     expect(got.consumed.split).toBeCloseTo(theirs.consumed.split, 9);
@@ -95,17 +96,19 @@ describe("query plans", () => {
 });
 
 test("the formula never stands without a bound", async () => {
-  const values = Object.fromEntries(FEDERATED.map((spec) => [spec.name, spec.initial]));
-  const ask = { ...values, population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, clip_norm: 1, delta: null, delta_cap: 1e-6, releases_per_period: 1, rounds_per_release: 1, without_replacement: true, adaptive_clip: false };
-  const answer = await twin.federated(ask as never, new AbortController().signal);
+  const form = FEDERATED.map((spec) => [spec.name, parseField(spec, spec.initial)] as const);
+  const values = Object.fromEntries(form.map(([name, parsed]) => [name, "value" in parsed ? parsed.value : undefined]));
+  const ask = readFederatedAsk(values);
+  expect(ask).toEqual(readFederatedAsk({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2 }));
+  const answer = await twin.federated(ask, new AbortController().signal);
   expect(answer.formula.total).toBeCloseTo(0.6334, 4);
   expect(answer.epsilon.upper).toBeGreaterThan(0.7226); // the certified lower bound
-  await expect(twin.federated({ ...ask, sampling: "fixed-size" } as never, new AbortController().signal)).rejects.toThrow("Poisson");
-  await expect(twin.federated({ ...ask, relation: "replace-one" } as never, new AbortController().signal)).rejects.toThrow();
+  await expect(twin.federated({ ...ask, sampling: "fixed-size" }, new AbortController().signal)).rejects.toThrow("Poisson");
+  await expect(twin.federated({ ...ask, relation: "replace-one" }, new AbortController().signal)).rejects.toThrow();
 });
 
 test("inverse questions keep to the goal", async () => {
-  const ask = { population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, clip_norm: 1, delta: 1e-6, delta_cap: null, sampling: "poisson", relation: "add-or-remove-one", privacy_unit: "client", releases_per_period: 1, without_replacement: true, rounds_per_release: 1, adaptive_clip: false };
+  const ask = readFederatedAsk({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, delta: 1e-6, delta_cap: null });
   const { signal } = new AbortController();
   const rounds = await twin.roundsFor(ask, 2, signal);
   expect((await twin.federated({ ...ask, rounds }, signal)).epsilon.upper).toBeLessThanOrEqual(2);

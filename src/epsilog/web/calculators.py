@@ -8,6 +8,7 @@ from typing import Any
 
 from epsilog import plan
 from epsilog.terms import NeighboringRelation, codec
+from epsilog.web import answers
 from epsilog.web.asks import (
     CrossoverAsk,
     FederatedAsk,
@@ -21,13 +22,13 @@ from epsilog.web.questions import Questions
 questions = Questions("calculators")
 
 
-@questions.add("/federated", summary="What a federated schedule costs")
+@questions.add("/federated", answers.FederatedAnswer, summary="What a federated schedule costs")
 def federated(ask: FederatedAsk) -> dict[str, Any]:
     """The certified interval, the popular closed form term by term, the delta verdict and the limits."""
     return _answer(ask)
 
 
-@questions.add("/federated/curve", summary="Epsilon over rounds")
+@questions.add("/federated/curve", answers.CurveAnswer, summary="Epsilon over rounds")
 def federated_curve(ask: FederatedSchedule) -> dict[str, Any]:
     """Certified bounds and the closed form at up to 16 numbers of rounds."""
     points = plan.curve(plan.federated(**ask.arguments()))
@@ -44,43 +45,43 @@ def federated_curve(ask: FederatedSchedule) -> dict[str, Any]:
     }
 
 
-@questions.add("/federated/noise", summary="The least noise for a target epsilon")
+@questions.add("/federated/noise", answers.NoiseAnswer, summary="The least noise for a target epsilon")
 def federated_noise(ask: FederatedGoal) -> dict[str, float]:
     """On the certified side; the schedule's own noise is ignored."""
     return {"noise_multiplier": plan.noise_for(**_without(ask, "noise_multiplier"))}
 
 
-@questions.add("/federated/rounds", summary="The most rounds for a target epsilon")
+@questions.add("/federated/rounds", answers.RoundsAnswer, summary="The most rounds for a target epsilon")
 def federated_rounds(ask: FederatedGoal) -> dict[str, int]:
     """On the certified side; the schedule's own rounds are ignored."""
     return {"rounds": plan.rounds_for(**_without(ask, "rounds"))}
 
 
-@questions.add("/federated/record", summary="A calculation as a stamped record")
+@questions.add("/federated/record", answers.Stamped, summary="A calculation as a stamped record")
 def federated_record(ask: FederatedAsk) -> dict[str, Any]:
     """The question and its answer, with the SHA-256 of their canonical JSON (RFC 8785)."""
     return _stamped("federated-calculation", ask.model_dump(), _answer(ask))
 
 
-@questions.add("/queries", summary="A budget split over queries")
+@questions.add("/queries", answers.QueriesAnswer, summary="A budget split over queries")
 def queries(ask: QueriesAsk) -> dict[str, Any]:
     """Noise the classic way, exactly and optimally; what is consumed and what remains."""
     return _queries(ask)
 
 
-@questions.add("/queries/record", summary="A query plan as a stamped record")
+@questions.add("/queries/record", answers.Stamped, summary="A query plan as a stamped record")
 def queries_record(ask: QueriesAsk) -> dict[str, Any]:
     """The question and its answer, with the SHA-256 of their canonical JSON (RFC 8785)."""
     return _stamped("query-calculation", ask.model_dump(), _queries(ask))
 
 
-@questions.add("/queries/crossover", summary="Laplace against Gaussian")
+@questions.add("/queries/crossover", answers.CrossoverAnswer, summary="Laplace against Gaussian")
 def queries_crossover(ask: CrossoverAsk) -> dict[str, Any]:
     """95% errors at unit sensitivity over the number of queries, and where Gaussian noise becomes the smaller."""
     return dataclasses.asdict(plan.crossover(epsilon=ask.epsilon, delta=ask.delta))
 
 
-@questions.add("/sensitivity", summary="The sensitivity of a count, a bounded sum or a mean")
+@questions.add("/sensitivity", answers.SensitivityAnswer, summary="The sensitivity of a count, a bounded sum or a mean")
 def sensitivity(ask: SensitivityAsk) -> dict[str, Any]:
     """The most one privacy unit can move the answer, and why."""
     given = ask.model_dump() | {"relation": NeighboringRelation(ask.relation)}

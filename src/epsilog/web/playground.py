@@ -21,6 +21,7 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     codec,
 )
+from epsilog.web import answers
 from epsilog.web.asks import MixAsk, Part
 from epsilog.web.questions import Questions
 
@@ -29,7 +30,7 @@ questions = Questions("playground", heavy=True)
 _RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
-@questions.add("/account", summary="What a mix of releases costs")
+@questions.add("/account", answers.MixAnswer, summary="What a mix of releases costs")
 def account(ask: MixAsk) -> dict[str, Any]:
     """The certified interval, and what each part costs alone and adds to the rest."""
     found = plan.mix([release_of(part) for part in ask.parts], delta=ask.delta, relation=_relation(ask))
@@ -39,7 +40,9 @@ def account(ask: MixAsk) -> dict[str, Any]:
     }
 
 
-@questions.add("/account/profile", summary="The privacy profile of a mix, and what an attacker can tell")
+@questions.add(
+    "/account/profile", answers.ProfileAnswer, summary="The privacy profile of a mix, and what an attacker can tell"
+)
 def profile(ask: MixAsk) -> dict[str, Any]:
     """Delta over epsilon, the bound on the attacker's ROC curve, its value at one rate, and the advantage."""
     release = Composed([release_of(part) for part in ask.parts])

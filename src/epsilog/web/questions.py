@@ -10,10 +10,11 @@ from typing import Any, TypeVar, get_type_hints
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from epsilog.web.answers import Answer
 from epsilog.web.asks import Ask
 
 Given = TypeVar("Given", bound=Ask)
-Answer = Callable[[Given], dict[str, Any]]
+Function = Callable[[Given], dict[str, Any]]
 
 PREFIX = "/api/v1"
 
@@ -26,6 +27,7 @@ class Question:
         path: below ``PREFIX``; also its name between processes.
         summary: a line for the API's description.
         model: what is asked.
+        answers: what is answered.
         answer: works it out.
         heavy: whether it may take many seconds, and must leave room for others.
     """
@@ -33,6 +35,7 @@ class Question:
     path: str
     summary: str
     model: type[Ask]
+    answers: type[Answer]
     answer: Callable[[Any], dict[str, Any]]
     heavy: bool
 
@@ -44,12 +47,12 @@ class Questions:
         self.by_path: dict[str, Question] = {}
         self._tag, self._heavy = tag, heavy
 
-    def add(self, path: str, *, summary: str) -> Callable[[Answer[Given]], Answer[Given]]:
+    def add(self, path: str, answers: type[Answer], *, summary: str) -> Callable[[Function[Given]], Function[Given]]:
         """Decorates the function that answers; its first argument's type is what may be asked."""
 
-        def keep(answer: Answer[Given]) -> Answer[Given]:
+        def keep(answer: Function[Given]) -> Function[Given]:
             model = get_type_hints(answer)[next(iter(inspect.signature(answer).parameters))]
-            self.by_path[path] = Question(path, summary, model, answer, self._heavy)
+            self.by_path[path] = Question(path, summary, model, answers, answer, self._heavy)
             return answer
 
         return keep
@@ -65,6 +68,7 @@ class Questions:
                 summary=question.summary,
                 description=inspect.getdoc(question.answer),
                 response_model=None,
+                responses={200: {"model": question.answers}},
             )
         return router
 

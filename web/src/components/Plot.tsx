@@ -2,7 +2,7 @@
 
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { show } from "../lib/numbers";
-import { Table } from "./bits";
+import { Table } from "./Table";
 
 export interface Series {
   name: string;

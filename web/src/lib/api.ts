@@ -1,7 +1,8 @@
 // The server, asked in JSON. Every failure is a Problem with words for people.
 
 import type { Engine } from "./engine";
-import type { CurvePoint, FederatedAnswer, FederatedAsk, QueriesAnswer } from "./types";
+import { type CurveAnswer, type FederatedGoal, type NoiseAnswer, readFederatedSchedule, type RoundsAnswer } from "./openapi";
+import type { FederatedAnswer, QueriesAnswer } from "./types";
 import { Problem } from "./types";
 
 const WAIT = 30_000; // ms before a slow server is given up
@@ -41,23 +42,17 @@ async function call<T>(path: string, request: RequestInit, signal?: AbortSignal)
   throw new Problem(problem.title ?? "Refused", problem.detail ?? "", problem.errors ?? [], response.status);
 }
 
-const BOUNDARY = ["without_replacement", "rounds_per_release", "adaptive_clip"];
-
-function schedule(ask: FederatedAsk): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(ask).filter(([name]) => !BOUNDARY.includes(name)));
-}
-
 export const server: Engine = {
   name: "server",
   federated: (ask, signal) => post<FederatedAnswer>("federated", ask, signal),
-  curve: async (ask, signal) => (await post<{ points: CurvePoint[] }>("federated/curve", schedule(ask), signal)).points,
-  noiseFor: async (ask, target, signal) => {
-    const goal = { ...schedule(ask), epsilon: target };
-    return (await post<{ noise_multiplier: number }>("federated/noise", goal, signal)).noise_multiplier;
+  curve: async (ask, signal) => (await post<CurveAnswer>("federated/curve", readFederatedSchedule(ask), signal)).points,
+  noiseFor: async (ask, epsilon, signal) => {
+    const goal: FederatedGoal = { ...readFederatedSchedule(ask), epsilon };
+    return (await post<NoiseAnswer>("federated/noise", goal, signal)).noise_multiplier;
   },
-  roundsFor: async (ask, target, signal) => {
-    const goal = { ...schedule(ask), epsilon: target };
-    return (await post<{ rounds: number }>("federated/rounds", goal, signal)).rounds;
+  roundsFor: async (ask, epsilon, signal) => {
+    const goal: FederatedGoal = { ...readFederatedSchedule(ask), epsilon };
+    return (await post<RoundsAnswer>("federated/rounds", goal, signal)).rounds;
   },
   queries: (ask, signal) => post<QueriesAnswer>("queries", ask, signal),
 };

@@ -17,6 +17,7 @@ export interface FieldSpec {
   above?: number; // not allowed itself
   below?: number; // not allowed itself
   most?: number; // allowed
+  atMost?: string; // the name of a field that it must not be above
   choices?: readonly (readonly [value: string, label: string])[];
 }
 
@@ -97,6 +98,10 @@ export function useForm(
       if ("error" in parsed) errors[spec.name] = parsed.error;
       else values[spec.name] = parsed.value;
     }
+    for (const spec of specs) {
+      const [value, most] = [values[spec.name], values[spec.atMost ?? ""]];
+      if (typeof value === "number" && typeof most === "number" && value > most) errors[spec.name] = `must be at most ${nameOf(specs, spec.atMost!)}`;
+    }
     if (Object.keys(errors).length === 0 && rule) Object.assign(errors, rule(values));
     return { values: Object.keys(errors).length === 0 ? values : null, errors };
   }, [raw, specs, rule]);
@@ -118,6 +123,8 @@ export function useForm(
   const shown = refused && refused.raw === raw ? { ...refused.errors, ...errors } : errors;
   return { specs, raw, errors: shown, values, set, commit, refuse };
 }
+
+const nameOf = (specs: readonly FieldSpec[], name: string): string => specs.find((spec) => spec.name === name)!.symbol ?? name;
 
 const pick = (raw: Raw, specs: readonly FieldSpec[]): Raw =>
   Object.fromEntries(specs.filter((s) => raw[s.name] !== undefined).map((s) => [s.name, raw[s.name]!]));

@@ -1,61 +1,50 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
-import { Assumes, Card, Copy, download, Notice, Peek, Refining, Spoken, Stat, toCsv, Trouble, useInSight } from "../components/bits";
+import { Assumes } from "../components/Assumes";
+import { Calculator } from "../components/Calculator";
+import { Card } from "../components/Card";
+import { Export } from "../components/Export";
 import { Field } from "../components/Field";
 import { IntervalBar } from "../components/IntervalBar";
+import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
-import { toQuery } from "../lib/address";
+import { Refining } from "../components/Refining";
+import { Stat } from "../components/Stat";
+import { Trouble } from "../components/Trouble";
 import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";
+import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
+import { fieldOf } from "../lib/facts";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
-import { twin } from "../lib/twin/engine";
 import { show, showPercent, showWhole, typeset } from "../lib/numbers";
+import { type CurveAnswer, FACTS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
+import { numberOrNull } from "../lib/read";
+import { twin } from "../lib/twin/engine";
 import type { CurvePoint, FederatedAnswer, FederatedAsk } from "../lib/types";
-import { Snippets } from "./Snippets";
+
+const { FederatedAsk: KNOWN, FederatedGoal: GOAL } = FACTS;
 
 export const FEDERATED: readonly FieldSpec[] = [
-  { name: "population", label: "Population", symbol: "N", kind: "whole", initial: "50000", least: 1, hint: "privacy units in all" },
-  { name: "cohort_size", label: "Cohort size", symbol: "m", kind: "whole", initial: "500", least: 1, hint: "expected in a round" },
-  { name: "rounds", label: "Rounds", symbol: "T", kind: "whole", initial: "200", least: 1 },
-  { name: "noise_multiplier", label: "Noise multiplier", symbol: "σ", kind: "real", initial: "1.2", least: 0, hint: "noise on the sum / C" },
-  { name: "clip_norm", label: "Clip norm", symbol: "C", kind: "real", initial: "1", above: 0, hint: "scales the noise, costs nothing" },
-  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "", optional: true, above: 0, below: 1, hint: "blank: min(1/N, cap)" },
-  { name: "delta_cap", label: "Cap on δ", kind: "real", initial: "1e-6", optional: true, above: 0, below: 1, hint: "blank: no cap" },
-  { name: "privacy_unit", label: "Privacy unit", kind: "text", initial: "client" },
-  {
-    name: "relation",
-    label: "Neighbouring relation",
-    kind: "choice",
-    initial: "add-or-remove-one",
-    choices: [
-      ["add-or-remove-one", "add or remove one"],
-      ["replace-one", "replace one"],
-      ["zero-out", "zero out one"],
-    ],
-  },
-  {
-    name: "sampling",
-    label: "Sampling scheme",
-    kind: "choice",
-    initial: "poisson",
-    hint: "what the code really does",
-    choices: [
-      ["poisson", "Poisson: a coin for every unit"],
-      ["fixed-size", "fixed size, without replacement"],
-      ["balls-in-bins", "balls in bins: one round an epoch"],
-    ],
-  },
-  { name: "releases_per_period", label: "Releases in a period", kind: "whole", initial: "1", least: 1, hint: "on the same population" },
-  { name: "without_replacement", label: "At most one update per unit and round", kind: "flag", initial: "yes" },
-  { name: "rounds_per_release", label: "Rounds between releases", kind: "whole", initial: "1", least: 1 },
-  { name: "adaptive_clip", label: "The clip norm is learnt from the same data", kind: "flag", initial: "no" },
-  { name: "epsilon", label: "Target", symbol: "ε", kind: "real", initial: "2", optional: true, above: 0, hint: "for the inverse questions" },
+  fieldOf(KNOWN.population),
+  fieldOf(KNOWN.cohort_size),
+  fieldOf(KNOWN.rounds),
+  fieldOf(KNOWN.noise_multiplier),
+  fieldOf(KNOWN.clip_norm),
+  fieldOf(KNOWN.delta, { label: "Failure probability", hint: `blank: ${KNOWN.delta.blank}` }),
+  fieldOf(KNOWN.delta_cap, { label: "Cap on δ", hint: `blank: ${KNOWN.delta_cap.blank}` }),
+  fieldOf(KNOWN.privacy_unit),
+  fieldOf(KNOWN.relation, { label: "Neighbouring relation" }),
+  fieldOf(KNOWN.sampling, { label: "Sampling scheme" }),
+  fieldOf(KNOWN.releases_per_period, { label: "Releases in a period" }),
+  fieldOf(KNOWN.without_replacement),
+  fieldOf(KNOWN.rounds_per_release),
+  fieldOf(KNOWN.adaptive_clip),
+  fieldOf(GOAL.epsilon, { label: "Target", optional: true }),
 ];
 
 function rule(values: Values): Record<string, string> {
   const errors: Record<string, string> = {};
-  if ((values.cohort_size as number) > (values.population as number)) errors.cohort_size = "must be at most N";
   if (values.sampling === "fixed-size" && values.relation !== "replace-one")
     errors.relation = "must be “replace one” here: in a cohort of fixed size nobody can be added or removed without moving somebody else";
   return errors;
@@ -63,87 +52,80 @@ function rule(values: Values): Record<string, string> {
 
 export function Federated({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
   const form = useForm(FEDERATED, store, rule);
-  const [ask, target] = useMemo(() => {
-    if (form.values === null) return [null, null];
-    const { epsilon, ...rest } = form.values;
-    return [rest as unknown as FederatedAsk, epsilon as number | null];
-  }, [form.values]);
+  const ask = useMemo(() => (form.values === null ? null : readFederatedAsk(form.values)), [form.values]);
+  const target = form.values === null ? null : numberOrNull(form.values, "epsilon");
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useSharpened(ask, engine.federated, twin.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
 
-  const place = useInSight<HTMLFormElement>();
-  return (
-    <div class={compact ? "calculator compact" : "calculator"}>
-      <form ref={place} class="inputs" aria-label="Federated schedule" onSubmit={(e) => e.preventDefault()}>
-        <fieldset>
-          <legend>Schedule</legend>
-          <div class="pair">
-            <Field form={form} name="population" />
-            <Field form={form} name="cohort_size" />
-            <Field form={form} name="rounds" />
-            <Field form={form} name="noise_multiplier" />
-            {!compact && <Field form={form} name="clip_norm" />}
-            {!compact && <Field form={form} name="releases_per_period" />}
-          </div>
-        </fieldset>
-        <fieldset>
-          <legend>Claim</legend>
-          <div class="pair">
-            <Field form={form} name="delta" />
-            <Field form={form} name="delta_cap" />
-          </div>
-          {!compact && (
-            <>
-              <Field form={form} name="sampling" />
-              <Field form={form} name="relation" />
-              <Field form={form} name="privacy_unit" />
-            </>
-          )}
-        </fieldset>
+  const inputs = (
+    <>
+      <fieldset>
+        <legend>Schedule</legend>
+        <div class="pair">
+          <Field form={form} name="population" />
+          <Field form={form} name="cohort_size" />
+          <Field form={form} name="rounds" />
+          <Field form={form} name="noise_multiplier" />
+          {!compact && <Field form={form} name="clip_norm" />}
+          {!compact && <Field form={form} name="releases_per_period" />}
+        </div>
+      </fieldset>
+      <fieldset>
+        <legend>Claim</legend>
+        <div class="pair">
+          <Field form={form} name="delta" />
+          <Field form={form} name="delta_cap" />
+        </div>
         {!compact && (
-          <fieldset>
-            <legend>Boundary</legend>
-            <Field form={form} name="without_replacement" />
-            <Field form={form} name="adaptive_clip" />
-            <Field form={form} name="rounds_per_release" />
-          </fieldset>
+          <>
+            <Field form={form} name="sampling" />
+            <Field form={form} name="relation" />
+            <Field form={form} name="privacy_unit" />
+          </>
         )}
-        {answer && <Peek>ε ≤ {show(answer.epsilon.upper, 4, "up")}</Peek>}
-      </form>
-
-      <div class={main.busy ? "results busy" : "results"} aria-busy={main.busy}>
-        {form.values === null && (
-          <Card>
-            <p class="empty">Put right what is marked, and the numbers come back.</p>
-          </Card>
-        )}
-        {main.problem && <Trouble problem={main.problem} retry={main.retry} />}
-        {answer && of && <Answer ask={of} answer={answer} target={target} refining={main.refining} />}
-        {answer && ask && <Rounds ask={settled} engine={engine} />}
-        {answer && ask && (
-          <Card title="The question turned round">
-            <div class="goal">
-              <Field form={form} name="epsilon" />
-              <Inverse ask={settled} target={target} engine={engine} />
-            </div>
-          </Card>
-        )}
-        {answer && (
-          <Card title="What this covers, and what it does not">
-            <ul class="limits">
-              {answer.limits.map((line) => (
-                <li key={line}>{line}</li>
-              ))}
-            </ul>
-          </Card>
-        )}
-        {answer && ask && !compact && <Export ask={ask} raw={form.raw} />}
-        {answer && <Spoken text={spoken(answer)} />}
-      </div>
-    </div>
+      </fieldset>
+      {!compact && (
+        <fieldset>
+          <legend>Boundary</legend>
+          <Field form={form} name="without_replacement" />
+          <Field form={form} name="adaptive_clip" />
+          <Field form={form} name="rounds_per_release" />
+        </fieldset>
+      )}
+    </>
   );
+  return (
+    <Calculator label="Federated schedule" form={form} main={main} inputs={inputs} compact={compact} peek={answer && <>ε ≤ {show(answer.epsilon.upper, 4, "up")}</>} spoken={answer ? spoken(answer) : undefined}>
+      {answer && of && <Answer ask={of} answer={answer} target={target} refining={main.refining} />}
+      {answer && ask && <Rounds ask={settled} engine={engine} />}
+      {answer && ask && (
+        <Card title="The question turned round">
+          <div class="goal">
+            <Field form={form} name="epsilon" />
+            <Inverse ask={settled} target={target} engine={engine} />
+          </div>
+        </Card>
+      )}
+      {answer && (
+        <Card title="What this covers, and what it does not">
+          <ul class="limits">
+            {answer.limits.map((line) => (
+              <li key={line}>{line}</li>
+            ))}
+          </ul>
+        </Card>
+      )}
+      {answer && ask && !compact && <Export name="federated" ask={ask} specs={FEDERATED} raw={form.raw} table="the rounds" csv={() => void rounds(ask)} />}
+    </Calculator>
+  );
+}
+
+async function rounds(ask: FederatedAsk): Promise<void> {
+  const { points } = await post<CurveAnswer>("federated/curve", readFederatedSchedule(ask));
+  const rows = points.map((p) => [p.rounds, p.lower, p.upper, p.formula]);
+  download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
 }
 
 function spoken(answer: FederatedAnswer): string {
@@ -281,41 +263,5 @@ function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: nu
         {rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null || !fresh(rounds) ? "…" : showWhole(rounds.answer)}
       </Stat>
     </dl>
-  );
-}
-
-function Export({ ask, raw }: { ask: FederatedAsk; raw: Record<string, string> }) {
-  const [stamp, setStamp] = useState<string | null>(null);
-  const record = async (): Promise<void> => {
-    const stamped = await post<{ record: unknown; sha256: string }>("federated/record", ask);
-    setStamp(stamped.sha256);
-    download("epsilog-federated.json", "application/json", JSON.stringify(stamped, (_, v) => (v === Infinity ? "inf" : v), 2));
-  };
-  const csv = async (): Promise<void> => {
-    const { points } = await post<{ points: CurvePoint[] }>("federated/curve", Object.fromEntries(Object.entries(ask).filter(([k]) => !["without_replacement", "rounds_per_release", "adaptive_clip"].includes(k))));
-    const rows = points.map((p) => [p.rounds, p.lower, p.upper, p.formula]);
-    download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
-  };
-  return (
-    <Card screen title="Take it with you">
-      <div class="buttons">
-        <button type="button" onClick={record}>
-          JSON record, stamped
-        </button>
-        <button type="button" onClick={csv}>
-          CSV of the rounds
-        </button>
-        <button type="button" onClick={() => print()}>
-          Print
-        </button>
-        <Copy label="Copy link" text={() => `${location.origin}/federated?${toQuery(raw)}`} />
-      </div>
-      {stamp && (
-        <p class="stamp">
-          SHA-256 of the record: <code>{stamp}</code>
-        </p>
-      )}
-      <Snippets name="federated" specs={FEDERATED} raw={raw} />
-    </Card>
   );
 }

@@ -1,37 +1,13 @@
-import { Card, Notice } from "../components/bits";
+import { Card } from "../components/Card";
 import { IntervalBar } from "../components/IntervalBar";
+import { Notice } from "../components/Notice";
 import { useAnswer } from "../lib/answer";
 import { server } from "../lib/api";
 import { show } from "../lib/numbers";
-import type { FederatedAsk, QueriesAsk } from "../lib/types";
+import { readFederatedAsk, readQueriesAsk } from "../lib/openapi";
 
-const RUN: FederatedAsk = {
-  population: 50_000,
-  cohort_size: 500,
-  rounds: 200,
-  noise_multiplier: 0.7,
-  clip_norm: 1,
-  delta: null,
-  delta_cap: null,
-  sampling: "poisson",
-  relation: "add-or-remove-one",
-  privacy_unit: "client",
-  releases_per_period: 1,
-  without_replacement: true,
-  rounds_per_release: 1,
-  adaptive_clip: false,
-};
-const COUNTS: QueriesAsk = {
-  epsilon: 1,
-  queries: 100,
-  sensitivity: 1,
-  mechanism: "gaussian",
-  delta: 1e-6,
-  queries_used: 40,
-  weights: null,
-  population: null,
-  magnitude: null,
-};
+const RUN = readFederatedAsk({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 0.7, delta_cap: null });
+const COUNTS = readQueriesAsk({ epsilon: 1, queries: 100, mechanism: "gaussian", delta: 1e-6, queries_used: 40 });
 
 function Federated() {
   const { answer } = useAnswer(RUN, server.federated, { delay: 0 });

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { Card as Panel, Stat } from "../components/bits";
+import { Card as Panel } from "../components/Card";
+import { Stat } from "../components/Stat";
 import type { Card, Judgement, Shift } from "../lib/game";
 import { active, BREACHES, BUDGET, CARDS, GAME_DELTA, judge, LEAST_EPSILON, MOST_EPSILON, NOISE_COSTS, noiseOf, pick, release, SECONDS, start, STEADY_CARDS, steer, tick } from "../lib/game";
 import { show } from "../lib/numbers";

@@ -1,7 +1,10 @@
 import { useState } from "preact/hooks";
-import { Card, Notice, Table, Trouble } from "../components/bits";
+import { Card } from "../components/Card";
+import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
 import type { Series } from "../components/Plot";
+import { Table } from "../components/Table";
+import { Trouble } from "../components/Trouble";
 import { useAnswer } from "../lib/answer";
 import { get, post } from "../lib/api";
 import { OVER, useJob } from "../lib/job";

@@ -1,7 +1,11 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Card, Notice, Stat, Table, Trouble } from "../components/bits";
+import { Card } from "../components/Card";
 import { Field } from "../components/Field";
+import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
+import { Stat } from "../components/Stat";
+import { Table } from "../components/Table";
+import { Trouble } from "../components/Trouble";
 import { addressStore } from "../lib/address";
 import { get, post } from "../lib/api";
 import type { FieldSpec, Values } from "../lib/form";

@@ -1,15 +1,21 @@
 import { useMemo } from "preact/hooks";
-import { Assumes, Card, Copy, Spoken, Stat, Table, Trouble } from "../components/bits";
+import { Assumes } from "../components/Assumes";
+import { Card } from "../components/Card";
+import { Copy } from "../components/Copy";
 import { Field } from "../components/Field";
 import { IntervalBar } from "../components/IntervalBar";
 import { Plot } from "../components/Plot";
+import { Spoken } from "../components/Spoken";
+import { Stat } from "../components/Stat";
+import { Table } from "../components/Table";
+import { Trouble } from "../components/Trouble";
 import { addressStore, toQuery } from "../lib/address";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
 import type { FieldSpec } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
-import type { Interval } from "../lib/types";
+import type { MixAnswer, Part, ProfileAnswer } from "../lib/openapi";
 
 const MECHANISMS = [
   ["gaussian", "Gaussian", "Noise multiplier σ"],
@@ -35,14 +41,6 @@ const SPECS: readonly FieldSpec[] = [
   { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", least: 0, most: 1, hint: "false alarms that the attacker allows" },
 ];
 
-interface Part {
-  mechanism: string;
-  parameter: number;
-  second: number | null;
-  sampling_probability: number;
-  count: number;
-}
-
 const COLUMNS: readonly FieldSpec[] = [
   { name: "parameter", label: "Parameter", kind: "real", initial: "1", least: 0 },
   { name: "second", label: "Second", kind: "real", initial: "", optional: true, least: 0 },
@@ -57,23 +55,11 @@ function parseLine(line: string): { cells: string[]; part: Part | null; errors: 
     const parsed = parseField(spec, cells[i + 1]!);
     return "error" in parsed ? parsed.error : "";
   });
-  if (errors.some(Boolean) || !MECHANISMS.some(([name]) => name === cells[0])) return { cells, part: null, errors };
+  const mechanism = MECHANISMS.map(([name]) => name).find((name) => name === cells[0]);
+  if (errors.some(Boolean) || !mechanism) return { cells, part: null, errors };
   const value = (i: number): number | null => (parseField(COLUMNS[i]!, cells[i + 1]!) as { value: number | null }).value;
-  const part = { mechanism: cells[0]!, parameter: value(0)!, second: value(1), sampling_probability: value(2) ?? 1, count: value(3)! };
+  const part = { mechanism, parameter: value(0)!, second: value(1), sampling_probability: value(2) ?? 1, count: value(3)! };
   return { cells, part, errors };
-}
-
-interface Account {
-  epsilon: Interval;
-  parts: { alone: Interval; without: Interval }[];
-}
-
-interface Profile {
-  profile: { epsilon: number; lower: number; upper: number }[];
-  roc: { fpr: number; tpr: number }[];
-  fpr: number;
-  tpr: number;
-  advantage: number;
 }
 
 export function Playground() {
@@ -87,8 +73,8 @@ export function Playground() {
     const read = (name: string): unknown => (parseField(SPECS.find((s) => s.name === name)!, form.raw[name]!) as { value: unknown }).value;
     return { parts, delta: read("delta"), relation: form.raw.relation, fpr: read("fpr") };
   }, [form.raw, others]);
-  const account = useAnswer(ask, (body, signal) => post<Account>("account", body, signal), { delay: 80 });
-  const curves = useAnswer(account.answer && !account.busy ? ask : null, (body, signal) => post<Profile>("account/profile", body, signal), { delay: 150 });
+  const account = useAnswer(ask, (body, signal) => post<MixAnswer>("account", body, signal), { delay: 80 });
+  const curves = useAnswer(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileAnswer>("account/profile", body, signal), { delay: 150 });
 
   const write = (cells: string[][], committed: boolean): void => {
     form.set("mix", cells.map((row) => row.join(":")).join("|"));
@@ -170,7 +156,7 @@ export function Playground() {
       <div class={account.busy ? "results busy" : "results"} aria-busy={account.busy}>
         {ask === null && (
           <Card>
-            <p class="empty">Put right what is marked, and the numbers come back.</p>
+            <p class="empty">Correct the marked fields, and the numbers come back.</p>
           </Card>
         )}
         {account.problem && <Trouble problem={account.problem} retry={account.retry} />}
@@ -210,7 +196,7 @@ export function Playground() {
   );
 }
 
-function Curves({ found }: { found: Profile }) {
+function Curves({ found }: { found: ProfileAnswer }) {
   const lower = found.profile.filter((p) => p.lower > 0).map((p) => [p.epsilon, p.lower] as const);
   return (
     <div class="two">

@@ -1,38 +1,39 @@
-import { useCallback, useMemo, useState } from "preact/hooks";
-import { Card, Copy, download, Notice, Peek, Refining, Spoken, Stat, Table, toCsv, Trouble, useInSight } from "../components/bits";
+import { useCallback, useMemo } from "preact/hooks";
+import { Calculator } from "../components/Calculator";
+import { Card } from "../components/Card";
+import { Export } from "../components/Export";
 import { Field } from "../components/Field";
+import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
-import { toQuery } from "../lib/address";
+import { Refining } from "../components/Refining";
+import { Stat } from "../components/Stat";
+import { Table } from "../components/Table";
+import { Trouble } from "../components/Trouble";
 import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";
+import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
+import { fieldOf } from "../lib/facts";
 import type { FieldSpec, Raw, Store, Values } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent, showWhole, typeset } from "../lib/numbers";
+import { type CrossoverAnswer, FACTS, readQueriesAsk } from "../lib/openapi";
 import { twin } from "../lib/twin/engine";
 import type { Interval, Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
 import { Sensitivity } from "./Sensitivity";
-import { Snippets } from "./Snippets";
+
+const KNOWN = FACTS.QueriesAsk;
 
 export const QUERIES: readonly FieldSpec[] = [
-  { name: "epsilon", label: "Total budget", symbol: "ε", kind: "real", initial: "1", above: 0 },
-  { name: "queries", label: "Queries planned", symbol: "Q", kind: "whole", initial: "100", least: 1 },
-  { name: "sensitivity", label: "Sensitivity", symbol: "Δ", kind: "real", initial: "1", above: 0, hint: "the most one unit can move an answer" },
-  {
-    name: "mechanism",
-    label: "Noise",
-    kind: "choice",
-    initial: "laplace",
-    choices: [
-      ["laplace", "Laplace"],
-      ["gaussian", "Gaussian"],
-    ],
-  },
-  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "", optional: true, above: 0, below: 1, hint: "Gaussian needs it; Laplace saves noise with it" },
-  { name: "population", label: "Population", symbol: "N", kind: "whole", initial: "", optional: true, least: 1, hint: "fills or checks δ" },
-  { name: "queries_used", label: "Answered so far", kind: "whole", initial: "40", least: 0 },
-  { name: "magnitude", label: "Typical true answer", kind: "real", initial: "1000", optional: true, hint: "to compare the error with" },
-  { name: "weights", label: "Weights", kind: "list", initial: "", optional: true, above: 0, hint: "one for each query, as 2 1 1; blank: even" },
+  fieldOf(KNOWN.epsilon, { label: "Total budget" }),
+  fieldOf(KNOWN.queries, { label: "Queries planned", hint: "" }),
+  fieldOf(KNOWN.sensitivity),
+  fieldOf(KNOWN.mechanism, { label: "Noise", hint: "" }),
+  fieldOf(KNOWN.delta, { label: "Failure probability", hint: "Gaussian needs it; Laplace saves noise with it" }),
+  fieldOf(KNOWN.population, { hint: "fills or checks δ" }),
+  fieldOf(KNOWN.queries_used, { label: "Answered so far", initial: "40" }),
+  fieldOf(KNOWN.magnitude, { label: "Typical true answer", initial: "1000" }),
+  fieldOf(KNOWN.weights, { hint: "one for each query, as 2 1 1; blank: even" }),
   { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, most: 4000 },
 ];
 
@@ -46,64 +47,59 @@ function rule(values: Values): Record<string, string> {
   return errors;
 }
 
-const asked = (values: Values): QueriesAsk => {
-  const { pins: _, ...ask } = values;
-  return ask as unknown as QueriesAsk;
-};
-
 export function Queries({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
   const form = useForm(QUERIES, store, rule);
-  const ask = useMemo(() => (form.values === null ? null : asked(form.values)), [form.values]);
+  const ask = useMemo(() => (form.values === null ? null : readQueriesAsk(form.values)), [form.values]);
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useSharpened(ask, engine.queries, twin.queries, { onProblem });
   const { answer } = main;
-  const place = useInSight<HTMLFormElement>();
-  return (
-    <div class={compact ? "calculator compact" : "calculator"}>
-      <form ref={place} class="inputs" aria-label="Query budget" onSubmit={(e) => e.preventDefault()}>
-        <fieldset>
-          <legend>Budget</legend>
-          <div class="pair">
-            <Field form={form} name="epsilon" />
-            <Field form={form} name="queries" />
-            <Field form={form} name="queries_used" />
-            <Field form={form} name="sensitivity" />
-          </div>
-          {!compact && <Sensitivity use={(value) => form.set("sensitivity", String(value))} />}
-        </fieldset>
-        <fieldset>
-          <legend>Noise</legend>
-          <Field form={form} name="mechanism" />
-          <div class="pair">
-            <Field form={form} name="delta" />
-            <Field form={form} name="population" />
-            <Field form={form} name="magnitude" />
-            <Field form={form} name="weights" />
-          </div>
-        </fieldset>
-        {answer && (
-          <Peek>
-            {answer.mechanism === "laplace" ? "b" : "σ"} = {show(answer.shares[0]!.optimal.scale, 4, "up")}
-          </Peek>
-        )}
-      </form>
-      <div class={main.busy ? "results busy" : "results"} aria-busy={main.busy}>
-        {form.values === null && (
-          <Card>
-            <p class="empty">Put right what is marked, and the numbers come back.</p>
-          </Card>
-        )}
-        {main.problem && <Trouble problem={main.problem} retry={main.retry} />}
-        {answer && <Answer answer={answer} refining={main.refining} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
-        {answer && <Shape answer={answer} />}
-        {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
-        {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}
-        {(answer || form.values === null) && !compact && <Guidance />}
-        {answer && ask && !compact && <Export ask={ask} raw={form.raw} answer={answer} />}
-        {answer && <Spoken text={`Each query gets epsilon ${show(answer.shares[0]!.epsilon)}; noise scale ${show(answer.shares[0]!.optimal.scale)}. Consumed at most ${show(answer.consumed.optimal.upper, 4, "up")}; ${showWhole(answer.queries_left)} more queries fit.`} />}
-      </div>
-    </div>
+  const inputs = (
+    <>
+      <fieldset>
+        <legend>Budget</legend>
+        <div class="pair">
+          <Field form={form} name="epsilon" />
+          <Field form={form} name="queries" />
+          <Field form={form} name="queries_used" />
+          <Field form={form} name="sensitivity" />
+        </div>
+        {!compact && <Sensitivity use={(value) => form.set("sensitivity", String(value))} />}
+      </fieldset>
+      <fieldset>
+        <legend>Noise</legend>
+        <Field form={form} name="mechanism" />
+        <div class="pair">
+          <Field form={form} name="delta" />
+          <Field form={form} name="population" />
+          <Field form={form} name="magnitude" />
+          <Field form={form} name="weights" />
+        </div>
+      </fieldset>
+    </>
   );
+  const peek = answer && (
+    <>
+      {answer.mechanism === "laplace" ? "b" : "σ"} = {show(answer.shares[0]!.optimal.scale, 4, "up")}
+    </>
+  );
+  return (
+    <Calculator label="Query budget" form={form} main={main} inputs={inputs} compact={compact} peek={peek} spoken={answer ? spoken(answer) : undefined}>
+      {answer && <Answer answer={answer} refining={main.refining} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
+      {answer && <Shape answer={answer} />}
+      {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
+      {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}
+      {(answer || form.values === null) && !compact && <Guidance />}
+      {answer && ask && !compact && <Export name="queries" ask={ask} specs={QUERIES} raw={form.raw} table="the split" csv={() => split(answer)} />}
+    </Calculator>
+  );
+}
+
+const spoken = (answer: QueriesAnswer): string =>
+  `Each query gets epsilon ${show(answer.shares[0]!.epsilon)}; noise scale ${show(answer.shares[0]!.optimal.scale)}. Consumed at most ${show(answer.consumed.optimal.upper, 4, "up")}; ${showWhole(answer.queries_left)} more queries fit.`;
+
+function split(answer: QueriesAnswer): void {
+  const rows = answer.shares.map((s) => [s.count, s.weight, s.epsilon, s.classic.scale, s.exact.scale, s.optimal.scale, s.optimal.error_95]);
+  download("epsilog-queries.csv", "text/csv", toCsv([["count", "weight", "epsilon", "classic", "exact", "optimal", "optimal_error_95"], ...rows]));
 }
 
 function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: boolean; try_: () => void }) {
@@ -160,7 +156,7 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
           </Stat>
         </dl>
         {!answer.compatible && <Notice grade="void">More was asked than planned: {showWhole(answer.queries_used)} of {showWhole(answer.queries)} queries. This plan does not hold what was done; a new plan with a larger budget must cover it.</Notice>}
-        {answer.delta_sentence && <Notice grade={answer.delta_grade as "good"}>{typeset(answer.delta_sentence)}</Notice>}
+        {answer.delta_sentence && <Notice grade={answer.delta_grade ?? "info"}>{typeset(answer.delta_sentence)}</Notice>}
         {answer.findings.filter((line) => !line.startsWith("incompatible")).map((line) => (
           <Notice key={line} grade={line.includes("breaks") ? "void" : "weak"}>
             {typeset(line)}
@@ -215,12 +211,6 @@ function Shape({ answer }: { answer: QueriesAnswer }) {
   );
 }
 
-interface CrossoverAnswer {
-  rows: { queries: number; laplace_pure: number; laplace_optimal: number; gaussian_classic: number; gaussian_optimal: number }[];
-  against_pure: number;
-  against_optimal: number | null;
-}
-
 function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) {
   const delta = answer.delta?.value ?? 1e-6;
   const found = useAnswer({ epsilon: ask.epsilon, delta }, (body, signal) => post<CrossoverAnswer>("queries/crossover", body, signal), { delay: 250 });
@@ -263,7 +253,7 @@ function Scenarios({ raw, engine, set }: { raw: Raw; engine: Engine; set: (text:
           if ("error" in parsed) return null;
           values[spec.name] = parsed.value;
         }
-        return asked(values);
+        return readQueriesAsk(values);
       }),
     [raw.pins],
   );
@@ -317,41 +307,6 @@ function Guidance() {
         <li>Bound first (rows for each person, clipped values), then measure sensitivity, then choose noise.</li>
         <li>Count failed, repeated and exploratory queries too. A dashboard that refreshes asks again.</li>
       </ul>
-    </Card>
-  );
-}
-
-function Export({ ask, raw, answer }: { ask: QueriesAsk; raw: Raw; answer: QueriesAnswer }) {
-  const [stamp, setStamp] = useState<string | null>(null);
-  const record = async (): Promise<void> => {
-    const stamped = await post<{ record: unknown; sha256: string }>("queries/record", ask);
-    setStamp(stamped.sha256);
-    download("epsilog-queries.json", "application/json", JSON.stringify(stamped, (_, v) => (v === Infinity ? "inf" : v), 2));
-  };
-  const csv = (): void => {
-    const rows = answer.shares.map((s) => [s.count, s.weight, s.epsilon, s.classic.scale, s.exact.scale, s.optimal.scale, s.optimal.error_95]);
-    download("epsilog-queries.csv", "text/csv", toCsv([["count", "weight", "epsilon", "classic", "exact", "optimal", "optimal_error_95"], ...rows]));
-  };
-  return (
-    <Card screen title="Take it with you">
-      <div class="buttons">
-        <button type="button" onClick={record}>
-          JSON record, stamped
-        </button>
-        <button type="button" onClick={csv}>
-          CSV of the split
-        </button>
-        <button type="button" onClick={() => print()}>
-          Print
-        </button>
-        <Copy label="Copy link" text={() => `${location.origin}/queries?${toQuery(raw)}`} />
-      </div>
-      {stamp && (
-        <p class="stamp">
-          SHA-256 of the record: <code>{stamp}</code>
-        </p>
-      )}
-      <Snippets name="queries" specs={QUERIES} raw={raw} />
     </Card>
   );
 }

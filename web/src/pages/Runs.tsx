@@ -1,5 +1,9 @@
-import { Card, Notice, Stat, Table, Trouble } from "../components/bits";
+import { Card } from "../components/Card";
+import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
+import { Stat } from "../components/Stat";
+import { Table } from "../components/Table";
+import { Trouble } from "../components/Trouble";
 import { useAnswer } from "../lib/answer";
 import { get } from "../lib/api";
 import { show, showWhole, typeset } from "../lib/numbers";

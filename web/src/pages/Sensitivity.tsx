@@ -1,11 +1,12 @@
 import { useMemo } from "preact/hooks";
-import { Trouble } from "../components/bits";
 import { Field } from "../components/Field";
+import { Trouble } from "../components/Trouble";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
 import type { FieldSpec, Raw, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { show } from "../lib/numbers";
+import type { SensitivityAnswer } from "../lib/openapi";
 
 const SPECS: readonly FieldSpec[] = [
   { name: "query", label: "Kind of answer", kind: "choice", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared number"]] },
@@ -33,7 +34,7 @@ export function Sensitivity({ use }: { use: (value: number) => void }) {
   const store = useMemo(memory, []);
   const form = useForm(SPECS, store, rule);
   const ask = form.values;
-  const found = useAnswer(ask, (body, signal) => post<{ value: number; reason: string }>("sensitivity", body, signal));
+  const found = useAnswer(ask, (body, signal) => post<SensitivityAnswer>("sensitivity", body, signal));
   const kind = form.raw.query;
   return (
     <details>

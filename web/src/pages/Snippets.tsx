@@ -1,4 +1,4 @@
-import { Copy } from "../components/bits";
+import { Copy } from "../components/Copy";
 import { toQuery } from "../lib/address";
 import type { FieldSpec, Raw } from "../lib/form";
 import { elementSnippet, fileSnippet, frameSnippet } from "../lib/snippets";

@@ -2,6 +2,7 @@
 
 import type { Engine } from "../engine";
 import { show } from "../numbers";
+import { readFederatedSchedule } from "../openapi";
 import type { FederatedAnswer, FederatedAsk, Interval, Noise, QueriesAnswer, QueriesAsk } from "../types";
 import { Problem } from "../types";
 import { classicGaussian, flFormula, LAPLACE_95, NORMAL_95 } from "./closed";
@@ -64,6 +65,7 @@ function federated(ask: FederatedAsk): FederatedAnswer {
   const epsilon = price(ask.rounds);
   const mu = ask.noise_multiplier === 0 ? Infinity : (Math.sqrt(ask.rounds) / ask.noise_multiplier) * (1 + 1e-15);
   return {
+    ...readFederatedSchedule(ask),
     sampling_probability: q,
     noise_stddev: ask.noise_multiplier * ask.clip_norm,
     delta: { value: delta.value, rationale: delta.rationale, warnings: [] },
@@ -118,7 +120,7 @@ function noise(mechanism: string, scale: number): Noise {
     : { scale, expected_error: scale * Math.sqrt(2 / Math.PI), error_95: scale * NORMAL_95 };
 }
 
-export function queries(ask: QueriesAsk, policyCap: number | null = 1e-6): QueriesAnswer {
+export function queries(ask: QueriesAsk): QueriesAnswer {
   const gaussian = ask.mechanism === "gaussian";
   const groups = ask.weights ? ask.weights.map((weight) => ({ count: 1, weight })) : [{ count: ask.queries, weight: 1 }];
   if (ask.weights && ask.weights.length !== ask.queries)
@@ -126,7 +128,7 @@ export function queries(ask: QueriesAsk, policyCap: number | null = 1e-6): Queri
   if (gaussian && ask.delta === null && ask.population === null)
     throw new Problem("Out of bounds", "delta is needed", [{ field: "delta", message: "is needed for the Gaussian mechanism, or a population" }]);
   const used = ask.population !== null && (ask.delta !== null || gaussian);
-  const decided = used ? decideDelta(ask.delta, ask.population!, policyCap) : null;
+  const decided = used ? decideDelta(ask.delta, ask.population!, ask.delta_cap) : null;
   const delta = decided?.value ?? ask.delta ?? 0;
   const total = groups.reduce((sum, { count, weight }) => sum + count * weight, 0);
   const norm = Math.sqrt(groups.reduce((sum, { count, weight }) => sum + count * (weight / total) ** 2, 0));

@@ -1,0 +1,137 @@
+"""Writes ``web/src/lib/openapi.ts``: the types, facts and readers of the pages, from the API's OpenAPI document.
+
+    python scripts/typescript.py
+
+A test fails while the file is not what this script would write.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from epsilog.web import create_app
+
+TARGET = Path(__file__).parents[1] / "web/src/lib/openapi.ts"
+HEAD = """\
+// Made from the API's OpenAPI document by scripts/typescript.py; not edited by hand. "inf" in JSON is Infinity here.
+
+import type { Fact } from "./facts";
+import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text } from "./read";
+"""
+FORMS = ("FederatedAsk", "FederatedGoal", "QueriesAsk")  # their facts make forms
+READ = ("FederatedAsk", "FederatedSchedule", "QueriesAsk")  # what a form holds is read as these
+KINDS = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text", "array": "list"}
+BOUNDS = {"minimum": "least", "exclusiveMinimum": "above", "exclusiveMaximum": "below", "maximum": "most"}
+
+Schema = dict[str, Any]
+
+
+def document() -> str:
+    """The whole file."""
+    schemas = create_app().openapi()["components"]["schemas"]
+    ours = {name: schema for name, schema in schemas.items() if "ValidationError" not in name}
+    parts = [HEAD, *(_type(name, schema) for name, schema in ours.items())]
+    parts += [_facts({name: ours[name] for name in FORMS})]
+    parts += [_reader(name, ours[name]) for name in READ]
+    return "\n".join(parts)
+
+
+def _type(name: str, schema: Schema) -> str:
+    """An object type; where a question has a default the pages give a value all the same, an answer may lack it."""
+    asked = name.endswith(("Ask", "Goal", "Schedule", "Part"))
+    lines = [f"/** {schema['description']} */", f"export type {name} = {{"]
+    for field, told in schema["properties"].items():
+        if "description" in told:
+            lines.append(f"  /** {told['description']} */")
+        sure = asked or field in schema.get("required", ())
+        lines.append(f"  {field}{'' if sure else '?'}: {_written(told)};")
+    return "\n".join([*lines, "};", ""])
+
+
+def _written(told: Schema) -> str:
+    """A schema as a type."""
+    if "$ref" in told:
+        return str(told["$ref"]).rpartition("/")[2]
+    if "anyOf" in told:
+        return " | ".join(dict.fromkeys(_written(each) for each in told["anyOf"]))
+    if told.get("const") == "inf":
+        return "number"
+    words = told.get("enum") or ([told["const"]] if "const" in told else None)
+    if words:
+        return " | ".join(map(json.dumps, words))
+    if told.get("type") == "array":
+        if "prefixItems" in told:
+            return f"[{', '.join(map(_written, told['prefixItems']))}]"
+        inner = _written(told["items"])
+        return f"({inner})[]" if " " in inner else f"{inner}[]"
+    plain = {"integer": "number", "number": "number", "string": "string", "boolean": "boolean", "null": "null"}
+    return plain.get(str(told.get("type")), "Record<string, unknown>")
+
+
+def _facts(forms: dict[str, Schema]) -> str:
+    lines = ["export const FACTS = {"]
+    for name, schema in forms.items():
+        lines.append(f"  {name}: {{")
+        for field, told in schema["properties"].items():
+            entries = ", ".join(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in _fact(field, told))
+            lines.append(f"    {field}: {{ {entries} }},")
+        lines.append("  },")
+    return "\n".join([*lines, "} as const satisfies Record<string, Record<string, Fact>>;", ""])
+
+
+def _fact(field: str, told: Schema) -> Iterator[tuple[str, Any]]:
+    """One fact, as a form needs it."""
+    main, nullable = _main(told)
+    yield "name", field
+    yield "kind", "choice" if "enum" in main else KINDS[main["type"]]
+    yield "says", told["description"]
+    yield "initial", _typed(told["examples"][0] if "examples" in told else told.get("default"))
+    if nullable:
+        yield "optional", True
+    for key, name in BOUNDS.items():
+        if key in told:
+            yield name, int(told[key]) if float(told[key]).is_integer() else told[key]
+    for key, name in {"x-symbol": "symbol", "x-at-most": "atMost", "x-blank": "blank"}.items():
+        if key in told:
+            yield name, told[key]
+    if "enum" in main:
+        yield "choices", [[word, told["x-choices"][word]] for word in main["enum"]]
+    if "maxLength" in main:
+        yield "most", main["maxLength"]
+
+
+def _main(told: Schema) -> tuple[Schema, bool]:
+    """A schema without null, and whether null is allowed."""
+    kinds = [each for each in told.get("anyOf", [told]) if each.get("type") != "null"]
+    return kinds[0], "anyOf" in told
+
+
+def _typed(value: Any) -> str:
+    """A value as somebody would type it into a form."""
+    if value is None or isinstance(value, bool):
+        return {None: "", True: "yes", False: "no"}[value]
+    return str(value) if isinstance(value, str) else f"{value:g}".replace("e-0", "e-")
+
+
+def _reader(name: str, schema: Schema) -> str:
+    lines = [f"/** What a form holds, as a {name}; what it does not ask stands at its default. */"]
+    lines.append(f"export const read{name} = (given: Given): {name} => ({{")
+    for field, told in schema["properties"].items():
+        (main, nullable), end = _main(told), ""
+        kind = "choice" if "enum" in main else KINDS[main["type"]]
+        reader = {"whole": "number", "real": "number", "list": "numbers"}.get(kind, kind) + (
+            "OrNull" if nullable else ""
+        )
+        if kind == "choice":
+            end = f", {json.dumps(main['enum'])} as const"
+        if "default" in told:
+            end += f", {json.dumps(told['default'])}"
+        lines.append(f'  {field}: {reader}(given, "{field}"{end}),')
+    return "\n".join([*lines, "});", ""])
+
+
+if __name__ == "__main__":
+    TARGET.write_text(document(), encoding="utf-8")

@@ -1,0 +1,225 @@
+"""What the calculators and the playground answer, for the API's description and the pages' types.
+
+Answers are sent as the library gives them; tests hold them against these models.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Number = Annotated[float | Literal["inf"], Field(description='a number; "inf" for an infinite one')]
+Grade = Literal["void", "weak", "good"]
+
+
+class Answer(BaseModel):
+    """Holds all that is sent, and nothing else."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Interval(Answer):
+    """A certified interval; only ``upper`` may be claimed."""
+
+    lower: Annotated[Number | None, Field(description="null where only the upper bound is known")]
+    upper: Number
+    method: str
+    relation: str
+    assumptions: list[str]
+    type: Literal["interval"] = "interval"
+    estimate: Number | None = None
+    quantity: str = "epsilon"
+    given: list[tuple[str, Number]] = []
+
+
+class Delta(Answer):
+    """The failure probability that is used, and why."""
+
+    value: float
+    rationale: str
+    warnings: list[str]
+
+
+class Formula(Answer):
+    """The popular closed form: an estimate."""
+
+    root_term: Number
+    linear_term: Number
+    total: Number
+    dominates: str
+    side: Literal["estimate"] = "estimate"
+
+
+class FederatedAnswer(Answer):
+    """A schedule with its price."""
+
+    population: int
+    cohort_size: int
+    rounds: int
+    noise_multiplier: float
+    sampling: str
+    clip_norm: float
+    sampling_probability: float
+    noise_stddev: float
+    delta: Delta
+    relation: str
+    privacy_unit: str
+    formula: Formula
+    epsilon: Interval
+    unamplified: Interval
+    releases_per_period: int
+    cumulative: Interval
+    verdict: str
+    delta_grade: Grade
+    delta_sentence: str
+    limits: list[str]
+
+
+class CurvePoint(Answer):
+    """What the first rounds cost."""
+
+    rounds: int
+    lower: Annotated[Number | None, Field(description="null where only the upper bound is known")]
+    upper: Number
+    formula: Number
+
+
+class CurveAnswer(Answer):
+    """Epsilon over rounds."""
+
+    points: list[CurvePoint]
+
+
+class NoiseAnswer(Answer):
+    """The least noise that meets a goal."""
+
+    noise_multiplier: float
+
+
+class RoundsAnswer(Answer):
+    """The most rounds that meet a goal."""
+
+    rounds: int
+
+
+class Stamped(Answer):
+    """A question with its answer, and the SHA-256 of their canonical JSON."""
+
+    record: dict[str, Any]
+    sha256: str
+
+
+class Noise(Answer):
+    """The noise of one query."""
+
+    scale: Number
+    expected_error: Number
+    error_95: Number
+
+
+class QueryShare(Answer):
+    """Queries of one weight."""
+
+    count: int
+    weight: float
+    epsilon: float
+    classic: Noise
+    exact: Noise
+    optimal: Noise
+
+
+class Consumed(Answer):
+    """What the answered queries cost, by how their noise was set."""
+
+    split: float
+    classic: Interval
+    exact: Interval
+    optimal: Interval
+
+
+class QueriesAnswer(Answer):
+    """A budget split over queries."""
+
+    epsilon: float
+    delta: Delta | None
+    mechanism: str
+    sensitivity: float
+    queries: int
+    queries_used: int
+    queries_left: int
+    consumed: Consumed
+    remaining: Number
+    compatible: bool
+    classic_total_delta: float
+    saving: Number
+    magnitude: float | None
+    relative_error_95: Number | None
+    shares: list[QueryShare]
+    findings: list[str]
+    delta_grade: Grade | None
+    delta_sentence: str | None
+
+
+class CrossoverRow(Answer):
+    """95% errors at one number of queries."""
+
+    queries: int
+    laplace_pure: float
+    laplace_optimal: float
+    gaussian_classic: float
+    gaussian_optimal: float
+
+
+class CrossoverAnswer(Answer):
+    """Where Gaussian noise becomes the smaller."""
+
+    rows: list[CrossoverRow]
+    against_pure: int
+    against_optimal: int | None
+
+
+class SensitivityAnswer(Answer):
+    """The most one unit can move an answer, and why."""
+
+    value: float
+    reason: str
+
+
+class Contribution(Answer):
+    """One part of a mix, alone, and the mix without it."""
+
+    alone: Interval
+    without: Interval
+
+
+class MixAnswer(Answer):
+    """A mix of releases, priced."""
+
+    epsilon: Interval
+    parts: list[Contribution]
+
+
+class ProfilePoint(Answer):
+    """Delta at one epsilon."""
+
+    epsilon: float
+    lower: float
+    upper: float
+
+
+class RatePoint(Answer):
+    """The best attacker's true-positive rate at one false-positive rate."""
+
+    fpr: float
+    tpr: float
+
+
+class ProfileAnswer(Answer):
+    """The privacy profile of a mix, and what an attacker can tell."""
+
+    profile: list[ProfilePoint]
+    roc: list[RatePoint]
+    fpr: float
+    tpr: float
+    advantage: float

@@ -1,0 +1,462 @@
+// Made from the API's OpenAPI document by scripts/typescript.py; not edited by hand. "inf" in JSON is Infinity here.
+
+import type { Fact } from "./facts";
+import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text } from "./read";
+
+/** A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked. */
+export type CertificateAsk = {
+  participation: "balls-in-bins" | "b-min-sep" | "cyclic-poisson";
+  /** the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1 */
+  strategy: "independent" | "square-root" | "optimal";
+  /** entries in a column of C; ignored for independent noise */
+  bands: number;
+  /** rounds in an epoch; b of b-min-sep and of cyclic Poisson */
+  bins: number;
+  epochs: number;
+  /** chance to join when allowed; not for balls-in-bins */
+  probability: number;
+  /** noise of Z over the clip norm */
+  noise_multiplier: number;
+  epsilon: number;
+  /** chance over the draws that the interval is wrong */
+  failure: number;
+  /** draws in each direction */
+  samples: number;
+};
+
+/** What the answered queries cost, by how their noise was set. */
+export type Consumed = {
+  split: number;
+  classic: Interval;
+  exact: Interval;
+  optimal: Interval;
+};
+
+/** One part of a mix, alone, and the mix without it. */
+export type Contribution = {
+  alone: Interval;
+  without: Interval;
+};
+
+/** Where Gaussian noise becomes the smaller. */
+export type CrossoverAnswer = {
+  rows: CrossoverRow[];
+  against_pure: number;
+  against_optimal: number | null;
+};
+
+/** Laplace against Gaussian under one budget. */
+export type CrossoverAsk = {
+  epsilon: number;
+  delta: number;
+};
+
+/** 95% errors at one number of queries. */
+export type CrossoverRow = {
+  queries: number;
+  laplace_pure: number;
+  laplace_optimal: number;
+  gaussian_classic: number;
+  gaussian_optimal: number;
+};
+
+/** Epsilon over rounds. */
+export type CurveAnswer = {
+  points: CurvePoint[];
+};
+
+/** What the first rounds cost. */
+export type CurvePoint = {
+  rounds: number;
+  /** null where only the upper bound is known */
+  lower: number | null;
+  /** a number; "inf" for an infinite one */
+  upper: number;
+  /** a number; "inf" for an infinite one */
+  formula: number;
+};
+
+/** The failure probability that is used, and why. */
+export type Delta = {
+  value: number;
+  rationale: string;
+  warnings: string[];
+};
+
+/** A schedule with its price. */
+export type FederatedAnswer = {
+  population: number;
+  cohort_size: number;
+  rounds: number;
+  noise_multiplier: number;
+  sampling: string;
+  clip_norm: number;
+  sampling_probability: number;
+  noise_stddev: number;
+  delta: Delta;
+  relation: string;
+  privacy_unit: string;
+  formula: Formula;
+  epsilon: Interval;
+  unamplified: Interval;
+  releases_per_period: number;
+  cumulative: Interval;
+  verdict: string;
+  delta_grade: "void" | "weak" | "good";
+  delta_sentence: string;
+  limits: string[];
+};
+
+/** A schedule with the boundary of the claim. */
+export type FederatedAsk = {
+  /** privacy units in all; declared, public */
+  population: number;
+  /** units expected in a round */
+  cohort_size: number;
+  /** training rounds */
+  rounds: number;
+  /** noise standard deviation on the sum, over the clip norm */
+  noise_multiplier: number;
+  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  clip_norm: number;
+  /** failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** what the code really does to pick a cohort */
+  sampling: "poisson" | "fixed-size" | "balls-in-bins";
+  /** which data sets are neighbours */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what one neighbour differs in */
+  privacy_unit: string;
+  /** runs released in one period on the same population */
+  releases_per_period: number;
+  /** one unit gives at most one update a round */
+  without_replacement: boolean;
+  /** rounds between two models that leave the server */
+  rounds_per_release: number;
+  /** the clip norm is learnt from the same data */
+  adaptive_clip: boolean;
+};
+
+/** A schedule with a goal: its own noise and rounds are what the inverse questions vary. */
+export type FederatedGoal = {
+  /** privacy units in all; declared, public */
+  population: number;
+  /** units expected in a round */
+  cohort_size: number;
+  /** training rounds */
+  rounds: number;
+  /** noise standard deviation on the sum, over the clip norm */
+  noise_multiplier: number;
+  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  clip_norm: number;
+  /** failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** what the code really does to pick a cohort */
+  sampling: "poisson" | "fixed-size" | "balls-in-bins";
+  /** which data sets are neighbours */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what one neighbour differs in */
+  privacy_unit: string;
+  /** runs released in one period on the same population */
+  releases_per_period: number;
+  /** the goal, in nats */
+  epsilon: number;
+};
+
+/** The public facts of a federated run. */
+export type FederatedSchedule = {
+  /** privacy units in all; declared, public */
+  population: number;
+  /** units expected in a round */
+  cohort_size: number;
+  /** training rounds */
+  rounds: number;
+  /** noise standard deviation on the sum, over the clip norm */
+  noise_multiplier: number;
+  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  clip_norm: number;
+  /** failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** what the code really does to pick a cohort */
+  sampling: "poisson" | "fixed-size" | "balls-in-bins";
+  /** which data sets are neighbours */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what one neighbour differs in */
+  privacy_unit: string;
+  /** runs released in one period on the same population */
+  releases_per_period: number;
+};
+
+/** The popular closed form: an estimate. */
+export type Formula = {
+  /** a number; "inf" for an infinite one */
+  root_term: number;
+  /** a number; "inf" for an infinite one */
+  linear_term: number;
+  /** a number; "inf" for an infinite one */
+  total: number;
+  dominates: string;
+  side?: "estimate";
+};
+
+/** A certified interval; only ``upper`` may be claimed. */
+export type Interval = {
+  /** null where only the upper bound is known */
+  lower: number | null;
+  /** a number; "inf" for an infinite one */
+  upper: number;
+  method: string;
+  relation: string;
+  assumptions: string[];
+  type?: "interval";
+  estimate?: number | null;
+  quantity?: string;
+  given?: ([string, number])[];
+};
+
+/** A mix of releases, priced. */
+export type MixAnswer = {
+  epsilon: Interval;
+  parts: Contribution[];
+};
+
+/** A mix of releases with one question about it. */
+export type MixAsk = {
+  parts: Part[];
+  /** failure probability, in [0, 1) */
+  delta: number;
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** false-positive rate at which to read the trade-off curve */
+  fpr: number;
+};
+
+/** The noise of one query. */
+export type Noise = {
+  /** a number; "inf" for an infinite one */
+  scale: number;
+  /** a number; "inf" for an infinite one */
+  expected_error: number;
+  /** a number; "inf" for an infinite one */
+  error_95: number;
+};
+
+/** The least noise that meets a goal. */
+export type NoiseAnswer = {
+  noise_multiplier: number;
+};
+
+/** One kind of release in a mix. */
+export type Part = {
+  mechanism: "gaussian" | "laplace" | "randomized-response" | "pure" | "approximate" | "zcdp" | "gdp";
+  /** noise multiplier, flip probability, epsilon, rho or mu */
+  parameter: number;
+  /** delta of a stated (epsilon, delta), or categories */
+  second: number | null;
+  sampling_probability: number;
+  count: number;
+};
+
+/** The privacy profile of a mix, and what an attacker can tell. */
+export type ProfileAnswer = {
+  profile: ProfilePoint[];
+  roc: RatePoint[];
+  fpr: number;
+  tpr: number;
+  advantage: number;
+};
+
+/** Delta at one epsilon. */
+export type ProfilePoint = {
+  epsilon: number;
+  lower: number;
+  upper: number;
+};
+
+/** A budget split over queries. */
+export type QueriesAnswer = {
+  epsilon: number;
+  delta: Delta | null;
+  mechanism: string;
+  sensitivity: number;
+  queries: number;
+  queries_used: number;
+  queries_left: number;
+  consumed: Consumed;
+  /** a number; "inf" for an infinite one */
+  remaining: number;
+  compatible: boolean;
+  classic_total_delta: number;
+  /** a number; "inf" for an infinite one */
+  saving: number;
+  magnitude: number | null;
+  relative_error_95: number | null;
+  shares: QueryShare[];
+  findings: string[];
+  delta_grade: "void" | "weak" | "good" | null;
+  delta_sentence: string | null;
+};
+
+/** A budget over several queries. */
+export type QueriesAsk = {
+  /** the whole budget, in nats */
+  epsilon: number;
+  /** queries planned */
+  queries: number;
+  /** the most one unit can move an answer */
+  sensitivity: number;
+  /** the noise */
+  mechanism: "laplace" | "gaussian";
+  /** total failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** queries answered already */
+  queries_used: number;
+  /** relative shares, one for each query */
+  weights: number[] | null;
+  /** privacy units, for the delta policy */
+  population: number | null;
+  /** a typical true answer, to compare errors with */
+  magnitude: number | null;
+};
+
+/** Queries of one weight. */
+export type QueryShare = {
+  count: number;
+  weight: number;
+  epsilon: number;
+  classic: Noise;
+  exact: Noise;
+  optimal: Noise;
+};
+
+/** The best attacker's true-positive rate at one false-positive rate. */
+export type RatePoint = {
+  fpr: number;
+  tpr: number;
+};
+
+/** The most rounds that meet a goal. */
+export type RoundsAnswer = {
+  rounds: number;
+};
+
+/** The most one unit can move an answer, and why. */
+export type SensitivityAnswer = {
+  value: number;
+  reason: string;
+};
+
+/** One count, bounded sum or mean. */
+export type SensitivityAsk = {
+  query: "count" | "sum" | "mean";
+  contributions: number;
+  low: number;
+  high: number;
+  size: number | null;
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+};
+
+/** A question with its answer, and the SHA-256 of their canonical JSON. */
+export type Stamped = {
+  record: Record<string, unknown>;
+  sha256: string;
+};
+
+export const FACTS = {
+  FederatedAsk: {
+    population: { name: "population", kind: "whole", says: "privacy units in all; declared, public", initial: "50000", least: 1, symbol: "N" },
+    cohort_size: { name: "cohort_size", kind: "whole", says: "units expected in a round", initial: "500", least: 1, symbol: "m", atMost: "population" },
+    rounds: { name: "rounds", kind: "whole", says: "training rounds", initial: "200", least: 1, symbol: "T" },
+    noise_multiplier: { name: "noise_multiplier", kind: "real", says: "noise standard deviation on the sum, over the clip norm", initial: "1.2", least: 0, symbol: "σ" },
+    clip_norm: { name: "clip_norm", kind: "real", says: "the most one unit can move the sum, in L2 norm; costs nothing", initial: "1", above: 0, symbol: "C" },
+    delta: { name: "delta", kind: "real", says: "failure probability", initial: "", optional: true, above: 0, below: 1, symbol: "δ", blank: "min(1/N, the cap)" },
+    delta_cap: { name: "delta_cap", kind: "real", says: "the largest delta that the policy accepts", initial: "1e-6", optional: true, above: 0, below: 1, blank: "no cap" },
+    sampling: { name: "sampling", kind: "choice", says: "what the code really does to pick a cohort", initial: "poisson", choices: [["poisson", "Poisson: a coin for every unit"], ["fixed-size", "fixed size, without replacement"], ["balls-in-bins", "balls in bins: one round an epoch"]] },
+    relation: { name: "relation", kind: "choice", says: "which data sets are neighbours", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    privacy_unit: { name: "privacy_unit", kind: "text", says: "what one neighbour differs in", initial: "client", most: 80 },
+    releases_per_period: { name: "releases_per_period", kind: "whole", says: "runs released in one period on the same population", initial: "1", least: 1 },
+    without_replacement: { name: "without_replacement", kind: "flag", says: "one unit gives at most one update a round", initial: "yes" },
+    rounds_per_release: { name: "rounds_per_release", kind: "whole", says: "rounds between two models that leave the server", initial: "1", least: 1 },
+    adaptive_clip: { name: "adaptive_clip", kind: "flag", says: "the clip norm is learnt from the same data", initial: "no" },
+  },
+  FederatedGoal: {
+    population: { name: "population", kind: "whole", says: "privacy units in all; declared, public", initial: "50000", least: 1, symbol: "N" },
+    cohort_size: { name: "cohort_size", kind: "whole", says: "units expected in a round", initial: "500", least: 1, symbol: "m", atMost: "population" },
+    rounds: { name: "rounds", kind: "whole", says: "training rounds", initial: "200", least: 1, symbol: "T" },
+    noise_multiplier: { name: "noise_multiplier", kind: "real", says: "noise standard deviation on the sum, over the clip norm", initial: "1.2", least: 0, symbol: "σ" },
+    clip_norm: { name: "clip_norm", kind: "real", says: "the most one unit can move the sum, in L2 norm; costs nothing", initial: "1", above: 0, symbol: "C" },
+    delta: { name: "delta", kind: "real", says: "failure probability", initial: "", optional: true, above: 0, below: 1, symbol: "δ", blank: "min(1/N, the cap)" },
+    delta_cap: { name: "delta_cap", kind: "real", says: "the largest delta that the policy accepts", initial: "1e-6", optional: true, above: 0, below: 1, blank: "no cap" },
+    sampling: { name: "sampling", kind: "choice", says: "what the code really does to pick a cohort", initial: "poisson", choices: [["poisson", "Poisson: a coin for every unit"], ["fixed-size", "fixed size, without replacement"], ["balls-in-bins", "balls in bins: one round an epoch"]] },
+    relation: { name: "relation", kind: "choice", says: "which data sets are neighbours", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    privacy_unit: { name: "privacy_unit", kind: "text", says: "what one neighbour differs in", initial: "client", most: 80 },
+    releases_per_period: { name: "releases_per_period", kind: "whole", says: "runs released in one period on the same population", initial: "1", least: 1 },
+    epsilon: { name: "epsilon", kind: "real", says: "the goal, in nats", initial: "2", above: 0, symbol: "ε" },
+  },
+  QueriesAsk: {
+    epsilon: { name: "epsilon", kind: "real", says: "the whole budget, in nats", initial: "1", above: 0, symbol: "ε" },
+    queries: { name: "queries", kind: "whole", says: "queries planned", initial: "100", least: 1, symbol: "Q" },
+    sensitivity: { name: "sensitivity", kind: "real", says: "the most one unit can move an answer", initial: "1", above: 0, symbol: "Δ" },
+    mechanism: { name: "mechanism", kind: "choice", says: "the noise", initial: "laplace", choices: [["laplace", "Laplace"], ["gaussian", "Gaussian"]] },
+    delta: { name: "delta", kind: "real", says: "total failure probability", initial: "", optional: true, above: 0, below: 1, symbol: "δ", blank: "none, or from N" },
+    delta_cap: { name: "delta_cap", kind: "real", says: "the largest delta that the policy accepts", initial: "1e-6", optional: true, above: 0, below: 1, blank: "no cap" },
+    queries_used: { name: "queries_used", kind: "whole", says: "queries answered already", initial: "0", least: 0 },
+    weights: { name: "weights", kind: "list", says: "relative shares, one for each query", initial: "", optional: true, above: 0, blank: "even" },
+    population: { name: "population", kind: "whole", says: "privacy units, for the delta policy", initial: "", optional: true, least: 1, symbol: "N", blank: "unknown" },
+    magnitude: { name: "magnitude", kind: "real", says: "a typical true answer, to compare errors with", initial: "", optional: true, blank: "unknown" },
+  },
+} as const satisfies Record<string, Record<string, Fact>>;
+
+/** What a form holds, as a FederatedAsk; what it does not ask stands at its default. */
+export const readFederatedAsk = (given: Given): FederatedAsk => ({
+  population: number(given, "population"),
+  cohort_size: number(given, "cohort_size"),
+  rounds: number(given, "rounds"),
+  noise_multiplier: number(given, "noise_multiplier"),
+  clip_norm: number(given, "clip_norm", 1.0),
+  delta: numberOrNull(given, "delta"),
+  delta_cap: numberOrNull(given, "delta_cap", 1e-06),
+  sampling: choice(given, "sampling", ["poisson", "fixed-size", "balls-in-bins"] as const, "poisson"),
+  relation: choice(given, "relation", ["add-or-remove-one", "replace-one", "zero-out"] as const, "add-or-remove-one"),
+  privacy_unit: text(given, "privacy_unit", "client"),
+  releases_per_period: number(given, "releases_per_period", 1),
+  without_replacement: flag(given, "without_replacement", true),
+  rounds_per_release: number(given, "rounds_per_release", 1),
+  adaptive_clip: flag(given, "adaptive_clip", false),
+});
+
+/** What a form holds, as a FederatedSchedule; what it does not ask stands at its default. */
+export const readFederatedSchedule = (given: Given): FederatedSchedule => ({
+  population: number(given, "population"),
+  cohort_size: number(given, "cohort_size"),
+  rounds: number(given, "rounds"),
+  noise_multiplier: number(given, "noise_multiplier"),
+  clip_norm: number(given, "clip_norm", 1.0),
+  delta: numberOrNull(given, "delta"),
+  delta_cap: numberOrNull(given, "delta_cap", 1e-06),
+  sampling: choice(given, "sampling", ["poisson", "fixed-size", "balls-in-bins"] as const, "poisson"),
+  relation: choice(given, "relation", ["add-or-remove-one", "replace-one", "zero-out"] as const, "add-or-remove-one"),
+  privacy_unit: text(given, "privacy_unit", "client"),
+  releases_per_period: number(given, "releases_per_period", 1),
+});
+
+/** What a form holds, as a QueriesAsk; what it does not ask stands at its default. */
+export const readQueriesAsk = (given: Given): QueriesAsk => ({
+  epsilon: number(given, "epsilon"),
+  queries: number(given, "queries"),
+  sensitivity: number(given, "sensitivity", 1.0),
+  mechanism: choice(given, "mechanism", ["laplace", "gaussian"] as const, "laplace"),
+  delta: numberOrNull(given, "delta"),
+  delta_cap: numberOrNull(given, "delta_cap", 1e-06),
+  queries_used: number(given, "queries_used", 0),
+  weights: numbersOrNull(given, "weights"),
+  population: numberOrNull(given, "population"),
+  magnitude: numberOrNull(given, "magnitude"),
+});
