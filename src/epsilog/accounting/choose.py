@@ -17,6 +17,7 @@ from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.many import many_bounds
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, anything, at_most
 from epsilog.accounting.renyi import renyi_delta, renyi_epsilon
+from epsilog.accounting.rounding import MU, UNIT, down, up
 from epsilog.accounting.spectral import FAINT, spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (
@@ -37,10 +38,8 @@ _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _GAUSSIAN = "exact Gaussian (Balle & Wang 2018)"
 _NUMERICAL = "privacy loss distribution: dots connected above (Doroshenko et al. 2022), outcomes merged below"
 _SPECTRAL = "Laplace inversion, every error bounded (docs: accounting/spectral)"
-_UP, _DOWN = 1 + 1e-14, 1 - 1e-14  # what adding up the parts' mu may be off by
 _PURE = "pure composition"
 _APART = "; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
-_NEARLY_ONE = 1 - 2.0**-53
 _LOOSE = 0.02  # a relative width from which on Renyi DP may do better above
 _RENYI = "Renyi DP above (Mironov 2017; Canonne et al. 2020), privacy loss distribution below"
 _UNSAMPLED = (
@@ -135,9 +134,9 @@ def _gaussian(mu: float, question: Question) -> Bounds:
         case EpsilonAt(delta=0):
             return Bounds(math.inf, math.inf) if mu > 0 else Bounds(0.0, 0.0)
         case EpsilonAt(delta):
-            return Bounds(gaussian_epsilon(mu * _DOWN, delta)[0], gaussian_epsilon(mu * _UP, delta)[1])
+            return Bounds(gaussian_epsilon(down(mu, MU), delta)[0], gaussian_epsilon(up(mu, MU), delta)[1])
         case DeltaAt(epsilon):
-            return Bounds(gaussian_delta(mu * _DOWN, epsilon)[0], gaussian_delta(mu * _UP, epsilon)[1])
+            return Bounds(gaussian_delta(down(mu, MU), epsilon)[0], gaussian_delta(up(mu, MU), epsilon)[1])
 
 
 def _epsilon_beside(
@@ -148,7 +147,7 @@ def _epsilon_beside(
     found = epsilon(rest, delta=0.0 if low is None else low, relation=relation, gap=gap)
     lower, upper = math.inf, math.inf if low is None else found.upper
     if high is not None:
-        more = found if high == low else epsilon(rest, delta=min(high, _NEARLY_ONE), relation=relation, gap=gap)
+        more = found if high == low else epsilon(rest, delta=min(high, 1 - UNIT), relation=relation, gap=gap)
         lower = more.lower
     return replace(found, lower=lower, upper=upper, method=found.method + _APART, given=(("delta", delta),))
 
@@ -306,7 +305,7 @@ def attained(release: Release) -> Release:
     if not any(map(_concentrated, bag)):
         return release
     rest = [times(part, count) for part, count in bag.items() if not _concentrated(part)]
-    return Composed([*rest, GaussianDP(math.sqrt(2 * rho) * (1 - 1e-15))])
+    return Composed([*rest, GaussianDP(down(math.sqrt(2 * rho), 3))])
 
 
 def _by_loss(ways: tuple[Direction, ...], question: Question, gap: float) -> tuple[Bounds, str]:

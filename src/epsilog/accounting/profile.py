@@ -19,6 +19,7 @@ from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.groups import group_directions
 from epsilog.accounting.questions import DeltaAt
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
+from epsilog.accounting.rounding import MU, UNDERFLOW, down, up
 from epsilog.terms import (
     DiscreteGaussian,
     ExponentialMechanism,
@@ -32,7 +33,6 @@ from epsilog.terms import (
 )
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-_LEAST = 1e-322  # more than a product loses below the normal numbers
 _A_QUESTION = 200_000  # of composed frequencies: what asking all methods costs, about
 _LOOSE = 0.02  # a relative width from which on other methods are asked, too
 
@@ -127,7 +127,8 @@ class Profile:
         method = "group privacy (Dwork & Roth 2014)"
         ways = group_directions(self.release, self.relation, units=units)
         if one is not None:
-            lower, upper = (gaussian_delta(units * one * by, epsilon)[by > 1] for by in (1 - 1e-14, 1 + 1e-14))
+            lower = gaussian_delta(down(units * one, MU + 1), epsilon)[0]
+            upper = gaussian_delta(up(units * one, MU + 1), epsilon)[1]
             found = Bounds(lower, upper)
         elif ways is not None:
             found = bounds(ways, DeltaAt(epsilon), gap=self.gap)
@@ -141,7 +142,7 @@ class Profile:
                 growth = (units - 1) * share
                 factor = units * math.exp(growth) if growth < 700 else math.inf
             one_unit = self.delta(share).upper
-            upper = min(1.0, one_unit * factor * (1 + 1e-12)) if one_unit > 0 else 0.0
+            upper = min(1.0, up(one_unit * factor, 2048)) if one_unit > 0 else 0.0
             found = Bounds(self.delta(epsilon).lower, upper)
         given = (("epsilon", epsilon), ("units", float(units)))
         return Interval(
@@ -202,9 +203,9 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
                 total += count * _half_square(eps)
             case _:
                 raise UnsupportedMechanismError(part, method="zCDP")
-    return total * (1 + 1e-14)
+    return up(total, 64 + len(flatten(release)))
 
 
 def _half_square(distance: float) -> float:
     """Half the square of a distance from 0 on: what underflows is not nothing, what overflows is infinite."""
-    return distance * distance / 2 + _LEAST if distance > 0 else 0.0
+    return distance * distance / 2 + UNDERFLOW if distance > 0 else 0.0

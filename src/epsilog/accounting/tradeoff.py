@@ -29,7 +29,7 @@ from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Pair
 from epsilog.accounting.questions import DeltaAt
-from epsilog.accounting.rounding import UNIT
+from epsilog.accounting.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
 from epsilog.accounting.spectral import FAINT, spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import NeighboringRelation, Release
@@ -42,7 +42,7 @@ _INSIDE = 0.05  # of a cell, in ln t: a new cut keeps so far from its ends
 _FIRST = (-1.0, 0.0)  # ln t
 _NARROW = 1e-7  # a cell, in ln t, that is not cut again
 _LOWEST = -40.0  # ln t: what lies below is less than a rounding error of 1
-_HAIR = 1e-13  # what exp, delta's place and lines may be off by, relative to the rate
+_RATE_ERROR = gamma(1024.0)  # relative: what lines through cuts may be off by, beside what they carry
 
 Curve = Callable[[float], Bounds]  # bounds on delta at an epsilon, 0 or more
 
@@ -88,8 +88,7 @@ def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: f
     if mu is not None:
 
         def normal(epsilon: float) -> Bounds:
-            lower, upper = (gaussian_delta(mu * (1 + side * 1e-14), epsilon)[side > 0] for side in (-1, 1))
-            return Bounds(lower, upper)
+            return Bounds(gaussian_delta(down(mu, MU), epsilon)[0], gaussian_delta(up(mu, MU), epsilon)[1])
 
         return [rate(Order(normal, normal), fpr, gap=gap)]
     allocated = allocation.whole_release(release, relation)
@@ -99,7 +98,7 @@ def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: f
             bins, distance = allocated
 
             def curve(epsilon: float) -> Bounds:
-                free = gaussian_delta(distance * (1 + 1e-14), epsilon)[1]  # without the bins
+                free = gaussian_delta(up(distance, MU), epsilon)[1]  # without the bins
                 least = max(_NOTHING * fpr, _LEAST)
                 if free < least:
                     return Bounds(0.0, free)
@@ -204,17 +203,17 @@ def rate(order: Order, fpr: float, *, gap: float, known: float = 0.0, work: Work
             break
         cuts[following] = _cut(order, following, fpr)
     at = min(cuts, key=lambda point: cuts[point].high)
-    return Rate(Bounds(max(fpr, lower * (1 - _HAIR)), min(upper * (1 + _HAIR) + 5e-324, 1.0)), at)
+    return Rate(Bounds(max(fpr, lower * (1 - _RATE_ERROR)), min(upper * (1 + _RATE_ERROR) + LEAST, 1.0)), at)
 
 
 def _cut(order: Order, at: float, fpr: float) -> _Cut:
     t = math.exp(at)
     if at >= 0:
         delta = order.forward(at)
-        return _Cut(t, delta.lower + t * fpr * (1 - 4 * UNIT), delta.upper + t * fpr * (1 + 4 * UNIT))
+        return _Cut(t, delta.lower + down(t * fpr, 1 + ELEMENTARY), delta.upper + up(t * fpr, 1 + ELEMENTARY))
     delta = order.backward(-at)
     low, high = (1 - t * (1 - side - fpr) for side in (delta.lower, delta.upper))
-    return _Cut(t, low - 4 * UNIT, high + 4 * UNIT)
+    return _Cut(t, low - gamma(ELEMENTARY + 4.0), high + gamma(ELEMENTARY + 4.0))
 
 
 def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tuple[int, int], float]:
@@ -228,14 +227,14 @@ def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tu
     rises = [*(min(fpr, _steepest(b.high - a.low, a, b)) for a, b in pairwise(known)), fpr]
     found = []
     for i, (a, b) in enumerate(pairwise(known)):
-        fall, rise, width = falls[i], rises[i + 1], b.t - a.t + 4 * UNIT * b.t
+        fall, rise, width = falls[i], rises[i + 1], b.t - a.t + gamma(4.0) * b.t
         start = b.low - rise * width  # of the right line, at a
         step = min(max((a.low - start) / (rise - fall), 0.0), width) if rise != fall else width
         value = max(a.low + fall * step, start + rise * step)
         value = min(value, max(a.low, start), max(a.low + fall * width, b.low))
-        rough = 16 * UNIT * (abs(b.low) + abs(rise) * width)
-        value -= rough + 16 * UNIT * (abs(a.low) + abs(fall) * step)
-        value = max(value, min(start, b.low) - rough)  # by the right line alone
+        error = gamma(16.0) * (abs(b.low) + abs(rise) * width)
+        value -= error + gamma(16.0) * (abs(a.low) + abs(fall) * step)
+        value = max(value, min(start, b.low) - error)  # by the right line alone
         found.append((max(value, certain + fpr * a.t), (i - 1, i), a.t + step))
     last, fall = known[-1], falls[-1]
     beyond, floor = last.low, certain + fpr * last.t
@@ -247,7 +246,7 @@ def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tu
 
 def _steepest(rise: float, a: _Cut, b: _Cut) -> float:
     """The largest slope that may lie between two cuts, each of which may be a little off its t."""
-    return rise / (b.t - a.t - math.copysign(4 * UNIT * b.t, rise))
+    return rise / (b.t - a.t - math.copysign(gamma(4.0) * b.t, rise))
 
 
 def _swapped(parts: Parts) -> Parts:
@@ -266,6 +265,6 @@ def _turned(parts: Parts) -> Parts:
 
 def _exchanged(pair: Pair) -> Pair:
     law = pair.law
-    if not isinstance(law, Atoms) or len(law.u) == 0 or np.allclose(law.u, -law.u[::-1], rtol=1e-12, atol=1e-300):
+    if not isinstance(law, Atoms) or len(law.u) == 0 or np.allclose(law.u, -law.u[::-1], rtol=1e-12, atol=TINY):
         return pair
     return replace(pair, law=replace(law, u=-law.u[::-1], p=(law.p * np.exp(-law.u))[::-1]))
