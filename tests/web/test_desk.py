@@ -13,6 +13,7 @@ import pytest
 
 from epsilog.web import create_app
 from epsilog.web.app import create_app as create_app_with
+from epsilog.web.answers import Answer
 from epsilog.web.asks import Ask
 from epsilog.web.desk import Desk
 from epsilog.web.jobs import Job
@@ -33,8 +34,8 @@ class Order(Ask):
     dies: bool = False
 
 
-LIGHT = Question("/light", "", Order, dict, heavy=False)
-HEAVY = Question("/heavy", "", Order, dict, heavy=True)
+LIGHT = Question("/light", "", Order, Answer, dict, heavy=False)
+HEAVY = Question("/heavy", "", Order, Answer, dict, heavy=True)
 
 
 def with_desk(story, **options):

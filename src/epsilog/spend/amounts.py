@@ -72,7 +72,7 @@ def cap_units(quantity: str, value: Number) -> int:
 
     >>> cap_units("delta", "1e-19")
     Traceback (most recent call last):
-    ValueError: delta must be 0 or at least one unit (1e-18), got '1e-19'
+    epsilog.terms.errors.CheckError: delta must be 0 or at least one unit (1e-18), got '1e-19'
     """
     exact = _exact(quantity, value)
     if quantity == "delta" and exact >= 1:

@@ -12,7 +12,7 @@ and numbers are not booleans.
 
 >>> between(0, 1)(delta=1.5)
 Traceback (most recent call last):
-ValueError: delta must be in (0, 1), got 1.5
+epsilog.terms.errors.CheckError: delta must be in (0, 1), got 1.5
 """
 
 from __future__ import annotations
