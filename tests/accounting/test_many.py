@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from epsilog.accounting import delta, epsilon
+from epsilog.accounting import delta, epsilon, many
 from epsilog.accounting.choose import upper_epsilon
 from epsilog.accounting.distributions import bounds
 from epsilog.accounting.dominating import Direction, base_laws, directions
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from epsilog.accounting.laws import Link, Pair
+from epsilog.accounting.laws import Atoms, Link, Pair
 from epsilog.accounting.many import many_bounds
 from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.spectral import spectral_bounds
@@ -36,7 +36,7 @@ from epsilog.terms import (
 ADD, REPLACE, ZERO = NeighboringRelation
 
 
-def many(release, question, relation=ADD):
+def by_many(release, question, relation=ADD):
     return many_bounds(directions(release, relation), question)
 
 
@@ -67,12 +67,12 @@ def two_losses(eps, share, rounds, at):
 )
 def test_binomials(eps, share, rounds, goal):
     release = sampled(PureDP(eps), share, rounds)
-    lower, upper = many(release, EpsilonAt(goal))
+    lower, upper = by_many(release, EpsilonAt(goal))
     assert upper - lower <= 0.01 * upper
     assert two_losses(eps, share, rounds, lower) >= goal * (1 - 1e-6)
     assert two_losses(eps, share, rounds, upper) <= goal * (1 + 1e-6)
     at = (lower + upper) / 2
-    low, high = many(release, DeltaAt(at))
+    low, high = by_many(release, DeltaAt(at))
     assert low * (1 - 1e-6) <= two_losses(eps, share, rounds, at) <= high * (1 + 1e-6)
     assert high - low <= 0.1 * high
 
@@ -135,7 +135,7 @@ def test_where_the_inversion_answers_too_it_lies_inside():
         for question in (EpsilonAt(goal), DeltaAt(10 ** rng.uniform(-3, 1))):
             try:
                 exact = spectral_bounds(directions(release, ADD), question)
-                lower, upper = many(release, question)
+                lower, upper = by_many(release, question)
             except OutOfReachError:
                 continue
             assert lower <= exact.upper * (1 + 1e-9), (release, question)
@@ -181,9 +181,9 @@ def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
 
 def test_few_rounds_are_refused_and_rare_large_losses_leave_it_wide_but_right():
     with pytest.raises(OutOfReachError):
-        many(sampled(Gaussian(1.0), 0.1, 100), EpsilonAt(1e-6))
+        by_many(sampled(Gaussian(1.0), 0.1, 100), EpsilonAt(1e-6))
     release = sampled(Gaussian(0.2), 1e-5, 10**5)
-    lower, upper = many(release, EpsilonAt(1e-5))
+    lower, upper = by_many(release, EpsilonAt(1e-5))
     found = epsilon(release, delta=1e-5)
     assert lower <= found.upper
     assert upper >= found.lower
@@ -194,3 +194,16 @@ def test_merging_gives_up_where_nothing_reaches_its_point():
     """A lower lattice far finer than round-off: it walked on for minutes."""
     found = delta(sampled(Gaussian(118.0), 1e-12, 8_545_711), epsilon=0.0131, relation=REPLACE)
     assert 0 <= found.lower <= found.upper < 1e-100
+
+
+@pytest.mark.parametrize("count", [1, 300_000, 300_001])
+def test_more_atoms_than_can_be_summed_are_out_of_reach(count):
+    u = np.linspace(-1.0, 1.0, count)
+    law = Atoms(u, np.exp(u / 2) / np.exp(u / 2).sum())
+    if count > 300_000:
+        with pytest.raises(OutOfReachError, match="atoms beyond reach"):
+            many._atoms(law, count)
+    else:
+        (low, high), (least, most) = many._atoms(law, count)
+        assert len(low) == len(high) == count
+        assert least.sum() <= most.sum()

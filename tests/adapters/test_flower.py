@@ -3,11 +3,12 @@
 import copy
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
 import epsilog as ep
-from epsilog.adapters.flower import from_state
+from epsilog.adapters.flower import CertifiedAccountant, from_state
 
 STATE = {
     "schema_version": 1,
@@ -97,3 +98,66 @@ def test_without_amplification_the_sample_size_buys_nothing_and_the_assumption_i
 def test_a_state_that_says_anything_else_is_an_error(state):
     with pytest.raises(ValueError, match=r"must|is not"):
         from_state(state)
+
+
+def accountant(**changes):
+    config = STATE["config"] | changes
+    words = {"neighboring_relation", "sampling_method"}
+    return CertifiedAccountant(
+        SimpleNamespace(
+            **{name: SimpleNamespace(value=value) if name in words else value for name, value in config.items()}
+        )
+    )
+
+
+def event(noise=1.0, size=10, population=1000):
+    return SimpleNamespace(noise_multiplier=noise, sample_size=size, population_size=population)
+
+
+def test_the_accountant_counts_what_was_released():
+    found = accountant()
+    found.compose(event(), 60)
+    found.compose(event(0.8, 20))
+    found.compose(event(), 40)
+    assert found.num_releases == 101
+    assert from_state(found.state_dict()) == from_state(STATE)
+    assert found.get_epsilon(1e-5) == from_state(STATE).interval().upper
+    again = accountant()
+    again.load_state_dict(STATE)
+    assert again.state_dict() == found.state_dict()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        event(population=999),
+        event(population=1001),
+        event(size=0),
+        event(size=1001),
+        event(noise=0.0),
+        event(noise=-1.0),
+    ],
+    ids=str,
+)
+def test_an_event_that_cannot_be_described_is_refused_and_changes_nothing(wrong):
+    found = accountant()
+    found.compose(event(), 3)
+    before = found.state_dict()
+    for ask in (found.compose, found.would_exceed):
+        with pytest.raises(ValueError, match="must be"):
+            ask(wrong)
+    assert found.state_dict() == before
+
+
+def test_what_would_exceed_the_limit_is_said_before_it_is_released():
+    found = accountant(max_epsilon=None)
+    found.compose(event(), 3)
+    limit = found.get_epsilon(1e-5)
+    strict = accountant(max_epsilon=limit)
+    assert [strict.would_exceed(event(), count=count) for count in (1, 3, 4)] == [False, False, True]
+    assert strict.num_releases == 0
+    strict.compose(event(), 3)
+    assert strict.would_exceed(event())
+    assert not strict.would_exceed(event(), max_epsilon=2 * limit)
+    with pytest.raises(ValueError, match="max_epsilon must be given"):
+        found.would_exceed(event())

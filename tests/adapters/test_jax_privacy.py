@@ -64,6 +64,12 @@ def test_counts_weigh_losses_and_the_smallest_list_decides():
         lambda: jax_privacy.perform_calibration_from_samples(
             1.0, 0.1, positive_samples=[LOW], positive_counts=[[0.5] * 1000]
         ),
+        lambda: jax_privacy.perform_calibration_from_samples(
+            1.0, 0.1, positive_samples=[[1.0, 9.0]], positive_counts=[[2000, 0.5]]
+        ),
+        lambda: jax_privacy.perform_calibration_from_samples(
+            1.0, 0.1, positive_samples=[LOW, LOW], positive_counts=[[1] * 1000]
+        ),
         lambda: jax_privacy.perform_calibration_from_samples(1.0, 0.1, positive_samples=[]),
         lambda: jax_privacy.perform_calibration_from_samples(1.0, 0.1, positive_samples=[LOW], negative_counts=[[1]]),
         lambda: jax_privacy.perform_calibration_from_samples(

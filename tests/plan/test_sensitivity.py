@@ -44,3 +44,11 @@ def test_bad_sensitivities_are_refused_by_name(asked, name):
     asked = dict(asked)
     with pytest.raises(ValueError, match=f"^{name} must be"):
         plan.sensitivity(asked.pop("query"), **asked)
+
+
+@pytest.mark.parametrize("relation", list(NeighboringRelation))
+def test_values_that_nobody_bounded_lie_between_zero_and_one(relation):
+    for kind, size in (("sum", None), ("mean", 50)):
+        asked = {"contributions": 3, "relation": relation, "size": size}
+        assert plan.sensitivity(kind, **asked) == plan.sensitivity(kind, low=0.0, high=1.0, **asked)
+    assert plan.sensitivity("sum").value == plan.sensitivity("count").value == 1

@@ -10,10 +10,10 @@ import pytest
 from tests.prove.drawn import central, drawn, finish, lines, local, make_plan
 
 from epsilog.prove import differences, document_of, examine, examine_report, render_html
-from epsilog.prove.examine import REQUIRED
+from epsilog.prove.examine import COMPUTED, REQUIRED, SAME, check_report
 from epsilog.spend import open_ledger
 from epsilog.terms import RecordsError, codec
-from epsilog.verify import Books, read_folder, whatever_the_sampler
+from epsilog.verify import Books, parse_evidence, read_folder, reconcile, whatever_the_sampler
 
 PUBLIC = tuple(name for name in REQUIRED if name != "custody")
 CARRIED = (("evidence", "plan"), ("evidence", "records"), ("owner",))  # what a report is built again from
@@ -357,6 +357,9 @@ def test_links_pipes_and_giants_are_refused(finished, tmp_path, monkeypatch):
         hole.truncate(1 << 40)
     with pytest.raises(RecordsError, match="at most"):
         read_folder(folder)
+    os.truncate(folder / "rounds.jsonl", 2**29 + 1)  # half a gigabyte is read
+    with pytest.raises(RecordsError, match="at most 536870912 bytes, got 536870913"):
+        read_folder(folder)
     (folder / "rounds.jsonl").unlink()
     (folder / "rounds.jsonl").mkdir()
     with pytest.raises(RecordsError, match=r"rounds.jsonl"):
@@ -386,3 +389,42 @@ def test_an_examination_as_json_says_what_stands_and_what_was_required(files, bo
     document = found.to_json()
     assert document == found.outcome.to_json() | {"stands": found.stands, "required": ["ledger", "report"]}
     assert document["verdict"] == "passed"
+
+
+@pytest.mark.parametrize("wrong", [1, 2, 3, 4, 7])
+def test_what_a_report_says_otherwise_is_shown_up_to_three_places_and_counted(files, books, wrong):
+    report = codec.parse(files["report.json"])
+    names = sorted(report["evidence"]["plan"])[:0] or sorted(report)[:wrong]
+    for name in names:
+        report[name] = "otherwise"
+    found = check_report(report, *checked(files, books))
+    assert found.verdict == "failed"
+    assert [f"{name}: 'otherwise' for" in found.says for name in names] == [True] * min(wrong, 3) + [False] * (
+        wrong - 3
+    )
+    assert found.says.endswith(f"; and {wrong - 3} more." if wrong > 3 else ".")
+    assert ("more." in found.says) == (wrong > 3)
+
+
+def checked(files, books):
+    evidence = parse_evidence(files, books)
+    return evidence, reconcile(evidence)
+
+
+def test_numbers_are_one_number_and_truth_is_none():
+    """What was computed may differ in its last digits; everything else is equal, and of one kind."""
+    for place in (at for at in COMPUTED if all(isinstance(step, str) for step in at)):
+
+        def at(value, place=place):
+            for step in reversed(place):
+                value = {step: value}
+            return value
+
+        assert list(differences(at(0.5), at(0.5 * (1 + SAME / 2)))) == []
+        assert list(differences(at(0.5), at(0.5 * (1 + 4 * SAME)))) == [(place, 0.5, 0.5 * (1 + 4 * SAME))]
+        assert list(differences(at(1), at(1.0))) == []
+        assert len(list(differences(at(1), at(True)))) == 1
+    stated = {"rounds": 4}
+    assert list(differences(stated, {"rounds": 4.0})) == []
+    for other in (True, "4", None, 4.000000000001, [4]):
+        assert len(list(differences(stated, {"rounds": other}))) == 1

@@ -98,6 +98,15 @@ def test_delta_outside_its_range_is_refused(delta):
         DeltaPolicy().decide(delta, population=100)
 
 
+@pytest.mark.parametrize("cap", [None, 1.5])
+def test_one_unit_alone_leaves_no_room_for_a_delta(cap):
+    if cap is None:
+        with pytest.raises(ValueError, match=r"delta must be in \(0, 1\), got 1.0 \(population 1 and no cap\)"):
+            DeltaPolicy(None).decide(None, population=1)
+    assert DeltaPolicy(None).decide(None, population=2).delta == 0.5
+    assert DeltaPolicy(0.1).decide(None, population=1).delta == 0.1
+
+
 def test_interval_shows_its_sides():
     interval = Interval(
         1.0, math.inf, "RDP", ADD_OR_REMOVE, given=(("delta", 1e-5),), assumptions=("Poisson <sampling>",)

@@ -156,6 +156,14 @@ def test_settings_that_diverge_without_data_are_refused(small_task, charge_for, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("scored", [(np.inf, 0.5), (0.5, np.inf), (np.nan, 0.5), (0.5, np.nan), (np.nan, np.nan)])
+def test_a_start_whose_loss_or_score_is_not_finite_costs_nothing(small_task, charge_for, tmp_path, monkeypatch, scored):
+    from epsilog.train import engine
+
+    monkeypatch.setattr(engine.Engine, "evaluate", lambda *_: scored)
+    refused(small_task(), charge_for(CENTRAL, "client"), tmp_path / "run", ValueError, "finite loss and score")
+
+
 def test_a_rehearsal_reads_no_clients_data_and_leaves_nothing(small_task, tmp_path, monkeypatch):
     seen = []
 

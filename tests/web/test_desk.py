@@ -12,8 +12,8 @@ import time
 import pytest
 
 from epsilog.web import create_app
-from epsilog.web.app import create_app as create_app_with
 from epsilog.web.answers import Answer
+from epsilog.web.app import create_app as create_app_with
 from epsilog.web.asks import Ask
 from epsilog.web.desk import Desk
 from epsilog.web.jobs import Job
