@@ -1,0 +1,177 @@
+"""The stores that every contract test is run on, and the smallest one there is: an oracle for those that last."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+
+from epsilog.spend.entries import GENESIS, digest
+from epsilog.spend.folds import Balance, ChargeRecord
+from epsilog.spend.rows import Row, Stored, digest_of, parsed, stored_state
+from epsilog.spend.sqlite import SqliteStore
+from epsilog.spend.sqlite.library import sqlite
+from epsilog.terms import LedgerIntegrityError, StorageError
+
+
+@dataclass(frozen=True)
+class State:
+    """What a memory holds; a new one takes its place when a transaction ends well."""
+
+    rows: tuple = ()
+    stored: Stored = field(default_factory=lambda: Stored((0, GENESIS), {}, {}, {}))
+
+
+class Memory:
+    """What stores in memory share, as others share a file."""
+
+    def __init__(self):
+        self.state, self.lock = State(), threading.Lock()
+
+
+class MemorySession:
+    def __init__(self, state):
+        self.state = state
+
+    def check(self):
+        pass
+
+    def head(self):
+        rows, head = self.state.rows, self.state.stored.head
+        if head != ((rows[-1].position, digest_of(rows[-1])) if rows else (0, GENESIS)):
+            raise LedgerIntegrityError("the last entry is not the one that the head names", index=len(rows))
+        return head
+
+    def rows(self, *, start=None, scope=None):
+        chosen = [row for row in self.state.rows if start is None or row.position >= start]
+        return iter([row for row in chosen if scope is None or _under(row.scope, scope)])
+
+    def page(self, *, before, limit, scope=None, verb=None):
+        entries = [parsed(row) for row in self.rows(scope=scope) if row.position < before]
+        return [entry for entry in reversed(entries) if verb is None or entry.verb == verb][:limit]
+
+    def entry(self, position):
+        if not 1 <= position <= len(self.state.rows):
+            raise LedgerIntegrityError("is missing", index=position)
+        return parsed(self.state.rows[position - 1])
+
+    def stored(self):
+        return self.state.stored
+
+    def balances(self, scopes):
+        found = self.state.stored.balances
+        chosen = sorted(found) if scopes is None else sorted(found.keys() & set(scopes))
+        return [stored_state(Balance.parse, found[scope], scope=scope) for scope in chosen]
+
+    def charge(self, key):
+        found = self.state.stored.charges.get(key)
+        return None if found is None else stored_state(ChargeRecord.parse, found[1], key=key)
+
+    def has_charges(self, scope):
+        return any(_under(at, scope) for at, _ in self.state.stored.charges.values())
+
+    def rounds(self, key):
+        return [state for (of, _), state in sorted(self.state.stored.rounds.items()) if of == key]
+
+    def round(self, key, number):
+        return self.state.stored.rounds.get((key, number))
+
+    def last_round(self, key):
+        return next(iter(self.rounds(key)[::-1]), None)
+
+    def append(self, entry):
+        document = entry.document()
+        hashed = digest(document)
+        row = Row(entry.index, entry.scope, document, hashed)
+        self._store(head=(entry.index, hashed))
+        self.state = replace(self.state, rows=(*self.state.rows, row))
+
+    def put_balances(self, changed):
+        new = {balance.scope: balance.document() for balance in changed}
+        self._store(balances={**self.state.stored.balances, **new})
+
+    def put_charge(self, charge):
+        self._store(charges={**self.state.stored.charges, charge.key: (charge.scope, charge.document())})
+
+    def put_round(self, key, state):
+        self._store(rounds={**self.state.stored.rounds, (key, state.number): state})
+
+    def _store(self, **changed):
+        self.state = replace(self.state, stored=replace(self.state.stored, **changed))
+
+
+def _under(scope, top):
+    return scope == top or scope.startswith(f"{top}/")
+
+
+class MemoryStore:
+    def __init__(self, memory, *, read_only=False):
+        self.memory, self.read_only, self.address = memory, read_only, "memory"
+
+    @contextmanager
+    def reading(self):
+        yield MemorySession(self._opened().state)
+
+    @contextmanager
+    def writing(self):
+        if self.read_only:
+            raise StorageError("ledger memory is open for reading only")
+        with self._opened().lock:
+            session = MemorySession(self.memory.state)
+            yield session
+            self.memory.state = session.state
+
+    def _opened(self):
+        if self.memory is None:
+            raise StorageError("ledger memory is closed")
+        return self.memory
+
+    def close(self):
+        self.memory = None
+
+
+class InMemory:
+    """Opens stores in one memory, and edits what lies there behind their backs."""
+
+    def __init__(self, _):
+        self.memory = Memory()
+
+    def open(self, *, read_only=False):
+        return MemoryStore(self.memory, read_only=read_only)
+
+    def edit(self, table, name, **columns):
+        state = self.memory.state
+        if table == "entries":
+            rows = [row._replace(**columns) if row.position == name else row for row in state.rows]
+            self.memory.state = replace(state, rows=tuple(rows))
+            return
+        stored = state.stored
+        if table == "head":
+            new = (columns.get("count", stored.head[0]), columns.get("hash", stored.head[1]))
+        elif table == "balances":
+            new = {**stored.balances, name: columns["document"]}
+        else:
+            new = {**stored.charges, name: (stored.charges[name][0], columns["document"])}
+        self.memory.state = replace(state, stored=replace(stored, **{table: new}))
+
+
+NAMES = {"head": "one", "entries": "position", "balances": "scope", "charges": "key"}  # the key of each table
+
+
+class InFile:
+    """Opens stores in one SQLite file, and edits it behind their backs."""
+
+    def __init__(self, folder):
+        self.path = folder / "budget.db"
+
+    def open(self, *, read_only=False):
+        return SqliteStore(self.path, read_only=read_only)
+
+    def edit(self, table, name, **columns):
+        changes = ", ".join(f"{column} = ?" for column in columns)
+        with closing(sqlite.connect(self.path)) as connection, connection:
+            sql = f"UPDATE {table} SET {changes} WHERE {NAMES[table]} = ?"  # noqa: S608
+            assert connection.execute(sql, (*columns.values(), name)).rowcount == 1
+
+
+STORES = {"sqlite": InFile, "memory": InMemory}

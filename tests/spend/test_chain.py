@@ -1,0 +1,180 @@
+"""The proof of a chain over plain values: rows and stored state, whatever store they come from."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from tests.spend.stores import InMemory
+
+from epsilog.spend import Amounts, Ledger, Verb, chain
+from epsilog.spend.entries import GENESIS, Entry, digest
+from epsilog.spend.folds import RoundState
+from epsilog.spend.rows import Row
+from epsilog.terms import Gaussian, LedgerIntegrityError, PureDP
+from epsilog.terms.codec import canonical
+
+HASH = "ab" * 32
+
+
+@pytest.fixture
+def told(tmp_path, clock):
+    """The rows and the stored state of a ledger in which every verb was used."""
+    store = InMemory(tmp_path).open()
+    ledger = Ledger(store, clock=clock)
+    ledger.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
+    ledger.create_budget("acme/x", kind="pure", epsilon="5")
+    ledger.charge("acme/x", PureDP(0.25), key="one")
+    run = ledger.reserve("acme", PureDP(1.0), key="run", rounds=2)
+    run.start()
+    run.round_started(1)
+    run.round_released(1, output_hash=HASH)
+    run.commit({"model": HASH})
+    ledger.reserve("acme", PureDP(0.125), key="no").cancel("not needed")
+    ledger.override_price("acme", Gaussian(1.0), key="cheap", amount={"epsilon": "0.5"}, reason="as agreed")
+    ledger.reserve("acme", Gaussian(1.0), key="cheap", amount={"epsilon": "0.5"})
+    with store.reading() as session:
+        yield list(session.rows()), session.stored()
+
+
+def rehashed(documents):
+    """Rows of these documents, each naming the one before: what a forger with a calculator leaves."""
+    previous, rows = GENESIS, []
+    for position, document in enumerate(documents, 1):
+        text = canonical({**document, "previous": previous}).decode()
+        previous = digest(text)
+        rows.append(Row(position, document["scope"], text, previous))
+    return rows
+
+
+def test_what_a_ledger_wrote_holds_and_is_counted(told):
+    rows, stored = told
+    assert {json.loads(row.document)["verb"] for row in rows} == set(Verb)
+    seen = []
+    books = chain.fold(rows, progress=seen.append)
+    chain.compare(books, stored)
+    assert ((books.count, books.head), seen) == ((len(rows), rows[-1].hash), [])
+    found = chain.reprice(books)
+    assert (found.count, found.head) == (books.count, books.head)
+    assert (found.priced, found.unpriced, found.overridden) == (3, 0, ("cheap",))
+    found = chain.reprice(books, seconds=-1)
+    assert (found.priced, found.unpriced, found.overridden) == (0, 3, ("cheap",))
+
+
+@pytest.mark.parametrize(
+    ("change", "index", "message"),
+    [
+        (lambda rows: rows[1:], 1, "is missing or out of order: found 2"),
+        (lambda rows: rows[:3] + rows[4:], 4, "is missing or out of order: found 5"),
+        (lambda rows: [*rows[:3], rows[4], rows[3], *rows[5:]], 4, "is missing or out of order: found 5"),
+        (lambda rows: [rows[0]._replace(position=0), *rows], 1, "is missing or out of order: found 0"),
+        (lambda rows: [*rows[:2], rows[2]._replace(scope="other"), *rows[3:]], 3, "is not what its hash"),
+        (lambda rows: [*rows[:2], rows[2]._replace(hash=HASH), *rows[3:]], 3, "is not what its hash"),
+        (lambda rows: [*rows[:2], rows[2]._replace(document=b"{}"), *rows[3:]], 3, "must be text, got bytes"),
+        (lambda rows: [*rows[:2], rows[2]._replace(document="{}"), *rows[3:]], 3, "cannot be read"),
+    ],
+)
+def test_a_row_that_was_changed_is_named_by_its_index(told, change, index, message):
+    with pytest.raises(LedgerIntegrityError, match=message) as found:
+        chain.fold(change(told[0]))
+    assert found.value.index == index
+
+
+def test_an_entry_put_in_with_a_hash_to_match_breaks_the_next_link(told):
+    rows, _ = told
+    document = rows[2].document.replace("0.25", "0.05")
+    rows[2] = rows[2]._replace(document=document, hash=digest(document))
+    with pytest.raises(LedgerIntegrityError, match="entry 4: does not follow"):
+        chain.fold(rows)
+
+
+@pytest.mark.parametrize(
+    ("position", "changes"),
+    [
+        (3, {"verb": "started", "body": {}}),
+        (3, {"scope": "nobody"}),
+        (4, {"key": "another"}),
+        (4, {"amounts": {}}),
+        (5, {"verb": "cancelled", "body": {"reason": "back, please"}}),
+        (5, {"body": {"evidence": {}, "more": 1}}),
+    ],
+)
+def test_right_hashes_do_not_make_a_rule(told, position, changes):
+    documents = [json.loads(row.document) for row in told[0]]
+    assert chain.fold(rehashed(documents)).count == len(documents)
+    documents[position - 1] |= changes
+    with pytest.raises(LedgerIntegrityError, match=f"entry {position}: breaks a rule"):
+        chain.fold(rehashed(documents))
+
+
+@pytest.mark.parametrize(
+    ("scope", "message"), [("acme/x", "exists already"), ("acme/x/y", "before any charge at or under")]
+)
+def test_a_budget_comes_once_and_before_what_it_counts(told, scope, message):
+    documents = [json.loads(row.document) for row in told[0]]
+    reserved = documents[2]
+    below = reserved | {"scope": "acme/x/y", "key": "below", "index": 15}
+    late = documents[1] | {"scope": scope, "index": 16}
+    assert chain.fold(rehashed([*documents, below])).count == 15
+    with pytest.raises(LedgerIntegrityError, match=f"entry 16: breaks a rule of the ledger: budget of .* {message}"):
+        chain.fold(rehashed([*documents, below, late]))
+
+
+def changed(part, name, value):
+    """Another stored state, in which one item of one part is another; None takes it away."""
+
+    def change(stored):
+        items = {key: item for key, item in getattr(stored, part).items() if key != name}
+        return replace(stored, **{part: items if value is None else items | {name: value}})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda stored: replace(stored, head=(15, stored.head[1])), "the head names 15 entries, and 14"),
+        (lambda stored: replace(stored, head=(14, HASH)), "the head names 14 entries, and 14"),
+        (changed("balances", "acme", "{}"), "stored balance 'acme'"),
+        (changed("balances", "acme/x", None), "stored balance 'acme/x'"),
+        (changed("balances", "more", "{}"), "stored balance 'more'"),
+        (changed("charges", "run", ("acme/x", "{}")), "stored charge 'run'"),
+        (changed("charges", "one", None), "stored charge 'one'"),
+        (changed("rounds", ("run", 1), RoundState(1, 2, HASH)), r"stored round \('run', 1\)"),
+        (changed("rounds", ("run", 2), RoundState(2, 1)), r"stored round \('run', 2\)"),
+    ],
+)
+def test_what_is_stored_is_what_the_entries_amount_to(told, change, message):
+    rows, stored = told
+    with pytest.raises(LedgerIntegrityError, match=message) as found:
+        chain.compare(chain.fold(rows), change(stored))
+    assert found.value.index == len(rows)
+
+
+def test_a_tail_cut_off_with_all_that_hung_on_it_shows_only_against_a_head_kept_elsewhere(told):
+    """The limit that the documentation states."""
+    rows, _ = told
+    books = chain.fold(rows[:2])
+    balances = {scope: balance.document() for scope, balance in books.balances.items()}
+    chain.compare(books, replace(told[1], head=(2, rows[1].hash), balances=balances, charges={}, rounds={}))
+    assert books.head != rows[-1].hash
+
+
+def test_a_charge_below_its_release_s_price_is_named(told):
+    rows, _ = told
+    documents = [json.loads(row.document) for row in rows]
+    for document in documents:
+        if document["key"] == "run" and document["amounts"]:
+            document["amounts"]["approximate"]["epsilon"] = "0.9"
+    books = chain.fold(rehashed(documents))
+    assert chain.reprice(books, seconds=-1).unpriced == 3
+    with pytest.raises(LedgerIntegrityError, match=r"charged .*'0.9'.*costs at least .*'1'") as found:
+        chain.reprice(books)
+    assert books.reserved[1].index == found.value.index
+
+
+def test_an_entry_is_what_the_rules_would_have_written():
+    amounts = {"pure": Amounts.charged({"epsilon": "0.5"})}
+    start = Entry(1, GENESIS, "2026-01-01T00:00:00+00:00", Verb.STARTED, "acme", "run", amounts)
+    document = start.document()
+    with pytest.raises(LedgerIntegrityError, match="entry 1: breaks a rule of the ledger: scope must lie"):
+        chain.fold([Row(1, "acme", document, digest(document))])

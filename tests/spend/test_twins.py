@@ -1,0 +1,151 @@
+"""A ledger on each store, asked the same: they refuse the same in the same words, and grow one chain."""
+
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.spend.stores import STORES
+
+from epsilog.spend import Ledger
+from epsilog.terms import ApproximateDP, EpsilogError, GaussianDP, NeighboringRelation, PureDP, ZeroConcentratedDP
+
+SCOPES = st.sampled_from(["r", "r/a", "r/a/x", "r/b", "ra", "q", "r//a"])
+KEYS = st.sampled_from(["k1", "k2", "k3", "k4", " "])
+RELEASES = st.sampled_from(
+    [PureDP(0.25), PureDP(1.0), ApproximateDP(0.5, 1e-6), ZeroConcentratedDP(0.1), GaussianDP(0.5)]
+)
+AMOUNTS = st.sampled_from(
+    [None, {"epsilon": "0.3"}, {"epsilon": "1", "delta": "1e-6"}, {"rho": "0.05"}, {"mu_squared": "0.5"}]
+)
+CAPS = st.sampled_from(
+    [
+        {"kind": "pure", "epsilon": "1"},
+        {"kind": "approximate", "epsilon": "2", "delta": "1e-5"},
+        {"kind": "zcdp", "rho": "0.3"},
+        {"kind": "gdp", "mu_squared": "1"},
+        {"kind": "pure", "epsilon": "1", "relation": NeighboringRelation.REPLACE_ONE, "simulation": True},
+    ]
+)
+HASHES = st.sampled_from(["ab" * 32, "cd" * 32, "no hash"])
+
+
+def verb(name, **arguments):
+    """One thing to ask of a ledger: the name of its verb, and what with."""
+    return st.tuples(st.just(name), st.fixed_dictionaries(arguments))
+
+
+REQUESTS = {"scope": SCOPES, "release": RELEASES, "key": KEYS}
+LEDGER = [
+    verb("create_budget", scope=SCOPES, caps=CAPS),
+    verb("reserve", **REQUESTS, amount=AMOUNTS, rounds=st.sampled_from([None, 1, 2]), simulation=st.booleans()),
+    verb("charge", **REQUESTS, amount=AMOUNTS),
+    verb("override_price", **REQUESTS, amount=AMOUNTS.filter(bool), reason=st.sampled_from(["agreed", ""])),
+    verb("what_fits", scope=SCOPES, release=RELEASES),
+    verb("page", prefix=SCOPES, limit=st.integers(1, 5), verb=st.sampled_from([None, "started", "reserved"])),
+    verb("history", prefix=st.none() | SCOPES),
+    verb("spending", scope=SCOPES, limit=st.integers(1, 4)),
+]
+CHARGE = [
+    verb("start", key=KEYS),
+    verb("commit", key=KEYS, evidence=st.none() | st.fixed_dictionaries({"model": HASHES})),
+    verb("cancel", key=KEYS, reason=st.sampled_from(["late", "no"])),
+    verb("round_started", key=KEYS, number=st.integers(0, 3)),
+    verb("round_released", key=KEYS, number=st.integers(1, 3), output_hash=HASHES),
+]
+STEPS = st.lists(st.one_of(*LEDGER, *CHARGE, st.just(("reopen", {}))), min_size=20, max_size=40)
+USUAL = [  # so that the random steps meet charges in every state
+    ("create_budget", {"scope": "r", "caps": {"kind": "approximate", "epsilon": "5", "delta": "1e-4"}}),
+    ("create_budget", {"scope": "r/a", "caps": {"kind": "pure", "epsilon": "2"}}),
+    ("reserve", {"scope": "r/a/x", "release": PureDP(0.25), "key": "k1", "rounds": 2}),
+    ("reserve", {"scope": "r/b", "release": PureDP(0.25), "key": "k2"}),
+    ("start", {"key": "k1"}),
+    ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k3"}),
+]
+
+
+class Twin:
+    """A ledger on one store, with a clock that stands still."""
+
+    def __init__(self, place):
+        self.place = place
+        self.reopen()
+
+    def reopen(self):
+        self.ledger = Ledger(self.place.open(), clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+
+    def does(self, name, arguments):
+        """What comes of it, in plain values."""
+        try:
+            if name == "reopen":
+                self.ledger.close()
+                return self.reopen()
+            if name == "create_budget":
+                return self.ledger.create_budget(arguments["scope"], **arguments["caps"])
+            if "key" in arguments and "release" not in arguments:
+                charge = self.ledger.find(arguments["key"])
+                if charge is None:
+                    return None
+                getattr(charge, name)(**{what: value for what, value in arguments.items() if what != "key"})
+                return charge.state, charge.rounds_started, charge.rounds_released
+            told = getattr(self.ledger, name)(**arguments)
+            return (str(told), told.state, told.replayed) if name in ("reserve", "charge") else told
+        except (EpsilogError, ValueError) as error:
+            return type(error), str(error)
+
+
+def ask_all(steps):
+    with tempfile.TemporaryDirectory() as folder:
+        first, *others = [Twin(place(Path(folder))) for place in STORES.values()]
+        for name, arguments in steps:
+            told, head = first.does(name, arguments), first.ledger.head()
+            for other in others:
+                assert other.does(name, arguments) == told, (name, arguments)
+                assert other.ledger.head() == head
+        assert head[0] > len(USUAL)
+        for other in others:
+            assert other.ledger.verify() == first.ledger.verify()
+            assert other.ledger.history() == first.ledger.history()
+            other.ledger.close()
+        first.ledger.close()
+
+
+STORY = [
+    *USUAL,
+    ("create_budget", {"scope": "r/b", "caps": {"kind": "pure", "epsilon": "1"}}),  # too late
+    ("create_budget", {"scope": "z", "caps": {"kind": "zcdp", "rho": "0.3"}}),
+    ("charge", {"scope": "z", "release": ZeroConcentratedDP(0.1), "key": "k4"}),
+    ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k5"}),  # does not fit
+    ("charge", {"scope": "r/a", "release": PureDP(1.0), "key": "k3"}),  # again
+    ("reserve", {"scope": "r", "release": PureDP(1.0), "key": "k3"}),  # another
+    ("round_started", {"key": "k1", "number": 1}),
+    ("round_started", {"key": "k1", "number": 1}),
+    ("commit", {"key": "k1", "evidence": None}),  # while a round is open
+    ("reopen", {}),
+    ("round_released", {"key": "k1", "number": 1, "output_hash": "ab" * 32}),
+    ("round_started", {"key": "k1", "number": 3}),  # leaves a gap
+    ("commit", {"key": "k1", "evidence": {"model": "ab" * 32}}),
+    ("cancel", {"key": "k2", "reason": "late"}),
+    ("start", {"key": "k2"}),  # cancelled
+    (
+        "override_price",
+        {"scope": "r", "release": PureDP(1.0), "key": "k6", "amount": {"epsilon": "0.3"}, "reason": "a"},
+    ),
+    ("what_fits", {"scope": "r/a/x", "release": PureDP(0.25)}),
+    ("page", {"prefix": "r/a", "limit": 3, "verb": "started"}),
+    ("history", {"prefix": "r/a/x"}),
+    ("spending", {"scope": "r", "limit": 4}),
+]
+
+
+def test_stores_tell_one_story():
+    ask_all(STORY)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS)
+def test_stores_tell_one_story_whatever_is_asked(steps):
+    ask_all([*USUAL, *steps])
