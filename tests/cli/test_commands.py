@@ -1,0 +1,868 @@
+"""What is given to a command reaches the library, by its name and unchanged; and how each command ends."""
+
+import importlib
+import inspect
+import json
+import sys
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from epsilog import accounting, plan, spend, terms, web
+from epsilog.accounting import montecarlo
+from epsilog.cli import programme, service, show
+from epsilog.cli.app import app, told
+from epsilog.plan.correlated import Comparison, Row
+from epsilog.spend import open_ledger, read_ledger, selftest
+from epsilog.terms import CheckError, DeltaPolicy, Gaussian, Laplace, NeighboringRelation, Repeated, codec
+from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.facts import Fact
+
+entry = importlib.import_module("epsilog.cli.main")
+REPLACE = NeighboringRelation.REPLACE_ONE
+TERM = '{"type": "gaussian", "noise_multiplier": 3.0}'
+
+
+class ReachedError(Exception):
+    """Ends a command where it has called what it should."""
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch):
+    monkeypatch.setattr(show.console, "_width", 300)
+
+
+@pytest.fixture
+def release(tmp_path):
+    (tmp_path / "release.json").write_text(TERM)
+    return tmp_path / "release.json"
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def text_of(*words):
+    done = invoke(*words)
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+@pytest.fixture
+def reached(monkeypatch):
+    """Runs a command and says with what it calls a function of the library."""
+
+    def run(target, *words):
+        calls = []
+
+        def stand_in(*args, **named):
+            calls.append((args, named))
+            raise ReachedError
+
+        monkeypatch.setattr(target, stand_in)
+        done = invoke(*words)
+        monkeypatch.undo()
+        assert isinstance(done.exception, ReachedError), done.output
+        ((args, named),) = calls
+        return args, named
+
+    return run
+
+
+# --- how commands end -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (terms.BudgetExceededError(scope="acme", requested={"epsilon": "2"}, available={"epsilon": "1"}), 3),
+        (terms.CalibrationError("no noise", bracket=(1.0, 2.0)), 3),
+        (terms.LedgerIntegrityError("entry 3", index=3), 4),
+        (terms.StorageError("a full disk"), 6),
+        (PermissionError(13, "no entry"), 6),
+        (terms.RecordsError("rounds.jsonl, line 1"), 2),
+        (CheckError("delta", "in (0, 1)", "2"), 2),
+        (ValueError("something"), 2),
+        (KeyboardInterrupt(), 130),
+        (SystemExit(130), 130),
+        (SystemExit(5), 5),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_each_error_is_told_and_ends_with_its_code(monkeypatch, capsys, error, code, as_json):
+    def fails():
+        raise error
+
+    monkeypatch.setattr(entry, "app", fails)
+    monkeypatch.setattr(sys, "argv", ["epsilog", *(["--json"] if as_json else [])])
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert end.value.code == code
+    out, err = capsys.readouterr()
+    if code == 130:
+        assert (out, "stopped" in err) == ("", True)
+    elif isinstance(error, SystemExit):
+        assert (out, err) == ("", "")
+    elif as_json:
+        said = {"type": type(error).__name__, "message": str(error)}
+        if isinstance(error, CheckError):
+            said |= {"field": "delta", "bound": "in (0, 1)", "value": "2"}
+        assert (json.loads(out), err) == ({"error": said}, "")
+    else:
+        assert (out, err) == ("", f"epsilog: {error}\n")
+
+
+def test_an_error_that_nobody_foresaw_is_not_hidden(monkeypatch):
+    def fails():
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(entry, "app", fails)
+    with pytest.raises(RuntimeError, match="ours"):
+        entry.main()
+
+
+@pytest.mark.parametrize("words", [(), ("plan",), ("ledger",), ("account", "montecarlo")])
+def test_a_group_alone_lists_its_commands(words):
+    done = invoke(*words)
+    assert "Commands" in done.output
+    assert "Missing command" not in done.output
+
+
+def test_the_version_is_the_packages():
+    from importlib.metadata import version
+
+    assert text_of("--version") == f"epsilog {version('epsilog')}"
+    assert "epsilog" not in invoke("doctor", "--json").stderr
+
+
+def test_an_options_help_says_what_it_is_which_words_it_takes_and_what_blank_means():
+    fact = Fact("how it is drawn", choices={"one": "", "two": ""}, default="one", blank="one of both")
+    assert told("a_name", fact).help == "How it is drawn; one, two; blank: one of both."
+    assert told("a_name", fact, "a note").help == "How it is drawn; one, two; a note."
+    named = told("a_name", fact, short="-a")
+    assert (named.default, *named.param_decls) == ("--a-name", "-a")
+    assert told("unit", Fact("which one", choices={"add": ""}, default=REPLACE)).help == "Which one."
+    assert issubclass(type(REPLACE), Enum)
+
+
+# --- options that are counts, and defaults ----------------------------------------------------------------------------
+
+
+def commands(group, path=()):
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield (*path, name), command
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+EVERY = dict(commands(typer.main.get_command(app)))
+COUNTS = [
+    (("ledger", "show"), "last"),
+    (("selftest",), "kills"),
+    (("selftest",), "attempts"),
+    *[(("account", "montecarlo", name), "workers") for name in ("certify", "sweep", "draw")],
+    (("account", "montecarlo", "check"), "shards"),
+]
+
+
+def test_a_count_is_at_least_one():
+    bounds = {
+        (words, one.name): getattr(one, "min", None) for words, command in EVERY.items() for one in command.params
+    }
+    least = {option: bound for option, bound in bounds.items() if bound is not None}
+    assert least == dict.fromkeys(COUNTS, 1)
+
+
+LIBRARY = {
+    ("plan", "federated"): plan.federated,
+    ("plan", "queries"): plan.queries,
+    ("account",): accounting.epsilon,
+    ("account", "montecarlo", "certify"): montecarlo.certify,
+    ("account", "montecarlo", "sweep"): montecarlo.sweep,
+    ("account", "montecarlo", "draw"): montecarlo.run_certificate,
+    ("account", "montecarlo", "check"): montecarlo.check_document,
+    ("serve",): web.serve,
+    ("ledger", "create"): spend.Ledger.create_budget,
+}
+
+
+@pytest.mark.parametrize("words", LIBRARY, ids=" ".join)
+def test_what_is_left_out_means_what_it_means_in_the_library(words):
+    known = inspect.signature(LIBRARY[words]).parameters
+    given = {one.name: one for one in EVERY[words].params if one.name in known and not one.required}
+    assert given
+    for name, one in given.items():
+        default = known[name].default
+        if default is not inspect.Parameter.empty and not (words == ("serve",) and name in {"ledger", "runs"}):
+            assert one.default == (default.value if isinstance(default, Enum) else default), name
+
+
+def test_a_deltas_cap_is_the_policys_own_where_nothing_is_said():
+    for words in (("plan", "federated"), ("plan", "queries")):
+        (one,) = [one for one in EVERY[words].params if one.name == "delta_cap"]
+        assert one.default == DeltaPolicy().cap
+
+
+def test_the_campaigns_of_a_selftest_are_long_where_nothing_is_said():
+    defaults = {one.name: one.default for one in EVERY[("selftest",)].params}
+    assert (defaults["kills"], defaults["attempts"], defaults["folder"]) == (1000, 250, None)
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+STATED = {"population": 90_000, "cohort_size": 300, "rounds": 40}
+SCHEDULE = ("-N", 90_000, "-m", 300, "-T", 40)
+
+
+@pytest.mark.parametrize(("cap", "policy"), [(1e-7, DeltaPolicy(1e-7)), (0, DeltaPolicy(None))])
+def test_a_federated_goal_reaches_the_search_for_its_noise_and_then_its_price(monkeypatch, reached, cap, policy):
+    words = ("plan", "federated", *SCHEDULE, "--epsilon", 3, "--delta", 1e-8, "--delta-cap", cap)
+    words += ("--sampling", "fixed-size", "--relation", "replace-one")
+    common = {"delta": 1e-8, "policy": policy, "sampling": "fixed-size", "relation": REPLACE}
+    assert reached("epsilog.plan.noise_for", *words) == ((), STATED | common | {"epsilon": 3.0})
+    monkeypatch.setattr("epsilog.plan.noise_for", lambda **_: 1.75)
+    words += ("--privacy-unit", "phone", "--releases-per-period", 3)
+    found = reached("epsilog.plan.federated", *words)
+    told_to = {"noise_multiplier": 1.75, "privacy_unit": "phone", "releases_per_period": 3}
+    assert found == ((), STATED | common | told_to)
+
+
+@pytest.mark.parametrize("words", [(), ("-z", 1, "--epsilon", 1)])
+def test_a_plan_has_either_its_noise_or_a_goal(words):
+    done = invoke("plan", "federated", *SCHEDULE, *words)
+    assert "noise_multiplier or epsilon must be given, and not both" in str(done.exception)
+
+
+@pytest.mark.parametrize(("releases", "shown"), [(1, False), (2, True)])
+def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
+    text = text_of("plan", "federated", *SCHEDULE, "-z", 1.5, "--releases-per-period", releases)
+    found = plan.federated(**STATED, noise_multiplier=1.5, releases_per_period=releases)
+    formula = found.formula
+    assert "sampling poisson, q = m/N = 0.00333333 (0.333%)" in text
+    assert f"delta {found.delta.delta:g} ({found.delta.rationale})" in text
+    assert "relation, unit add-or-remove-one, one client" in text
+    assert f"epsilon, certified {show.interval_text(found.epsilon)} method" in text
+    assert f"participation known {show.interval_text(found.unamplified)} closed form" in text
+    assert f"closed form (estimate) {formula.total:.4f} root term {formula.root_term:.4f}" in text
+    larger = {"root": f"{formula.root_term:.4f}", "linear": f"{formula.linear_term:.4f}"}
+    assert text.count("(the larger)") == 1
+    assert f"{larger[formula.dominates]} (the larger)" in text
+    assert f"linear term {formula.linear_term:.4f}" in text
+    assert (f"{releases} releases together {show.interval_text(found.cumulative)}" in text) == shown
+    assert found.verdict in text
+    assert text.count("Assumes: ") == len(found.epsilon.assumptions) > 1
+
+
+@pytest.mark.parametrize(("dominates", "noise", "rounds"), [("root", 5.0, 1), ("linear", 0.5, 100)])
+def test_the_larger_term_of_a_closed_form_is_marked(dominates, noise, rounds):
+    schedule = {"sampling_probability": 1.0, "noise_multiplier": noise, "rounds": rounds, "delta": 1e-6}
+    terms_of = accounting.fl_formula(**schedule)
+    larger = max(terms_of.root_term, terms_of.linear_term)
+    text = text_of("plan", "federated", "-N", 900, "-m", 900, "-T", rounds, "-z", noise, "--delta", 1e-6)
+    assert text.count("(the larger)") == 1
+    assert f"{dominates} term {larger:.4f} (the larger)" in text
+
+
+def test_shares_of_a_query_plan_are_shown_once_each_in_their_columns():
+    words = ("plan", "queries", "-e", 2, "-Q", 4, "--weights", "1,2,4,4", "-u", 1)
+    text = text_of(*words)
+    found = plan.queries(epsilon=2.0, queries=4, weights=[1.0, 2.0, 4.0, 4.0], queries_used=1)
+    assert "weight epsilon classic scale b exact optimal 95% error (optimal)" in text
+    for share in dict.fromkeys(found.shares):
+        scales = [upper_text(noise.scale, 6) for noise in (share.classic, share.exact, share.optimal)]
+        row = " ".join([f"{share.weight:g}", f"{share.epsilon:.6g}", *scales, f"{share.optimal.error_95:.4g}"])
+        assert text.count(row) == 1
+    for part in (
+        f"used 1 of 4 queries; {found.queries_left} more fit",
+        f"consumed, optimal noise {show.interval_text(found.consumed.optimal)}",
+        f"consumed, classic noise {show.interval_text(found.consumed.classic)}",
+        f"consumed, classic split {found.consumed.split:.6g} of 2 (bookkeeping, no bound)",
+        f"remaining, optimal noise {lower_text(found.remaining, 6)}, for pure releases",
+        "delta none: pure DP",
+        f"saving {found.saving:.3g} times less noise",
+        *found.findings,
+    ):
+        assert part in text
+    gaussian = text_of("plan", "queries", "-e", 2, "-Q", 2, "--mechanism", "gaussian", "--delta", 1e-7)
+    assert "classic standard deviation exact" in gaussian
+    assert "delta 1e-07" in gaussian
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_more_queries_than_the_budget_bears_are_shown_and_refused(as_json):
+    done = invoke("plan", "queries", "-e", 1, "-Q", 10, "--queries-used", 14, *as_json)
+    assert done.exit_code == 3
+    assert "incompatible" in done.output
+    assert invoke("plan", "queries", "-e", 1, "-Q", 10, "--queries-used", 10, *as_json).exit_code == 0
+
+
+@pytest.mark.parametrize("weights", ["1,x", "", "1;2"])
+def test_weights_are_numbers_joined_by_commas(weights):
+    done = invoke("plan", "queries", "-e", 1, "-Q", 3, "--weights", weights)
+    assert str(done.exception) == f"weights must be numbers joined by commas, got {weights!r}"
+
+
+# --- accounts ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_accounts_question_reaches_the_accountant(reached):
+    words = ("account", "-z", 2, "--relation", "replace-one", "--gap", 0.25)
+    question = {"relation": REPLACE, "gap": 0.25}
+    assert reached("epsilog.accounting.epsilon", *words, "--delta", 0) == ((Gaussian(2.0),), question | {"delta": 0.0})
+    found = reached("epsilog.accounting.delta", *words, "--epsilon", 0)
+    assert found == ((Gaussian(2.0),), question | {"epsilon": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("words", "release"),
+    [
+        ((), Gaussian(2.0)),
+        (("-T", 2), Repeated(Gaussian(2.0), 2)),
+        (("--mechanism", "laplace"), Laplace(2.0)),
+        (("--mechanism", "pure"), terms.PureDP(2.0)),
+        (("-q", 0.5), terms.PoissonSampled(Gaussian(2.0), 0.5)),
+        (("-q", 0.5, "-T", 3), Repeated(terms.PoissonSampled(Gaussian(2.0), 0.5), 3)),
+        (("-m", 3, "-N", 70), terms.FixedSizeSampled(Gaussian(2.0), 3, 70)),
+        (("-m", 3, "-N", 70, "-T", 3), Repeated(terms.FixedSizeSampled(Gaussian(2.0), 3, 70), 3)),
+    ],
+)
+def test_flags_describe_a_release(reached, words, release):
+    assert reached("epsilog.accounting.epsilon", "account", "-z", 2, *words, "--delta", 0.1)[0] == (release,)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("-z", 1), "delta or epsilon must be given, and not both"),
+        (("-z", 1, "--delta", 0.1, "--epsilon", 1), "delta or epsilon must be given, and not both"),
+        (("--delta", 0.1), "parameter must be given"),
+        (("--mechanism", "cauchy", "-z", 1, "--delta", 0.1), "mechanism must be one of gaussian, laplace"),
+        (("-z", 1, "-m", 3, "--delta", 0.1), "sample_size and population must be given together"),
+        (("-z", 1, "-N", 3, "--delta", 0.1), "sample_size and population must be given together"),
+        (("-z", 1, "-m", 1, "-N", 3, "-q", 0.5, "--delta", 0.1), "without sampling_probability"),
+        (("--file", "nowhere.json", "--delta", 0.1), "file must be readable"),
+    ],
+)
+def test_flags_that_describe_nothing_are_refused(words, says):
+    assert says in str(invoke("account", *words).exception)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TERM,
+        json.dumps({"release": json.loads(TERM), "interval": {}, "formula": None}),
+        json.dumps({"v": 0, "term": json.loads(TERM)}),
+    ],
+)
+def test_a_file_holds_a_term_an_envelope_or_an_account(reached, tmp_path, text):
+    (tmp_path / "r.json").write_text(text)
+    found = reached("epsilog.accounting.epsilon", "account", "--file", tmp_path / "r.json", "--delta", 0.1)
+    assert found[0] == (Gaussian(3.0),)
+
+
+def test_an_account_shows_its_question_and_no_closed_form_where_there_is_none(release):
+    text = text_of("account", "--file", release, "--epsilon", 0.5)
+    found = accounting.delta(Gaussian(3.0), epsilon=0.5)
+    assert f"delta at epsilon 0.5 {show.interval_text(found)} method {found.method}" in text
+    assert "closed form" not in text
+    for words in (("--delta", 0), ("--mechanism", "laplace", "--delta", 0.01)):
+        assert "closed form" not in text_of("account", "-z", 2, *words)
+    document = json.loads(text_of("account", "--file", release, "--epsilon", 0.5, "--json"))
+    assert document["formula"] is None
+
+
+@pytest.mark.parametrize(("q", "count"), [(None, 1), (None, 7), (0.25, 1), (0.25, 7)])
+def test_the_closed_form_is_that_of_the_schedule(q, count):
+    sampled = () if q is None else ("-q", q)
+    text = text_of("account", "-z", 4, *sampled, "-T", count, "--delta", 1e-5)
+    schedule = {"sampling_probability": q or 1.0, "noise_multiplier": 4.0, "rounds": count, "delta": 1e-5}
+    total = accounting.fl_formula(**schedule).total
+    assert f"closed form (estimate) {total:.6g}" in text
+    document = json.loads(text_of("account", "-z", 4, *sampled, "-T", count, "--delta", 1e-5, "--json"))
+    assert document["formula"] == {"total": total, "side": "estimate"}
+
+
+# --- Monte Carlo ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("overall-delta", {"samples": 10_745_967, "base_delta": 5e-6}),
+        ("base-delta", {"samples": 10_745_967, "target_delta": 1e-5}),
+        ("minimum-samples", {"base_delta": 5e-6, "target_delta": 1e-5}),
+    ],
+)
+def test_the_references_numbers_are_asked_as_they_are_named(name, given):
+    words, key = ("account", "montecarlo", name, *given.values()), name.replace("-", "_")
+    value = getattr(montecarlo, key)(**given)
+    assert json.loads(text_of(*words, "--json")) == {key: value, "given": given}
+    text = text_of(*words)
+    assert f"Release bound {name.replace('-', ' ')} {value!r}" in text
+    assert all(f"{name} {each!r}" in text for name, each in given.items())
+
+
+def test_an_estimate_from_losses_is_called_one(tmp_path):
+    (tmp_path / "losses").write_text("0 3\n\ninf 1\n")
+    words = ("account", "montecarlo", "delta-from-samples", tmp_path / "losses", "--epsilon", 1)
+    assert text_of(*words) == "Estimate delta estimate 0.25 epsilon 1.0 losses 2"
+    assert json.loads(text_of(*words, "--json")) == {"delta_estimate": 0.25, "given": {"epsilon": 1.0, "losses": 2}}
+
+
+WAYS = Comparison(
+    64,
+    16,
+    2.0,
+    1e-5,
+    (
+        Row("correlated", Gaussian(1.0), 1.25, 3.5, certified=False),
+        Row("independent", Repeated(Gaussian(1.0), 2), 2.75, 4.5, certified=True),
+    ),
+)
+
+
+def test_a_comparisons_options_reach_it_and_its_rows_are_shown(monkeypatch, reached):
+    words = ("account", "montecarlo", "compare", "-T", 64, "-b", 16, "--epsilon", 2, "--delta", 1e-5)
+    given = {"rounds": 64, "cycle_length": 16, "epsilon": 2.0, "delta": 1e-5}
+    target = "epsilog.plan.correlated.correlated"
+    assert reached(target, *words) == ((), given | {"seed": 1, "bands": None})
+    several = reached(target, *words, "--bands", 4, "--bands", 2, "--seed", 5)
+    assert several == ((), given | {"seed": 5, "bands": [4, 2]})
+    monkeypatch.setattr(show.console, "_width", 300)
+    monkeypatch.setattr(target, lambda **_: WAYS)
+    text = text_of(*words)
+    for part in ("Ways to be (2, 1e-05)", "correlated 1.25 3.5 estimated", "independent 2.75 4.5 certified"):
+        assert part in text
+    assert WAYS.sentence in text
+    assert json.loads(text_of(*words, "--json")) == WAYS.to_json()
+
+
+def test_options_of_certificates_and_sweeps_reach_them(reached, release, tmp_path):
+    journal, where = tmp_path / "journal", "epsilog.accounting.montecarlo."
+    common = ("--epsilon", 2, "--workers", 2, "--seed", 9, "--journal", journal)
+    both = {"epsilon": 2.0, "seed": 9, "workers": 2, "journal": journal}
+    words = ("account", "montecarlo", "certify", release, *common, "--failure", 0.01, "--gap", 0.3, "--samples", 7)
+    args, named = reached(where + "certify", *words)
+    progress = named.pop("progress")
+    assert callable(progress)
+    assert (args, named) == ((Gaussian(3.0),), both | {"failure": 0.01, "gap": 0.3, "samples": 7})
+    words = ("account", "montecarlo", "sweep", release, *common, "--delta", 1e-3, "--slack", 0.3)
+    args, named = reached(where + "sweep", *words)
+    assert callable(named.pop("progress"))
+    assert (args, named) == ((Gaussian(3.0),), both | {"delta": 1e-3, "slack": 0.3})
+
+
+def test_options_of_plans_reach_them_with_a_seed_that_nobody_chose(reached, monkeypatch, release, tmp_path):
+    where, commit = "epsilog.accounting.montecarlo.", ("--commit", tmp_path / "plan.json")
+    monkeypatch.setattr(where + "entropy", lambda: 77)
+    words = ("certify", release, "--epsilon", 2, "--failure", 0.01, "--gap", 0.3, "--samples", 7, *commit)
+    args, named = reached(where + "plan_certificate", "account", "montecarlo", *words)
+    assert args == (Gaussian(3.0),)
+    assert named == {"epsilon": 2.0, "failure": 0.01, "gap": 0.3, "samples": 7, "seed": 77}
+    monkeypatch.setattr(where + "entropy", lambda: 78)
+    words = ("sweep", release, "--epsilon", 2, "--delta", 1e-3, "--slack", 0.3, *commit)
+    args, named = reached(where + "plan_sweep", "account", "montecarlo", *words)
+    assert args == (Gaussian(3.0),)
+    assert named == {"epsilon": 2.0, "target_delta": 1e-3, "slack": 0.3, "seed": 78}
+
+
+@pytest.mark.parametrize("other", ["--seed", "--journal", "--output"])
+@pytest.mark.parametrize("name", ["certify", "sweep"])
+def test_a_plan_stands_alone(release, tmp_path, name, other):
+    goal = ("--delta", 1e-3) if name == "sweep" else ()
+    words = ("account", "montecarlo", name, release, "--epsilon", 2, *goal, "--commit", tmp_path / "plan", other, 1)
+    assert "commit must stand without" in str(invoke(*words).exception)
+    assert not (tmp_path / "plan").exists()
+
+
+BINS = '{"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 16}'
+
+
+@pytest.fixture
+def bins(tmp_path):
+    (tmp_path / "bins.json").write_text(BINS)
+    return tmp_path / "bins.json"
+
+
+@pytest.mark.parametrize("name", ["certify", "sweep"])
+def test_a_plan_is_written_once(monkeypatch, release, tmp_path, name):
+    goal = ("--delta", 0.01) if name == "sweep" else ()
+    path, words = tmp_path / "plan.json", ("account", "montecarlo", name, release, "--epsilon", 1, *goal, "--commit")
+    planned = SimpleNamespace(commitment="c0ffee", to_json=lambda: {"plan": [1, 2]})
+    for asked in ("plan_certificate", "plan_sweep"):
+        monkeypatch.setattr(f"epsilog.accounting.montecarlo.{asked}", lambda *_, **__: planned)
+    text = text_of(*words, path)
+    assert f"Plan commitment c0ffee plan {path} ! Publish the commitment" in text
+    kept = path.read_bytes()
+    assert json.loads(kept) == {"plan": [1, 2]}
+    assert "commit must name a new file" in str(invoke(*words, path).exception)
+    assert path.read_bytes() == kept
+    other = tmp_path / "other.json"
+    assert json.loads(text_of(*words, other, "--json")) == {"commitment": "c0ffee", "plan": str(other)}
+
+
+def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, release, tmp_path):
+    options = ("--nonce", "drand 1: 6fd1", "--workers", 2, "--journal", tmp_path / "j")
+    certificate = montecarlo.plan_certificate(terms.BallsInBins(Gaussian(1.0), 16), epsilon=1.0, seed=1, samples=20)
+    for planned, run in ((certificate, "run_certificate"), ("a sweep's plan", "run_sweep")):
+        monkeypatch.setattr("epsilog.accounting.montecarlo.plan_from_json", lambda _, planned=planned: planned)
+        target = f"epsilog.accounting.montecarlo.{run}"
+        args, named = reached(target, "account", "montecarlo", "draw", release, *options)
+        assert callable(named.pop("progress"))
+        assert (args, named) == ((planned,), {"nonce": "drand 1: 6fd1", "workers": 2, "journal": tmp_path / "j"})
+
+
+def test_a_certificate_is_written_shown_and_checked(bins, tmp_path):
+    plan_file, evidence, nonce = tmp_path / "plan.json", tmp_path / "evidence.json", "drand 19482411: 6fd1"
+    certify = ("account", "montecarlo", "certify", bins, "--epsilon", 1, "--samples", 200, "--failure", 0.01)
+    commitment = json.loads(text_of(*certify, "--commit", plan_file, "--json"))["commitment"]
+    text = text_of("account", "montecarlo", "draw", plan_file, "--nonce", nonce, "-o", evidence)
+    document = json.loads(evidence.read_text())
+    interval = codec.decode(document["interval"])
+    assert f"Simulated certificate delta at epsilon 1 {show.interval_text(interval)}" in text
+    assert f"wrong with chance at most 0.01 method {interval.method}" in text
+    assert text.count("Assumes: ") == len(interval.assumptions)
+    draw = ("account", "montecarlo", "draw", plan_file, "--nonce", nonce, "--json")
+    assert json.loads(text_of(*draw)) == document
+    check = ("account", "montecarlo", "check", evidence)
+    both = ("--commitment", commitment, "--nonce", nonce)
+    assert "Not compared" not in text_of(*check, *both)
+    for some in ((), both[:2], both[2:]):
+        assert "Not compared" in text_of(*check, *some)
+    said = json.loads(text_of(*check, *both, "--json"))
+    assert (said["agrees"], said["simulation"], said["findings"]) == (True, False, [])
+    assert said["provenance"] in text_of(*check)
+    for wrong in (
+        ("--commitment", "0" * 64, "--nonce", nonce),
+        ("--commitment", commitment, "--nonce", "another 19482411"),
+    ):
+        done = invoke(*check, *wrong)
+        assert (done.exit_code, "does not agree" in done.output) == (4, True)
+        done = invoke(*check, *wrong, "--json")
+        assert done.exit_code == 4
+        assert json.loads(done.stdout)["agrees"] is False
+        assert json.loads(done.stdout)["findings"]
+
+
+def test_a_seed_that_was_chosen_is_a_simulation_everywhere(bins, tmp_path):
+    certify = ("account", "montecarlo", "certify", bins, "--epsilon", 1, "--samples", 200, "--seed", 5)
+    assert "Simulated certificate (seeded: a simulation) delta" in text_of(*certify, "-o", tmp_path / "e.json")
+    check = ("account", "montecarlo", "check", tmp_path / "e.json")
+    assert json.loads(text_of(*check, "--json"))["simulation"] is True
+    assert "Not compared" not in text_of(*check)
+    shards = sum(map(len, json.loads((tmp_path / "e.json").read_text())["hits"]))
+    assert f"({shards} of {shards} shards redrawn)" in text_of(*check)
+
+
+class Sweep:
+    """What a sweep found."""
+
+    def __init__(self, noise):
+        self.noise, self.delta, self.simulation = noise, 1.25e-4, noise is None
+        self.plan = SimpleNamespace(epsilon=2.5, noises=(3.0, 2.0, 1.0))
+        self.evidence = ("add", "remove") * (1 if noise is None else 2)
+        self.source = SimpleNamespace(assumption="the seed was drawn once")
+
+    def to_json(self):
+        return {"noise": self.noise}
+
+
+@pytest.mark.parametrize("noise", [2.25, None])
+def test_a_sweep_is_shown_and_written(monkeypatch, bins, tmp_path, noise):
+    monkeypatch.setattr("epsilog.accounting.montecarlo.sweep", lambda *_, **__: Sweep(noise))
+    words = ("account", "montecarlo", "sweep", bins, "--epsilon", 2.5, "--delta", 1e-3)
+    text = text_of(*words)
+    parts = ("Verified sweep noise chosen 2.25 claim", "candidates tested 2 of 3")
+    none = (
+        "Verified sweep (seeded: a simulation) noise chosen none: the first candidate failed",
+        "candidates tested 1 of 3",
+    )
+    for part in none if noise is None else parts:
+        assert part in text
+    assert f"claim epsilon 2.5, delta at most {upper_text(1.25e-4)}" in text
+    assert "evidence not written (use -o)" in text
+    assert "Assumes: the seed was drawn once" in text
+    assert f"evidence {tmp_path / 'e.json'}" in text_of(*words, "-o", tmp_path / "e.json")
+    assert json.loads((tmp_path / "e.json").read_text()) == {"noise": noise}
+    assert json.loads(text_of(*words, "--json")) == {"noise": noise}
+
+
+# --- ledgers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_budgets_options_reach_it(tmp_path):
+    path = tmp_path / "new" / "b.db"
+    words = ("ledger", "create", "acme", "--kind", "approximate", "--epsilon", "3", "--delta", "1e-5", "-l", path)
+    text = text_of(*words, "--relation", "replace-one", "--privacy-unit", "person", "--simulation")
+    assert text == f"acme in {path}: epsilon 3, delta 0.00001 (approximate)"
+    for name, option, cap in (("zcdp", "--rho", "2"), ("gdp", "--mu-squared", "4")):
+        made = json.loads(text_of("ledger", "create", name, "--kind", name, option, cap, "-l", path, "--json"))
+        quantity = option[2:].replace("-", "_")
+        assert made == {"scope": name, "kind": name, "caps": {quantity: cap}, "ledger": str(path)}
+    with read_ledger(path) as books:
+        first, *others = books.budgets()
+    assert (first.relation, first.privacy_unit, first.simulation) == (REPLACE, "person", True)
+    default = NeighboringRelation.ADD_OR_REMOVE_ONE
+    assert {(one.relation, one.privacy_unit, one.simulation) for one in others} == {(default, None, False)}
+
+
+def test_an_overrides_options_reach_it(reached, release, tmp_path):
+    path = tmp_path / "b.db"
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="approximate", epsilon="3", delta="0.1")
+    words = ("ledger", "override", "acme", "--key", "k", "--release", release, "--reason", "proof 12", "-l", path)
+    both = ("--amount", "epsilon=0.5", "--amount", "delta=0.01")
+    args, named = reached("epsilog.spend.Ledger.override_price", *words, *both, "--rounds", 5, "--simulation")
+    assert args[-2:] == ("acme", Gaussian(3.0))
+    common = {"key": "k", "amount": {"epsilon": "0.5", "delta": "0.01"}, "reason": "proof 12"}
+    assert named == common | {"rounds": 5, "simulation": True}
+    _, named = reached("epsilog.spend.Ledger.override_price", *words, *both)
+    assert named == common | {"rounds": None, "simulation": False}
+    assert "acme: one charge k may be booked at epsilon=0.5, delta=0.01" in text_of(*words, *both)
+    for wrong in (("--amount", "0.5"), ("--amount", "epsilon=0.5", "--amount", "0.1")):
+        assert "amount must be QUANTITY=NUMBER" in str(invoke(*words, *wrong).exception)
+    nowhere = invoke(*words[:-1], tmp_path / "none.db", *both)
+    assert "ledger must be a ledger file that exists" in str(nowhere.exception)
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.fixture
+def books(tmp_path):
+    """Budgets at three levels, and a run of two rounds."""
+    path = tmp_path / "b.db"
+    with open_ledger(path) as open_books:
+        for scope in ("acme", "acme/claims", "acmex"):
+            open_books.create_budget(scope, kind="pure", epsilon="3")
+        charge = open_books.reserve("acme/claims", terms.PureDP(0.25), key="run", rounds=2)
+        charge.start()
+        charge.round_started(1)
+        charge.round_released(1, output_hash="ab" * 32)
+        open_books.charge("acmex", terms.PureDP(0.5), key="q")
+    return path
+
+
+def test_a_scope_is_shown_with_what_lies_under_it_and_nothing_beside(books):
+    def seen(*words):
+        document = json.loads(text_of("ledger", "show", *words, "-l", books, "--json"))
+        return [one["scope"] for one in document["budgets"]], {one["key"] for one in document["history"]}
+
+    assert seen("acme")[0] == ["acme", "acme/claims"]
+    assert seen("acme/claims") == (["acme/claims"], {None, "run"})
+    assert seen("acmex") == (["acmex"], {None, "q"})
+    assert len(seen()[0]) == 3
+    for typo in ("acm", "acme/claim", "acme/claims/2", "acmex/1"):
+        error = str(invoke("ledger", "show", typo, "-l", books).exception)
+        assert "a budget for (it has 'acme', 'acme/claims', 'acmex')" in error
+    assert "ledger must be a ledger file" in str(invoke("ledger", "show", "-l", books.parent / "no.db").exception)
+
+
+def test_entries_are_shown_in_order_with_what_they_did(books):
+    text = text_of("ledger", "show", "-l", books)
+    assert "round 1 -> abababababab..." in text
+    assert "round 1 " in text.replace("round 1 ->", "")
+    assert "acme pure epsilon 3 epsilon 0 epsilon 0.25 epsilon 2.75" in text or "epsilon 0.25" in text
+    assert text.count("These sums may be compared with a cap because: ") == 1
+    with read_ledger(books) as open_books:
+        entries = open_books.history()
+    document = json.loads(text_of("ledger", "show", "-l", books, "--last", 3, "--json"))
+    assert [one["index"] for one in document["history"]] == [entry.index for entry in entries[-3:]]
+    assert f"Entries (3 of {len(entries)})" in text_of("ledger", "show", "-l", books, "--last", 3)
+    one, entry = document["history"][-1], entries[-1]
+    assert one["amounts"] == {kind: dict(amount) for kind, amount in entry.amounts.items()}
+    assert (one["verb"], one["scope"], one["time"], one["body"]) == ("committed", "acmex", entry.time, dict(entry.body))
+
+
+# --- the server, this machine -----------------------------------------------------------------------------------------
+
+
+def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args, named = reached("epsilog.web.serve", "serve")
+    assert args == ("127.0.0.1", 8080)
+    assert callable(named.pop("ready"))
+    assert named == {"ledger": None, "runs": None, "certificates_in": Path("runs/certificates")}
+    (tmp_path / "r").mkdir()
+    (tmp_path / "b.db").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    words = ("serve", "--host", "::1", "-p", 81, "-l", "b.db", "--runs", "r", "--certificates", "c")
+    args, named = reached("epsilog.web.serve", *words)
+    assert args == ("::1", 81)
+    ready = named.pop("ready")
+    assert named == {"ledger": "b.db", "runs": Path("r"), "certificates_in": Path("c")}
+    with service.console.capture() as said:
+        ready("http://here")
+    assert said.get() == "epsilog is at http://here (Ctrl-C ends it)\n"
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+@pytest.mark.parametrize("newer", [True, False])
+@pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
+def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, newer, platform):
+    monkeypatch.setattr("epsilog.spend.sqlite_in_use", lambda: ("3.50.1", journal))
+    monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda name: name if name in {"jax", "numba"} else None)
+    monkeypatch.setitem(sys.modules, "pysqlite3", sys if newer else None)
+    text = text_of("doctor")
+    assert f"sqlite 3.50.1 sqlite from {'pysqlite3' if newer else 'Python'} journal {journal}" in text
+    assert "extras train, fast" in text
+    assert ("can lose commits" in text) == (journal != "WAL")
+    assert ("pysqlite3 brings" in text) == (journal != "WAL" and not newer)
+    monkeypatch.setattr(service.sys, "platform", platform)
+    assert ("Only Linux is tested" in text_of("doctor")) == (platform != "linux")
+    document = json.loads(text_of("doctor", "--json"))
+    assert (document["sqlite"], document["journal"]) == ("3.50.1", journal)
+    assert document["extras"] == {"train": True, "demo": False, "server": False, "fast": True}
+
+
+def test_doctor_says_that_there_are_no_extras(monkeypatch):
+    monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda _: None)
+    assert "extras none" in text_of("doctor")
+
+
+def test_a_selftests_options_reach_both_campaigns(monkeypatch, tmp_path):
+    killed = selftest.KillReport(kills=3, acknowledged=9, lost=0, unacknowledged=0, doubled=0, entries=20)
+    raced = selftest.RaceReport(attempts=24, cap=12, accepted=12, refused=12, entries=13)
+    calls = []
+    for name, found in (("kill_campaign", killed), ("race_campaign", raced)):
+
+        def stand_in(folder, found=found, name=name, **named):
+            assert folder.is_dir()
+            calls.append((name, folder.parent, named))
+            return found
+
+        monkeypatch.setattr(f"epsilog.spend.selftest.{name}", stand_in)
+    text = text_of("selftest", "--kills", 3, "--attempts", 3, "--folder", tmp_path, "--seed", 8)
+    assert calls == [
+        ("kill_campaign", tmp_path, {"seed": 8, "kills": 3}),
+        ("race_campaign", tmp_path, {"attempts": 3, "cap": 12}),
+    ]
+    assert "Killed writers kills 3 acknowledged 9 lost 0 unacknowledged 0 doubled 0 entries 20" in text
+    assert "Race for a budget attempts 24 cap 12 accepted 12 refused 12 entries 13" in text
+    document = json.loads(text_of("selftest", "--json"))
+    assert (document["kills"]["entries"], document["race"]["entries"]) == (20, 13)
+
+
+# --- programmes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_programmes_options_reach_it_and_where_to_look_is_said(reached, monkeypatch, tmp_path):
+    for given, ledger in (((), tmp_path / "ledger.db"), (("--ledger", tmp_path / "b.db"), tmp_path / "b.db")):
+        args, named = reached("epsilog.programme.run", "run", "p.toml", "--runs", tmp_path, *given)
+        observer = named.pop("observer")
+        assert (callable(observer.stage), callable(observer.round)) == (True, True)
+        assert (args, named) == ((Path("p.toml"),), {"runs": tmp_path, "ledger": ledger})
+        passed = SimpleNamespace(verdict="passed")
+        outcome = SimpleNamespace(reconciliation=passed, folder=tmp_path, report={})
+        monkeypatch.setattr("epsilog.programme.run", lambda *_, outcome=outcome, **__: outcome)
+        monkeypatch.setattr(programme, "_summary", lambda *_: None)
+        text = text_of("run", "p.toml", "--runs", tmp_path, *given)
+        assert f"To look around: epsilog serve --runs {tmp_path} --ledger {ledger}" in text
+
+
+def test_stages_are_told_unless_json_was_asked_for(capsys):
+    for quiet in (False, True):
+        with programme._Watcher(quiet=quiet) as watcher:
+            watcher.stage("planning")
+            watcher.round(None, None)  # nothing is drawn where there is no terminal
+        assert capsys.readouterr().out == ("" if quiet else "planning ...\n")
+
+
+@pytest.mark.parametrize(("value", "shown"), [(None, "diverged"), ("inf", "inf"), (0.123456, "0.1235"), (3, "3")])
+def test_figures_have_four_digits(value, shown):
+    assert programme._figure(value) == shown
+
+
+def summary(name, score, bare, unit="client"):
+    guarantee = {"privacy_unit": unit, "population": 12_345, "epsilon": 1.25}
+    parties = [{"party": "Server", "protected_by": f"{name}'s word"}, {"party": "Others", "protected_by": "-"}]
+    return {
+        "identity": {"name": name},
+        "claim": {"guarantee": guarantee, "parties": parties},
+        "utility": {"without_dp": bare} if bare is not None else None,
+        "result": {"test_score": score},
+    }
+
+
+def test_programmes_stand_side_by_side(capsys):
+    bare = [{"test_score": 0.25}, {"test_score": 0.875}]
+    programme._side_by_side([summary("one", 0.5, bare), summary("two", None, None), summary("three", 0.75, [], "row")])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "programme protects against the server epsilon score without DP" in text
+    assert "one one client of 12,345 one's word 1.25 0.5 0.875" in text
+    assert "two one client of 12,345 two's word 1.25 diverged -" in text
+    assert "three one row of 12,345 three's word 1.25 0.75 -" in text
+
+
+def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
+    folder, ledger = tmp_path / "run", tmp_path / "ledger.db"
+    folder.mkdir()
+    with open_ledger(ledger) as open_books:
+        open_books.create_budget("acme", kind="pure", epsilon="3")
+    kinds = {"run": ("read_folder", "examine"), "report": ("read_file", "examine_report")}
+    for kind, (read, examine) in kinds.items():
+
+        def prepared(kind=kind, read=read):
+            monkeypatch.setattr("epsilog.verify.identify", lambda _: kind)
+            monkeypatch.setattr(f"epsilog.verify.{read}", lambda path: ("read", path))
+            monkeypatch.setattr("epsilog.verify.Books.read", lambda path: ("books", path))
+
+        prepared()
+        args, named = reached(f"epsilog.prove.{examine}", "verify", folder)
+        found = ("books", ledger.resolve()) if kind == "run" else None  # a ledger beside a run is its own
+        assert args == (("read", folder), found)
+        from epsilog.prove import REQUIRED
+
+        assert named == {"required": tuple(REQUIRED), "head": None}
+        prepared()
+        words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head", "ab")
+        args, named = reached(f"epsilog.prove.{examine}", "verify", folder, *words)
+        assert args == (("read", folder), ("books", tmp_path / "b.db"))
+        assert named == {"required": ("custody", "page"), "head": "ab"}
+    assert "require must be one of" in str(invoke("verify", folder, "--require", "trust").exception)
+
+
+def test_a_ledger_alone_is_worked_out_again(tmp_path):
+    with open_ledger(tmp_path / "b.db") as open_books:
+        open_books.create_budget("acme", kind="pure", epsilon="3")
+        open_books.charge("acme", terms.PureDP(0.5), key="k")
+    assert text_of("verify", tmp_path / "b.db").endswith("passed")
+    document = json.loads(text_of("verify", tmp_path / "b.db", "--json"))
+    assert (document["stands"], document["verdict"]) == ("", "passed")
+    done = invoke("verify", tmp_path / "b.db", "--head", "0" * 64)
+    assert (done.exit_code, "failed" in done.output) == (4, True)
+
+
+def test_a_report_is_rendered_to_its_place(monkeypatch, tmp_path):
+    monkeypatch.setattr("epsilog.prove.check_schema", lambda document: document["name"])
+    monkeypatch.setattr("epsilog.prove.render_html", lambda document: f"<p>{document['name']}</p>")
+    (tmp_path / "report.json").write_text('{"name": "scores"}')
+    assert text_of("report", tmp_path) == f"wrote {tmp_path / 'report.html'}"
+    assert (tmp_path / "report.html").read_text() == "<p>scores</p>"
+    assert text_of("report", tmp_path, "-o", tmp_path / "other") == f"wrote {tmp_path / 'other'}"
+    assert (tmp_path / "other").read_text() == "<p>scores</p>"
+    (tmp_path / "other").unlink()
+    assert json.loads(text_of("report", tmp_path, "--json")) == {"name": "scores"}
+    assert not (tmp_path / "other").exists()
+    for content, says in (("{", "is not JSON"), (None, "cannot be read")):
+        (tmp_path / "report.json").unlink()
+        if content is not None:
+            (tmp_path / "report.json").write_text(content)
+        else:
+            (tmp_path / "report.json").mkdir()
+        with pytest.raises(terms.RecordsError, match=says):
+            raise invoke("report", tmp_path).exception
+    (tmp_path / "report.json").rmdir()
+
+
+def test_a_report_that_is_none_is_not_rendered(tmp_path):
+    (tmp_path / "report.json").write_text('{"kind": "something else"}')
+    assert invoke("report", tmp_path).exit_code != 0
+    assert not (tmp_path / "report.html").exists()
