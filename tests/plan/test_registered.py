@@ -1,15 +1,25 @@
 """A registered plan stays within its budget, survives storage, and its hash notices every change."""
 
+import dataclasses
 import json
+import math
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsilog.plan import RegisteredPlan, register
+from epsilog import accounting
+from epsilog.plan import RegisteredPlan, register, registered
 from epsilog.plan.registered import round_up
-from epsilog.terms import CalibrationError, ClientLevelCentral, ExampleLevelClientSide, NeighboringRelation, codec
+from epsilog.terms import (
+    CalibrationError,
+    ClientLevelCentral,
+    ExampleLevelClientSide,
+    Guarantee,
+    NeighboringRelation,
+    codec,
+)
 
 
 def plan(noise_multiplier=None, epsilon="2", rounds=30):
@@ -132,3 +142,64 @@ def test_only_plans_of_this_version_are_read():
     ):
         with pytest.raises(ValueError, match=says):
             RegisteredPlan.from_json(document | {field: wrong})
+
+
+FOUND = 3.123456789
+
+
+def prices(monkeypatch, *, fits_after):
+    """Makes the first prices miss the budget; returns the noises that were asked for."""
+    asked = []
+
+    def price(scheme, delta, relation, *, rounds=None):
+        asked.append(scheme.noise_multiplier)
+        found = original(scheme, delta, relation, rounds=rounds)
+        return dataclasses.replace(found, upper=2.5) if len(asked) <= fits_after else found
+
+    original = registered.price
+    monkeypatch.setattr(registered, "price", price)
+    monkeypatch.setattr(registered, "calibrate", lambda *_, **__: FOUND)  # the search takes its time
+    return asked
+
+
+@pytest.mark.parametrize("fits_after", [0, 1, 3])
+def test_noise_whose_bound_misses_the_budget_by_a_hair_is_lifted_by_a_hair(monkeypatch, fits_after):
+    asked = prices(monkeypatch, fits_after=fits_after)
+    made = plan()
+    assert made.guarantee.epsilon <= 2
+    assert asked == sorted(asked)
+    assert len(asked) == fits_after + 2  # the last of the search is the plan's own
+    assert asked[-1] == asked[-2] == made.scheme.noise_multiplier
+    assert len(set(asked)) == fits_after + 1
+    assert made.scheme.noise_multiplier == 3.12346 if not fits_after else FOUND < asked[-1] < FOUND * 1.001
+    assert all(len(f"{noise:.12g}".replace(".", "").lstrip("0")) <= 6 for noise in asked)
+
+
+def test_a_budget_that_no_noise_nearby_meets_is_an_error(monkeypatch):
+    prices(monkeypatch, fits_after=10**6)
+    with pytest.raises(CalibrationError, match=r"no noise_multiplier near .* meets epsilon 2 at delta 1e-05"):
+        plan()
+
+
+def test_a_bound_that_is_the_budget_fits_it():
+    costs = plan(noise_multiplier=3.0, epsilon="8").epsilon.upper
+    exact = plan(noise_multiplier=3.0, epsilon=repr(costs))
+    assert exact.guarantee.epsilon == costs
+    with pytest.raises(CalibrationError, match="above the budget of"):
+        plan(noise_multiplier=3.0, epsilon=repr(math.nextafter(costs, 0)))
+
+
+def test_a_plan_holds_what_it_was_registered_with():
+    made = plan(noise_multiplier=3.0)
+    scheme = made.scheme
+    assert scheme == ClientLevelCentral(2000, 0.05, 30, 0.5, 3.0)
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    assert made.epsilon == accounting.epsilon(scheme.release(), delta=1e-5, relation=relation)
+    assert made.unamplified == accounting.epsilon(scheme.unamplified(), delta=1e-5, relation=relation)
+    assert made.guarantee == Guarantee(made.epsilon.upper, 1e-5, relation, "school", 2000)
+    given = {"sampling_probability": 0.05, "noise_multiplier": 3.0, "rounds": 30, "delta": 1e-5}
+    assert made.formula == accounting.fl_formula(**given)
+    assert made.budget == {"scope": "a/b", "epsilon": "2", "delta": "1e-5", "delta_rationale": "policy"}
+    assert (made.name, made.simulation, made.details) == ("p", False, {"settings": "0" * 64})
+    for rounds in (1, 7, 30):
+        assert made.epsilon_after(rounds) == accounting.epsilon(scheme.after(rounds), delta=1e-5, relation=relation)
