@@ -83,14 +83,13 @@ def doctor(as_json: Json = False) -> None:
     """
     from epsilog.spend import sqlite_in_use
 
-    version, journal = sqlite_in_use()
-    newer = sys.modules.get("pysqlite3") is not None  # which that has tried to import
+    version, journal, package = sqlite_in_use()
     facts = {
         "epsilog": metadata.version("epsilog"),
         "python": sys.version.split()[0],
         "platform": f"{sys.platform} {platform.machine()}",
         "sqlite": version,
-        "sqlite from": "pysqlite3" if newer else "Python",
+        "sqlite from": package,
         "journal": journal,
     }
     extras = {extra: util.find_spec(module) is not None for extra, module in EXTRAS.items()}
@@ -100,7 +99,7 @@ def doctor(as_json: Json = False) -> None:
     figures("epsilog doctor", [*facts.items(), ("extras", here)])
     if journal != "WAL":
         note(f"SQLite {version} can lose commits in write-ahead logging; the slower TRUNCATE journal is used instead.")
-        if not newer:
+        if package == "Python":
             note("The package pysqlite3 brings an SQLite that is safe; it has wheels for Linux on x86-64 only.")
     if sys.platform != "linux":
         note("Only Linux is tested.")

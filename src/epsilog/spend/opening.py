@@ -64,8 +64,8 @@ def is_ledger(path: Path) -> bool:
     return sqlite.is_ledger(path)
 
 
-def sqlite_in_use() -> tuple[str, str]:
-    """The SQLite version that ledgers on this machine use, and the journal mode that it is trusted with."""
+def sqlite_in_use() -> tuple[str, str, str]:
+    """The version of the SQLite that ledgers here use, the journal mode it is trusted with, and what it comes with."""
     from epsilog.spend import sqlite
 
     return sqlite.in_use()

@@ -8,13 +8,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from epsilog.spend import Amounts, Entry, Price, Request, Verb, price
+from epsilog.spend import Amounts, Entry, Price, Request, Verb, is_ledger, price
 from epsilog.terms import RecordsError, RunFile, UnsupportedMechanismError, codec
 from epsilog.verify.books import Books
 from epsilog.verify.evidence import read_file
 from epsilog.verify.findings import Finding, Verdict
 
-SQLITE = b"SQLite format 3\x00"
 PAGE_START = b"<!doctype html>"
 NEITHER = "neither a run folder, nor a report, nor a ledger"
 CLOSE = 0.995  # a price this near to ours may rest on another version's accountant
@@ -34,10 +33,10 @@ def identify(path: Path) -> str:
         raise RecordsError(
             f"{path} cannot be read: {'it is no file' if path.exists() else 'No such file or directory'}"
         )
-    with path.open("rb") as file:
-        start = file.read(len(SQLITE))
-    if start.startswith(SQLITE):
+    if is_ledger(path):
         return "ledger"
+    with path.open("rb") as file:
+        start = file.read(len(PAGE_START))
     if start.lower().startswith(PAGE_START):
         return "page"
     try:

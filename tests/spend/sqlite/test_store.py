@@ -42,14 +42,14 @@ def test_fixed_versions_get_it(version):
 
 def test_every_connection_syncs_fully(path, ledger):
     assert pragma(path, "synchronous") == 2
-    assert pragma(path, "journal_mode").upper() == in_use()[1]
+    assert pragma(path, "journal_mode").upper() == in_use().journal
 
 
 def test_an_old_library_gets_the_truncate_journal(old_library, path):
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         ledger.charge("acme", PureDP(0.5), key="q-1")
-    assert in_use() == (sqlite3.sqlite_version, "TRUNCATE")
+    assert in_use() == (sqlite3.sqlite_version, "TRUNCATE", "Python")
     assert pragma(path, "journal_mode") == "truncate"
     assert pragma(path, "synchronous") == 2
     assert verify_file(path).count == 4

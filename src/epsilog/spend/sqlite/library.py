@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3 as standard_sqlite3
+from typing import NamedTuple
 
 try:
     from pysqlite3 import dbapi2 as sqlite
@@ -23,6 +24,21 @@ def wal_is_safe(version: tuple[int, ...]) -> bool:
     return version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
 
 
-def in_use() -> tuple[str, str]:
-    """The SQLite version in use and the journal mode that it is trusted with."""
-    return sqlite.sqlite_version, "WAL" if wal_is_safe(sqlite.sqlite_version_info) else "TRUNCATE"
+class InUse(NamedTuple):
+    """The SQLite that ledgers use.
+
+    Attributes:
+        version: its version.
+        journal: the journal mode that it is trusted with.
+        package: what it comes with, ``pysqlite3`` or ``Python``.
+    """
+
+    version: str
+    journal: str
+    package: str
+
+
+def in_use() -> InUse:
+    """The SQLite in use."""
+    journal = "WAL" if wal_is_safe(sqlite.sqlite_version_info) else "TRUNCATE"
+    return InUse(sqlite.sqlite_version, journal, "Python" if sqlite is standard_sqlite3 else "pysqlite3")

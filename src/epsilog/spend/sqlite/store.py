@@ -31,7 +31,7 @@ class SqliteStore:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self.read_only = path.resolve(), read_only
-        self._journal = library.in_use()[1]
+        self._journal = library.in_use().journal
         self._inherited: list[sa.Engine] = []  # never closed: closing another process's connection may harm its file
         self._seen = (0, GENESIS)  # the longest history that this process knows
         self._schema: int | None = None
@@ -186,7 +186,7 @@ class SqliteStore:
         """What must hold before anything is written."""
         if self._journal != "WAL" and schema.pragma(connection, "journal_mode") == "wal":
             raise StorageError(
-                f"ledger {self.path} was switched to write-ahead logging, in which SQLite {library.in_use()[0]} "
+                f"ledger {self.path} was switched to write-ahead logging, in which SQLite {library.in_use().version} "
                 "can lose commits: open it again while no other process has it open"
             )
         self._check_place()
