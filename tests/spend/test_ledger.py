@@ -293,6 +293,8 @@ def test_bad_scopes_are_refused(ledger, scope):
         ({"delta": "nan"}, "delta must be a decimal"),
         ({"release": "gaussian"}, "release must be a Release"),
         ({"amount": {"rho": "1"}}, "amount must name epsilon"),
+        ({"amount": {1: "1"}}, "quantity must be one of epsilon, delta, rho, mu_squared, got 1"),
+        ({"amount": "1"}, "amount must be a Mapping, got '1'"),
         ({"amount": {"epsilon": "1", "delta": "1e-9"}}, "amount must have delta 0 under a pure budget"),
         ({"amount": {"epsilon": "1"}, "delta": "1e-9"}, "delta must be left out where amount is given"),
         ({"scope": "other"}, "scope must lie at or under a budget, got 'other'"),
@@ -424,6 +426,7 @@ def test_a_missing_ledger_is_made_to_write_and_missed_to_read(path):
         ("round-released", {"round": 1}),
         ("round-started", {"round": 1, "more": 2}),
         ("committed", {"evidence": {"rounds": "zz"}}),
+        ("committed", {"evidence": {1: HASH}}),
         ("committed", {}),
         ("reserved", {"request": {}, "methods": {}}),
         ("budget-created", {}),
@@ -450,3 +453,22 @@ def test_rounds_are_counted_from_1(charge):
             charge.round_started(number)
         with pytest.raises(ValueError, match="round must be at least 1"):
             charge.round_released(number, output_hash=HASH)
+
+
+@pytest.mark.parametrize("key", [None, 1, True, b"1", {}, ("1",), "", " ", "a\0b", "x" * 501])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda ledger, key: ledger.find(key),
+        lambda ledger, key: ledger.charge_record(key),
+        lambda ledger, key: ledger.charge_rounds(key),
+        lambda ledger, key: ledger.advance(key, "started", {}),
+        lambda ledger, key: ledger.charge("acme", PureDP(0.1), key=key),
+    ],
+    ids=["find", "record", "rounds", "advance", "charge"],
+)
+def test_what_is_no_key_is_refused_by_name(ledger, ask, key):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    with pytest.raises(ValueError, match="key must be"):
+        ask(ledger, key)
+    assert ledger.head()[0] == 1

@@ -39,6 +39,19 @@ def test_one_verb_alone(ledger, scopes):
         ledger.page(verb=Verb.STARTED)
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        *(({"before": before}, "before must be") for before in (0, -1, 1.5, "x", True, {}, 10**30)),
+        *(({"limit": limit}, "limit must be") for limit in (0, 1.5, "x", None, 10**30)),
+        *(({"verb": verb}, "verb must be one of") for verb in ("spent", 1, {})),
+    ],
+)
+def test_a_page_of_what_is_no_index_number_or_verb_is_refused_by_name(ledger, scopes, asked, message):
+    with pytest.raises(ValueError, match=message):
+        ledger.page("acme", **asked)
+
+
 def test_the_head_is_the_last_entry(ledger, scopes):
     last = ledger.page(limit=1)[0]
     assert ledger.head() == (last.index, ledger.verify().head)

@@ -64,7 +64,7 @@ def charge_units(quantity: str, value: Number) -> int:
     >>> charge_units("epsilon", "1e-12")
     1
     """
-    return math.ceil(_exact(quantity, value) * _scale(quantity))
+    return math.ceil(_scale(quantity) * _exact(quantity, value))
 
 
 def cap_units(quantity: str, value: Number) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.entries import Entry, Verb, sha256
+from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.folds import ChargeRecord, RoundState
 from epsilog.spend.requests import Request
 from epsilog.terms import check
@@ -58,21 +58,25 @@ class Charge:
 
     Attributes:
         key: its idempotency key.
-        request: what was asked.
+        scope: where it is charged.
         amounts: what it costs, by kind of budget.
         replayed: whether the key was known already, so that nothing new was charged: what it released must be looked
             up, not released again.
     """
 
     def __init__(self, charges: Charges, entry: Entry, *, replayed: bool) -> None:
-        self._charges, self.replayed = charges, replayed
+        self._charges, self._entry, self.replayed = charges, entry, replayed
         self.key = str(entry.key)
         self.scope = entry.scope
-        self.request = Request.from_json(entry.body["request"])
         self.amounts: Mapping[str, Amounts] = entry.amounts
 
     def __repr__(self) -> str:
         return f"Charge(key={self.key!r}, scope={self.scope!r}, amounts={dict(self.amounts)})"
+
+    @property
+    def request(self) -> Request:
+        """What was asked."""
+        return Request.from_json(self._entry.body["request"])
 
     @property
     def state(self) -> str:
@@ -109,14 +113,11 @@ class Charge:
     def round_released(self, number: int, *, output_hash: str) -> None:
         """Notes what a round is about to release; called before it leaves the process. Twice the same is once."""
         number = check.integer(1)(round=number)
-        sha256(output_hash=output_hash)
         self._charges.advance(self.key, Verb.ROUND_RELEASED, {"round": number, "output_hash": output_hash})
 
     def commit(self, evidence: Mapping[str, str] | None = None) -> None:
         """Closes a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
-        evidence = dict(evidence or {})
-        sha256(**evidence)
-        self._charges.advance(self.key, Verb.COMMITTED, {"evidence": evidence})
+        self._charges.advance(self.key, Verb.COMMITTED, {"evidence": dict(evidence or {})})
 
     def cancel(self, reason: str) -> None:
         """Gives back a reservation that never started. Twice the same is once."""

@@ -298,7 +298,7 @@ class Ledger:
         """Writes one entry of a charge that exists; ``Charge`` has the verbs by name."""
         verb = check.one_of(LATER)(verb=verb)
         with self._store.writing() as session:
-            charge = _known(session.charge(key), key)
+            charge = _known(session, key)
             if charge.closed is not None:
                 closing = session.entry(charge.closed)
                 if (closing.verb, closing.body) == (verb, body):
@@ -335,6 +335,7 @@ class Ledger:
 
     def find(self, key: str) -> Charge | None:
         """The charge with a key, if there is one."""
+        scopes.check_key(key)
         with self._store.reading() as session:
             known = session.charge(key)
             if known is None or known.state is State.ALLOWED:
@@ -344,10 +345,11 @@ class Ledger:
     def charge_record(self, key: str) -> folds.ChargeRecord:
         """Where a charge stands; ``Charge`` tells it by name."""
         with self._store.reading() as session:
-            return _known(session.charge(key), key)
+            return _known(session, key)
 
     def charge_rounds(self, key: str) -> list[folds.RoundState]:
         """The rounds of a charge, in order."""
+        scopes.check_key(key)
         with self._store.reading() as session:
             return session.rounds(key)
 
@@ -393,7 +395,8 @@ class Ledger:
             scopes.ancestors(prefix)
         elif verb is not None:
             raise CheckError("prefix", "a scope where a verb is asked for", "None")
-        limit = check.integer(1)(limit=limit)
+        limit, before = check.integer(1)(limit=limit), check.optional(check.integer(1))(before=before)
+        verb = check.optional(check.member(Verb))(verb=verb)
         with self._store.reading() as session:
             until = session.head()[0] + 1 if before is None else before
             return session.page(before=until, limit=limit, scope=prefix, verb=verb)
@@ -474,7 +477,9 @@ def _budget(session: Session, scope: str) -> Balance:
     return found[0]
 
 
-def _known(charge: folds.ChargeRecord | None, key: str) -> folds.ChargeRecord:
+def _known(session: Session, key: str) -> folds.ChargeRecord:
+    scopes.check_key(key)
+    charge = session.charge(key)
     if charge is None:
         raise ConflictError(f"key must be that of a charge, got {key!r}")
     return charge

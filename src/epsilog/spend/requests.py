@@ -43,6 +43,7 @@ class Request:
             release=check.instance(Release),
             relation=check.optional(check.member(NeighboringRelation)),
             privacy_unit=check.optional(check.text()),
+            amount=check.optional(check.instance(Mapping)),
             rounds=check.optional(check.integer(1)),
             simulation=check.flag(),
         )

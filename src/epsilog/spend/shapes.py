@@ -56,11 +56,16 @@ def _reserved(body: Mapping[str, Any]) -> None:
         check.text()(**{kind: method})
 
 
+def _committed(body: Mapping[str, Any]) -> None:
+    for name, value in body["evidence"].items():
+        sha256(**{check.text()(evidence=name): value})
+
+
 _CHECKS = {
     Verb.BUDGET_CREATED: _budget,
     Verb.PRICE_OVERRIDDEN: _overridden,
     Verb.RESERVED: _reserved,
     Verb.ROUND_RELEASED: lambda body: sha256(output_hash=body["output_hash"]),
-    Verb.COMMITTED: lambda body: sha256(**body["evidence"]),
+    Verb.COMMITTED: _committed,
     Verb.CANCELLED: _cancelled,
 }
