@@ -3,7 +3,9 @@
 import pytest
 
 from epsilog.accounting import calibrate, epsilon
-from epsilog.accounting.choose import upper_epsilon
+from epsilog.accounting.account import account
+from epsilog.accounting.prepared import prepare
+from epsilog.accounting.questions import EpsilonAt
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -27,7 +29,7 @@ def sgd(noise, share, rounds):
 
 
 def meets(release, relation=ADD):
-    return upper_epsilon(release, delta=1e-6, relation=relation) <= 1.0
+    return account(prepare(release, relation), EpsilonAt(1e-6), above=True)[0].upper <= 1.0
 
 
 def test_a_probability_needs_no_bounds():

@@ -67,7 +67,7 @@ def test_forty_of_a_hundred_queries_cost_two_fifths():
 
 @pytest.mark.parametrize("other", [Gaussian(1.0), PoissonSampled(PureDP(1.0), 0.5), Laplace(0.0)])
 def test_other_releases_are_not_taken_for_pure(other):
-    assert pure_loss(Composed([PureDP(1.0), other]), ADD) is None
+    assert pure_loss({PureDP(1.0): 1, other: 1}, ADD) is None
 
 
 def test_beyond_the_sum_delta_is_nothing():

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 import epsilog as ep
 from epsilog.accounting import failures
+from epsilog.accounting.account import account
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.choose import upper_delta, upper_epsilon
+from epsilog.accounting.flatten import flatten
+from epsilog.accounting.prepared import prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.terms import (
     ApproximateDP,
     Composed,
@@ -31,7 +34,7 @@ def test_a_statement_holds_at_its_own_delta(epsilon, delta):
     one = ApproximateDP(epsilon, delta)
     found = ep.epsilon(one, delta=delta)
     assert found.upper == pytest.approx(epsilon, rel=1e-12)
-    assert upper_epsilon(one, delta=delta, relation=ADD_OR_REMOVE) == found.upper
+    assert account(prepare(one, ADD_OR_REMOVE), EpsilonAt(delta), above=True)[0].upper == found.upper
     assert ep.epsilon(one, delta=math.nextafter(delta, 0)).upper == math.inf
     assert ep.epsilon(one, delta=math.nextafter(delta, 0)).lower == math.inf
     assert ep.delta(one, epsilon=epsilon).lower <= delta <= ep.delta(one, epsilon=epsilon).upper
@@ -62,7 +65,7 @@ def test_beside_a_gaussian_the_gaussian_stays_exact():
 )
 def test_chances_are_bounded_from_both_sides(chances, rest, delta):
     mix = Composed(Repeated(ApproximateDP(1.0, chance), count) for chance, count in chances)
-    taken = failures.apart(mix)
+    taken = failures.apart(flatten(mix))
     if taken is None:
         assert all(chance == 0 for chance, _ in chances)
         return
@@ -84,7 +87,7 @@ def test_chances_are_bounded_from_both_sides(chances, rest, delta):
 @pytest.mark.parametrize("chance", [5e-324, 1e-300, 1e-12, 0.5, 1.0])
 def test_many_statements(chance):
     count = 10**9
-    taken = failures.apart(Repeated(ApproximateDP(1.0, chance), count))
+    taken = failures.apart({ApproximateDP(1.0, chance): count})
     assert taken is not None
     truth = -math.expm1(count * math.log1p(-chance)) if chance < 1 else 1.0
     assert taken[1].low <= truth <= taken[1].high <= min(1.0, truth * (1 + 1e-13) + 5e-324)
@@ -97,5 +100,5 @@ def test_delta_of_a_mix_is_the_known_sum():
         alone, both = ep.delta(pure, epsilon=at), ep.delta(mix, epsilon=at)
         failing = 1 - (1 - 1e-3) ** 2
         assert both.upper == pytest.approx(failing + (1 - failing) * alone.upper, rel=1e-12)
-        assert upper_delta(mix, epsilon=at, relation=ADD_OR_REMOVE) >= both.lower
+        assert account(prepare(mix, ADD_OR_REMOVE), DeltaAt(at), above=True)[0].upper >= both.lower
     assert ep.delta(mix, epsilon=3.0).upper == pytest.approx(failing, rel=1e-12)

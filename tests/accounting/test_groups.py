@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import binom, norm
 
 from epsilog.accounting import delta, profile, rdp
-from epsilog.accounting.groups import GroupMixture, group_directions
+from epsilog.accounting.groups import GroupMixture, group_orderings
 from epsilog.accounting.laws import Link
 from epsilog.terms import Composed, Gaussian, Laplace, NeighboringRelation, PoissonSampled, Repeated
 
@@ -70,8 +70,8 @@ def test_nearly_always_sampled_is_the_gaussian():
 
 
 def test_what_has_no_mixture_keeps_the_general_bound():
-    assert group_directions(PoissonSampled(Laplace(1.0), 0.1), ADD, units=2) is None
-    assert group_directions(Gaussian(1.0), REPLACE, units=2) is None
+    assert group_orderings({PoissonSampled(Laplace(1.0), 0.1): 1}, ADD, units=2) is None
+    assert group_orderings({Gaussian(1.0): 1}, REPLACE, units=2) is None
     assert "Dwork" in profile(PoissonSampled(Laplace(1.0), 0.1)).group_delta(units=2, epsilon=1.0).method
 
 

@@ -8,12 +8,13 @@ import pytest
 from scipy.special import gammaln
 
 from epsilog.accounting import delta, epsilon, many
-from epsilog.accounting.choose import upper_epsilon
+from epsilog.accounting.account import account
 from epsilog.accounting.distributions import bounds
-from epsilog.accounting.dominating import Direction, base_laws, directions
+from epsilog.accounting.dominating import Ordering, base_laws
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.laws import Atoms, Link, Pair
 from epsilog.accounting.many import many_bounds
+from epsilog.accounting.prepared import prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.spectral import spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
@@ -37,7 +38,7 @@ ADD, REPLACE, ZERO = NeighboringRelation
 
 
 def by_many(release, question, relation=ADD):
-    return many_bounds(directions(release, relation), question)
+    return many_bounds(prepare(release, relation).orderings(), question)
 
 
 def sampled(base, share, rounds):
@@ -101,7 +102,7 @@ def test_limits(base, spread, share, rounds, goal):
     assert found.lower <= exact * (1 + 2e-4)
     assert found.upper >= exact * (1 - 2e-4)
     assert found.upper - found.lower <= 0.01 * found.upper
-    assert upper_epsilon(release, delta=goal, relation=ADD) <= found.upper * 1.002
+    assert account(prepare(release, ADD), EpsilonAt(goal), above=True)[0].upper <= found.upper * 1.002
     at = found.upper
     told = delta(release, epsilon=at)
     assert told.lower <= gaussian_delta(limit(share, spread, rounds), at)[1] * 1.02
@@ -134,7 +135,7 @@ def test_where_the_inversion_answers_too_it_lies_inside():
         goal = 10 ** rng.uniform(-30, -1)
         for question in (EpsilonAt(goal), DeltaAt(10 ** rng.uniform(-3, 1))):
             try:
-                exact = spectral_bounds(directions(release, ADD), question)
+                exact = spectral_bounds(prepare(release, ADD).orderings(), question)
                 lower, upper = by_many(release, question)
             except OutOfReachError:
                 continue
@@ -159,7 +160,7 @@ def test_where_the_inversion_answers_too_it_lies_inside():
     ],
 )
 def test_other_laws_agree_with_the_lattice(release, relation):
-    ways = directions(release, relation)
+    ways = prepare(release, relation).orderings()
     for question in (EpsilonAt(1e-6), DeltaAt(0.5)):
         lower, upper = many_bounds(ways, question)
         on_lattice = bounds(ways, question, gap=0.01)
@@ -173,9 +174,9 @@ def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
     below = replace(above, only_p=0.0)
     whole, part = (((Pair(law, 0.5, Link.REMOVE), 20_000),) for law in (above, below))
     left = (1 - 1e-3) ** 20_000
-    lower, upper = many_bounds([Direction(whole, (part,))], DeltaAt(0.0))
+    lower, upper = many_bounds([Ordering(whole, (part,))], DeltaAt(0.0))
     assert lower <= left
-    assert many_bounds([Direction(part, (part,))], DeltaAt(0.0)).lower > left  # if it were not told
+    assert many_bounds([Ordering(part, (part,))], DeltaAt(0.0)).lower > left  # if it were not told
     assert upper >= 1 - (1 - 5e-4) ** 20_000
 
 

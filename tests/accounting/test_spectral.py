@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsilog.accounting import choose, delta, epsilon
+from epsilog.accounting import delta, distributions, epsilon
 from epsilog.accounting import spectral as spectral_room
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.distributions import bounds
-from epsilog.accounting.dominating import directions
 from epsilog.accounting.laws import Link, Normal, Pair
+from epsilog.accounting.methods import central_limit, inversion
+from epsilog.accounting.prepared import prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.spectral import Inversion, spectral_bounds
 from epsilog.accounting.tilted import TiltedGaussian, tilt_of
@@ -38,7 +39,7 @@ def sgd(noise, share, rounds):
 
 
 def spectral(release, question, relation=ADD):
-    return spectral_bounds(directions(release, relation), question)
+    return spectral_bounds(prepare(release, relation).orderings(), question)
 
 
 def sampled(mu, share, link, theta):
@@ -164,7 +165,7 @@ def test_the_decay_says_something():
 @settings(max_examples=30, deadline=None)
 @given(largest=st.floats(1e-3, 8.0), theta=st.floats(0.1, 40.0), turn=st.floats(0.01, 50.0))
 def test_the_laplace_wave_is_its_integral(largest, theta, turn):
-    law = tilt_of(directions(Laplace(1 / largest), ADD)[0].upper[0][0])(theta)
+    law = tilt_of(prepare(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta)
     frequency, mpmath.mp.dps = turn / largest, 30
     a, z = mpmath.mpf(1) / (mpmath.mpf(1) / largest), mpmath.mpc(theta, frequency)
     exact = [
@@ -203,7 +204,7 @@ def test_the_lattice_agrees(noise, share, rounds, at):
         found = spectral(release, EpsilonAt(at))
     except OutOfReachError:
         return
-    lattice = bounds(directions(release, ADD), EpsilonAt(at), gap=0.01)
+    lattice = bounds(prepare(release, ADD).orderings(), EpsilonAt(at), gap=0.01)
     assert found.lower <= lattice.upper
     assert found.upper >= lattice.lower
     assert found.upper - found.lower <= 1e-4 * found.upper or found.upper < lattice.upper
@@ -222,7 +223,7 @@ def test_a_mix_of_everything_agrees_with_the_lattice_in_any_order(at):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     parts = MIX[:-1]
     one, other = (spectral(Repeated(Composed(list(order)), 3), EpsilonAt(at)) for order in (parts, parts[::-1]))
-    lattice = bounds(directions(Repeated(Composed(parts), 3), relation), EpsilonAt(at), gap=0.01)
+    lattice = bounds(prepare(Repeated(Composed(parts), 3), relation).orderings(), EpsilonAt(at), gap=0.01)
     assert one.lower <= other.upper
     assert other.lower <= one.upper
     assert one.upper - one.lower <= 1e-5 * one.upper
@@ -234,7 +235,7 @@ def test_atoms_and_laplace_beside_a_gaussian_under_replace_one():
     release = Composed([Repeated(RandomizedResponse(0.99, 3), 5), Laplace(40.0), Repeated(Gaussian(20.0), 4)])
     relation = NeighboringRelation.REPLACE_ONE
     found = spectral(release, EpsilonAt(1e-6), relation)
-    lattice = bounds(directions(release, relation), EpsilonAt(1e-6), gap=0.005)
+    lattice = bounds(prepare(release, relation).orderings(), EpsilonAt(1e-6), gap=0.005)
     assert found.upper - found.lower <= 1e-6 * found.upper
     assert lattice.lower <= found.upper
     assert found.lower <= lattice.upper
@@ -277,7 +278,7 @@ mixes = st.lists(st.builds(Repeated, parts, st.integers(1, 5_000)), min_size=1, 
 @given(release=mixes, at=st.floats(-25, -1))
 def test_tilts_and_accuracies_agree_within_what_they_say(release, at):
     """Every tilt is another sum with other errors: the intervals must share a point. Found a lost digit in ln phi."""
-    for direction in directions(release, ADD):
+    for direction in prepare(release, ADD).orderings():
         tilts = [(tilt_of(pair), count) for pair, count in direction.upper]
         try:
             theta, near = spectral_room._saddle_at_delta(spectral_room._cumulant(tilts), 10.0**at)
@@ -294,7 +295,7 @@ def test_tilts_and_accuracies_agree_within_what_they_say(release, at):
     "release", [sgd(0.7, 0.01, 10), Composed([sgd(3.3, 0.1, 7), Repeated(Gaussian(9.1), 11), Laplace(3)])]
 )
 def test_the_two_sides_are_close_enough_to_share_one_sum(release):
-    for direction in directions(release, ADD):
+    for direction in prepare(release, ADD).orderings():
         assert all(spectral_room._same(direction.upper, parts) for parts in direction.lowers)
 
 
@@ -302,7 +303,7 @@ def test_the_two_sides_are_close_enough_to_share_one_sum(release):
     ("largest", "theta"), [(447.6, 2.3e-6), (500.0, -0.3), (2.08e-5, -0.499), (588.8, 1e-4), (3.0, -7.0)]
 )
 def test_the_laplace_cumulant_keeps_its_word_at_any_tilt(largest, theta):
-    found = tilt_of(directions(Laplace(1 / largest), ADD)[0].upper[0][0])(theta).moments
+    found = tilt_of(prepare(Laplace(1 / largest), ADD).orderings()[0].upper[0][0])(theta).moments
     mpmath.mp.dps = 40
     a, z = mpmath.mpf(1 / (1 / largest)), mpmath.mpf(theta)
     exact = mpmath.log(((z + 1) * mpmath.exp(z * a) + z * mpmath.exp(-(z + 1) * a)) / (2 * z + 1))
@@ -312,7 +313,7 @@ def test_the_laplace_cumulant_keeps_its_word_at_any_tilt(largest, theta):
 
 
 def test_a_sum_that_is_no_number_is_no_answer():
-    tilts = [(tilt_of(pair), count) for pair, count in directions(sgd(1.0, 0.01, 500), ADD)[0].upper]
+    tilts = [(tilt_of(pair), count) for pair, count in prepare(sgd(1.0, 0.01, 500), ADD).orderings()[0].upper]
     inversion = Inversion(tilts, 5.0, 1.5)
     inversion._power[3] = math.nan
     with pytest.raises(OutOfReachError):
@@ -320,7 +321,7 @@ def test_a_sum_that_is_no_number_is_no_answer():
 
 
 def test_two_proven_intervals_that_do_not_meet_are_an_error(monkeypatch):
-    monkeypatch.setattr(choose, "spectral_bounds", lambda *_: Bounds(5.0, 6.0))
+    monkeypatch.setattr(inversion, "spectral_bounds", lambda *_: Bounds(5.0, 6.0))
     with pytest.raises(ArithmeticError, match="contradict each other"):
         epsilon(sgd(1.0, 0.01, 500), delta=1e-5)
 
@@ -354,17 +355,18 @@ def test_what_lies_beyond_the_cells_is_bounded_by_hardly_more_than_it_is(mu, sha
     assert law.spread == pytest.approx(math.sqrt(law.moments.variance), rel=0.05)
 
 
-@pytest.mark.parametrize("wrong", ["many_bounds", "bounds"])
+@pytest.mark.parametrize("wrong", [(central_limit, "many_bounds"), (distributions, "bounds")])
 def test_proven_intervals_that_do_not_meet_are_an_error_wherever_they_come_from(monkeypatch, wrong):
     def out_of_reach(*_):
         raise OutOfReachError("not today")
 
-    monkeypatch.setattr(choose, "spectral_bounds", lambda *_: Bounds(1.0, 1.1))
-    monkeypatch.setattr(choose, "many_bounds", out_of_reach)
-    monkeypatch.setattr(choose, "bounds", lambda *_, **__: Bounds(1.05, 1.5))
-    ways = directions(sgd(1.0, 0.1, 50), ADD)
-    assert choose._by_loss(ways, EpsilonAt(1e-5), 0.01)[0] == Bounds(1.05, 1.1)
+    monkeypatch.setattr(inversion, "spectral_bounds", lambda *_: Bounds(1.0, 1.1))
+    monkeypatch.setattr(central_limit, "many_bounds", out_of_reach)
+    monkeypatch.setattr(distributions, "bounds", lambda *_, **__: Bounds(1.05, 1.5))
+    release = sgd(1.0, 0.1, 50)
+    found = epsilon(release, delta=1e-5, gap=0.01)
+    assert (found.lower, found.upper) == (1.05, 1.1)
     for apart in ((1.2, 1.3), (0.5, 0.9)):
-        monkeypatch.setattr(choose, wrong, lambda *_, **__: Bounds(*apart))  # noqa: B023
+        monkeypatch.setattr(*wrong, lambda *_, **__: Bounds(*apart))  # noqa: B023
         with pytest.raises(ArithmeticError, match="contradict each other"):
-            choose._by_loss(ways, EpsilonAt(1e-5), 0.01)
+            epsilon(release, delta=1e-5, gap=0.01)

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 from tests import generators
 
 from epsilog.accounting import delta, epsilon
-from epsilog.accounting.choose import upper_epsilon
-from epsilog.accounting.flatten import sampled_parts, unsampled
+from epsilog.accounting.account import account
+from epsilog.accounting.flatten import flatten, sampled_parts, unsampled
+from epsilog.accounting.prepared import prepare
+from epsilog.accounting.questions import EpsilonAt
 from epsilog.terms import (
     BallsInBins,
     Composed,
@@ -26,7 +28,8 @@ quick = settings(max_examples=6, deadline=None, suppress_health_check=list(Healt
 
 
 def plain(release):
-    return unsampled(release, sampled_parts(release))
+    bag = flatten(release)
+    return Composed(Repeated(part, count) for part, count in unsampled(bag, sampled_parts(bag)).items())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +46,7 @@ def test_bins_beside_gaussians_cost_no_more_than_the_gaussians(release, at):
     everyone = epsilon(plain(release), delta=at).upper
     found = epsilon(release, delta=at)
     assert found.lower <= found.upper <= everyone
-    assert upper_epsilon(release, delta=at, relation=ADD) <= everyone
+    assert account(prepare(release, ADD), EpsilonAt(at), above=True)[0].upper <= everyone
     assert delta(release, epsilon=found.upper).upper <= at * (1 + 1e-6)
 
 
@@ -103,5 +106,5 @@ def test_counts_beyond_the_largest_count_of_one_repetition():
 
 
 def test_a_sample_of_all_is_all():
-    assert sampled_parts(PoissonSampled(Gaussian(1.0), 1.0)) == ()
+    assert sampled_parts(flatten(PoissonSampled(Gaussian(1.0), 1.0))) == ()
     assert plain(FixedSizeSampled(Gaussian(1.0), 3, 10)) == Composed([Repeated(Gaussian(1.0), 1)])

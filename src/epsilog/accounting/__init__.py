@@ -4,21 +4,22 @@
 ``rounds_that_fit`` turn the question round. Every answer is an interval: its ``upper`` may be claimed. The formulas of
 ``closed_forms`` are estimates, shown beside it and never charged. Proofs: docs/accounting/.
 
-Where to look: ``flatten`` counts the single releases; ``dominating`` finds their pairs of laws (``laws``, ``replaced``,
-``groups``, ``allocated``); ``choose`` asks one method and says which:
+Where to look: ``prepared`` reads a release once (``flatten`` counts its single releases, ``dominating`` finds their
+pairs of laws: ``laws``, ``replaced``, ``groups``, ``allocated``); ``account`` asks the ``methods``, one a file, by
 
 - ``gaussian``: closed forms;
 - ``spectral``: an inversion integral with a proven error (``tilted`` laws, ``tilted_sampled``, their ``waves``);
+- ``many``: the central limit theorem with a proven error;
 - ``distributions``: a lattice (``saddle`` plans it, ``discretise`` and ``lattice`` cut, ``composition`` composes);
 - ``allocation``, by sums of lognormals (``ratio_sums``): balls-in-bins;
 - ``renyi``: Renyi divergences.
 
-``profile`` and ``calibrate`` ask ``choose``; ``montecarlo`` simulates what none of them can price.
+``profile`` and ``calibrate`` ask ``account``; ``montecarlo`` simulates what none of them can price.
 """
 
+from epsilog.accounting.account import delta, epsilon
 from epsilog.accounting.assumptions import assumptions
 from epsilog.accounting.calibrate import calibrate, epsilon_curve, rounds_that_fit
-from epsilog.accounting.choose import delta, epsilon
 from epsilog.accounting.closed_forms import (
     FederatedEstimate,
     classic_gaussian_stddev,

@@ -21,16 +21,13 @@ from scipy.special import ndtr, ndtri
 
 from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.flatten import bins_mu, flatten
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.lattice import LatticeLaw, TooFineError
 from epsilog.accounting.laws import LARGEST_LOSS, Array, Link, Normal
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything, read
 from epsilog.accounting.ratio_sums import Excess, RatioLaw, contract, spread
 from epsilog.accounting.rounding import LEAST, MU, TINY, down, gamma, up
-from epsilog.terms import BallsInBins, NeighboringRelation, Release
 
-METHOD = "balls-in-bins: sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)"
 _REFINEMENTS, _ATTEMPTS = 5, 12
 _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
 _NOTHING, _LITTLE = 1e-250, 1e-150  # deltas that are bounded from above only: without the bins, and with them
@@ -148,23 +145,6 @@ class Curve:
         apart = abs(allocation.strike(epsilon) - allocation.strike(self.near))
         beyond = allocation.link is Link.REMOVE and allocation.strike(self.near) < self.top < allocation.strike(epsilon)
         return apart * self.tilt < 4 and not beyond
-
-
-def whole_release(release: Release, relation: NeighboringRelation) -> tuple[int, float] | None:
-    """Bins and mu of a release that is balls-in-bins over Gaussians and nothing else; None for any other.
-
-    Raises:
-        UnsupportedMechanismError: balls-in-bins over something else, or under replace-one.
-
-    >>> from epsilog.terms import Gaussian
-    >>> whole_release(BallsInBins(Gaussian(2.0), bins=10, epochs=4), NeighboringRelation.ADD_OR_REMOVE_ONE)
-    (10, 1.0)
-    """
-    bag = flatten(release)
-    part = next(iter(bag), None)
-    if not isinstance(part, BallsInBins) or bag != {part: 1}:
-        return None
-    return part.bins, bins_mu(part, relation)
 
 
 def bounds(

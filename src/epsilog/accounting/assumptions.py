@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epsilog.accounting.flatten import flatten
+from epsilog.accounting.flatten import Bag, flatten
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -34,9 +34,13 @@ def assumptions(release: Release) -> tuple[str, ...]:
     >>> assumptions(PureDP(1.0))[1]
     'the guarantee that a part states is taken as given'
     """
-    release = check.instance(Release)(release=release)
+    return assumed(flatten(check.instance(Release)(release=release)))
+
+
+def assumed(bag: Bag) -> tuple[str, ...]:
+    """The same about single releases with their counts."""
     found = {_FIXED: None}
-    for part in flatten(release):
+    for part in bag:
         match part:
             case PoissonSampled(release=inner):
                 found[_POISSON] = found[_WHOLE] = None

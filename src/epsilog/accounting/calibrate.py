@@ -1,16 +1,20 @@
 """Questions turned round: the least noise that meets a goal, the most rounds that fit, epsilon round by round.
 
-A search only proposes; whatever it returns was checked forwards with the certified upper bound.
+A search looks at upper bounds alone; what it returns was checked by the same question that a claim answers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from epsilog.accounting.choose import epsilon as bound_epsilon
-from epsilog.accounting.choose import upper_delta, upper_epsilon
+from epsilog.accounting.account import GAP, account
+from epsilog.accounting.account import epsilon as bound_epsilon
+from epsilog.accounting.prepared import prepare
 from epsilog.accounting.profile import profile
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.terms import (
     CalibrationError,
     CheckError,
@@ -43,6 +47,8 @@ def calibrate(
     high: float | None = None,
     tolerance: float = 1e-5,
     whole: bool = False,
+    digits: int | None = None,
+    gap: float = GAP,
 ) -> float:
     """Finds the cheapest value of one parameter that meets a goal.
 
@@ -61,11 +67,13 @@ def calibrate(
         high: the largest value to try; found by search when blank.
         tolerance: how close, relatively, to the exact answer to stop; whole numbers are exact.
         whole: whether the parameter counts something: ``make`` then gets an ``int``, and so does the caller.
+        digits: how many significant digits the value may have; any number when blank.
+        gap: the relative width of the claims that the value is to meet, as in ``epsilon``.
 
     Returns:
-        A value whose certified upper bound was computed and meets the goal: the least such one if the cost falls with
-        the parameter (noise), the largest if it grows (sampling probability). Where even the costliest value that has
-        a meaning meets the goal (a probability of 1), that one.
+        A value that meets the goal by the claim that is made of it, ``epsilon`` at the same ``gap``: the least such one
+        if the cost falls with the parameter (noise), the largest if it grows (sampling probability). Where even the
+        costliest value that has a meaning meets the goal (a probability of 1), that one.
 
     Raises:
         ValueError: the parameter has no meaning at ``low`` or ``high``, or wherever it was tried.
@@ -79,17 +87,31 @@ def calibrate(
     >>> calibrate(lambda count: Repeated(Gaussian(10.0), count), epsilon=1.0, delta=1e-6, whole=True)
     5
     """
-    tolerance = check.between(0, 1)(tolerance=tolerance)
+    tolerance, gap = check.between(0, 1)(tolerance=tolerance), check.between(0, 1)(gap=gap)
     relation = check.member(NeighboringRelation)(relation=relation)
+    digits = check.optional(check.integer(2, 15))(digits=digits)
     made: Callable[[float], Release] = (lambda at: make(int(at))) if whole else make
-    excess = _excess(made, epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr, relation=relation)
-    good, bad, at_bad, at_good = _bracket(_Meaning(made, whole), excess, low, high)
+    goal = _goal(epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr)
+    meaning = _Meaning(made, _Grid(whole, digits, tolerance))
+
+    def excess(at: float, *, above: bool = True) -> float:
+        return goal(made(at), relation, gap, above)
+
+    value, claimed = _search(meaning, excess, low, high), partial(excess, above=False)
+    if claimed(value) > 0:  # a claim is no more than its upper bound alone; were it more, all would be claims
+        value = _search(meaning, claimed, low, high)
+    return int(value) if whole else value
+
+
+def _search(meaning: _Meaning, excess: Callable[[float], float], low: float | None, high: float | None) -> float:
+    """The value next to where the cost crosses the goal, on the side that meets it."""
+    good, bad, at_bad, at_good = _bracket(meaning, excess, low, high)
     for attempt in range(_EVALUATIONS):
-        if abs(good - bad) <= (1 if whole else tolerance * min(good, bad)):
-            return int(good) if whole else good
-        middle = _between((good, at_good), (bad, at_bad), attempt, tolerance)
-        if whole:
-            middle = min(max(round(middle), min(good, bad) + 1), max(good, bad) - 1)
+        if meaning.grid.next_to_each_other(good, bad):
+            return good
+        middle = meaning.grid.inside(
+            _between((good, at_good), (bad, at_bad), attempt, meaning.grid.tolerance), good, bad
+        )
         value = excess(middle)
         if value <= 0:
             good, at_good = middle, value
@@ -98,33 +120,37 @@ def calibrate(
     raise CalibrationError("the search did not converge", bracket=(min(good, bad), max(good, bad)))
 
 
-def _excess(
-    make: Callable[[float], Release],
-    *,
-    epsilon: float | None,
-    delta: float | None,
-    advantage: float | None,
-    tpr: float | None,
-    fpr: float | None,
-    relation: NeighboringRelation,
-) -> Callable[[float], float]:
-    """How far a value overshoots the goal, as a logarithm; at most 0 where the goal is met."""
+Excess = Callable[[Release, NeighboringRelation, float, bool], float]
+
+
+def _goal(
+    *, epsilon: float | None, delta: float | None, advantage: float | None, tpr: float | None, fpr: float | None
+) -> Excess:
+    """How far a release overshoots the goal, as a logarithm; at most 0 where the goal is met."""
     goals = [epsilon is not None, advantage is not None, tpr is not None]
     if sum(goals) != 1 or (epsilon is None) != (delta is None) or (tpr is None) != (fpr is None):
         raise ValueError("goal must be epsilon with delta, or advantage, or tpr with fpr")
     if epsilon is not None and delta is not None:
-        epsilon = check.positive()(epsilon=epsilon)
-        delta = check.between(0, 1)(delta=delta)
-        return lambda at: _log_ratio(upper_epsilon(make(at), delta=delta, relation=relation), epsilon)
+        return _answer_at_most(EpsilonAt(check.between(0, 1)(delta=delta)), check.positive()(epsilon=epsilon))
     if advantage is not None:
-        advantage = check.between(0, 1)(advantage=advantage)
-        return lambda at: _log_ratio(upper_delta(make(at), epsilon=0.0, relation=relation), advantage)
+        return _answer_at_most(DeltaAt(0.0), check.between(0, 1)(advantage=advantage))
     assert tpr is not None
     assert fpr is not None
-    fpr, tpr = check.between(0, 1)(fpr=fpr), check.between(0, 1)(tpr=tpr)
-    if tpr <= fpr:
-        raise CheckError("tpr", f"above fpr = {fpr!r}", repr(tpr))
-    return lambda at: _log_ratio(profile(make(at), relation=relation).tpr(fpr).upper - fpr, tpr - fpr)
+    rate, most = check.between(0, 1)(fpr=fpr), check.between(0, 1)(tpr=tpr)
+    if most <= rate:
+        raise CheckError("tpr", f"above fpr = {rate!r}", repr(most))
+
+    def excess(release: Release, relation: NeighboringRelation, gap: float, above: bool) -> float:  # noqa: ARG001
+        return _log_ratio(profile(release, relation=relation, gap=gap).tpr(rate).upper - rate, most - rate)
+
+    return excess
+
+
+def _answer_at_most(question: Question, most: float) -> Excess:
+    def excess(release: Release, relation: NeighboringRelation, gap: float, above: bool) -> float:
+        return _log_ratio(account(prepare(release, relation), question, gap, above=above)[0].upper, most)
+
+    return excess
 
 
 def _log_ratio(value: float, goal: float) -> float:
@@ -133,11 +159,45 @@ def _log_ratio(value: float, goal: float) -> float:
     return max(math.log(value) - math.log(goal), _NOTHING) if value > 0 else _NOTHING
 
 
+@dataclass(frozen=True)
+class _Grid:
+    """Which values a parameter may take: whole numbers, decimal ones of so many digits, or any, up to a tolerance."""
+
+    whole: bool
+    digits: int | None
+    tolerance: float
+
+    def at(self, value: float) -> float:
+        """The nearest value there is, or for counts the one below."""
+        if self.whole:
+            return max(math.floor(value), 1)
+        return value if self.digits is None else float(f"{value:.{self.digits}g}")
+
+    def next_to_each_other(self, one: float, other: float) -> bool:
+        """Whether there is nothing between two values, or next to nothing."""
+        least = min(one, other)
+        if self.whole:
+            return abs(one - other) <= 1
+        return abs(one - other) <= max(self.tolerance * least, 1.001 * self._step(least))
+
+    def inside(self, value: float, one: float, other: float) -> float:
+        """A value near the one proposed that lies between two others."""
+        if not self.whole and self.digits is None:
+            return value
+        step = self._step(min(one, other))
+        return self.at(min(max(round(value) if self.whole else value, min(one, other) + step), max(one, other) - step))
+
+    def _step(self, value: float) -> float:
+        if self.whole:
+            return 1
+        return 0.0 if self.digits is None else 10.0 ** (math.floor(math.log10(value)) - self.digits + 1)
+
+
 class _Meaning:
     """Where a parameter has a meaning: where ``make`` does not raise ``ValueError``. Nothing is priced to find out."""
 
-    def __init__(self, make: Callable[[float], Release], whole: bool) -> None:
-        self._make, self._whole = make, whole
+    def __init__(self, make: Callable[[float], Release], grid: _Grid) -> None:
+        self.grid, self._make = grid, make
         self._refusal = ""
 
     def holds(self, at: float) -> bool:
@@ -154,12 +214,12 @@ class _Meaning:
         low, high = check.optional(check.positive())(low=low), check.optional(check.positive())(high=high)
         given = {name: end for name, end in (("low", low), ("high", high)) if end is not None}
         for name, end in given.items():  # an end that was given says itself what is wrong with it
-            if self._whole and end != int(end):
+            if self.grid.whole and end != int(end):
                 raise CheckError(name, "a whole number", repr(end))
             self._make(end)
         if low is not None and high is not None and not low < high:
             raise CheckError("low", f"below high = {high!r}", repr(low))
-        first, last = (self._rounded(at) for at in _START)
+        first, last = (self.grid.at(at) for at in _START)
         first, last = min(first, *given.values(), last), max(first, *given.values(), last)
         inside = next((at for at in (*given.values(), first, last, *_ELSEWHERE) if self.holds(at)), None)
         if inside is None:
@@ -169,18 +229,15 @@ class _Meaning:
 
     def towards(self, goal: float, inside: float) -> float:
         """The value nearest to ``goal`` that has a meaning, to the last digit; ``inside`` has one."""
-        outside = self._rounded(goal)
+        outside = self.grid.at(goal)
         if outside == inside or self.holds(outside):
             return outside
         while True:
             near, far = sorted((inside, outside))
-            middle = self._rounded(math.sqrt(near) * math.sqrt(far) if far > 2 * near else (near + far) / 2)
+            middle = self.grid.at(math.sqrt(near) * math.sqrt(far) if far > 2 * near else (near + far) / 2)
             if middle in (near, far):
                 return inside
             inside, outside = (middle, outside) if self.holds(middle) else (inside, middle)
-
-    def _rounded(self, at: float) -> float:
-        return max(math.floor(at), 1) if self._whole else at
 
 
 def _bracket(
@@ -237,11 +294,13 @@ def rounds_that_fit(
     delta: float,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     spent: Release | None = None,
+    gap: float = GAP,
 ) -> int:
     """Counts how many more times ``step`` fits a goal, beside what is already ``spent``.
 
     Returns:
-        The largest count whose certified upper bound meets (epsilon, delta)-DP; 0 if none does.
+        The largest count that meets (epsilon, delta)-DP by the claim that is made of it, ``epsilon`` at the same
+        ``gap``; 0 if none does.
 
     Raises:
         CalibrationError: the step costs nothing, so any number fits.
@@ -255,10 +314,18 @@ def rounds_that_fit(
     relation = check.member(NeighboringRelation)(relation=relation)
     before = Composed([]) if spent is None else spent
 
-    def fits(count: int) -> bool:
-        whole = Composed([before, Repeated(step, count)])
-        return upper_epsilon(whole, delta=delta, relation=relation) <= epsilon
+    def fits(count: int, *, above: bool = True) -> bool:
+        whole = prepare(Composed([before, Repeated(step, count)]), relation)
+        return account(whole, EpsilonAt(delta), gap, above=above)[0].upper <= epsilon
 
+    most = _most(fits)
+    if most > 0 and not fits(most, above=False):  # a claim is not above; if it is, all are claims
+        most = _most(partial(fits, above=False))
+    return most
+
+
+def _most(fits: Callable[[int], bool]) -> int:
+    """The largest count that fits, by doubling and halving; 0 if none does."""
     if not fits(1):
         return 0
     most, too_many = 1, 2

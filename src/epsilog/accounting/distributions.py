@@ -15,7 +15,7 @@ import numpy as np
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.composition import Composition
 from epsilog.accounting.discretise import WIDEST, Plan, Sketches, Work, on_lattice
-from epsilog.accounting.dominating import Direction, Parts, certain_mass, largest_loss
+from epsilog.accounting.dominating import Ordering, Parts, certain_mass
 from epsilog.accounting.lattice import TooFineError, pair_delta
 from epsilog.accounting.laws import Link, Normal, Pair
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_least, at_most, read
@@ -25,32 +25,35 @@ from epsilog.accounting.saddle import sketch, tilt_for_delta, tilt_for_epsilon
 _ATTEMPTS = 6
 _NOTHING = 1e-250  # no effort is spent on the lower side of less
 _COARSENINGS = 12
+_FINER = 0.5  # of the planned step: what is claimed is the upper side
 _ROUGH = 0.05  # the gap to aim for from below where the upper side will not be met
 _SHARPEST = 25.0  # nats that a composition may be sharpened by, after its first answer
 _LARGE = 1e-3  # a delta from which on epsilon may well be 0
 _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
 
 
-def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float, work: Work | None = None) -> Bounds:
-    """Bounds the answer over all directions.
+def bounds(orderings: tuple[Ordering, ...], question: Question, *, gap: float, work: Work | None = None) -> Bounds:
+    """Bounds the answer over all orderings.
 
     The relative width is ``gap`` if memory allows, and until the ``work`` that several questions may share is done.
     """
-    if all(sum(count for _, count in d.upper) == 1 for d in directions):
-        return _single(directions, question)
+    if all(d.rounds == 1 for d in orderings):
+        return _single(orderings, question)
     if isinstance(question, EpsilonAt) and question.delta >= _LARGE:
-        at_zero = bounds(directions, DeltaAt(0.0), gap=0.05).upper
+        at_zero = bounds(orderings, DeltaAt(0.0), gap=0.05).upper
         if at_zero <= question.delta:
             return Bounds(0.0, 0.0)
     work = work or Work()
-    searches = [_searched(d, question, gap, work) for d in directions]
+    searches = [_searched(d, question, gap, work) for d in orderings]
     searches.sort(key=lambda search: -search.plan.near)
-    lower = max(at_least(question, certain_mass(parts)) for d in directions for parts in d.lowers)
+    lower = max(at_least(question, certain_mass(parts)) for d in orderings for parts in d.lowers)
     before = 0.0
     for attempt in range(_ATTEMPTS):
-        for search in searches:  # the likely worst first: often its lower bound already settles the others
-            if search.upper > lower / (1 - gap):
+        largest = lower / (1 - gap) if attempt > 0 else 0.0
+        for search in searches:  # the likely worst first: often it already settles the others
+            if search.upper > largest:
                 search.refine_upper()
+                largest = max(largest, search.upper)
                 if search is searches[0] and search.upper >= _NOTHING:
                     lower = max(lower, search.lower_bound())
         worst = max(searches, key=lambda search: search.upper)
@@ -68,13 +71,13 @@ def bounds(directions: tuple[Direction, ...], question: Question, *, gap: float,
     return Bounds(lower, max(search.upper for search in searches))
 
 
-def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: float) -> float:
-    """Bounds the answer from above only, at the step that should be within ``gap`` / 3 of it."""
-    if all(sum(count for _, count in d.upper) == 1 for d in directions):
-        return _single(directions, question).upper
+def upper_bound(orderings: tuple[Ordering, ...], question: Question, *, gap: float) -> float:
+    """Bounds the answer from above only, by what ``bounds`` computes first: that is never worse."""
+    if all(d.rounds == 1 for d in orderings):
+        return _single(orderings, question).upper
     worst = 0.0
     work = Work()
-    searches = [_searched(d, question, gap, work) for d in directions]
+    searches = [_searched(d, question, gap, work) for d in orderings]
     for search in sorted(searches, key=lambda search: -search.plan.near):
         if search.upper > worst:
             search.refine_upper()
@@ -82,43 +85,52 @@ def upper_bound(directions: tuple[Direction, ...], question: Question, *, gap: f
     return worst
 
 
-def _searched(direction: Direction, question: Question, gap: float, work: Work) -> _Search:
+def _searched(ordering: Ordering, question: Question, gap: float, work: Work) -> _Search:
     """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
-    settled = any(pair.link is Link.PLAIN and pair.law.only_p >= 1 for pair, _ in direction.upper)
-    plan = _plan(question, direction.lowers[0], max(gap, _ROUGH)) if settled else _plan(question, direction.upper, gap)
-    return _Search(direction, plan, question, settled, work)
+    settled = any(pair.link is Link.PLAIN and pair.law.only_p >= 1 for pair, _ in ordering.upper)
+    plan = _plan(question, ordering.lowers[0], max(gap, _ROUGH)) if settled else _plan(question, ordering.upper, gap)
+    glued = any(pair.link is Link.BOTH for pair, _ in ordering.upper)  # loose by itself: no tighter on a finer lattice
+    return _Search(ordering, plan, question, settled, work, finer=1.0 if glued else _FINER)
 
 
 @dataclass
 class _Search:
     """What is known about one direction so far; ``settled`` if its upper side follows from the largest loss alone."""
 
-    direction: Direction
+    ordering: Ordering
     plan: Plan
     question: Question
     settled: bool
     work: Work
+    finer: float
     fine: float = 1.0
     upper: float = math.inf
     instances: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        self.instances = tuple(range(len(self.direction.lowers)))
-        self.upper = at_most(self.question, largest_loss(self.direction.upper)[1])
+        self.instances = tuple(range(len(self.ordering.lowers)))
+        self.upper = at_most(self.question, self.ordering.largest_loss)
 
     def refine_upper(self) -> None:
         """Computes the upper bound at the present step, or at the finest that memory holds."""
         for _ in range(0 if self.settled else _COARSENINGS):
             try:
                 composed = on_lattice(
-                    self.direction.upper, self.plan.sketches, self.plan, self.fine, upper=True, work=self.work
+                    self.ordering.upper,
+                    self.plan.sketches,
+                    self.plan,
+                    self.finer * self.fine,
+                    upper=True,
+                    work=self.work,
                 )
             except TooFineError as problem:
                 if isinstance(problem.what, Composition):
                     self.upper = min(self.upper, _roughly(self.question, problem.what))
                 if self.upper < _NOTHING:
                     return
-                self.fine *= max(1.2, 1.1 * problem.factor)
+                if self.finer == 1:
+                    self.fine *= max(1.2, 1.1 * problem.factor)
+                self.finer = 1.0
             else:
                 found = _answer(self.question, composed, self.plan.near)
                 self.work.add(composed.work)
@@ -138,7 +150,7 @@ class _Search:
         for which in self.instances:
             if math.isinf(best) or (best > 0 and self.work.done):
                 break
-            parts = self.direction.lowers[which]
+            parts = self.ordering.lowers[which]
             fine, sketches = self.fine, self._sketches(parts)
             for _ in range(_COARSENINGS):
                 try:
@@ -152,12 +164,12 @@ class _Search:
                     self.work.add(composed.work)
                     self._sharpen(composed)
                     break
-        self.instances = tuple(range(len(self.direction.lowers))[max(winner - 1, 0) : winner + 2])
+        self.instances = tuple(range(len(self.ordering.lowers))[max(winner - 1, 0) : winner + 2])
         return best
 
     def _sketches(self, parts: Parts) -> Sketches:
         """Sketches a composition for the lower side; what differs from the upper side by rounding is known already."""
-        known = list(zip(self.direction.upper, self.plan.sketches, strict=not self.settled))
+        known = list(zip(self.ordering.upper, self.plan.sketches, strict=not self.settled))
         if len(known) != len(parts) or self.settled:
             return [(sketch(pair, self.plan.tail), count) for pair, count in parts]
         return [
@@ -215,11 +227,11 @@ def _roughly(question: Question, composition: Composition) -> float:
             return composition.chernoff(epsilon)
 
 
-def _single(directions: tuple[Direction, ...], question: Question) -> Bounds:
+def _single(orderings: tuple[Ordering, ...], question: Question) -> Bounds:
     """Bounds the answer for one release, exactly but for rounding."""
     lower = upper = 0.0
-    for direction in directions:
-        for parts, side in ((direction.upper, 1), *((low, 0) for low in direction.lowers)):
+    for ordering in orderings:
+        for parts, side in ((ordering.upper, 1), *((low, 0) for low in ordering.lowers)):
             for pair, _ in parts:  # one, or none where turning the question round leaves none
                 value = read(question, _curve(pair, upper=bool(side)), upper=bool(side))
                 lower, upper = (lower, max(upper, value)) if side else (max(lower, value), upper)

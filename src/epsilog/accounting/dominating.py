@@ -9,13 +9,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
 from epsilog.accounting.allocated import LARGEST_BINNED_MU, SMALLEST_MU, allocated
 from epsilog.accounting.exact import rounded
-from epsilog.accounting.flatten import bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
+from epsilog.accounting.flatten import Bag, bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.laws import Atoms, BaseLaw, Link, Normal, Pair, Tent
 from epsilog.accounting.replaced import LARGEST_MU, ReplacedSample
 from epsilog.accounting.rounding import LEAST, MU, RATIO, UNION, down, gamma, union, up
@@ -55,44 +56,54 @@ Parts = tuple[tuple[Pair, int], ...]
 
 
 @dataclass(frozen=True)
-class Direction:
+class Ordering:
     """One of the ways two neighbours can be ordered, as composed pairs.
 
     Attributes:
-        upper: pairs whose composition dominates the release in this direction, with their counts.
+        upper: pairs whose composition dominates the release in this order, with their counts.
         lowers: compositions that some two neighbours attain (or exceed), any of which bounds from below.
     """
 
     upper: Parts
     lowers: tuple[Parts, ...]
 
+    @cached_property
+    def largest_loss(self) -> float:
+        """Bounds the largest loss from above."""
+        return largest_loss(self.upper)[1]
 
-def directions(  # noqa: PLR0912
-    release: Release, relation: NeighboringRelation, *, lost: float = 1e-11
-) -> tuple[Direction, ...]:
-    """Returns every direction in which neighbours can differ; the worst of them counts.
+    @cached_property
+    def rounds(self) -> int:
+        """Counts the single pairs."""
+        return sum(count for _, count in self.upper)
 
-    ``lost`` is what cutting the tail of one balls-in-bins epoch may add to delta.
+
+def orderings(  # noqa: PLR0912
+    bag: Bag, relation: NeighboringRelation, *, tail_mass: float = 1e-11
+) -> tuple[Ordering, ...]:
+    """Returns every order in which neighbours can differ; the worst of them counts.
+
+    ``tail_mass`` is what cutting the tail of one balls-in-bins epoch may add to delta.
 
     Raises:
         UnsupportedMechanismError: a part has no proven pair under this relation.
 
     >>> from epsilog.terms import Gaussian
-    >>> len(directions(Gaussian(1.0), NeighboringRelation.ADD_OR_REMOVE_ONE))
+    >>> len(orderings({Gaussian(1.0): 1}, NeighboringRelation.ADD_OR_REMOVE_ONE))
     1
-    >>> len(directions(PoissonSampled(Gaussian(1.0), 0.5), NeighboringRelation.ADD_OR_REMOVE_ONE))
+    >>> len(orderings({PoissonSampled(Gaussian(1.0), 0.5): 1}, NeighboringRelation.ADD_OR_REMOVE_ONE))
     2
     """
-    gaussians, bag = [], {}
-    for part, count in flatten(release).items():
+    gaussians, others = [], {}
+    for part, count in bag.items():
         mu = gaussian_mu_of(part, relation)
         if mu is None:
-            bag[part] = count
+            others[part] = count
         else:
             gaussians.append(math.sqrt(count) * mu)
     total = math.hypot(*gaussians)
     upper: dict[Link, list[tuple[Pair, int]]] = {link: [] for link in Link}
-    leans = _leans(bag)
+    leans = _leans(others)
     lower: list[dict[Link, list[tuple[Pair, int]]]] = [{link: [] for link in Link} for _ in leans]
 
     def attained(link: Link, pairs: Sequence[Pair], count: int) -> None:
@@ -104,10 +115,10 @@ def directions(  # noqa: PLR0912
         upper[link].append((Pair(above), 1))
         attained(link, [Pair(below)] * len(leans), 1)
     sampled = False
-    for part, count in bag.items():
+    for part, count in others.items():
         if isinstance(part, BallsInBins):
             for link in (Link.REMOVE, Link.ADD):
-                above, below = _allocated(part, relation, link, lost)
+                above, below = _allocated(part, relation, link, tail_mass)
                 upper[link].append((Pair(above), count))
                 attained(link, [Pair(below)] * len(leans), count)
             sampled = True
@@ -128,11 +139,11 @@ def directions(  # noqa: PLR0912
         sampled = sampled or low < 1
     parts, *least = ({k: tuple(v) for k, v in side.items()} for side in (upper, *lower))
     if not sampled:
-        return (Direction(parts[Link.PLAIN], tuple(side[Link.PLAIN] for side in least)),)
+        return (Ordering(parts[Link.PLAIN], tuple(side[Link.PLAIN] for side in least)),)
     if relation is _REPLACE:
         orders = ((side[Link.REMOVE], side[Link.ADD], _half_and_half(side)) for side in least)
-        return (Direction(parts[Link.BOTH], tuple(chain.from_iterable(orders))),)
-    return tuple(Direction(parts[link], tuple(side[link] for side in least)) for link in (Link.REMOVE, Link.ADD))
+        return (Ordering(parts[Link.BOTH], tuple(chain.from_iterable(orders))),)
+    return tuple(Ordering(parts[link], tuple(side[link] for side in least)) for link in (Link.REMOVE, Link.ADD))
 
 
 def _leans(bag: dict[Release, int]) -> tuple[float, ...]:
@@ -242,7 +253,7 @@ def _replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
     if not all(isinstance(one, Gaussian) for one in parts):
         reason = f"under {_REPLACE} Poisson sampling has a proven pair over Gaussian noise only"
         raise UnsupportedMechanismError(part, method=METHOD, reason=reason)
-    mu = total_mu(part.release, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
+    mu = total_mu(parts, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
     if mu == 0:
         return _same(_pure(0.0, 0.0))
     revealed = Atoms(np.zeros(1), np.array([1 - part.sampling_probability]), part.sampling_probability)
@@ -260,7 +271,7 @@ def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw,
     """Returns a law that dominates an unsampled release from above, and one that neighbours attain."""
     far = 2 if relation is _REPLACE else 1
     match release:
-        case _ if (mu := total_mu(release, relation)) is not None:
+        case _ if (mu := total_mu(flatten(release), relation)) is not None:
             if mu == 0:
                 return _same(_pure(0.0, 0.0))
             return _normal(mu)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from epsilog.accounting.flatten import flatten
-from epsilog.terms import DiscreteLaplace, Laplace, NeighboringRelation, PureDP, Release
+from epsilog.accounting.flatten import Bag
+from epsilog.terms import DiscreteLaplace, Laplace, NeighboringRelation, PureDP
 
 
 def rounded(number: Fraction, *, up: bool) -> float:
@@ -24,19 +24,18 @@ def rounded(number: Fraction, *, up: bool) -> float:
     return nearest if Fraction(nearest) <= number else math.nextafter(nearest, 0.0)
 
 
-def pure_loss(release: Release, relation: NeighboringRelation) -> Fraction | None:
+def pure_loss(bag: Bag, relation: NeighboringRelation) -> Fraction | None:
     """The largest loss of a mix of Laplace noises and pure statements, which simply add up; None if a part is no such.
 
     Neighbours attain it: with Laplace noise those a whole sensitivity apart, with a statement those of randomized
     response.
 
-    >>> from epsilog.terms import Repeated
-    >>> pure_loss(Repeated(Laplace(100.0), 40), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    >>> pure_loss({Laplace(100.0): 40}, NeighboringRelation.ADD_OR_REMOVE_ONE)
     Fraction(2, 5)
     """
     far = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
     total = Fraction(0)
-    for part, count in flatten(release).items():
+    for part, count in bag.items():
         match part:
             case Laplace(noise_multiplier=noise) if noise > 0:
                 total += count * far / Fraction(noise)

@@ -13,9 +13,9 @@ from fractions import Fraction
 
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.exact import rounded
-from epsilog.accounting.flatten import flatten, times
+from epsilog.accounting.flatten import Bag
 from epsilog.accounting.rounding import LEAST, UNION, down, union, up
-from epsilog.terms import ApproximateDP, Composed, PureDP, Release
+from epsilog.terms import ApproximateDP, PureDP, Release
 
 _MOST = 32  # failures whose joint chance is worked out as a fraction
 
@@ -45,21 +45,20 @@ class Failure:
         return Bounds(rounded(below, up=False), rounded(above, up=True))
 
 
-def apart(release: Release) -> tuple[Release, Failure] | None:
-    """A release with its (epsilon, delta) statements made pure, and the chance of what they gave away, if any.
+def apart(bag: Bag) -> tuple[Bag, Failure] | None:
+    """A mix with its (epsilon, delta) statements made pure, and the chance of what they gave away, if any.
 
-    >>> rest, failure = apart(ApproximateDP(1.0, 1e-6))
-    >>> rest == Composed([times(PureDP(1.0), 1)]), failure.low == failure.high == 1e-6
-    (True, True)
+    >>> apart({ApproximateDP(1.0, 1e-6): 2, ApproximateDP(1.0, 0.0): 1})
+    ({PureDP(epsilon=1.0): 3}, Failure(low=1.999999e-06, high=1.999999e-06))
     """
-    bag = flatten(release)
-    stated = {part: count for part, count in bag.items() if isinstance(part, ApproximateDP) and part.delta > 0}
+    stated = [(part.delta, count) for part, count in bag.items() if isinstance(part, ApproximateDP) and part.delta > 0]
     if not stated:
         return None
-    rest = [
-        times(PureDP(part.epsilon) if isinstance(part, ApproximateDP) else part, count) for part, count in bag.items()
-    ]
-    return Composed(rest), _joint([(part.delta, count) for part, count in stated.items()])
+    rest: dict[Release, int] = {}
+    for part, count in bag.items():
+        pure = PureDP(part.epsilon) if isinstance(part, ApproximateDP) else part
+        rest[pure] = rest.get(pure, 0) + count
+    return rest, _joint(stated)
 
 
 def _joint(chances: list[tuple[float, int]]) -> Failure:

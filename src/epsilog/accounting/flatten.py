@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from epsilog.terms import (
     ApproximateDP,
@@ -23,10 +23,11 @@ from epsilog.terms import (
     ToeplitzStrategy,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
-    check,
 )
 
 __all__ = ["flatten"]
+
+Bag = Mapping[Release, int]  # distinct single releases, with their counts
 
 _BINS = "balls-in-bins"
 _MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
@@ -38,8 +39,12 @@ def flatten(release: Release) -> dict[Release, int]:
     >>> flatten(Repeated(Composed([Gaussian(1.0), Repeated(Gaussian(2.0), 3)]), 10))
     {Gaussian(noise_multiplier=1.0, sensitivity=1.0): 10, Gaussian(noise_multiplier=2.0, sensitivity=1.0): 30}
     """
+    return _counted([(release, 1)])
+
+
+def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
     bag: dict[Release, int] = {}
-    todo: list[tuple[Release, int]] = [(release, 1)]
+    todo = list(releases)[::-1]
     while todo:
         part, count = todo.pop()
         if count > _MOST_ROUNDS:
@@ -75,23 +80,23 @@ def _innermost(release: Release) -> Release:
     return release
 
 
-def sampled_parts(release: Release) -> tuple[Release, ...]:
-    """The distinct parts of a release that take some units and leave others out.
+def sampled_parts(bag: Bag) -> tuple[Release, ...]:
+    """The distinct parts that take some units and leave others out.
 
-    >>> sampled_parts(Composed([Gaussian(1.0), Repeated(PoissonSampled(Gaussian(2.0), 0.5), 3)]))
+    >>> sampled_parts(flatten(Composed([Gaussian(1.0), Repeated(PoissonSampled(Gaussian(2.0), 0.5), 3)])))
     (PoissonSampled(release=Gaussian(noise_multiplier=2.0, sensitivity=1.0), sampling_probability=0.5),)
     """
-    return tuple(part for part in flatten(release) if isinstance(part, PoissonSampled | FixedSizeSampled | BallsInBins))
+    return tuple(part for part in bag if isinstance(part, PoissonSampled | FixedSizeSampled | BallsInBins))
 
 
-def unsampled(release: Release, parts: Collection[Release]) -> Release:
+def unsampled(bag: Bag, parts: Collection[Release]) -> Bag:
     """The same with every unit in each of ``parts``, in every round of them: it dominates (certified-bounds, 1.5).
 
-    >>> flatten(unsampled(part := PoissonSampled(Gaussian(2.0), 0.5), [part]))
+    >>> unsampled({(part := PoissonSampled(Gaussian(2.0), 0.5)): 1}, [part])
     {Gaussian(noise_multiplier=2.0, sensitivity=1.0): 1}
     """
     chosen = frozenset(parts)
-    return Composed(times(_whole(part) if part in chosen else part, count) for part, count in flatten(release).items())
+    return _counted((_whole(part) if part in chosen else part, count) for part, count in bag.items())
 
 
 def _whole(part: Release) -> Release:
@@ -102,20 +107,6 @@ def _whole(part: Release) -> Release:
             return Repeated(inner, epochs)
         case _:
             return part
-
-
-def times(release: Release, count: int) -> Release:
-    """A release so many times; nested repetitions may count beyond the largest count of one.
-
-    >>> flatten(times(Gaussian(1.0), 2**60)) == {Gaussian(1.0): 2**60}
-    True
-    """
-    most = check.LARGEST_INTEGER
-    if count <= most:
-        return Repeated(release, count)
-    whole, rest = divmod(count, most)
-    many = times(Repeated(release, most), whole)
-    return Composed([many, Repeated(release, rest)]) if rest else many
 
 
 def gaussian_mu_of(release: Release, relation: NeighboringRelation) -> float | None:
@@ -134,15 +125,15 @@ def gaussian_mu_of(release: Release, relation: NeighboringRelation) -> float | N
             return None
 
 
-def total_mu(release: Release, relation: NeighboringRelation) -> float | None:
+def total_mu(bag: Bag, relation: NeighboringRelation) -> float | None:
     """The mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else.
 
     k Gaussians are one with mu^2 = sum mu_i^2; no square is formed that could underflow to nothing.
 
-    >>> total_mu(Repeated(Gaussian(1e200), 4), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    >>> total_mu({Gaussian(1e200): 4}, NeighboringRelation.ADD_OR_REMOVE_ONE)
     2e-200
     """
-    parts = [(gaussian_mu_of(part, relation), count) for part, count in flatten(release).items()]
+    parts = [(gaussian_mu_of(part, relation), count) for part, count in bag.items()]
     known = [math.sqrt(count) * mu for mu, count in parts if mu is not None]
     return math.hypot(*known) if len(known) == len(parts) else None
 
@@ -168,7 +159,22 @@ def bins_mu(release: BallsInBins, relation: NeighboringRelation) -> float:
     if relation is NeighboringRelation.REPLACE_ONE:
         raise UnsupportedMechanismError(release, method=_BINS, reason=f"no pair is proven under {relation}")
     check_absence(release, release.release, relation)
-    base = total_mu(release.release, relation)
+    base = total_mu(flatten(release.release), relation)
     if base is None:
         raise UnsupportedMechanismError(release, method=_BINS, reason="only independent Gaussian noise is proven")
     return math.sqrt(release.epochs) * base
+
+
+def lone_bins(bag: Bag, relation: NeighboringRelation) -> tuple[int, float] | None:
+    """Bins and mu of balls-in-bins over Gaussians with nothing beside it; None for anything else.
+
+    Raises:
+        UnsupportedMechanismError: balls-in-bins over something else, or under replace-one.
+
+    >>> lone_bins({BallsInBins(Gaussian(2.0), bins=10, epochs=4): 1}, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    (10, 1.0)
+    """
+    part = next(iter(bag), None)
+    if not isinstance(part, BallsInBins) or bag != {part: 1}:
+        return None
+    return part.bins, bins_mu(part, relation)

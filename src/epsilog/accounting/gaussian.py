@@ -8,12 +8,13 @@ delta = phi(t) (R(t) - R(t + mu)): one positive factor and one difference, whose
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable
 
 from scipy.special import erfcx, ndtr
 
-from epsilog.accounting.rounding import BOUND, LEAST, TINY, gamma
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.roots import bracket
+from epsilog.accounting.rounding import BOUND, LEAST, MU, TINY, down, gamma, up
 from epsilog.terms import CheckError, check
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -108,27 +109,17 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     return bracket(lambda mu: gaussian_delta(mu, epsilon)[1] > delta, small, large)[0]
 
 
-def bracket(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Narrows ``[low, high]``, 0 or above, to two neighbouring doubles between which a test begins to hold.
+def gaussian_bounds(mu: float, question: Question, *, roundings: float = MU) -> Bounds:
+    """Bounds an answer about Gaussians that are ``mu`` apart, which took so many roundings.
 
-    The test held at the second, or that is ``high`` as it was; it failed at the first, or that is ``low`` as it was:
-    neither end is an inference from the other. Doubles are in the order of their bits, so 64 halvings reach neighbours,
-    however small they are.
+    >>> gaussian_bounds(math.inf, DeltaAt(1.0))
+    Bounds(lower=1.0, upper=1.0)
     """
-    first, last = _rank(low), _rank(high)
-    while last - first > 1:
-        middle = (first + last) // 2
-        if holds(_ranked(middle)):
-            last = middle
-        else:
-            first = middle
-    return _ranked(first), _ranked(last)
-
-
-def _rank(x: float) -> int:
-    """How many doubles from 0 on lie below ``x``."""
-    return int.from_bytes(struct.pack(">d", x + 0.0), "big")
-
-
-def _ranked(rank: int) -> float:
-    return float(struct.unpack(">d", rank.to_bytes(8, "big"))[0])
+    low, high = down(mu, roundings), up(mu, roundings)
+    match question:
+        case EpsilonAt(0):
+            return Bounds(math.inf, math.inf) if mu > 0 else Bounds(0.0, 0.0)
+        case EpsilonAt(delta):
+            return Bounds(gaussian_epsilon(low, delta)[0], gaussian_epsilon(high, delta)[1])
+        case DeltaAt(epsilon):
+            return Bounds(gaussian_delta(low, epsilon)[0], gaussian_delta(high, epsilon)[1])

@@ -15,11 +15,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from epsilog.accounting.dominating import Direction, Parts
-from epsilog.accounting.flatten import flatten, gaussian_mu_of
+from epsilog.accounting.dominating import Ordering, Parts
+from epsilog.accounting.flatten import Bag, gaussian_mu_of
 from epsilog.accounting.laws import Array, Link, Masses, Normal, Pair, normal_cells
 from epsilog.accounting.rounding import MU, RATIO, down, gamma, up
-from epsilog.terms import CalibrationError, NeighboringRelation, PoissonSampled, Release
+from epsilog.terms import CalibrationError, NeighboringRelation, PoissonSampled
 
 LARGEST_GROUP = 256  # members whose mixture is worked out
 _ROUNDS = 100
@@ -124,9 +124,7 @@ class GroupMixture:
         return np.unique(u if self.link is Link.REMOVE else -u)
 
 
-def group_directions(
-    release: Release, relation: NeighboringRelation, *, units: int
-) -> tuple[Direction, Direction] | None:
+def group_orderings(bag: Bag, relation: NeighboringRelation, *, units: int) -> tuple[Ordering, Ordering] | None:
     """Pairs for a group of ``units`` that joins and for one that leaves; None if a part has none that is proven.
 
     They bound a group that acts as a whole: all its members are added, removed or zeroed out.
@@ -137,24 +135,19 @@ def group_directions(
     for link in (Link.REMOVE, Link.ADD):
         sides = []
         for outwards in (up, down):
-            parts = _parts(release, relation, units=units, link=link, outwards=outwards)
+            parts = _parts(bag, relation, units=units, link=link, outwards=outwards)
             if parts is None:
                 return None
             sides.append(parts)
-        ways.append(Direction(sides[0], (sides[1],)))
+        ways.append(Ordering(sides[0], (sides[1],)))
     return ways[0], ways[1]
 
 
 def _parts(
-    release: Release,
-    relation: NeighboringRelation,
-    *,
-    units: int,
-    link: Link,
-    outwards: Callable[[float, float], float],
+    bag: Bag, relation: NeighboringRelation, *, units: int, link: Link, outwards: Callable[[float, float], float]
 ) -> Parts | None:
     distances, found = [], []
-    for part, count in flatten(release).items():
+    for part, count in bag.items():
         sampled = part if isinstance(part, PoissonSampled) else None
         mu = gaussian_mu_of(sampled.release if sampled else part, relation)
         if mu is None or not 0 < mu < 100:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import erfcx
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.dominating import Direction, Parts, largest_loss
+from epsilog.accounting.dominating import Ordering, Parts
 from epsilog.accounting.laws import Array, Atoms, Link, Normal, Pair, Tent, ratio_misplacement
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_most
 from epsilog.accounting.replaced import ReplacedSample
@@ -59,21 +59,21 @@ class _Cells(NamedTuple):
     sign: float
 
 
-def many_bounds(directions: Sequence[Direction], question: Question) -> Bounds:
-    """Bounds the answer over all directions.
+def many_bounds(orderings: Sequence[Ordering], question: Question) -> Bounds:
+    """Bounds the answer over all orderings.
 
     Raises:
         OutOfReachError: too few rounds, or a law that has no cells here.
     """
     lower = upper = 0.0
-    for direction in directions:
-        if not direction.upper:
+    for ordering in orderings:
+        if not ordering.upper:
             continue
-        most = at_most(question, largest_loss(direction.upper)[1])
-        above = _bounds(direction.upper, question)
+        most = at_most(question, ordering.largest_loss)
+        above = _bounds(ordering.upper, question)
         upper = max(upper, min(above.upper, most))
-        for parts in direction.lowers:
-            below = above if _same(parts, direction.upper) else _bounds(parts, question, direction.upper)
+        for parts in ordering.lowers:
+            below = above if _same(parts, ordering.upper) else _bounds(parts, question, ordering.upper)
             lower = max(lower, below.lower)
     return Bounds(lower, upper)
 

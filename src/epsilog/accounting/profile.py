@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
-from epsilog.accounting import choose, tradeoff
+from epsilog.accounting import tradeoff
+from epsilog.accounting.account import interval
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.discretise import Work
 from epsilog.accounting.distributions import bounds
-from epsilog.accounting.flatten import flatten, gaussian_mu_of, total_mu
-from epsilog.accounting.gaussian import gaussian_delta
-from epsilog.accounting.groups import group_directions
-from epsilog.accounting.questions import DeltaAt
+from epsilog.accounting.flatten import gaussian_mu_of
+from epsilog.accounting.gaussian import gaussian_bounds
+from epsilog.accounting.groups import group_orderings
+from epsilog.accounting.prepared import Prepared, prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
-from epsilog.accounting.rounding import MU, UNDERFLOW, down, up
+from epsilog.accounting.rounding import MU, UNDERFLOW, up
 from epsilog.terms import (
     DiscreteGaussian,
     ExponentialMechanism,
@@ -37,7 +40,7 @@ _A_QUESTION = 200_000  # of composed frequencies: what asking all methods costs,
 _LOOSE = 0.02  # a relative width from which on other methods are asked, too
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Profile:
     """The privacy curve of one release under one relation; made by ``profile``.
 
@@ -59,13 +62,17 @@ class Profile:
             gap=check.between(0, 1),
         )
 
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return prepare(self.release, self.relation)
+
     def epsilon(self, delta: float) -> Interval:
         """Bounds epsilon at ``delta``."""
-        return choose.epsilon(self.release, delta=delta, relation=self.relation, gap=self.gap)
+        return interval(self._prepared, EpsilonAt(check.half_open(0, 1)(delta=delta)), self.gap)
 
     def delta(self, epsilon: float) -> Interval:
         """Bounds delta at ``epsilon``."""
-        return choose.delta(self.release, epsilon=epsilon, relation=self.relation, gap=self.gap)
+        return interval(self._prepared, DeltaAt(check.at_least(0)(epsilon=epsilon)), self.gap)
 
     def advantage(self) -> Interval:
         """Bounds TPR - FPR of the best test: the total variation distance, which is delta at epsilon 0."""
@@ -83,11 +90,10 @@ class Profile:
         convexity (docs/accounting/certified-bounds.md, section 6).
         """
         fpr = check.within(0, 1)(fpr=fpr)
-        attained = choose.attained(self.release)
-        work = Work()
-        orders = tradeoff.rates(attained, self.relation, fpr, gap=self.gap, work=work)
+        attained, work = self._prepared.attained, Work()
+        orders = tradeoff.rates(attained, fpr, gap=self.gap, work=work)
         worst = max(orders, key=lambda order: order.bounds.upper)
-        upper = worst.bounds.upper if attained is self.release else 1.0
+        upper = worst.bounds.upper if attained is self._prepared else 1.0
         found = Bounds(max(order.bounds.lower for order in orders), upper)
         if not found.within(_LOOSE) and not (
             upper < 1 and work.done
@@ -123,15 +129,13 @@ class Profile:
         """
         units = check.integer(1)(units=units)
         epsilon = check.at_least(0)(epsilon=epsilon)
-        one, held = mu(self.release, self.relation), self.delta(epsilon).assumptions
-        method = "group privacy (Dwork & Roth 2014)"
-        ways = group_directions(self.release, self.relation, units=units)
+        one, alone = self._prepared.mu, self.delta(epsilon)
+        held, method = alone.assumptions, "group privacy (Dwork & Roth 2014)"
+        mixtures = group_orderings(self._prepared.bag, self.relation, units=units)
         if one is not None:
-            lower = gaussian_delta(down(units * one, MU + 1), epsilon)[0]
-            upper = gaussian_delta(up(units * one, MU + 1), epsilon)[1]
-            found = Bounds(lower, upper)
-        elif ways is not None:
-            found = bounds(ways, DeltaAt(epsilon), gap=self.gap)
+            found = gaussian_bounds(units * one, DeltaAt(epsilon), roundings=MU + 1)
+        elif mixtures is not None:
+            found = bounds(mixtures, DeltaAt(epsilon), gap=self.gap)
             method, held = "group privacy by mixtures (Ganesh 2024)", (*held, "the group joins or leaves as a whole")
         else:
             share = epsilon / units
@@ -143,7 +147,7 @@ class Profile:
                 factor = units * math.exp(growth) if growth < 700 else math.inf
             one_unit = self.delta(share).upper
             upper = min(1.0, up(one_unit * factor, 2048)) if one_unit > 0 else 0.0
-            found = Bounds(self.delta(epsilon).lower, upper)
+            found = Bounds(alone.lower, upper)
         given = (("epsilon", epsilon), ("units", float(units)))
         return Interval(
             found.lower, found.upper, method, self.relation, assumptions=held, quantity="delta", given=given,
@@ -171,7 +175,7 @@ def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> floa
     >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
     2.0
     """
-    return total_mu(check.instance(Release)(release=release), check.member(NeighboringRelation)(relation=relation))
+    return prepare(release, relation).mu
 
 
 def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
@@ -184,12 +188,10 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
     >>> round(rho(Gaussian(noise_multiplier=1.0)), 12)
     0.5
     """
-    relation = check.member(NeighboringRelation)(relation=relation)
-    release = check.instance(Release)(release=release)
-    total = 0.0
-    for part, count in flatten(release).items():
-        one = gaussian_mu_of(part, relation)
-        far = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
+    prepared, total = prepare(release, relation), 0.0
+    far = 2 if prepared.relation is NeighboringRelation.REPLACE_ONE else 1
+    for part, count in prepared.bag.items():
+        one = gaussian_mu_of(part, prepared.relation)
         match part:
             case _ if one is not None:
                 total += count * _half_square(one)
@@ -203,7 +205,7 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
                 total += count * _half_square(eps)
             case _:
                 raise UnsupportedMechanismError(part, method="zCDP")
-    return up(total, 64 + len(flatten(release)))
+    return up(total, 64 + len(prepared.bag))
 
 
 def _half_square(distance: float) -> float:

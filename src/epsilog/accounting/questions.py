@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.gaussian import bracket
 from epsilog.accounting.laws import LARGEST_LOSS
+from epsilog.accounting.roots import bracket
 from epsilog.accounting.rounding import ELEMENTARY, LEAST, up
 
 
@@ -30,6 +30,14 @@ class DeltaAt:
 
 
 Question = EpsilonAt | DeltaAt
+
+FAINT = 1e-315
+"""An answer below which only its upper side is of interest."""
+
+
+def size(question: Question) -> float:
+    """A delta that matters to the answer, about."""
+    return question.delta if isinstance(question, EpsilonAt) else 1e-10
 
 
 def anything(question: Question) -> Bounds:

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
+from epsilog.accounting.flatten import Bag, flatten
 from epsilog.accounting.rounding import ELEMENTARY, LEAST, UNDERFLOW, gamma, up
 from epsilog.terms import (
     ApproximateDP,
     CheckError,
-    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
@@ -28,7 +28,6 @@ from epsilog.terms import (
     PureDP,
     RandomizedResponse,
     Release,
-    Repeated,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
     check,
@@ -64,9 +63,22 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
     >>> rdp(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
     array([0.25, 1.  ])
     """
-    release, orders = check.instance(Release)(release=release), _checked(orders)
+    return rdp_of(
+        flatten(check.instance(Release)(release=release)),
+        _checked(orders),
+        check.member(NeighboringRelation)(relation=relation),
+    )
+
+
+def rdp_of(bag: Bag, orders: Array, relation: NeighboringRelation) -> Array:
+    """The same of single releases with their counts, which add up; the orders were checked."""
     with np.errstate(over="ignore", under="ignore"):
-        return _rdp(release, orders, relation=check.member(NeighboringRelation)(relation=relation))
+        parts = [_times(count, _rdp(part, orders, relation=relation)) for part, count in bag.items()]
+        return np.asarray(up(sum(parts, np.zeros_like(orders)), 2 * (len(parts) - 1)))
+
+
+def _times(count: int, divergence: Array) -> Array:
+    return up(count * divergence, _FEW) if count > 1 else divergence
 
 
 def _checked(orders: Array) -> Array:
@@ -250,17 +262,6 @@ def _sampled_gaussian(order: float, noise: float, share: float) -> float:
     return max(0.0, total + _QUADRATURE * (1 + abs(total)) + error) / (order - 1)
 
 
-@_rdp.register
-def _(release: Composed, orders: Array, *, relation: NeighboringRelation) -> Array:
-    bounds = sum((_rdp(part, orders, relation=relation) for part in release.releases), np.zeros_like(orders))
-    return np.asarray(up(bounds, 2 * len(release.releases)))
-
-
-@_rdp.register
-def _(release: Repeated, orders: Array, *, relation: NeighboringRelation) -> Array:
-    return np.asarray(up(release.count * _rdp(release.release, orders, relation=relation), _FEW))
-
-
 def renyi_epsilon(
     release: Release,
     *,
@@ -288,7 +289,12 @@ def renyi_epsilon(
     3.62
     """
     delta, orders = check.between(0, 1)(delta=delta), _checked(orders)
-    bounds, logs, less = rdp(release, orders, relation=relation), np.log(orders), np.log(orders - 1)
+    return epsilon_of(rdp(release, orders, relation=relation), orders, delta)
+
+
+def epsilon_of(divergence: Array, orders: Array, delta: float) -> float:
+    """Bounds epsilon by divergences at orders."""
+    bounds, logs, less = divergence, np.log(orders), np.log(orders - 1)
     with np.errstate(over="ignore"):
         sizes = bounds + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
         bounds = bounds + less - logs - (math.log(delta) + logs) / (orders - 1) + gamma(16.0) * sizes
@@ -308,7 +314,12 @@ def renyi_delta(
     True
     """
     epsilon, orders = check.at_least(0)(epsilon=epsilon), _checked(orders)
-    bounds = rdp(release, orders, relation=relation)
+    return delta_of(rdp(release, orders, relation=relation), orders, epsilon)
+
+
+def delta_of(divergence: Array, orders: Array, epsilon: float) -> float:
+    """Bounds delta by divergences at orders."""
+    bounds = divergence
     high, less = np.log(orders), np.log(orders - 1)
     with np.errstate(over="ignore", invalid="ignore"):
         logs = (orders - 1) * (bounds - epsilon + less - high) - high

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.dominating import Direction, Parts, largest_loss
+from epsilog.accounting.dominating import Ordering, Parts
 from epsilog.accounting.laws import Array, Atoms, Normal, Pair
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.questions import FAINT, DeltaAt, EpsilonAt, Question
 from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, UNION, down, gamma, union, up
 from epsilog.accounting.tilted import Tilt, tilt_of
 from epsilog.accounting.tilted_sampled import TiltedSampled
@@ -36,30 +36,29 @@ _FARTHEST = 1e7
 _AHEAD = np.cumsum([0.0, 1.6, 2.0, 2.5, 3.1])
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
 _FEW = 25  # sampled rounds; with fewer the sum is longer than a lattice, where it ends at all
-FAINT = 1e-315  # a delta below which only the upper side is of interest
 _NEWTON = 60
 _SHARES = (0.85, 0.7, 0.5)  # of the saddle's tilt
 _ENOUGH = 16  # parts of one kind that a plan looks at
 _AFFORDABLE = 6.0  # nats of accuracy that a shorter sum may cost
 
 
-def spectral_bounds(directions: Sequence[Direction], question: Question) -> Bounds:
-    """Bounds the answer over all directions.
+def spectral_bounds(orderings: Sequence[Ordering], question: Question) -> Bounds:
+    """Bounds the answer over all orderings.
 
     Raises:
         OutOfReachError: no useful bound on the error is known for these pairs.
     """
     lower = upper = 0.0
-    for direction in directions:
-        largest = largest_loss(direction.upper)[1]
+    for ordering in orderings:
+        largest = ordering.largest_loss
         if largest <= (question.epsilon if isinstance(question, DeltaAt) else lower):
             continue  # the direction found before loses more; or this one never loses so much
-        sides = [direction.upper, *direction.lowers]
-        if all(_same(direction.upper, parts) for parts in direction.lowers):
+        sides = [ordering.upper, *ordering.lowers]
+        if all(_same(ordering.upper, parts) for parts in ordering.lowers):
             sides = sides[:1]
         found = [_bounds(parts, question, lower) for parts in sides]
         upper = max(upper, found[0].upper)
-        lower = max(lower, *(one.lower for one in found[-len(direction.lowers) :]))
+        lower = max(lower, *(one.lower for one in found[-len(ordering.lowers) :]))
     return Bounds(lower, upper)
 
 

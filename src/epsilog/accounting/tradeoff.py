@@ -24,15 +24,14 @@ from epsilog.accounting import allocation
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.discretise import Work
 from epsilog.accounting.distributions import bounds
-from epsilog.accounting.dominating import Direction, Parts, certain_mass, directions, largest_loss
-from epsilog.accounting.flatten import flatten, total_mu
-from epsilog.accounting.gaussian import gaussian_delta
+from epsilog.accounting.dominating import Ordering, Parts, certain_mass
+from epsilog.accounting.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Pair
-from epsilog.accounting.questions import DeltaAt
+from epsilog.accounting.prepared import Prepared
+from epsilog.accounting.questions import FAINT, DeltaAt
 from epsilog.accounting.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
-from epsilog.accounting.spectral import FAINT, spectral_bounds
+from epsilog.accounting.spectral import spectral_bounds
 from epsilog.accounting.waves import OutOfReachError
-from epsilog.terms import NeighboringRelation, Release
 
 _NOTHING, _LEAST = 1e-9, 1e-100  # of the false positive rate, and at all: a delta that is not looked at closely
 _MOST_CUTS = 32
@@ -78,49 +77,46 @@ class _Cut(NamedTuple):
     high: float
 
 
-def rates(release: Release, relation: NeighboringRelation, fpr: float, *, gap: float, work: Work) -> list[Rate]:
+def rates(prepared: Prepared, fpr: float, *, gap: float, work: Work) -> list[Rate]:
     """Bounds the rate of the best test for each order of the neighbours; the worst counts.
 
     Raises:
         UnsupportedMechanismError: a part has no proven pair under this relation.
     """
-    mu = total_mu(release, relation)
-    if mu is not None:
+    if (mu := prepared.mu) is not None:
 
         def normal(epsilon: float) -> Bounds:
-            return Bounds(gaussian_delta(down(mu, MU), epsilon)[0], gaussian_delta(up(mu, MU), epsilon)[1])
+            return gaussian_bounds(mu, DeltaAt(epsilon))
 
         return [rate(Order(normal, normal), fpr, gap=gap)]
-    allocated = allocation.whole_release(release, relation)
-    if allocated is not None:
-
-        def binned(link: Link) -> Curve:
-            bins, distance = allocated
-
-            def curve(epsilon: float) -> Bounds:
-                free = gaussian_delta(up(distance, MU), epsilon)[1]  # without the bins
-                least = max(_NOTHING * fpr, _LEAST)
-                if free < least:
-                    return Bounds(0.0, free)
-                return allocation.bounds(bins, distance, DeltaAt(epsilon), gap=gap, links=(link,), least=least)
-
-            return curve
-
-        removed, added = binned(Link.REMOVE), binned(Link.ADD)
+    if prepared.bins is not None:
+        removed, added = (_binned(*prepared.bins, link, fpr, gap) for link in (Link.REMOVE, Link.ADD))
         first = rate(Order(removed, added), fpr, gap=gap)
         return [first, rate(Order(added, removed), fpr, gap=gap, known=first.bounds.lower)]
     asked = _Asked(fpr, gap, work)
-    lost = 1e-5 * max(fpr, 1e-10) / max(sum(flatten(release).values()), 1)
-    ways = directions(release, relation, lost=lost)
-    if len(ways) == 1:
-        instances = [(low, _turned(low)) for low in ways[0].lowers]
+    orderings = prepared.orderings(0.1 * max(fpr, 1e-10))
+    if len(orderings) == 1:
+        instances = [(low, _turned(low)) for low in orderings[0].lowers]
         instances += [(b, a) for a, b in instances if a is not b]
-        return [_rate((ways[0].upper,) * 2, instances, asked)]
-    one, other = ways
+        return [_rate((orderings[0].upper,) * 2, instances, asked)]
+    one, other = orderings
     both = list(zip(one.lowers, other.lowers, strict=True))
     first = _rate((one.upper, other.upper), [(a, _swapped(b)) for a, b in both], asked)
     second = _rate((other.upper, one.upper), [(b, _swapped(a)) for a, b in both], asked, first.bounds.lower)
     return [first, second]
+
+
+def _binned(bins: int, mu: float, link: Link, fpr: float, gap: float) -> Curve:
+    """Delta of balls-in-bins in one direction; where the bins hide nothing that matters, without them."""
+
+    def curve(epsilon: float) -> Bounds:
+        free = gaussian_delta(up(mu, MU), epsilon)[1]
+        least = max(_NOTHING * fpr, _LEAST)
+        if free < least:
+            return Bounds(0.0, free)
+        return allocation.bounds(bins, mu, DeltaAt(epsilon), gap=gap, links=(link,), least=least)
+
+    return curve
 
 
 def _rate(
@@ -150,19 +146,19 @@ def _rate(
 def _curve(upper: Parts, lower: Parts, asked: _Asked) -> Curve:
     """Delta of one direction: above that of dominating parts, below that of attained ones."""
     gap, work = asked.gap, asked.work
-    way, largest = (Direction(upper, (lower,)),), largest_loss(upper)[1]
+    order = Ordering(upper, (lower,))
 
     def curve(epsilon: float) -> Bounds:
         question = DeltaAt(epsilon)
-        if epsilon >= largest:
+        if epsilon >= order.largest_loss:
             return Bounds(0.0, 0.0)
-        if sum(count for _, count in upper) > 1:
+        if order.rounds > 1:
             work.add(_A_CUT)
             with suppress(OutOfReachError):
-                found = spectral_bounds(way, question)
+                found = spectral_bounds((order,), question)
                 if found.within(gap, least=FAINT):
                     return found
-        return bounds(way, question, gap=gap, work=work)
+        return bounds((order,), question, gap=gap, work=work)
 
     return curve
 

@@ -31,7 +31,6 @@ from epsilog.terms.facts import Fact
 
 LEAST_NOISE = 0.2  # below it sampling is not priced: epsilon is in the hundreds anyway, and working it out takes long
 GAP = 0.002  # relative width of an interval to aim for
-_STEPS = 20
 _MOST_EPOCHS = 2**30
 
 
@@ -269,12 +268,7 @@ def noise_for(
     def release(noise: float) -> Release:
         return replace(schedule, noise_multiplier=noise).release()
 
-    noise = calibrate(release, epsilon=epsilon, delta=decision.delta, relation=relation)
-    for _ in range(_STEPS):  # the search may look closer than ``federated`` does: what it answers must fit there too
-        if bound_epsilon(release(noise), delta=decision.delta, relation=relation, gap=GAP).upper <= epsilon:
-            return noise
-        noise *= 1 + GAP / 2
-    raise CalibrationError(f"no noise near {noise:g} meets epsilon {epsilon:g}")
+    return calibrate(release, epsilon=epsilon, delta=decision.delta, relation=relation, gap=GAP)
 
 
 def rounds_for(
@@ -304,10 +298,7 @@ def rounds_for(
     if sampling == "balls-in-bins":
         return _whole_epochs(schedule, epsilon=epsilon, delta=decision.delta, relation=relation)
     step, delta = schedule.step(), decision.delta
-    most = rounds_that_fit(step, epsilon=epsilon, delta=delta, relation=relation)
-    while most > 0 and bound_epsilon(Repeated(step, most), delta=delta, relation=relation, gap=GAP).upper > epsilon:
-        most = min(most - 1, int(most * (1 - GAP / 2)))  # what is answered must fit where ``federated`` prices it, too
-    return most
+    return rounds_that_fit(step, epsilon=epsilon, delta=delta, relation=relation, gap=GAP)
 
 
 def _whole_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation: NeighboringRelation) -> int:

@@ -5,7 +5,6 @@ The hash covers the whole document. A run is later checked against this document
 
 from __future__ import annotations
 
-import math
 from copy import deepcopy
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -17,8 +16,7 @@ from epsilog.terms import CalibrationError, CheckError, Guarantee, Interval, Nei
 VERSION = 0
 FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "unamplified", "formula", "budget"}
 FIELDS |= {"simulation", "details"}
-DIGITS = 6  # significant digits of a calibrated noise multiplier, rounded up
-NUDGE, NUDGES = 2e-4, 50  # more noise, relatively, and how often it is tried
+DIGITS = 6  # significant digits of a calibrated noise multiplier
 
 
 class SchemeFor(Protocol):
@@ -186,27 +184,7 @@ def register(
 
 
 def _least_noise(scheme_for: SchemeFor, cap: float, delta: float, relation: NeighboringRelation) -> float:
-    """The least noise, to six digits, whose own certified bound meets the cap.
-
-    A bound is computed on a grid that depends on the noise, so rounding the noise up may lift the bound by a hair: then
-    a little more noise is tried. The bound that is claimed is always the one of the noise that is used.
-    """
-    noise = float(calibrate(lambda z: scheme_for(z).release(), epsilon=cap, delta=delta, relation=relation))
-    for _ in range(NUDGES):
-        noise = round_up(noise, DIGITS)
-        if price(scheme_for(noise), delta, relation).upper <= cap:
-            return noise
-        noise *= 1 + NUDGE
-    raise CalibrationError(f"no noise_multiplier near {noise:g} meets epsilon {cap:g} at delta {delta:g}")
-
-
-def round_up(value: float, digits: int) -> float:
-    """The least number of ``digits`` significant decimal digits that is not below ``value``.
-
-    >>> round_up(1.23456789, 6)
-    1.23457
-    """
-    value = check.positive()(value=value)
-    unit = Decimal(10) ** (math.floor(math.log10(value)) - digits + 1)
-    rounded = float((Decimal(value) / unit).to_integral_value("ROUND_CEILING") * unit)
-    return rounded if rounded >= value else math.nextafter(value, math.inf)
+    """The least noise, of six digits, whose claim meets the cap."""
+    return calibrate(
+        lambda noise: scheme_for(noise).release(), epsilon=cap, delta=delta, relation=relation, digits=DIGITS
+    )

@@ -1,0 +1,157 @@
+"""One question, one interval: the methods are asked in the order of ``METHODS``, and the interval names its own."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from epsilog.accounting.assumptions import assumed
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.failures import Failure
+from epsilog.accounting.methods import (
+    balls_in_bins,
+    central_limit,
+    concentrated,
+    gaussian,
+    inversion,
+    lattice,
+    pure,
+    renyi,
+    unsampled,
+)
+from epsilog.accounting.prepared import Prepared, prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.walk import Method, walk
+from epsilog.terms import Interval, NeighboringRelation, Release, check
+
+GAP = 0.002
+"""The relative width that is aimed for unless another is asked for."""
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_PERCENTS = 0.02  # a relative width from which on bounds of another kind may do better
+_APART = "; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
+
+GAUSSIAN = Method("exact Gaussian (Balle & Wang 2018)", gaussian.bounds, last_from=0)
+PURE = Method("pure composition", pure.bounds)
+BINS = Method(
+    "balls-in-bins: sums of likelihood ratios, bounded in the convex order (docs: accounting/balls-in-bins)",
+    balls_in_bins.bounds,
+    enough=_PERCENTS,
+)
+INVERSION = Method("Laplace inversion, every error bounded (docs: accounting/spectral)", inversion.bounds)
+CENTRAL_LIMIT = Method(
+    "central limit theorem, tilted, every error bounded (docs: accounting/many-rounds)",
+    central_limit.bounds,
+    enough=GAP,
+    last_from=10**9,  # no lattice is fine enough for more
+)
+LATTICE = Method(
+    "privacy loss distribution: dots connected above (Doroshenko et al. 2022), outcomes merged below",
+    lattice.bounds,
+    above=lattice.above,
+    enough=_PERCENTS,
+)
+ZCDP = Method("a Gaussian that satisfies what is stated (Bun & Steinke 2016)", concentrated.bounds)
+RENYI = Method("Renyi DP (Mironov 2017; Canonne et al. 2020)", renyi.bounds)
+
+PRICED = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, ZCDP, RENYI)
+"""What bounds a release as it is, in the order in which it is asked."""
+
+
+def _upper(prepared: Prepared, question: Question, gap: float) -> float:
+    return walk(PRICED, prepared, question, gap, above=True).bounds.upper
+
+
+_WHOLE = "as if sampling hid nothing (docs: accounting/certified-bounds, 1.5)"
+UNSAMPLED = Method(_WHOLE, partial(unsampled.likely, upper=_upper), always=True)
+UNSAMPLED_EACH = Method(_WHOLE, partial(unsampled.each, upper=_upper))
+
+METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED)
+"""All of them."""
+
+
+def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: bool = False) -> tuple[Bounds, str]:
+    """Bounds an answer by every method that it takes, and says by which; what claims and searches alike ask.
+
+    With ``above`` the upper bound alone is wanted: the whole interval's is at most that, and takes longer.
+    """
+    if prepared.apart is not None:
+        bounds, method = _beside(*prepared.apart, question, gap, above=above)
+        return bounds, method + _APART
+    asked = (GAUSSIAN, PURE) if question == EpsilonAt(0) else METHODS
+    claim = walk(asked, prepared, question, gap, above=above)
+    return claim.bounds, claim.method
+
+
+def _beside(rest: Prepared, failure: Failure, question: Question, gap: float, *, above: bool) -> tuple[Bounds, str]:
+    """Bounds the answer for a mix whose statements' deltas were taken apart from the ``rest`` of it."""
+    match question:
+        case DeltaAt():
+            found, method = account(rest, question, gap, above=above)
+            return failure.beside(found), method
+        case EpsilonAt(delta):
+            low, high = failure.left(delta)
+            found, method = account(rest, EpsilonAt(low or 0.0), gap, above=above)
+            if high is None:  # the statements alone spend more than delta
+                return Bounds(math.inf, math.inf), method
+            upper = math.inf if low is None else found.upper
+            if high == low:
+                return Bounds(found.lower, upper), method
+            lower = 0.0 if above or high == 1 else account(rest, EpsilonAt(high), gap)[0].lower
+            return Bounds(lower, upper), method
+
+
+def epsilon(
+    release: Release, *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = GAP
+) -> Interval:
+    """Bounds epsilon at ``delta`` from both sides.
+
+    Args:
+        release: what is released; outputs may steer later queries, parameters are fixed in advance.
+        delta: failure probability, in [0, 1).
+        relation: which data sets are neighbours.
+        gap: the relative width to aim for.
+
+    Returns:
+        The interval, in nats; its ``upper`` is ``inf`` when nothing can be promised.
+
+    Raises:
+        UnsupportedMechanismError: no method has a proof for a part under this relation.
+
+    Source:
+        docs/accounting/certified-bounds.md.
+
+    >>> from epsilog.terms import Gaussian, PoissonSampled, Repeated
+    >>> epsilon(Gaussian(noise_multiplier=1.0), delta=1e-5).upper  # doctest: +ELLIPSIS
+    4.37717...
+    >>> sgd = Repeated(PoissonSampled(Gaussian(noise_multiplier=1.0), sampling_probability=0.01), count=1000)
+    >>> round(epsilon(sgd, delta=1e-5).lower, 8), round(epsilon(sgd, delta=1e-5).upper, 8)
+    (1.82823667, 1.82823667)
+    """
+    return interval(prepare(release, relation), EpsilonAt(check.half_open(0, 1)(delta=delta)), gap)
+
+
+def delta(
+    release: Release, *, epsilon: float, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = GAP
+) -> Interval:
+    """Bounds delta at ``epsilon`` from both sides; arguments and errors as for ``epsilon``.
+
+    >>> from epsilog.terms import Gaussian
+    >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)
+    0.126936738
+    """
+    return interval(prepare(release, relation), DeltaAt(check.at_least(0)(epsilon=epsilon)), gap)
+
+
+def interval(prepared: Prepared, question: Question, gap: float) -> Interval:
+    """The claim about a release that was prepared: bounds on the answer, how they were found, and what they assume."""
+    bounds, method = account(prepared, question, check.between(0, 1)(gap=gap))
+    match question:
+        case EpsilonAt(at):
+            quantity, given = "epsilon", (("delta", at),)
+        case DeltaAt(at):
+            quantity, given = "delta", (("epsilon", at),)
+    return Interval(
+        bounds.lower, bounds.upper, method, prepared.relation,
+        assumptions=assumed(prepared.bag), quantity=quantity, given=given,
+    )  # fmt: skip

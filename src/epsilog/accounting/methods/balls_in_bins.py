@@ -1,0 +1,13 @@
+"""Balls-in-bins with nothing beside it: sums of likelihood ratios, bounded in the convex order."""
+
+from __future__ import annotations
+
+from epsilog.accounting import allocation
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.prepared import Prepared
+from epsilog.accounting.questions import Question
+
+
+def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
+    """Bounds the answer about epochs of the same bins over Gaussians; None for anything else."""
+    return None if prepared.bins is None else allocation.bounds(*prepared.bins, question, gap=gap)

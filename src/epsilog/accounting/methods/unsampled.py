@@ -1,0 +1,55 @@
+"""As if sampling hid nothing: with every unit in every sample no answer is smaller (certified-bounds, 1.5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.dominating import share_of
+from epsilog.accounting.methods import renyi
+from epsilog.accounting.prepared import Prepared
+from epsilog.accounting.questions import Question
+from epsilog.terms import BallsInBins, FixedSizeSampled, PoissonSampled, Release, UnsupportedMechanismError
+
+_MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
+_FEW = 4  # kinds of sampled parts that are unsampled one at a time
+
+Upper = Callable[[Prepared, Question, float], float]  # bounds an answer from above by the other methods
+
+
+def likely(prepared: Prepared, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+    """Bounds the answer where it is as good as free, or likely to be good: Gaussians, large samples, bins."""
+    bins = tuple(part for part in prepared.sampled if isinstance(part, BallsInBins))
+    if bins or any(map(_much, prepared.sampled)):
+        return _least(prepared, {prepared.sampled, bins}, question, gap, upper)
+    gaussian = prepared.sampled and prepared.unsampled(prepared.sampled).mu is not None
+    return _least(prepared, {prepared.sampled}, question, gap, upper) if gaussian else None
+
+
+def each(prepared: Prepared, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+    """Bounds the answer with all sampled parts unsampled, all bins, and each of a few kinds by itself."""
+    bins = tuple(part for part in prepared.sampled if isinstance(part, BallsInBins))
+    ways = {prepared.sampled, bins}
+    if len(prepared.sampled) <= _FEW:
+        ways |= {(part,) for part in prepared.sampled}
+    found = _least(prepared, ways, question, gap, upper)
+    with suppress(UnsupportedMechanismError):
+        rough = renyi.bounds(prepared.unsampled(prepared.sampled), question, gap) if prepared.sampled else None
+        return rough if found is None else found if rough is None else found.meet(rough)
+    return found
+
+
+def _least(
+    prepared: Prepared, ways: set[tuple[Release, ...]], question: Question, gap: float, upper: Upper
+) -> Bounds | None:
+    least = math.inf
+    for parts in filter(None, ways):
+        with suppress(UnsupportedMechanismError):
+            least = min(least, upper(prepared.unsampled(parts), question, gap))
+    return None if math.isinf(least) else Bounds(0.0, least)
+
+
+def _much(part: Release) -> bool:
+    return isinstance(part, PoissonSampled | FixedSizeSampled) and share_of(part) >= _MUCH

@@ -1,0 +1,119 @@
+"""A release under a relation, read once: what every method asks about it, worked out when it is first asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from epsilog.accounting import exact, failures
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.dominating import Ordering, largest_loss, orderings
+from epsilog.accounting.flatten import Bag, bins_mu, flatten, lone_bins, sampled_parts, total_mu, unsampled
+from epsilog.accounting.rounding import down
+from epsilog.terms import BallsInBins, GaussianDP, NeighboringRelation, Release, ZeroConcentratedDP, check
+
+_TAILS = 1e-4  # of a delta: what cutting the tails of all epochs together may add to it
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A release under a relation; made by ``prepare``.
+
+    Attributes:
+        bag: its distinct single releases, with their counts.
+        relation: which data sets are neighbours.
+    """
+
+    bag: Bag
+    relation: NeighboringRelation
+    _orderings: dict[float, tuple[Ordering, ...]] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def rounds(self) -> int:
+        """Counts the single releases."""
+        return sum(self.bag.values())
+
+    @cached_property
+    def mu(self) -> float | None:
+        """The mu of Gaussians alone; None if a part is something else."""
+        return total_mu(self.bag, self.relation)
+
+    @cached_property
+    def bins(self) -> tuple[int, float] | None:
+        """Bins and mu of balls-in-bins with nothing beside it; None for anything else."""
+        return lone_bins(self.bag, self.relation)
+
+    @cached_property
+    def sampled(self) -> tuple[Release, ...]:
+        """The distinct parts that take some units and leave others out."""
+        return sampled_parts(self.bag)
+
+    @cached_property
+    def has_pairs(self) -> bool:
+        """Whether it is composed of pairs: all but rho-zCDP statements, and balls-in-bins with nothing beside it."""
+        return self.bins is None and not any(isinstance(part, ZeroConcentratedDP) for part in self.bag)
+
+    def orderings(self, size: float = 1e-7) -> tuple[Ordering, ...]:
+        """Every order in which neighbours can differ, as composed pairs; ``size`` is a delta that matters, about.
+
+        Raises:
+            UnsupportedMechanismError: a part has no proven pair under this relation.
+        """
+        binned = any(isinstance(part, BallsInBins) for part in self.bag)
+        tail_mass = _TAILS * size / max(self.rounds, 1) if binned else 0.0
+        if tail_mass not in self._orderings:
+            self._orderings[tail_mass] = orderings(self.bag, self.relation, tail_mass=tail_mass)
+        return self._orderings[tail_mass]
+
+    @cached_property
+    def largest_loss(self) -> Bounds:
+        """Bounds the largest possible loss: epsilon at delta 0."""
+        if (added := exact.pure_loss(self.bag, self.relation)) is not None:
+            return Bounds(exact.rounded(added, up=False), exact.rounded(added, up=True))
+        binned = [part for part in self.bag if isinstance(part, BallsInBins)]
+        if any(bins_mu(part, self.relation) > 0 for part in binned):
+            return Bounds(math.inf, math.inf)
+        if not self.has_pairs:
+            return Bounds(0.0, 0.0 if self.bins is not None else math.inf)
+        lower = max((largest_loss(parts)[0] for order in self.orderings() for parts in order.lowers), default=0.0)
+        return Bounds(lower, max((order.largest_loss for order in self.orderings()), default=0.0))
+
+    @cached_property
+    def apart(self) -> tuple[Prepared, failures.Failure] | None:
+        """The same with (epsilon, delta) statements made pure, and the chance of what they gave away, if any."""
+        taken = failures.apart(self.bag)
+        return None if taken is None else (Prepared(taken[0], self.relation), taken[1])
+
+    @cached_property
+    def attained(self) -> Prepared:
+        """The same with a Gaussian that satisfies its rho-zCDP statements in their place; itself if it has none.
+
+        >>> from epsilog.terms import Laplace
+        >>> both = {Laplace(1.0): 1, ZeroConcentratedDP(0.125): 1}
+        >>> Prepared(both, NeighboringRelation.ADD_OR_REMOVE_ONE).attained.bag  # doctest: +ELLIPSIS
+        {Laplace(...): 1, GaussianDP(mu=0.4999999999999...): 1}
+        """
+        rho = [part.rho * count for part, count in self.bag.items() if isinstance(part, ZeroConcentratedDP)]
+        if not rho:
+            return self
+        rest = {part: count for part, count in self.bag.items() if not isinstance(part, ZeroConcentratedDP)}
+        one = GaussianDP(down(math.sqrt(2 * math.fsum(rho)), 3))
+        return Prepared(rest | {one: rest.get(one, 0) + 1}, self.relation)
+
+    def unsampled(self, parts: Collection[Release]) -> Prepared:
+        """The same with every unit in each of ``parts``, in every round of them: it dominates."""
+        return Prepared(unsampled(self.bag, parts), self.relation)
+
+
+def prepare(release: Release, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Prepared:
+    """Reads a release.
+
+    >>> from epsilog.terms import Gaussian, Repeated
+    >>> prepare(Repeated(Gaussian(2.0), 16)).mu
+    2.0
+    """
+    return Prepared(
+        flatten(check.instance(Release)(release=release)), check.member(NeighboringRelation)(relation=relation)
+    )

@@ -1,0 +1,88 @@
+"""One walk over methods: each is asked while what the others proved is too wide, and what they prove is met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.prepared import Prepared
+from epsilog.accounting.questions import FAINT, Question, anything
+
+Bound = Callable[[Prepared, Question, float], Bounds | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """One way to bound an answer.
+
+    Attributes:
+        name: in words, with its source: what an interval says about itself.
+        bound: bounds the answer about a release, aiming for a relative width; None where it does not apply.
+        above: bounds it from above only, where that saves work; never better than ``bound``.
+        enough: a relative width at which no further method is asked once this one has answered.
+        last_from: rounds from which on no further method is asked once this one has answered.
+        always: whether it is asked however narrow the interval is already.
+    """
+
+    name: str
+    bound: Bound
+    above: Bound | None = None
+    enough: float = 0.0
+    last_from: int | None = None
+    always: bool = False
+
+
+class Claim(NamedTuple):
+    """What is proven, and by which method on either side."""
+
+    bounds: Bounds
+    above: Method | None
+    below: Method | None
+
+    @property
+    def method(self) -> str:
+        """The methods in words."""
+        names = dict.fromkeys(method.name for method in (self.above, self.below) if method is not None)
+        if len(names) < 2:
+            return "".join(names) or "nothing is promised"
+        above, below = names
+        return f"above: {above}; below: {below}"
+
+
+def walk(
+    methods: Sequence[Method], prepared: Prepared, question: Question, gap: float, *, above: bool = False
+) -> Claim:
+    """Asks the methods in turn until the interval is narrow enough.
+
+    With ``above`` the upper bound alone is wanted: it is no better than that of the whole interval, and cheap.
+
+    Raises:
+        ArithmeticError: two proven bounds contradict each other.
+        UnsupportedMechanismError: a part has no proof under this relation.
+    """
+    claim, wanted = Claim(anything(question), None, None), gap
+    for method in methods:
+        if not method.always and claim.bounds.within(wanted, least=FAINT):
+            continue
+        one_sided = above and method.above is not None
+        bound = method.above if one_sided and method.above is not None else method.bound
+        found = bound(prepared, question, gap)
+        if found is None:
+            continue
+        claim = _met(claim, found, method)
+        last = one_sided or (method.last_from is not None and prepared.rounds >= method.last_from)
+        wanted = math.inf if last and math.isfinite(claim.bounds.upper) else max(wanted, method.enough)
+    return claim
+
+
+def _met(claim: Claim, found: Bounds, method: Method) -> Claim:
+    """What both say; a side is named after the method that moved it last."""
+    bounds = claim.bounds.meet(found)
+    return Claim(
+        bounds,
+        method if claim.above is None or bounds.upper < claim.bounds.upper else claim.above,
+        method if bounds.lower > claim.bounds.lower else claim.below,
+    )

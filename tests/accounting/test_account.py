@@ -1,0 +1,170 @@
+"""One walk over the methods: a release is read once, searches and claims ask the same, and the docs list them all."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from epsilog.accounting import calibrate, delta, dominating, epsilon, flatten, rounds_that_fit
+from epsilog.accounting.account import METHODS, account
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.prepared import prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
+from epsilog.accounting.walk import Method, walk
+from epsilog.terms import (
+    BallsInBins,
+    CalibrationError,
+    Composed,
+    ExponentialMechanism,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+    ZeroConcentratedDP,
+)
+
+ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+SGD = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000)
+CERTIFIED = Path(__file__).parents[2] / "docs" / "accounting" / "certified-bounds.md"
+
+
+def counted(monkeypatch, module, name):
+    """How often each first argument was seen, wherever in the accountant the function is called."""
+    seen, real = [], getattr(module, name)
+
+    def counting(*args, **kwargs):
+        seen.append(args[0])
+        return real(*args, **kwargs)
+
+    for room in ("prepared", "assumptions", "dominating", "distributions", "spectral", "many", "groups", "renyi"):
+        where = importlib.import_module(f"epsilog.accounting.{room}")
+        if getattr(where, name, None) is real:
+            monkeypatch.setattr(where, name, counting)
+    return seen
+
+
+@pytest.mark.parametrize("ask", [partial(epsilon, delta=1e-5), partial(delta, epsilon=1.0)])
+def test_a_release_is_read_once(monkeypatch, ask):
+    flattened = counted(monkeypatch, flatten, "flatten")
+    ordered = counted(monkeypatch, dominating, "orderings")
+    largest = counted(monkeypatch, dominating, "largest_loss")
+    ask(SGD)
+    assert flattened.count(SGD) == 1
+    assert len(ordered) == 1
+    assert len(largest) == len(set(largest)) <= 4  # both orders, from above and below
+
+
+@pytest.mark.parametrize(
+    ("release", "relation"),
+    [
+        (SGD, ADD),
+        (SGD, REPLACE),
+        (Repeated(PoissonSampled(Laplace(1.0), 0.05), 200), ADD),
+        (Repeated(FixedSizeSampled(Gaussian(1.0), 10, 1000), 100), REPLACE),
+        (Repeated(ExponentialMechanism(0.1), 100), ADD),
+        (Repeated(RandomizedResponse(0.8, 4), 50), REPLACE),
+        (BallsInBins(Gaussian(2.0), bins=100), ADD),
+        (Composed([ZeroConcentratedDP(0.02), Laplace(4.0)]), ADD),
+        (Composed([SGD, Laplace(3.0), BallsInBins(Gaussian(2.0), bins=20)]), ADD),
+    ],
+    ids=repr,
+)
+def test_a_claim_is_no_more_than_its_upper_bound_alone(release, relation):
+    for question in (EpsilonAt(1e-6), DeltaAt(0.5)):
+        whole, above = (account(prepare(release, relation), question, above=above)[0] for above in (False, True))
+        assert whole.upper <= above.upper
+        assert above.lower <= whole.upper
+
+
+MADE = {
+    "200 sampled Laplaces": (lambda z: Repeated(PoissonSampled(Laplace(z), 0.05), 200), ADD),
+    "queries": (lambda z: Composed(Laplace(z * (1 + 0.1 * i)) for i in range(10)), ADD),
+    "queries, replaced": (lambda z: Composed(Laplace(z * (1 + 0.1 * i)) for i in range(10)), REPLACE),
+    "SGD": (lambda z: Repeated(PoissonSampled(Gaussian(z), 0.01), 1000), ADD),
+    "SGD, replaced": (lambda z: Repeated(PoissonSampled(Gaussian(z), 0.01), 1000), REPLACE),
+    "bins": (lambda z: BallsInBins(Gaussian(z), bins=50), ADD),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MADE)
+def test_what_calibration_accepts_is_met_by_the_claim(name):
+    make, relation = MADE[name]
+    for goal in (0.7, 1.5):
+        noise = calibrate(make, epsilon=goal, delta=1e-6, relation=relation)
+        found = epsilon(make(noise), delta=1e-6, relation=relation)
+        assert (1 - 2e-3) * goal <= found.lower <= found.upper <= goal
+        assert calibrate(make, epsilon=goal, delta=1e-6, relation=relation, digits=4) == pytest.approx(noise, rel=1e-3)
+
+
+def test_what_calibration_accepts_may_have_few_digits():
+    noise = calibrate(lambda z: Repeated(Gaussian(z), 10), epsilon=1.0, delta=1e-6, digits=4)
+    assert noise == float(f"{noise:.4g}")
+    assert epsilon(Repeated(Gaussian(noise), 10), delta=1e-6).upper <= 1.0
+    assert epsilon(Repeated(Gaussian(noise - 1e-2), 10), delta=1e-6).upper > 1.0
+    with pytest.raises(ValueError, match="digits"):
+        calibrate(Gaussian, epsilon=1.0, delta=1e-6, digits=0)
+
+
+def test_rounds_that_fit_fit_by_the_claim():
+    step = PoissonSampled(Laplace(1.0), 0.05)
+    most = rounds_that_fit(step, epsilon=1.0, delta=1e-6)
+    assert epsilon(Repeated(step, most), delta=1e-6).upper <= 1.0
+    assert epsilon(Repeated(step, most + 1), delta=1e-6).upper > 1.0 * (1 - 1e-3)
+
+
+def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch):
+    """No upper bound alone is below the claim's; were it so, the search would still return what the claim meets."""
+    calibration = importlib.import_module("epsilog.accounting.calibrate")
+
+    def too_hopeful(prepared, question, gap, *, above=False):
+        bounds, method = account(prepared, question, gap)
+        return (Bounds(0.0, 0.9 * bounds.upper) if above else bounds), method
+
+    monkeypatch.setattr(calibration, "account", too_hopeful)
+    assert epsilon(Gaussian(calibrate(Gaussian, epsilon=1.0, delta=1e-6)), delta=1e-6).upper <= 1.0
+    assert rounds_that_fit(Gaussian(10.0), epsilon=1.0, delta=1e-6) == 5
+    with pytest.raises(CalibrationError, match="no value tried meets the goal"):
+        calibrate(lambda q: PoissonSampled(Gaussian(0.05), q), epsilon=1.0, delta=1e-9, low=0.9)
+
+
+def fixed(name, lower, upper, **others):
+    return Method(name, lambda *_: Bounds(lower, upper), **others)
+
+
+def test_methods_are_asked_until_the_interval_is_narrow_and_sides_are_named_after_who_moved_them():
+    prepared, question = prepare(SGD), EpsilonAt(1e-5)
+    wide, narrow, never = fixed("wide", 1.0, 2.0), fixed("narrow", 1.5, 1.501), fixed("never", 9.0, 9.0)
+    assert walk((wide, narrow, never), prepared, question, 0.01) == (Bounds(1.5, 1.501), narrow, narrow)
+    assert walk((wide, fixed("above", 0.0, 1.8)), prepared, question, 0.01).method == "above: above; below: wide"
+    assert walk((Method("none", lambda *_: None),), prepared, question, 0.01).method == "nothing is promised"
+    assert walk((fixed("enough", 1.0, 1.1, enough=0.1), never), prepared, question, 0.01).bounds == Bounds(1.0, 1.1)
+    assert walk((fixed("last", 1.0, 9.0, last_from=1000), never), prepared, question, 0.01).bounds == Bounds(1.0, 9.0)
+    assert walk((narrow, fixed("always", 0.0, 1.5, always=True)), prepared, question, 0.01).bounds == Bounds(1.5, 1.5)
+
+
+def test_an_upper_bound_alone_is_asked_of_methods_that_have_one():
+    prepared, question = prepare(SGD), DeltaAt(1.0)
+    method = Method("both", lambda *_: Bounds(0.2, 0.3), above=lambda *_: Bounds(0.0, 0.4))
+    assert walk((method,), prepared, question, 0.01, above=True).bounds == Bounds(0.0, 0.4)
+    assert walk((method,), prepared, question, 0.01).bounds == Bounds(0.2, 0.3)
+
+
+def test_an_answer_without_an_upper_end_is_asked_on():
+    prepared, question = prepare(SGD), EpsilonAt(1e-5)
+    one_sided = Method("one", lambda *_: None, above=lambda *_: Bounds(0.0, math.inf))
+    found = walk((one_sided, fixed("finite", 0.0, 3.0)), prepared, question, 0.01, above=True)
+    assert found.bounds == Bounds(0.0, 3.0)
+
+
+def test_the_docs_list_the_methods_in_the_order_in_which_they_are_asked():
+    section = CERTIFIED.read_text(encoding="utf-8").split("## 6. The answers")[1].split("\n## ")[0]
+    rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")][2:]
+    assert rows == list(dict.fromkeys(method.name for method in METHODS))
