@@ -1,0 +1,631 @@
+"""What stands between an address and the library, without a server: fields in, calls out, errors as documents."""
+
+import asyncio
+import dataclasses
+import inspect
+import json
+import logging
+import socket
+from enum import Enum
+from types import SimpleNamespace
+
+import pytest
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from tests.web.conftest import REPORT
+
+from epsilog import accounting, plan
+from epsilog.accounting.montecarlo import balls_in_bins_delta, certify, strategies
+from epsilog.spend import open_ledger
+from epsilog.terms import (
+    ApproximateDP,
+    BallsInBins,
+    BinnedParticipation,
+    CalibrationError,
+    CheckError,
+    Composed,
+    CyclicParticipation,
+    DeltaPolicy,
+    EpsilogError,
+    FixedSizeSampled,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    MatrixMechanism,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    RecordsError,
+    Repeated,
+    SpacedParticipation,
+    ToeplitzStrategy,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+    codec,
+)
+from epsilog.web import asks, calculators, playground, problems, reading, server
+from epsilog.web.certificates import LONGEST_PATH, CertificateAsk
+from epsilog.web.security import LONGEST_BODY, Guard
+
+REPLACE = NeighboringRelation.REPLACE_ONE
+RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier": 1.2}
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+MEANT = {
+    asks.FederatedSchedule: plan.federated,
+    asks.FederatedAsk: plan.federated,
+    asks.FederatedGoal: plan.noise_for,
+    asks.QueriesAsk: plan.queries,
+    asks.SensitivityAsk: plan.sensitivity,
+    asks.MixAsk: plan.mix,
+    asks.Part: Repeated,
+    CertificateAsk: certify,
+}
+
+
+@pytest.mark.parametrize("ask", MEANT, ids=lambda ask: ask.__name__)
+def test_what_is_left_out_means_what_it_means_in_the_library(ask):
+    known = inspect.signature(MEANT[ask]).parameters
+    for name, one in ask.model_fields.items():
+        default = known[name].default if name in known else inspect.Parameter.empty
+        if (
+            not one.is_required()
+            and default is not inspect.Parameter.empty
+            and (ask, name) != (CertificateAsk, "samples")
+        ):
+            assert one.default == (default.value if isinstance(default, Enum) else default), name
+        if name == "delta_cap":
+            assert one.default == DeltaPolicy().cap
+
+
+def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():
+    """Pages, embeds and saved addresses leave it out."""
+    alone = asks.FederatedAsk(**RUN)
+    assert (alone.without_replacement, alone.rounds_per_release, alone.adaptive_clip) == (True, 1, False)
+    blank = CertificateAsk()
+    assert blank.release() == BallsInBins(Gaussian(1.0), bins=16, epochs=1)
+    assert (blank.epsilon, blank.samples, blank.failure, blank.bands, blank.probability) == (1.0, 10**6, 1e-6, 8, 0.5)
+    mix = asks.MixAsk(parts=[asks.Part(mechanism="pure", parameter=1.0)])
+    assert (mix.delta, mix.fpr, mix.relation) == (1e-6, 0.01, "add-or-remove-one")
+    assert playground.release_of(mix.parts[0]) == Repeated(PureDP(1.0), 1)
+
+
+def test_a_schedule_is_handed_over_whole():
+    given = RUN | {"clip_norm": 2.5, "delta": 1e-7, "sampling": "fixed-size", "privacy_unit": "phone"}
+    given |= {"releases_per_period": 3}
+    ask = asks.FederatedAsk(**given, relation="replace-one", delta_cap=1e-8, rounds_per_release=4, adaptive_clip=True)
+    assert ask.arguments() == given | {"relation": REPLACE, "policy": DeltaPolicy(1e-8)}
+    goal = asks.FederatedGoal(**given, relation="zero-out", delta_cap=None, epsilon=2.0)
+    zero = {"relation": NeighboringRelation.ZERO_OUT, "policy": DeltaPolicy(None)}
+    assert goal.arguments() == given | zero | {"epsilon": 2.0}
+    query = {"epsilon": 1.0, "queries": 4, "sensitivity": 2.0, "mechanism": "gaussian", "delta": 1e-7}
+    query |= {"queries_used": 2, "weights": [1.0, 2.0, 3.0, 4.0], "population": 90, "magnitude": 5.0}
+    assert asks.QueriesAsk(**query, delta_cap=1e-8).arguments() == query | {"policy": DeltaPolicy(1e-8)}
+
+
+LIMITS = {
+    "bands": (1, 512),
+    "bins": (1, 1024),
+    "epochs": (1, 100),
+    "probability": (1e-9, 1.0),
+    "noise_multiplier": (1e-9, 1000.0),
+    "epsilon": (0.0, 100.0),
+    "failure": (1e-9, 1 - 1e-9),
+    "samples": (1000, 50_000_000),
+}
+BEYOND = {"probability": 0.0, "noise_multiplier": 0.0, "failure": 0.0}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_certificates_limits_are_allowed_and_what_lies_beyond_is_not(name):
+    low, high = LIMITS[name]
+    for value in (low, high):
+        assert getattr(CertificateAsk(**{name: value}), name) == value
+    over = 1.0 if name == "failure" else high + 1 if isinstance(high, int) else high * (1 + 1e-9)
+    for value in (BEYOND.get(name, low - 1), over):
+        with pytest.raises(ValidationError):
+            CertificateAsk(**{name: value})
+
+
+@pytest.mark.parametrize("many", [20, 21])
+def test_a_mix_has_at_most_twenty_parts(many):
+    parts = [asks.Part(mechanism="pure", parameter=0.1)] * many
+    if many <= 20:
+        assert len(asks.MixAsk(parts=parts).parts) == many
+    else:
+        with pytest.raises(ValidationError):
+            asks.MixAsk(parts=parts)
+    for number in (1000, 1001):
+        weights = {"epsilon": 1.0, "queries": number, "weights": [1.0] * number}
+        if number == 1000:
+            assert asks.QueriesAsk(**weights).weights
+        else:
+            with pytest.raises(ValidationError):
+                asks.QueriesAsk(**weights)
+    for length in (80, 81):
+        if length == 80:
+            assert asks.FederatedAsk(**RUN, privacy_unit="x" * length)
+        else:
+            with pytest.raises(ValidationError):
+                asks.FederatedAsk(**RUN, privacy_unit="x" * length)
+
+
+@pytest.mark.parametrize("strategy", ["independent", "square-root", "optimal"])
+@pytest.mark.parametrize("participation", ["balls-in-bins", "b-min-sep", "cyclic-poisson"])
+def test_a_certificate_is_of_the_run_that_was_described(participation, strategy):
+    ask = CertificateAsk(
+        participation=participation,
+        strategy=strategy,
+        bands=3,
+        bins=4,
+        epochs=5,
+        probability=0.25,
+        noise_multiplier=2.0,
+    )
+    if (participation, strategy) == ("balls-in-bins", "independent"):
+        assert ask.release() == BallsInBins(Gaussian(2.0), bins=4, epochs=5)
+        both = [
+            balls_in_bins_delta(bins=4, noise_stddev=2.0, epsilon=1.0, direction=direction, epochs=5).value
+            for direction in ("add", "remove")
+        ]
+        assert ask.exact() == max(both) > min(both)
+        return
+    taking_part = {
+        "balls-in-bins": BinnedParticipation(4),
+        "b-min-sep": SpacedParticipation(4, 0.25),
+        "cyclic-poisson": CyclicParticipation(4, 0.25),
+    }[participation]
+    noise = {
+        "independent": ToeplitzStrategy((1.0,)),
+        "square-root": strategies.square_root(3),
+        "optimal": strategies.optimal(3, 20),
+    }[strategy]
+    assert ask.release() == MatrixMechanism(noise, taking_part, 20, 2.0)
+    assert ask.exact() is None
+
+
+def test_a_run_whose_losses_are_drawn_one_after_the_other_is_short():
+    family = {"participation": "cyclic-poisson", "bins": LONGEST_PATH // 4}
+    assert CertificateAsk(**family, epochs=4).release().rounds == LONGEST_PATH
+    with pytest.raises(CheckError, match="epochs must be at most 4 here, got 5"):
+        CertificateAsk(**family, epochs=5).release()
+    assert CertificateAsk(bins=1024, epochs=100).release()  # in closed form
+    short = CertificateAsk(participation="b-min-sep", strategy="square-root", bands=8, bins=1, epochs=5)
+    assert short.release().strategy == strategies.square_root(5)
+
+
+# --- what is answered -------------------------------------------------------------------------------------------------
+
+
+PARTS = [
+    ({"mechanism": "gaussian", "parameter": 2.0}, Gaussian(2.0)),
+    ({"mechanism": "laplace", "parameter": 2.0}, Laplace(2.0)),
+    ({"mechanism": "randomized-response", "parameter": 0.25}, RandomizedResponse(0.25, 2)),
+    ({"mechanism": "randomized-response", "parameter": 0.25, "second": 5.0}, RandomizedResponse(0.25, 5)),
+    ({"mechanism": "pure", "parameter": 2.0}, PureDP(2.0)),
+    ({"mechanism": "approximate", "parameter": 2.0}, ApproximateDP(2.0, 0.0)),
+    ({"mechanism": "approximate", "parameter": 2.0, "second": 1e-7}, ApproximateDP(2.0, 1e-7)),
+    ({"mechanism": "zcdp", "parameter": 2.0}, ZeroConcentratedDP(2.0)),
+    ({"mechanism": "gdp", "parameter": 2.0}, GaussianDP(2.0)),
+    ({"mechanism": "gaussian", "parameter": 2.0, "sampling_probability": 0.5}, PoissonSampled(Gaussian(2.0), 0.5)),
+]
+
+
+@pytest.mark.parametrize(("part", "release"), PARTS, ids=lambda each: str(each)[:40])
+def test_a_line_of_the_form_is_a_release(part, release):
+    for count in (1, 3):
+        assert playground.release_of(asks.Part(**part, count=count)) == Repeated(release, count)
+    with pytest.raises(CheckError, match="second must be a whole number of categories"):
+        playground.release_of(asks.Part(mechanism="randomized-response", parameter=0.25, second=2.5))
+
+
+def test_a_mix_and_its_profile_are_the_librarys():
+    parts = [asks.Part(mechanism="gaussian", parameter=3.0, count=2), asks.Part(mechanism="pure", parameter=0.5)]
+    parts.append(asks.Part(mechanism="laplace", parameter=4.0))
+    ask = asks.MixAsk(parts=parts, delta=1e-4, relation="replace-one", fpr=0.05)
+    releases = [playground.release_of(part) for part in parts]
+    found, said = plan.mix(releases, delta=1e-4, relation=REPLACE), playground.account(ask)
+    assert codec.decode(said["epsilon"]) == found.epsilon
+    assert [codec.decode(part["alone"]) for part in said["parts"]] == [each.alone for each in found.parts]
+    assert [codec.decode(part["without"]) for part in said["parts"]] == [each.without for each in found.parts]
+    said = playground.profile(ask)
+    view = plan.profile_view(Composed(releases), delta=1e-4, relation=REPLACE)
+    assert (said["fpr"], said["tpr"]) == (0.05, view.true_positive_rate(0.05))
+    assert said["advantage"] == view.advantage.upper
+    for point, at, delta in zip(said["profile"], view.epsilons, view.deltas, strict=True):
+        assert (point["epsilon"], point["lower"], point["upper"]) == (at, delta.lower, delta.upper)
+    fprs = [point["fpr"] for point in said["roc"]]
+    assert fprs == sorted(set(fprs))
+    assert (fprs[0] < 0.001, fprs[-1]) == (True, 1.0)
+    assert all(point["tpr"] == view.true_positive_rate(point["fpr"]) for point in said["roc"])
+    certain = accounting.profile(Composed(releases), relation=REPLACE).tpr(0.05)
+    assert certain.lower <= said["tpr"] <= 1.01 * certain.upper
+
+
+def test_calculators_are_the_librarys():
+    given = RUN | {"cohort_size": 50_000, "relation": "replace-one", "releases_per_period": 2, "clip_norm": 3.0}
+    ask = asks.FederatedAsk(**given, without_replacement=False, rounds_per_release=5, adaptive_clip=True)
+    found = plan.federated(**(given | {"relation": REPLACE}))
+    limits = plan.limits(
+        sampling="poisson", without_replacement=False, rounds_per_release=5, adaptive_clip=True, privacy_unit="client"
+    )
+    grade, sentence = plan.delta_sentence(found.delta.delta, 50_000)
+    expected = found.to_json() | {"delta_grade": grade, "delta_sentence": sentence, "limits": limits}
+    assert calculators.federated(ask) == expected
+    record = calculators.federated_record(ask)
+    assert record["record"]["question"] == ask.model_dump()
+    assert record["record"]["kind"] == "federated-calculation"
+    assert record["record"]["answer"] == expected | {"limits": list(limits)}
+    assert record["sha256"] == codec.fingerprint(record["record"])
+    points = calculators.federated_curve(asks.FederatedSchedule(**given))["points"]
+    for point, known in zip(points, plan.curve(found), strict=True):
+        assert point["rounds"] == known.rounds
+        assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
+        assert point["formula"] == known.formula
+
+
+def test_the_inverse_questions_vary_what_they_look_for(monkeypatch):
+    calls = {}
+    for name, answer in (("noise_for", 1.5), ("rounds_for", 7)):
+
+        def stand_in(name=name, answer=answer, **named):
+            calls[name] = named
+            return answer
+
+        monkeypatch.setattr(plan, name, stand_in)
+    goal = asks.FederatedGoal(**RUN, epsilon=2.0, delta=1e-7, relation="replace-one", sampling="balls-in-bins")
+    assert calculators.federated_noise(goal) == {"noise_multiplier": 1.5}
+    assert calculators.federated_rounds(goal) == {"rounds": 7}
+    common = {"population": 50_000, "cohort_size": 500, "epsilon": 2.0, "delta": 1e-7, "relation": REPLACE}
+    common |= {"sampling": "balls-in-bins", "policy": DeltaPolicy()}
+    assert calls == {"noise_for": common | {"rounds": 20}, "rounds_for": common | {"noise_multiplier": 1.2}}
+
+
+@pytest.mark.parametrize(("delta", "population"), [(None, 100), (1e-7, None), (1e-7, 100), (1e-4, 50)])
+def test_a_query_plans_delta_is_graded_where_there_is_a_population(delta, population):
+    mechanism = "laplace" if delta is None else "gaussian"
+    ask = asks.QueriesAsk(epsilon=1.0, queries=2, mechanism=mechanism, delta=delta, population=population)
+    said = calculators.queries(ask)
+    found = plan.queries(epsilon=1.0, queries=2, mechanism=mechanism, delta=delta, population=population)
+    graded = (None, None)
+    if found.delta is not None and population is not None:
+        graded = plan.delta_sentence(found.delta.delta, population)
+    assert (said["delta_grade"], said["delta_sentence"]) == graded
+    assert said == found.to_json() | {"delta_grade": graded[0], "delta_sentence": graded[1]}
+    record = calculators.queries_record(ask)["record"]
+    assert (record["kind"], record["question"]) == ("query-calculation", ask.model_dump())
+
+
+def test_sensitivities_and_crossovers_are_the_librarys(monkeypatch):
+    ask = asks.SensitivityAsk(query="mean", contributions=3, low=-2.0, high=1.0, size=50, relation="replace-one")
+    found = plan.sensitivity("mean", contributions=3, low=-2.0, high=1.0, size=50, relation=REPLACE)
+    assert calculators.sensitivity(ask) == dataclasses.asdict(found)
+    monkeypatch.setattr(plan, "crossover", lambda **given: plan.Sensitivity(given["epsilon"], f"{given['delta']}"))
+    ask = asks.CrossoverAsk(epsilon=0.5, delta=1e-5)
+    assert calculators.queries_crossover(ask) == {"value": 0.5, "reason": "1e-05"}
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "says"),
+    [
+        (CheckError("delta", "in (0, 1)", "2"), 422, "invalid-input", "delta must be in (0, 1), got 2"),
+        (ValueError("something"), 422, "invalid-input", "something"),
+        (OverflowError("ours"), 422, "out-of-reach", "nothing is claimed"),
+        (ZeroDivisionError("ours"), 422, "out-of-reach", "nothing is claimed"),
+        (CalibrationError("no noise"), 422, "no-answer", "no noise"),
+        (RecordsError("line 1"), 422, "refused", "line 1"),
+        (EpsilogError("no"), 422, "refused", "no"),
+        (HTTPException(404, "nothing here"), 404, "http", "nothing here"),
+        (KeyError("secret"), 500, "internal", "The server failed"),
+        (OSError("/secret"), 500, "internal", "The server failed"),
+        (
+            UnsupportedMechanismError(FixedSizeSampled(Gaussian(1.0), 2, 5), method="a method", reason="why"),
+            422,
+            "unsupported",
+            "a method has no proven bound for FixedSizeSampled: why. No nearby formula is used instead.",
+        ),
+        (
+            UnsupportedMechanismError(Gaussian(1.0), method="a method"),
+            422,
+            "unsupported",
+            "a method has no proven bound for Gaussian. No nearby",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_each_failure_is_a_problem_document(error, status, kind, says):
+    found = problems.describe(error)
+    body = json.loads(found.body)
+    assert (found.status_code, body["status"], body["type"]) == (status, status, f"/problems/{kind}")
+    assert found.media_type == "application/problem+json"
+    assert says in body["detail"]
+    assert body["title"]
+    assert "secret" not in found.body.decode()
+    assert ("errors" in body) == (kind == "invalid-input")
+
+
+def test_a_field_error_says_what_was_given_in_few_words():
+    found = problems.field_error(CheckError("weights", "numbers", "9" * 500, verb="hold"))
+    assert found == {"field": "weights", "message": "must hold numbers", "bound": "numbers", "value": "9" * 200}
+    assert problems.field_error(ValueError("why")) == {"field": None, "message": "why"}
+    detail = json.loads(problems.describe(ValueError("x" * 900)).body)["detail"]
+    assert detail == "x" * 500
+
+
+# --- the reading room -------------------------------------------------------------------------------------------------
+
+
+def asked(**state):
+    return SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(**({"ledger": None, "runs": None} | state))))
+
+
+def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
+    for name in ("b-run", "a_run.1", ".hidden", "with space", "-dash", "no-report", "x" * 128, "x" * 129):
+        (tmp_path / name).mkdir()
+        if name != "no-report":
+            (tmp_path / name / "report.json").write_text(json.dumps(REPORT))
+    (tmp_path / "file").write_text("")
+    found = reading.runs(asked(runs=tmp_path))
+    assert [run["name"] for run in found["runs"]] == ["a_run.1", "b-run", "x" * 128]
+    for run in found["runs"]:
+        assert {name: run[name] for name in run if name != "name"} == {
+            "programme": "exam-scores",
+            "period": "2026-Q4",
+            "simulation": True,
+            "epsilon": 1.5,
+            "delta": 1e-5,
+            "verdict": "passed",
+            "rounds": 3,
+        }
+    assert reading.run(asked(runs=tmp_path), "b-run") == REPORT
+    assert reading.runs(asked()) == {"present": False, "runs": []}
+    assert reading.runs(asked(runs=tmp_path / "nowhere")) == {"present": True, "runs": []}
+
+
+@pytest.mark.parametrize("content", ['{"kind": "plan"}', '["report"]', '"report"', "null", "7"])
+def test_what_is_no_report_is_not_shown_as_one(tmp_path, content):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "report.json").write_text(content)
+    with pytest.raises(CheckError, match=r"report must be a report document, got report\.json"):
+        reading.run(asked(runs=tmp_path), "r")
+
+
+def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
+    (tmp_path / "r").mkdir()
+    path = tmp_path / "r" / "report.json"
+    path.write_text(json.dumps(REPORT))
+    monkeypatch.setattr(reading, "LONGEST_REPORT", path.stat().st_size)
+    assert reading.run(asked(runs=tmp_path), "r") == REPORT
+    monkeypatch.setattr(reading, "LONGEST_REPORT", path.stat().st_size - 1)
+    with pytest.raises(HTTPException) as refused:
+        reading.run(asked(runs=tmp_path), "r")
+    assert refused.value.status_code == 413
+
+
+@pytest.mark.parametrize(("name", "file"), [("r", "report.html"), ("r", "report.json")])
+def test_a_report_is_downloaded_under_its_runs_name(tmp_path, name, file):
+    (tmp_path / "r").mkdir()
+    for other in ("report.json", "report.html", "custody.jsonl"):
+        (tmp_path / "r" / other).write_text("{}")
+    found = reading.report(asked(runs=tmp_path), name, file)
+    assert (found.path, found.filename) == (tmp_path / name / file, f"r-{file}")
+    assert found.media_type == {"html": "text/html", "json": "application/json"}[file[-4:]]
+    for other in ("custody.jsonl", "plan.json"):
+        with pytest.raises(HTTPException, match="no such report"):
+            reading.report(asked(runs=tmp_path), name, other)
+    (tmp_path / "r" / "report.html").unlink()
+    with pytest.raises(HTTPException, match="no such report"):
+        reading.report(asked(runs=tmp_path), name, "report.html")
+    for wrong in ("..", "s", "r/", ".r", ""):
+        with pytest.raises(HTTPException, match="no such run"):
+            reading.report(asked(runs=tmp_path), wrong, file)
+    with pytest.raises(HTTPException, match="no such run"):
+        reading.run(asked(), "r")
+
+
+def test_a_ledger_is_read_page_by_page(tmp_path):
+    with open_ledger(tmp_path / "b.db") as books:
+        books.create_budget(
+            "acme", kind="approximate", epsilon="3", delta="1e-5", privacy_unit="person", simulation=True
+        )
+        books.create_budget("lab", kind="pure", relation=REPLACE, epsilon="2")
+        for number in range(4):
+            books.charge("acme/x", PureDP(0.25), key=f"q-{number}", simulation=True)
+        books.reserve("acme", PureDP(0.5), key="run", rounds=2, simulation=True)
+        started = books.reserve("acme", PureDP(0.125), key="begun", rounds=2, simulation=True)
+        started.start()
+        everything, (count, head) = books.history(), books.head()
+        kept = {one.scope: one for one in books.budgets()}
+    for url in (str(tmp_path / "b.db"), f"sqlite:///{tmp_path / 'b.db'}"):
+        state = asked(ledger=url)
+        found = reading.budgets(state)
+        assert (found["present"], found["entries"], found["head"]) == (True, count, head)
+    acme, lab = found["budgets"]
+    for said, one in ((acme, kept["acme"]), (lab, kept["lab"])):
+        for name in ("scope", "kind", "privacy_unit", "simulation", "theorem"):
+            assert said[name] == getattr(one, name)
+        assert said["relation"] == one.relation.value
+        for name in ("caps", "reserved", "started", "committed", "spent", "available"):
+            assert said[name] == dict(getattr(one, name))
+    sums = {name: acme[name]["epsilon"] for name in ("reserved", "started", "committed", "spent", "available")}
+    assert sums == {"reserved": "0.5", "started": "0.125", "committed": "1", "spent": "1.125", "available": "1.375"}
+    newest = reading.entries(state, scope=None, before=None, limit=3)
+    assert [one["index"] for one in newest["entries"]] == [count, count - 1, count - 2]
+    assert newest["next"] == count - 2
+    whole = reading.entries(state, scope=None, before=None, limit=count)
+    assert (len(whole["entries"]), whole["next"]) == (count, None)
+    assert whole["entries"][0]["hash"] == head
+    assert [one["index"] for one in whole["entries"]][::-1] == [entry.index for entry in everything]
+    assert reading.entries(state, scope="lab", before=None, limit=5)["entries"][0]["scope"] == "lab"
+    cycles = reading.cycles(state, scope="acme", limit=2)
+    assert [(one["key"], one["scope"]) for one in cycles["cycles"]] == [("q-3", "acme/x"), ("begun", "acme")]
+    assert [one["cumulative"]["epsilon"] for one in cycles["cycles"]] == ["1", "1.125"]
+    assert [one["amount"]["epsilon"] for one in cycles["cycles"]] == ["0.25", "0.125"]
+    assert cycles["scope"] == "acme"
+    assert cycles["caps"] == {"epsilon": "3", "delta": "0.00001"}
+    assert all(one["time"] for one in cycles["cycles"])
+    for read in (reading.cycles, reading.entries):
+        with pytest.raises(HTTPException, match="without a ledger"):
+            read(asked(), scope="acme", limit=1, **({"before": None} if read is reading.entries else {}))
+
+
+# --- listening --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host):
+    uvicorn = pytest.importorskip("uvicorn")
+    told = []
+
+    class Server:
+        def __init__(self, config):
+            assert config.app.state.ledger == "b.db"
+            assert (config.app.state.runs, config.app.state.certificates_in) == (tmp_path, tmp_path / "c")
+            assert (config.server_header, config.timeout_graceful_shutdown) == (False, server.PATIENCE)
+            assert config.limit_concurrency
+
+        def run(self, sockets):
+            told.append(sockets)
+
+    monkeypatch.setattr(uvicorn, "Server", Server)
+    listener = socket.socket()
+    bound = []
+    monkeypatch.setattr(server, "_bound", lambda *where: bound.append(where) or listener)
+    ready = told.append
+    server.serve(host, 8123, ledger="b.db", runs=tmp_path, certificates_in=tmp_path / "c", ready=ready)
+    address = "http://[::1]:8123" if host == "::1" else f"http://{host}:8123"
+    assert (bound, told) == ([(host, 8123)], [address, [listener]])
+    assert listener.fileno() == -1  # closed with the server
+    bound.clear(), told.clear()
+    monkeypatch.setattr(server, "_bound", lambda *_: socket.socket())
+    monkeypatch.setattr(Server, "__init__", lambda *_: None)
+    server.serve(host, 8123)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536, 1.5])
+def test_a_port_that_is_none_is_refused(port):
+    with pytest.raises(ValueError, match="port must be"):
+        server.serve("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org", ""])  # noqa: S104 - refused
+@pytest.mark.parametrize("port", [1, 65535])
+def test_nothing_but_loopback_is_served(host, port):
+    with pytest.raises(CheckError, match="host must be a loopback address"):
+        server.serve(host, port)
+
+
+def test_a_port_that_is_taken_is_said_to_be():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(EpsilogError, match=f"port {port} of 127.0.0.1 cannot be bound"):
+            server._bound("127.0.0.1", port)
+    with server._bound("127.0.0.1", port) as listener:
+        assert listener.getsockname() == ("127.0.0.1", port)
+        assert listener.family == socket.AF_INET
+
+
+@pytest.mark.parametrize(
+    ("error", "news"), [(None, True), (ValueError("x"), True), (asyncio.CancelledError(), False)], ids=str
+)
+def test_requests_that_end_with_the_server_are_no_news(error, news):
+    info = None if error is None else (type(error), error, None)
+    assert server._is_news(logging.LogRecord("uvicorn.error", 40, "f", 1, "message", (), info)) == news
+
+
+# --- what every request must pass -------------------------------------------------------------------------------------
+
+
+def passed(*messages, method="POST", headers=(), kind="http", reads=1):
+    """Lets one request through the guard: (what the application read, what was sent)."""
+    read, sent, left = [], [], list(messages)
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            read.extend([await receive() for _ in range(reads)])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def receive():
+        return left.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    raw = [(name.encode(), value.encode()) for name, value in {"host": "localhost:80", **dict(headers)}.items()]
+    scope = {"type": kind, "method": method, "path": "/api/v1/x", "headers": raw}
+    asyncio.run(Guard(app)(scope, receive, send))
+    return read, sent
+
+
+def chunk(body, more):
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+def test_a_body_in_pieces_arrives_whole_and_what_follows_is_passed_on():
+    hung_up = {"type": "http.disconnect"}
+    read, sent = passed(
+        chunk(b"one", True), chunk(b"", True), chunk(b"two", True), chunk(b"three", False), hung_up, reads=2
+    )
+    assert read == [chunk(b"onetwothree", False), hung_up]
+    assert sent[0]["status"] == 200
+    for method in ("PUT", "PATCH"):
+        assert passed(chunk(b"a", True), chunk(b"b", False), method=method)[0] == [chunk(b"ab", False)]
+    assert passed(chunk(b"", True), method="GET")[0][0] == chunk(b"", True)
+
+
+def test_who_hangs_up_in_the_middle_of_a_body_is_not_answered():
+    assert passed(chunk(b"one", True), {"type": "http.disconnect"}) == ([], [])
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_body_may_be_so_long_and_no_longer(pieces):
+    size = LONGEST_BODY // pieces
+    full = [chunk(b"x" * size, at < pieces - 1) for at in range(pieces)]
+    full[-1]["body"] += b"x" * (LONGEST_BODY - pieces * size)
+    (whole,), sent = passed(*full)
+    assert (len(whole["body"]), sent[0]["status"]) == (LONGEST_BODY, 200)
+    full[-1] = chunk(full[-1]["body"] + b"x", False)
+    read, sent = passed(*full)
+    assert (read, sent[0]["status"]) == ([], 413)
+    endless = (chunk(b"x" * 40_000, True) for _ in range(100))
+    assert passed(*endless)[1][0]["status"] == 413
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "127.0.0.1"}, 200),
+        ({"host": "LOCALHOST:1"}, 200),
+        ({"host": "[::1]:80"}, 200),
+        ({"host": "[::2]:80"}, 421),
+        ({"host": "localhost.evil.org"}, 421),
+        ({"host": ""}, 421),
+        ({"origin": "http://localhost:80"}, 200),
+        ({"origin": "https://localhost:80"}, 200),
+        ({"origin": "http://localhost:81"}, 403),
+        ({"origin": "http://evil.org"}, 403),
+        ({"origin": "null"}, 403),
+        ({"host": "evil.org", "origin": "http://evil.org"}, 421),
+    ],
+    ids=str,
+)
+def test_hosts_and_origins(headers, status):
+    read, sent = passed(chunk(b"", False), headers=headers)
+    assert sent[0]["status"] == status
+    assert bool(read) == (status == 200)
+    said = dict(sent[0]["headers"])
+    assert said[b"x-content-type-options"] == b"nosniff"
+    assert said[b"cache-control"] == b"no-store"
+
+
+def test_what_is_no_request_passes_untouched():
+    assert passed(kind="lifespan", headers={"host": "evil.org"})[1][0]["headers"] == []
