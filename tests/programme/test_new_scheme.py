@@ -72,9 +72,9 @@ def test_files_terms_and_words_know_it(write_programme, everybody):
     lists = [CustodyRecord(one, tuple(range(2000)), 0.2, 0.0, 0, 0) for one in (1, 2)]
     assert check_participation(lists, term).verdict == "passed"
     assert check_participation([lists[0], replace(lists[1], participants=(1, 2))], term).verdict == "failed"
-    with pytest.raises(ProgrammeError, match="spare_rounds must be at most rounds = 4, got 5"):
+    with pytest.raises(ProgrammeError, match=r"scheme\.spare_rounds must be at most rounds = 4, got 5"):
         load(write_programme(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = 5\n# ")))
-    with pytest.raises(ProgrammeError, match=r"scheme\.spare_rounds: should be greater than or equal to 0, got -1"):
+    with pytest.raises(ProgrammeError, match=r"scheme\.spare_rounds must be at least 0, got -1"):
         load(write_programme(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = -1\n# ")))
 
 

@@ -139,10 +139,14 @@ def test_a_real_run_draws_from_the_operating_system(write_programme, tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        (("population = 2000", "population = 1999"), ProgrammeError, "guarantee.population: must be 2000"),
-        (('privacy_unit = "school"', 'privacy_unit = "teacher"'), ProgrammeError, "privacy_unit"),
-        (('privacy_unit = "school"', 'privacy_unit = "pupil"'), ProgrammeError, "does not protect one pupil"),
-        (('data = "chem97"', 'data = "mnist"'), ProgrammeError, "data must be one of chem97, got .mnist."),
+        (("population = 2000", "population = 1999"), ProgrammeError, "guarantee.population must be 2000"),
+        (('privacy_unit = "school"', 'privacy_unit = "teacher"'), ProgrammeError, "guarantee.privacy_unit must be"),
+        (
+            ('privacy_unit = "school"', 'privacy_unit = "pupil"'),
+            ProgrammeError,
+            "scheme.kind must be one that protects one pupil",
+        ),
+        (('data = "chem97"', 'data = "mnist"'), ProgrammeError, "training.data must be one of chem97, got .mnist."),
         (('noise_multiplier = "calibrate"', "noise_multiplier = 0.3"), CalibrationError, "above the budget of 4"),
         (("playbook =", 'gone = "gone.md"\nplaybook ='), ProgrammeError, "gone.md cannot be read"),
     ],

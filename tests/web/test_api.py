@@ -90,8 +90,9 @@ def test_a_mix(site):
         (
             "account",
             {"parts": [{"mechanism": "gaussian", "parameter": 1, "sampling_probability": 2}]},
-            "sampling_probability",
+            "parts[0].sampling_probability",
         ),
+        ("queries", {"epsilon": 1, "queries": 2, "weights": [1, -1]}, "weights[1]"),
         ("certificates", {"samples": 1}, "samples"),
     ],
 )

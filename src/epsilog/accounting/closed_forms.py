@@ -76,7 +76,7 @@ def classic_gaussian_stddev(*, epsilon: float, delta: float, sensitivity: float 
     epsilon = check.positive()(epsilon=epsilon)
     sensitivity = check.positive()(sensitivity=sensitivity)
     delta = check.between(0, 1)(delta=delta)
-    return sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+    return sensitivity * math.sqrt(2 * (math.log(1.25) - math.log(delta))) / epsilon
 
 
 def laplace_scale(*, epsilon: float, sensitivity: float = 1.0) -> float:

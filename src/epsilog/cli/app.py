@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from epsilog.terms import CheckError
+from epsilog.terms import CheckError, ProgrammeError
 from epsilog.terms.facts import Fact
 
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
@@ -73,10 +73,16 @@ def print_json(document: Any) -> None:
 def fail(error: Exception, code: int) -> NoReturn:
     """Says what went wrong, as JSON when JSON was asked for, and ends with ``code``."""
     if "--json" in sys.argv:
-        told = {"type": type(error).__name__, "message": str(error)}
+        told: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
         if isinstance(error, CheckError):
-            told |= {"field": error.field, "bound": error.bound, "value": error.value}
+            told = error.to_json() | told
+        if isinstance(error, ProgrammeError):
+            told["findings"] = [_finding(each) for each in error.findings]
         print_json({"error": told})
     else:
         typer.secho(f"epsilog: {error}", err=True, fg=typer.colors.RED)
     raise SystemExit(code)
+
+
+def _finding(found: CheckError | str) -> dict[str, str]:
+    return found.to_json() if isinstance(found, CheckError) else {"message": found}

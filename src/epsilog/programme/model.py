@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from epsilog.refusals import refusals
 from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, facts
 from epsilog.terms.facts import Fact
 from epsilog.terms.schemes import SCHEMES
@@ -45,7 +46,7 @@ def _decimal(least: str, below: str) -> BeforeValidator:
 
 def _not_blank(value: str) -> str:
     if not value.strip():
-        raise ValueError("must not be blank")
+        raise ValueError("must be a string that is not blank")
     return value
 
 
@@ -170,9 +171,13 @@ class Run(_Part):
     @model_validator(mode="after")
     def _seeded_only_in_simulation(self) -> Run:
         if self.simulation and self.seed is None:
-            raise ValueError("seed must be given when simulation = true")
+            raise CheckError("seed", "given when simulation = true", "nothing")
         if not self.simulation and (self.seed is not None or self.study):
-            raise ValueError("seed and study must be absent when simulation = false: a real budget refuses fixed seeds")
+            raise CheckError(
+                "seed" if self.seed is not None else "study",
+                "absent when simulation = false: a real budget refuses fixed seeds",
+                f"{self.seed if self.seed is not None else list(self.study)}",
+            )
         return self
 
 
@@ -192,13 +197,12 @@ class Programme(_Part):
     @model_validator(mode="after")
     def _holds_together(self) -> Programme:
         if self.guarantee.relation is NeighboringRelation.REPLACE_ONE:
-            raise ValueError("guarantee.relation must be add-or-remove-one or zero-out for these schemes")
+            bound = "add-or-remove-one or zero-out for these schemes"
+            raise CheckError("guarantee.relation", bound, self.guarantee.relation.value)
         self._training_fits()
         if self.boundary.rounds_per_release != self.scheme.rounds:
-            raise ValueError(
-                f"boundary.rounds_per_release must be scheme.rounds = {self.scheme.rounds} (one release per run), "
-                f"got {self.boundary.rounds_per_release}"
-            )
+            bound = f"scheme.rounds = {self.scheme.rounds} (one release per run)"
+            raise CheckError("boundary.rounds_per_release", bound, f"{self.boundary.rounds_per_release}")
         return self
 
     def _training_fits(self) -> None:
@@ -209,7 +213,8 @@ class Programme(_Part):
                 continue
             stated = getattr(self.training, name) is not None
             if stated != (name in wanted):
-                raise ValueError(f"training.{name} must be {'absent' if stated else 'given'} for {kind}")
+                value = getattr(self.training, name) if stated else "nothing"
+                raise CheckError(f"training.{name}", f"{'absent' if stated else 'given'} for {kind}", f"{value}")
 
     @property
     def delta(self) -> Decimal:
@@ -239,22 +244,4 @@ def load(path: Path) -> Programme:
     try:
         return _model().model_validate(document)
     except ValidationError as error:
-        raise ProgrammeError(str(path), [_finding(item) for item in error.errors()]) from error
-
-
-def _finding(item: Any) -> str:
-    """One finding as "field: bound, got value"."""
-    field = ".".join(str(step) for step in item["loc"] if step not in SCHEMES) or "programme file"
-    if item["type"] == "extra_forbidden":
-        return f"{field}: unknown key, got {_short(item['input'])}"
-    if item["type"] == "missing":
-        return f"{field}: required, but missing"
-    message = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if item["type"] == "value_error" and isinstance(item["input"], dict):
-        return f"{field}: {message}"
-    return f"{field}: {message}, got {_short(item['input'])}"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+        raise ProgrammeError(str(path), refusals(error.errors(), hidden=SCHEMES)) from error

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
-from epsilog.programme.model import Programme
-from epsilog.terms import ProgrammeError, RecordsError, codec
+from epsilog.programme.model import Programme, Promise
+from epsilog.terms import CheckError, ProgrammeError, RecordsError, codec
 
 if TYPE_CHECKING:
     from epsilog.train import Task
@@ -34,16 +34,18 @@ def load_programme_task(programme: Programme, source: str) -> Task:
             local_steps=training.local_steps or 1,
             nominal_examples=training.nominal_examples or 1,
         )
-    except ValueError as error:
-        raise ProgrammeError(source, [str(error)]) from error
+    except CheckError as error:
+        section = "guarantee" if error.field in Promise.model_fields else "training"
+        raise ProgrammeError(source, [error.under(section)]) from error
+    scheme, unit, stated = programme.scheme, programme.guarantee.privacy_unit, programme.guarantee.population
     found = []
-    if task.unit_is_client != programme.scheme.describes.unit_is_client:
-        found.append(f"scheme.kind: {programme.scheme.kind} does not protect one {programme.guarantee.privacy_unit}")
-    if programme.guarantee.population != task.units:
-        found.append(f"guarantee.population: must be {task.units} for this data, got {programme.guarantee.population}")
-    clients = getattr(programme.scheme, "clients", task.clients.count)
+    if task.unit_is_client != scheme.describes.unit_is_client:
+        found.append(CheckError("scheme.kind", f"one that protects one {unit}", repr(scheme.kind)))
+    if stated != task.units:
+        found.append(CheckError("guarantee.population", f"{task.units} for this data", f"{stated}"))
+    clients = getattr(scheme, "clients", task.clients.count)
     if clients != task.clients.count:
-        found.append(f"scheme.clients: must be {task.clients.count} for this data, got {clients}")
+        found.append(CheckError("scheme.clients", f"{task.clients.count} for this data", f"{clients}"))
     if found:
         raise ProgrammeError(source, found)
     return task

@@ -41,7 +41,24 @@ class CheckError(ValueError):
         super().__init__(field, bound, value, verb)  # as it was made, so that it can be sent between processes
 
     def __str__(self) -> str:
-        return f"{self.field} must {self.verb} {self.bound}, got {self.value}"
+        return f"{self.field} {self.rule}, got {self.value}"
+
+    @property
+    def rule(self) -> str:
+        """What the argument must be, as a phrase without its name: "must be in (0, 1)"."""
+        return f"must {self.verb} {self.bound}"
+
+    def under(self, path: str) -> CheckError:
+        """The same of an argument that lies within another.
+
+        >>> CheckError("count", "at least 1", "0").under("parts[2]").field
+        'parts[2].count'
+        """
+        return CheckError(f"{path}.{self.field}" if path else self.field, self.bound, self.value, self.verb)
+
+    def to_json(self) -> dict[str, str]:
+        """Plain JSON values, for programs that mark the field."""
+        return {"field": self.field, "message": self.rule, "bound": self.bound, "value": self.value}
 
 
 class UnsupportedMechanismError(EpsilogError):
@@ -96,11 +113,16 @@ class ConflictError(EpsilogError):
 
 
 class ProgrammeError(EpsilogError):
-    """A programme that cannot be run; ``findings`` names each field with its bound and its value."""
+    """A programme that cannot be run.
 
-    def __init__(self, source: str, findings: Sequence[str]) -> None:
+    Attributes:
+        source: the file, or the part of it.
+        findings: all that is wrong: a ``CheckError`` for each field, a sentence for what belongs to none.
+    """
+
+    def __init__(self, source: str, findings: Sequence[CheckError | str]) -> None:
         self.source, self.findings = source, tuple(findings)
-        super().__init__(f"{source}: " + "; ".join(self.findings))
+        super().__init__(f"{source}: " + "; ".join(map(str, self.findings)))
 
 
 class RecordsError(EpsilogError):

@@ -33,32 +33,32 @@ class DeltaPolicy:
     A delta of 1/N allows a mechanism that publishes one unit's record outright, so it must be well below.
 
     Attributes:
-        cap: the largest delta the policy accepts; None for no cap.
+        delta_cap: the largest delta the policy accepts; None for no cap.
     """
 
-    cap: float | None = 1e-6
+    delta_cap: float | None = 1e-6
 
     def __post_init__(self) -> None:
-        check.fields(self, cap=check.optional(check.between(0, 1)))
+        check.fields(self, delta_cap=check.optional(check.between(0, 1)))
 
     def decide(self, given: float | None, *, population: int) -> DeltaDecision:
-        """Returns the delta to use for ``population`` units; a blank one is min(1/N, cap), a given one is capped.
+        """Returns the delta to use for ``population`` units; a blank one is min(1/N, delta_cap), a given one is capped.
 
         >>> DeltaPolicy().decide(None, population=50_000).delta
         1e-06
-        >>> DeltaPolicy(cap=None).decide(2e-5, population=50_000).warnings
+        >>> DeltaPolicy(delta_cap=None).decide(2e-5, population=50_000).warnings
         ('delta 2e-05 is not below 1/N = 2e-05 (N = 50000)',)
         """
         population = check.integer(1)(population=population)
         share = 1 / population
         if given is None:
-            delta = min(share, self.cap) if self.cap is not None else share
+            delta = min(share, self.delta_cap) if self.delta_cap is not None else share
             limit = "1/N" if delta == share else "the policy cap"
-            rationale = f"left blank: min(1/N = {share:g}, policy cap {self.cap}) is {limit}"
+            rationale = f"left blank: min(1/N = {share:g}, policy cap {self.delta_cap}) is {limit}"
         else:
             given = check.between(0, 1)(delta=given)
-            delta = given if self.cap is None else min(given, self.cap)
-            rationale = "as given" if delta == given else f"given as {given:g}, lowered to the policy cap {self.cap:g}"
+            delta = given if self.delta_cap is None else min(given, self.delta_cap)
+            rationale = f"given as {given:g}, lowered to the policy cap {delta:g}" if delta < given else "as given"
         if delta >= 1:  # N = 1 and no cap: there is no room below 1/N
             raise CheckError("delta", "in (0, 1)", f"{delta!r} (population {population} and no cap)")
         warnings = (f"delta {delta:g} is not below 1/N = {share:g} (N = {population})",) if delta >= share else ()

@@ -27,13 +27,20 @@ from epsilog.web.questions import Questions
 
 questions = Questions("playground", heavy=True)
 
+# what a release calls its fields, and the form; every other one is its parameter
+_ASKED_AS = {
+    "delta": "second",
+    "categories": "second",
+    "sampling_probability": "sampling_probability",
+    "count": "count",
+}
 _RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @questions.add("/account", answers.MixAnswer, summary="What a mix of releases costs")
 def account(ask: MixAsk) -> dict[str, Any]:
     """The certified interval, and what each part costs alone and adds to the rest."""
-    found = plan.mix([release_of(part) for part in ask.parts], delta=ask.delta, relation=_relation(ask))
+    found = plan.mix(_releases(ask), delta=ask.delta, relation=_relation(ask))
     return {
         "epsilon": codec.encode(found.epsilon),
         "parts": [{"alone": codec.encode(each.alone), "without": codec.encode(each.without)} for each in found.parts],
@@ -45,7 +52,7 @@ def account(ask: MixAsk) -> dict[str, Any]:
 )
 def profile(ask: MixAsk) -> dict[str, Any]:
     """Delta over epsilon, the bound on the attacker's ROC curve, its value at one rate, and the advantage."""
-    release = Composed([release_of(part) for part in ask.parts])
+    release = Composed(_releases(ask))
     view = plan.profile_view(release, delta=ask.delta, relation=_relation(ask))
     return {
         "profile": [
@@ -59,12 +66,25 @@ def profile(ask: MixAsk) -> dict[str, Any]:
     }
 
 
-def release_of(part: Part) -> Release:
-    """The release that a line of the form describes; its bounds are checked by the release itself."""
-    inner = _single(part)
-    if part.sampling_probability != 1:
-        inner = PoissonSampled(inner, part.sampling_probability)
-    return Repeated(inner, part.count)
+def _releases(ask: MixAsk) -> list[Release]:
+    return [release_of(part, f"parts[{i}]") for i, part in enumerate(ask.parts)]
+
+
+def release_of(part: Part, at: str = "") -> Release:
+    """The release that a line of the form describes; its bounds are checked by the release itself.
+
+    Args:
+        part: the line.
+        at: the path to it, for what is refused.
+    """
+    try:
+        inner = _single(part)
+        if part.sampling_probability != 1:
+            inner = PoissonSampled(inner, part.sampling_probability)
+        return Repeated(inner, part.count)
+    except CheckError as error:
+        field = _ASKED_AS.get(error.field, "parameter")
+        raise CheckError(field, error.bound, error.value, error.verb).under(at) from error
 
 
 def _single(part: Part) -> Release:
@@ -76,7 +96,7 @@ def _single(part: Part) -> Release:
         case "randomized-response":
             second = 2.0 if part.second is None else part.second
             if second != int(second):
-                raise CheckError("second", "a whole number of categories", repr(second))
+                raise CheckError("categories", "a whole number of categories", repr(second))
             return RandomizedResponse(part.parameter, int(second))
         case "pure":
             return PureDP(part.parameter)

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from epsilog.refusals import refusals
 from epsilog.terms import CalibrationError, CheckError, EpsilogError, UnsupportedMechanismError
 
 _LONGEST = 200  # characters of a given value that are echoed
@@ -27,35 +28,25 @@ def problem(
     return JSONResponse(body, status_code=status, media_type=JSON)
 
 
-def field_error(error: Exception) -> dict[str, Any]:
-    """What a form marks: the field, what it must be and what was given; an error without these belongs to no field."""
-    if not isinstance(error, CheckError):
-        return {"field": None, "message": str(error)}
-    message = f"must {error.verb} {error.bound}"
-    return {"field": error.field, "message": message, "bound": error.bound, "value": error.value[:_LONGEST]}
-
-
 def _bad_value(error: Exception) -> JSONResponse:
-    return problem(422, "invalid-input", "A value is out of its bounds", str(error)[:500], [field_error(error)])
+    """What a form marks; a rule that joins several fields belongs to none, and says so in words."""
+    told = error.to_json() if isinstance(error, CheckError) else {"field": None, "message": str(error)[:_LONGEST]}
+    return problem(422, "invalid-input", "A value is out of its bounds", str(error)[:500], [_short(told)])
 
 
 def _bad_request(error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    errors = [
-        {
-            "field": ".".join(str(part) for part in each["loc"][1:]) or None,
-            "message": _plain(str(each["msg"])),
-            "bound": _plain(str(each["msg"])),
-            "value": repr(each.get("input"))[:_LONGEST],
-        }
-        for each in error.errors()[:50]
-    ]
-    detail = "; ".join(f"{each['field'] or 'body'}: {each['message']}" for each in errors)
+    found = [item | {"loc": item["loc"][1:]} for item in error.errors()[:50]]  # the first step is "body" or "query"
+    if any(item["type"] == "json_invalid" for item in found):
+        return problem(422, "invalid-input", "The body is not JSON", f"It cannot be read: {found[0]['ctx']['error']}")
+    wrong = refusals(found)
+    errors = [_short(each.to_json() | {"field": each.field or None}) for each in wrong]
+    detail = "; ".join(str(each) if each.field else f"the body {each.rule}" for each in wrong)
     return problem(422, "invalid-input", "A value has the wrong shape", detail[:500], errors)
 
 
-def _plain(message: str) -> str:
-    return message[0].lower() + message[1:] if message else message
+def _short(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: text[:_LONGEST] if isinstance(text, str) else text for name, text in told.items()}
 
 
 def _unsupported(error: Exception) -> JSONResponse:

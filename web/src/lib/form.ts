@@ -117,11 +117,17 @@ export function useForm(
   );
   const commit = useCallback(() => store.write(latest.current, true), [store]);
   const refuse = useCallback((list: readonly FieldError[]) => {
-    const named = list.filter((error) => error.field !== null).map((error) => [error.field!, error.message] as const);
+    const named = list.filter((error) => error.field !== null).map((error) => marked(error.field!, error.message));
     setRefused({ raw: latest.current, errors: Object.fromEntries(named) });
   }, []);
   const shown = refused && refused.raw === raw ? { ...refused.errors, ...errors } : errors;
   return { specs, raw, errors: shown, values, set, commit, refuse };
+}
+
+/** The field that a path leads into, "weights[1]" into "weights"; what lies deeper is said in the message. */
+function marked(path: string, message: string): readonly [name: string, message: string] {
+  const name = /^[^.[]+/.exec(path)![0];
+  return [name, name === path ? message : `(${path}) ${message}`];
 }
 
 const nameOf = (specs: readonly FieldSpec[], name: string): string => specs.find((spec) => spec.name === name)!.symbol ?? name;

@@ -1,0 +1,115 @@
+"""Every refusal of every question names a field of what was asked, or says why it cannot."""
+
+import json
+import re
+import signal
+from typing import get_args
+
+import pytest
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+
+from epsilog.web import asks, worker
+from epsilog.web.problems import describe
+
+RUN = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}
+SOUND = {
+    asks.FederatedAsk: RUN,
+    asks.FederatedSchedule: RUN,
+    asks.FederatedGoal: RUN | {"epsilon": 2.0},
+    asks.QueriesAsk: {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6},
+    asks.CrossoverAsk: {"epsilon": 1.0, "delta": 1e-6},
+    asks.SensitivityAsk: {"query": "mean", "size": 10},
+    asks.MixAsk: {"parts": [{"mechanism": "gaussian", "parameter": 2.0}]},
+}
+WRONG = [None, "x", True, -1, 0, 1.5, 1e-310, 1e300, 2**70, [0], [-1.0, 1.0, 1.0], "é" * 90]
+ENOUGH = 0.05  # seconds of work after which a question counts as accepted
+KINDS = {  # what belongs to no one field, and says so in its own words
+    "/problems/unsupported",
+    "/problems/no-answer",
+    "/problems/out-of-reach",
+}
+
+
+class Accepted(BaseException):
+    """It is being worked out: no field was refused."""
+
+
+@pytest.fixture(autouse=True)
+def _hurry():
+    def accept(*_):
+        raise Accepted
+
+    before = signal.signal(signal.SIGVTALRM, accept)
+    yield
+    signal.signal(signal.SIGVTALRM, before)
+
+
+def asked(path, body):
+    """Status and document for a body: what the model refuses, and then what the library refuses."""
+    question = worker.ALL[path]
+    try:
+        ask = question.model.model_validate(body)
+    except ValidationError as error:
+        refusal = describe(RequestValidationError([each | {"loc": ("body", *each["loc"])} for each in error.errors()]))
+        return refusal.status_code, json.loads(refusal.body)
+    signal.setitimer(signal.ITIMER_VIRTUAL, ENOUGH)
+    try:
+        status, _, found = worker.answer(path, ask.model_dump(mode="json"))
+    except Accepted:
+        return 200, None
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return status, json.loads(found)
+
+
+def variants(model, sound):
+    """``sound`` with one field left out, unknown or wrong, in every way; parts of a list are varied likewise."""
+    yield sound | {"surprise": 1}
+    for name, field in model.model_fields.items():
+        yield {key: value for key, value in sound.items() if key != name}
+        yield from (sound | {name: value} for value in WRONG)
+        inner = next(
+            (each for each in get_args(field.annotation) if isinstance(each, type) and issubclass(each, BaseModel)),
+            None,
+        )
+        if inner is not None:
+            for mechanism in ("gaussian", "laplace", "randomized-response", "pure", "approximate", "zcdp", "gdp"):
+                part = sound[name][0] | {"mechanism": mechanism, "parameter": 0.25}
+                yield from (sound | {name: [sound[name][0], each]} for each in variants(inner, part))
+
+
+def names(model, path):
+    """Whether a path leads to a field of a model; the last step may be a key that it does not know."""
+    steps = [step for step in re.split(r"\.|\[(\d+)\]", path) if step]
+    for i, step in enumerate(steps):
+        if step.isdigit():
+            continue
+        if step not in model.model_fields:
+            return i == len(steps) - 1 and step == "surprise"
+        inner = [each for each in get_args(model.model_fields[step].annotation) if isinstance(each, type)]
+        model = next((each for each in inner if issubclass(each, BaseModel)), model)
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(path for path in worker.ALL if not path.endswith("/record")))
+def test_every_refusal_names_a_field_or_says_why_not(path):
+    model = worker.ALL[path].model
+    refused = 0
+    for body in variants(model, SOUND[model]):
+        status, problem = asked(path, body)
+        if status == 200:
+            continue
+        refused += 1
+        assert status == 422, (body, problem)
+        if problem["type"] in KINDS:
+            assert problem["detail"]
+            assert "errors" not in problem
+            continue
+        assert problem["type"] == "/problems/invalid-input"
+        for error in problem["errors"]:
+            assert set(error) == {"field", "message", "bound", "value"}, (body, problem)
+            assert names(model, error["field"]), (body, problem)
+            assert error["message"].startswith("must ")
+    assert refused > 20
