@@ -1,4 +1,4 @@
-"""Client updates per second of the training engine, on one core, as Markdown.
+"""Client updates a CPU second of a round with fresh noise, on one core, as Markdown.
 
     python bench/training.py [--repeats 7]
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.train import Federation, Randomness, Task, Training
-from epsilog.train.engine import Engine
+from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.models import Dense
 from epsilog.train.rounds import begin, next_round
 
@@ -38,7 +38,7 @@ MODELS = {
 
 def synthetic(model: Dense, *, unit_is_client: bool) -> Task:
     draws = np.random.default_rng(1)
-    shape = (CLIENTS, EXAMPLES)
+    shape = (CLIENTS * EXAMPLES,)
     classes = model.loss == "cross-entropy"
     targets = draws.integers(0, model.widths[-1], shape) if classes else draws.standard_normal(shape)
     features = draws.standard_normal((*shape, model.widths[0])).astype(np.float32)
@@ -48,9 +48,11 @@ def synthetic(model: Dense, *, unit_is_client: bool) -> Task:
         unit_is_client=unit_is_client,
         model=model,
         training=Training(0.05, local_steps=STEPS, batch_size=16, nominal_examples=EXAMPLES),
-        clients=Federation(features, targets if classes else targets.astype(np.float32), np.ones(shape, dtype=bool)),
-        test_features=features[0],
-        test_targets=targets[0],
+        clients=Federation(
+            features, targets if classes else targets.astype(np.float32), np.full(CLIENTS, EXAMPLES, dtype=np.int64)
+        ),
+        test_features=features[:EXAMPLES],
+        test_targets=targets[:EXAMPLES],
         facts={},
     )
 
@@ -60,13 +62,13 @@ def updates_per_second(model: Dense, *, unit_is_client: bool, repeats: int) -> f
         scheme = ClientLevelCentral(CLIENTS, COHORT / CLIENTS, repeats, 1.0, 1.0)
     else:
         scheme = ExampleLevelClientSide(CLIENTS, COHORT, repeats, repeats, 1 / STEPS, 1, 1.0, 1.0)
-    engine = Engine(synthetic(model, unit_is_client=unit_is_client))
+    engine = CompiledEngine(synthetic(model, unit_is_client=unit_is_client))
     state = next_round(scheme, engine, begin(engine.task), Randomness.from_os()).state
     rates = []
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = time.process_time()
         outcome = next_round(scheme, engine, state, Randomness.from_os())
-        rates.append(len(outcome.custody.participants) / (time.perf_counter() - began))
+        rates.append(len(outcome.custody.participants) / (time.process_time() - began))
     return statistics.median(rates)
 
 
@@ -77,7 +79,7 @@ def main() -> None:
     import jax
 
     print(f"Python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, one core; ", end="")
-    print(f"client updates per second, median of {repeats} rounds\n")
+    print(f"client updates a CPU second, median of {repeats} rounds\n")
     print("| model | parameters | client level, central noise | example level, client-side noise |\n|---|---|---|---|")
     for name, model in MODELS.items():
         rates = [updates_per_second(model, unit_is_client=unit, repeats=repeats) for unit in (True, False)]

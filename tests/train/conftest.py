@@ -23,7 +23,6 @@ def small_task(
         targets = draws.integers(0, widths[-1], (CLIENTS, ROWS))
     present = np.arange(ROWS) < draws.integers(1, ROWS + 1, CLIENTS)[:, None]
     present[3] = False
-    features[~present], targets[~present] = 0, 0
     if change is not None:
         change(features, targets, present)
     with np.errstate(over="ignore"):
@@ -34,7 +33,7 @@ def small_task(
         unit_is_client=unit_is_client,
         model=Dense(widths, loss),
         training=Training(0.1, **({"local_steps": 3} | training)),
-        clients=Federation(features, targets, present),
+        clients=Federation(features[present], targets[present], present.sum(axis=1)),
         test_features=draws.standard_normal((20, widths[0])).astype(dtype),
         test_targets=draws.integers(0, widths[-1], 20) if loss == "cross-entropy" else draws.standard_normal(20),
         facts={},

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from epsilog.train import clipping, models, reference
+from epsilog.train import clipping, models
+from epsilog.train.engines import reference
 
 vectors = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e12, 1e12))
 

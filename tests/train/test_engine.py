@@ -1,11 +1,15 @@
 """The fast engine computes what the slow one computes, from the same draws."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from epsilog.terms import ClientLevelCentral
-from epsilog.train import Randomness, models, reference, rounds, sampling
-from epsilog.train.engine import Engine
+from epsilog.train import Federation, Randomness, models, rounds
+from epsilog.train.engines import NoisyRuns, compiled, program
+from epsilog.train.engines.compiled import CompiledEngine
+from epsilog.train.engines.reference import ReferenceEngine
 
 COHORT = np.array([0, 2, 3, 7, 11])
 MODELS = [
@@ -19,14 +23,28 @@ def start(task):
     return np.random.default_rng(1).standard_normal(task.model.size)
 
 
-def draws(task, steps=3):
-    random = np.random.default_rng(2)
-    slots, rows = COHORT.size + 2, task.clients.features.shape[1]
-    return {
-        "batches": random.random((slots, steps, rows)) < 0.5,
-        "noise": 0.1 * random.standard_normal((slots, steps, task.model.size)),
-        "batch_probability": 0.5,
-    }
+def batches(client):
+    return Randomness.simulated(3).stream("batches", 1, client)
+
+
+def noise(client):
+    return Randomness.simulated(4).stream("noise", 1, client)
+
+
+def updates(engine, clip_norm=0.4, cohort=COHORT):
+    return engine.sum_of_updates(start(engine.task), cohort, clip_norm=clip_norm, batches=batches)
+
+
+def noisy_runs(engine, clip_norm=0.4, cohort=COHORT, **settings):
+    runs = NoisyRuns(**{"steps": 3, "batch_probability": 0.5, "clip_norm": clip_norm, "noise_stddev": 0.1} | settings)
+    return engine.sum_of_noisy_runs(start(engine.task), cohort, runs=runs, batches=batches, noise=noise)
+
+
+def agree(ours, theirs, tolerance=1e-7):
+    assert ours.total == pytest.approx(theirs.total, abs=tolerance)
+    assert ours.padding == pytest.approx(theirs.padding)
+    assert ours.largest_norm == pytest.approx(theirs.largest_norm)
+    assert (ours.clipped, ours.dropped, ours.count) == (theirs.clipped, theirs.dropped, theirs.count)
 
 
 @pytest.mark.parametrize("clip_norm", [0.05, 0.25, np.inf])
@@ -34,47 +52,33 @@ def draws(task, steps=3):
 @pytest.mark.parametrize("batch_size", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_sums_of_clipped_updates_agree(small_task, kind, clip_norm, batch_size):
     task = small_task(batch_size=batch_size, **kind)
-    orders = shuffles(task) if batch_size else None
-    ours = Engine(task).sum_of_updates(start(task), COHORT, clip_norm=clip_norm, orders=orders)
-    total, norms = reference.sum_of_updates(task, start(task), COHORT, clip_norm=clip_norm, orders=orders)
-    assert ours.total == pytest.approx(total, abs=1e-8)
-    assert ours.largest_norm == pytest.approx(max(norms))
-    assert ours.count == COHORT.size
-    assert ours.clipped == sum(norm > clip_norm * (1 - 1e-6) for norm in norms)
+    agree(updates(CompiledEngine(task), clip_norm), updates(ReferenceEngine(task), clip_norm), 1e-8)
 
 
 @pytest.mark.parametrize("clip_norm", [0.3, np.inf])
 @pytest.mark.parametrize("kind", MODELS, ids=str)
 def test_sums_of_noisy_runs_agree(small_task, kind, clip_norm):
     task = small_task(unit_is_client=False, nominal_examples=4, **kind)
-    ours = Engine(task).sum_of_noisy_runs(start(task), COHORT, clip_norm=clip_norm, **draws(task))
-    total, norms = reference.sum_of_noisy_runs(task, start(task), COHORT, clip_norm=clip_norm, **draws(task))
-    assert ours.total == pytest.approx(total, abs=1e-7)
-    assert ours.largest_norm == pytest.approx(max(norms))
-    assert ours.count == len(norms)
+    agree(noisy_runs(CompiledEngine(task), clip_norm), noisy_runs(ReferenceEngine(task), clip_norm))
 
 
 @pytest.mark.slow
 def test_float32_training_agrees_to_its_own_precision(small_task):
-    narrow, wide = small_task(dtype="float32"), small_task()
-    ours = Engine(narrow).sum_of_updates(start(narrow), COHORT, clip_norm=0.4)
-    total, _ = reference.sum_of_updates(wide, start(narrow), COHORT, clip_norm=0.4)
-    assert ours.total.dtype == np.float64
-    assert ours.total == pytest.approx(total, abs=1e-5)
-    noisy = Engine(narrow).sum_of_noisy_runs(start(narrow), COHORT, clip_norm=0.3, **draws(narrow))
-    total, _ = reference.sum_of_noisy_runs(wide, start(narrow), COHORT, clip_norm=0.3, **draws(narrow))
-    assert noisy.total == pytest.approx(total, abs=1e-5)
-    assert noisy.largest_norm <= 0.3
+    narrow, wide = CompiledEngine(small_task(dtype="float32")), ReferenceEngine(small_task())
+    assert updates(narrow).total.dtype == np.float64
+    assert updates(narrow).total == pytest.approx(updates(wide).total, abs=1e-5)
+    assert noisy_runs(narrow, 0.3).total == pytest.approx(noisy_runs(wide, 0.3).total, abs=1e-5)
+    assert noisy_runs(narrow, 0.3).largest_norm <= 0.3
 
 
 def test_no_update_and_no_gradient_is_longer_than_the_bound(small_task):
     task = small_task(change=lambda features, *_: np.multiply(features, 1e6, out=features))
-    engine = Engine(task)
+    engine = CompiledEngine(task)
     for client in range(task.clients.count):
-        ours = engine.sum_of_updates(start(task), np.array([client]), clip_norm=0.5)
+        ours = updates(engine, 0.5, np.array([client]))
         assert np.linalg.norm(ours.total) <= 0.5
         assert ours.largest_norm <= 0.5
-    assert engine.sum_of_noisy_runs(start(task), COHORT, clip_norm=0.5, **draws(task)).largest_norm <= 0.5
+    assert noisy_runs(engine, 0.5).largest_norm <= 0.5
 
 
 def test_a_client_whose_update_is_not_finite_counts_as_zero_and_is_counted(small_task):
@@ -82,9 +86,7 @@ def test_a_client_whose_update_is_not_finite_counts_as_zero_and_is_counted(small
         features[2] = 1e99  # a row that can be used, and that makes local training diverge
 
     task, rest = small_task(change=spoil, local_steps=8), COHORT[COHORT != 2]
-    engine = Engine(task)
-    spoilt = engine.sum_of_updates(start(task), COHORT, clip_norm=0.4)
-    without = engine.sum_of_updates(start(task), rest, clip_norm=0.4)
+    spoilt, without = (updates(CompiledEngine(task), cohort=cohort) for cohort in (COHORT, rest))
     assert np.array_equal(spoilt.total, without.total)
     assert (spoilt.dropped, without.dropped) == (1, 0)
     assert spoilt.clipped == without.clipped + 1
@@ -102,7 +104,7 @@ def spoilt_row(part, bad):
 
 
 def remove_row(features, targets, present):
-    features[2, 0] = targets[2, 0] = present[2, 0] = 0
+    present[2, 0] = False
 
 
 ROWS = [
@@ -121,32 +123,28 @@ ROWS = [
 def test_a_row_that_cannot_be_used_is_as_good_as_absent_and_is_counted(small_task, loss, part, bad, batch_size):
     kind = {"loss": loss, "widths": (3, 4, 3 if loss == "cross-entropy" else 1), "batch_size": batch_size}
     spoilt, removed = (small_task(change=change, **kind) for change in (spoilt_row(part, bad), remove_row))
-    assert not small_task(change=remove_row, **kind).clients.present[2, 0]
-    engines = Engine(spoilt), Engine(removed)
-    assert [engine.unusable[2] for engine in engines] == [1, 0]
-    orders = shuffles(removed) if batch_size else None
-    totals = [engine.sum_of_updates(start(spoilt), COHORT, clip_norm=0.4, orders=orders).total for engine in engines]
-    assert np.array_equal(*totals)
-    assert np.isfinite(totals[0]).all()
-    runs = [engine.sum_of_noisy_runs(start(spoilt), COHORT, clip_norm=0.4, **draws(spoilt)) for engine in engines]
-    assert np.array_equal(runs[0].total, runs[1].total)
-    assert runs[0].count == runs[1].count
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300, -1.0])
-def test_padding_never_matters(small_task, bad):
-    def fill(features, targets, present):
-        features[~present], targets[~present] = bad, bad
-
-    for settings in ({}, {"batch_size": 2}, {"dtype": "float32"}):
-        tasks = small_task(**settings), small_task(change=fill, **settings)
-        orders = shuffles(tasks[0]) if "batch_size" in settings else None
-        sums = [Engine(task).sum_of_updates(start(task), COHORT, clip_norm=0.4, orders=orders) for task in tasks]
+    engines = CompiledEngine(spoilt), CompiledEngine(removed)
+    assert [engine.unusable(np.array([2])) for engine in engines] == [1, 0]
+    for compute in (updates, noisy_runs):
+        sums = [compute(engine) for engine in engines]
         assert np.array_equal(sums[0].total, sums[1].total)
-        assert sums[0].total.any()
-        assert not Engine(tasks[1]).unusable.any()
-        runs = [Engine(task).sum_of_noisy_runs(start(task), COHORT, clip_norm=0.4, **draws(task)) for task in tasks]
-        assert np.array_equal(runs[0].total, runs[1].total)
+        assert np.isfinite(sums[0].total).all()
+        assert sums[0].count == sums[1].count
+
+
+@pytest.mark.parametrize("bad", [1e99, -1e99])
+def test_no_client_touches_what_another_one_sends(small_task, bad):
+    """Lists and tiles are shared: what fills them up must not be anybody's row."""
+
+    def spoil(features, *_):
+        features[1], features[4:7], features[8:11] = bad, bad, bad
+
+    for settings in ({}, {"batch_size": 2}, {"dtype": "float64", "widths": (3, 1)}):
+        engines = [CompiledEngine(small_task(change=change, **settings)) for change in (None, spoil)]
+        for compute in (updates, noisy_runs):
+            sums = [compute(engine) for engine in engines]
+            assert np.array_equal(sums[0].total, sums[1].total)
+            assert sums[0].total.any()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -159,38 +157,22 @@ def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same(sm
         features[0, 0, 0], targets[0, 0], present[0, 0] = huge, tiny, True
 
     task = small_task(change=spoil, unit_is_client=False, widths=(3, 1), dtype=dtype, nominal_examples=1)
-    ours = Engine(task).sum_of_noisy_runs(
-        np.zeros(4),
-        np.array([0]),
-        batches=np.ones((1, 1, 6), dtype=bool),
-        noise=np.zeros((1, 1, 4)),
-        clip_norm=0.01,
-        batch_probability=1.0,
-    )
+    runs = NoisyRuns(steps=1, batch_probability=1.0, clip_norm=0.01, noise_stddev=0.0)
+    ours = CompiledEngine(task).sum_of_noisy_runs(np.zeros(4), np.array([0]), runs=runs, batches=batches, noise=noise)
     assert 0 < np.linalg.norm(ours.total) <= 0.1 * 0.01 * (1 + 1e-6)  # learning rate times clip, in dtype's precision
     assert ours.clipped == 1
-
-
-def shuffles(task):
-    return sampling.shuffled(
-        Randomness.simulated(3).stream("batches", 1), usable=task.clients.usable(task.model)[COHORT]
-    )
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 5, 6, 7, 100])
 @pytest.mark.parametrize("local_steps", [1, pytest.param(7, marks=pytest.mark.slow)])
 def test_batches_of_every_size_agree_with_the_slow_engine(small_task, batch_size, local_steps):
     task = small_task(widths=(3, 1), batch_size=batch_size, local_steps=local_steps)
-    ours = Engine(task).sum_of_updates(start(task), COHORT, clip_norm=0.25, orders=shuffles(task))
-    total, norms = reference.sum_of_updates(task, start(task), COHORT, clip_norm=0.25, orders=shuffles(task))
-    assert ours.total == pytest.approx(total, abs=1e-8)
-    assert ours.largest_norm == pytest.approx(max(norms))
+    agree(updates(CompiledEngine(task), 0.25), updates(ReferenceEngine(task), 0.25), 1e-8)
 
 
 def test_a_batch_of_everybody_is_no_batch(small_task):
-    whole, batched = small_task(), small_task(batch_size=6)
-    ours = Engine(batched).sum_of_updates(start(whole), COHORT, clip_norm=0.25, orders=shuffles(batched))
-    assert ours.total == pytest.approx(Engine(whole).sum_of_updates(start(whole), COHORT, clip_norm=0.25).total)
+    whole, batched = (CompiledEngine(small_task(batch_size=size)) for size in (None, 6))
+    assert updates(batched).total == pytest.approx(updates(whole).total)
 
 
 def test_a_row_between_the_first_and_the_last_is_trained_on(small_task):
@@ -205,43 +187,75 @@ def test_a_row_between_the_first_and_the_last_is_trained_on(small_task):
     seen = set()
     for number in range(40):
         state = rounds.State(number, np.zeros(4), np.zeros(12, dtype=np.int64))
-        moved = 12 * rounds.next_round(scheme, Engine(task), state, Randomness.simulated(1)).state.model[0] / 0.1
+        moved = (
+            12 * rounds.next_round(scheme, CompiledEngine(task), state, Randomness.simulated(1)).state.model[0] / 0.1
+        )
         seen.add(round(moved))
     assert seen == {1, 2, 4, 8, 16, 32}
 
 
 def test_empty_clients_and_cohorts_are_zero_updates(small_task):
-    task = small_task()
-    engine = Engine(task)
     for cohort in (np.array([], dtype=int), np.array([3])):
-        ours = engine.sum_of_updates(start(task), cohort, clip_norm=0.4)
+        ours = updates(CompiledEngine(small_task()), cohort=cohort)
         assert not ours.total.any()
         assert ours.largest_norm == 0
+        assert ours.count == cohort.size
 
 
 def test_an_empty_client_still_sends_its_noise(small_task):
     task = small_task(unit_is_client=False)
-    fixed = draws(task)
-    ours = Engine(task).sum_of_noisy_runs(start(task), np.array([3]), clip_norm=0.4, **fixed)
+    ours = noisy_runs(CompiledEngine(task), cohort=np.array([3]))
     step = task.training.learning_rate / (0.5 * task.training.nominal_examples)
-    assert ours.total == pytest.approx(-step * fixed["noise"][0].sum(axis=0))
+    drawn = 0.1 * noise(3).normals((3, task.model.size + 1))
+    assert ours.total == pytest.approx(-step * drawn[:, :-1].sum(axis=0))
+    assert ours.padding == pytest.approx(drawn[:, -1].sum() / np.sqrt(3))
+
+
+def uneven(small_task, sizes, **settings):
+    task = small_task(widths=(3, 4, 1), **settings)
+    random = np.random.default_rng(8)
+    rows = sum(sizes)
+    clients = Federation(random.standard_normal((rows, 3)), random.standard_normal(rows), np.array(sizes))
+    return dataclasses.replace(task, clients=clients)
+
+
+@pytest.mark.parametrize("batch_size", [None, 7, 40])
+def test_clients_of_very_different_sizes_agree(small_task, batch_size):
+    task = uneven(small_task, [3, 0, 41, 1, 300, 9, 0, 16], batch_size=batch_size, local_steps=2)
+    cohort = np.arange(8)
+    for compute in (updates, noisy_runs):
+        agree(compute(CompiledEngine(task), cohort=cohort), compute(ReferenceEngine(task), cohort=cohort))
+
+
+@pytest.mark.parametrize("limit", ["RESIDENT", "FETCHED", "LISTED", "DRAWN", "SLOTS"])
+def test_parts_of_a_cohort_and_rows_that_are_fetched_change_nothing_but_memory(small_task, monkeypatch, limit):
+    def spoil(features, *_):
+        features[7, 0] = np.nan
+
+    tasks = small_task(change=spoil), small_task(batch_size=2, change=spoil)
+    whole = [compute(CompiledEngine(task)) for task in tasks for compute in (updates, noisy_runs)]
+    if limit == "FETCHED":
+        monkeypatch.setattr(compiled, "RESIDENT", 0)
+    monkeypatch.setattr(compiled, limit, 2 if limit == "SLOTS" else 0)
+    parts = [compute(CompiledEngine(task)) for task in tasks for compute in (updates, noisy_runs)]
+    for one, other in zip(whole, parts, strict=True):
+        agree(one, other, 1e-12)
 
 
 def test_one_compilation_serves_every_cohort_clip_and_engine(small_task):
-    from epsilog.train import engine as module
-
     task = small_task()
-    Engine(task).sum_of_updates(start(task), COHORT, clip_norm=0.4)
-    compiled = module._sum_of_updates._cache_size()
+    updates(CompiledEngine(task))
+    made = program.sum_of_updates._cache_size()
     for cohort, clip_norm in ((COHORT[:2], 1.0), (COHORT[:0], 2.0), (np.arange(12), np.inf)):
-        Engine(task).sum_of_updates(start(task), cohort, clip_norm=clip_norm)
-    assert module._sum_of_updates._cache_size() == compiled
+        updates(CompiledEngine(task), clip_norm, cohort)
+    assert program.sum_of_updates._cache_size() == made
 
 
-def test_evaluation_is_mean_loss_and_score(small_task):
+@pytest.mark.parametrize("engine", [CompiledEngine, ReferenceEngine])
+def test_evaluation_is_mean_loss_and_score(small_task, engine):
     task = small_task()
     layers = models.unflatten(task.model, start(task))
-    loss, score = Engine(task).evaluate(start(task))
+    loss, score = engine(task).evaluate(start(task))
     test = task.test_features, task.test_targets
     assert loss == pytest.approx(models.losses(task.model, layers, *test, xp=np).mean())
     assert score == pytest.approx(models.score(task.model, layers, *test, xp=np))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from epsilog.train import models, reference
+from epsilog.train import models
+from epsilog.train.engines import reference
 from epsilog.train.models import Dense
 
 MODELS = [

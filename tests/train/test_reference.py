@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from epsilog.train import reference
+from epsilog.train.engines.reference import ReferenceEngine
 
 COHORT = np.array([2, 5])
 
@@ -19,14 +19,14 @@ def test_a_row_that_cannot_be_used_is_as_good_as_absent(small_task, part, bad, r
         else:
             targets[2, row] = bad
 
-    def remove(features, targets, present):
+    def remove(_features, _targets, present):
         present[2, row] = False
 
     sums = []
     for change in (spoil, remove):
         task = small_task(widths=(3, 1), change=change, local_steps=1)
         vector = np.random.default_rng(1).standard_normal(task.model.size)
-        sums.append(reference.sum_of_updates(task, vector, COHORT, clip_norm=0.4)[0])
+        sums.append(ReferenceEngine(task).sum_of_updates(vector, COHORT, clip_norm=0.4, batches=None).total)
     assert np.array_equal(*sums)
     assert np.isfinite(sums[0]).all()
     assert sums[0].any()

@@ -52,11 +52,15 @@ def test_public_inputs_are_refused_by_name(small_task, kind, change, says):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda c: {"features": c.features[:0], "targets": c.targets[:0], "present": c.present[:0]}, "each at least 1"),
-        (lambda c: {"features": c.features[..., 0]}, r"features must have shape \(clients, n, f\)"),
-        (lambda c: {"targets": c.targets[:, :5]}, r"targets must have shape \(12, 6\), got \(12, 5\)"),
-        (lambda c: {"present": c.present[:5]}, r"present must have shape \(12, 6\), got \(5, 6\)"),
-        (lambda c: {"present": c.present.astype(int)}, "present_dtype must be one of bool, got 'int64'"),
+        (lambda c: {"features": c.features[..., 0]}, r"features must have shape \(rows, f\)"),
+        (lambda c: {"features": c.features[:, :0]}, r"features must have shape \(rows, f\) with f at least 1"),
+        (lambda c: {"targets": c.targets[:5]}, r"targets must have shape \(\d+,\), got \(5,\)"),
+        (lambda c: {"targets": c.targets[:, None]}, r"targets must have shape"),
+        (lambda c: {"sizes": c.sizes[:5]}, r"sizes must be not below 0 and \d+ in all, got \d+ in all"),
+        (lambda c: {"sizes": c.sizes[:0]}, "sizes must be whole numbers .* at least one"),
+        (lambda c: {"sizes": c.sizes.astype(float)}, "sizes must be whole numbers"),
+        (lambda c: {"sizes": np.append(c.sizes, [-1, 1])}, "sizes must be not below 0"),
+        (lambda c: {"sizes": c.sizes.tolist()}, "sizes must be a numpy array, got a list"),
         (lambda c: {"features": c.features.astype(int)}, "features_dtype must be one of float32, float64, got 'int64'"),
         (lambda c: {"features": c.features.astype(">f8")}, "features_dtype must be one of"),
         (lambda c: {"features": c.features.astype("longdouble")}, "features_dtype must be one of"),
@@ -74,7 +78,7 @@ def test_class_numbers_of_clients_must_be_whole_by_kind(small_task):
     task = small_task(**CLASSES)
     parts = task.clients
     with pytest.raises(ValueError, match="targets must be whole class numbers for cross-entropy"):
-        dataclasses.replace(task, clients=Federation(parts.features, parts.targets.astype(float), parts.present))
+        dataclasses.replace(task, clients=Federation(parts.features, parts.targets.astype(float), parts.sizes))
 
 
 @pytest.mark.parametrize("bad", [99, -1, 2**40])
@@ -82,21 +86,12 @@ def test_wrong_labels_of_clients_do_not_make_a_task_fail(small_task, bad):
     """A refusal would be an output computed from one client's data, with no noise in it."""
     task = small_task(**CLASSES)
     targets = task.clients.targets.copy()
-    targets[0, 0] = bad
+    targets[0] = bad
     changed = dataclasses.replace(task, clients=dataclasses.replace(task.clients, targets=targets))
-    assert not changed.clients.usable(task.model)[0, 0]
-    assert changed.clients.usable(task.model).sum() == task.clients.present.sum() - 1
+    assert not changed.clients.usable(task.model)[0]
+    assert changed.clients.usable(task.model)[1:].all()
     assert changed.describe() == task.describe()
     assert changed.examples == task.examples
-
-
-def test_an_engine_gets_zeros_where_no_row_counts_and_targets_in_its_own_precision(small_task):
-    task = small_task(dtype="float32")
-    features, targets, usable = task.usable_rows()
-    assert (features.dtype, targets.dtype) == (np.float32, np.float32)
-    assert not features[~usable].any()
-    assert not targets[~usable].any()
-    assert small_task(**CLASSES).usable_rows()[1].dtype == np.int64
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ sweeps. JAX is imported when training begins, not before.
 
 from epsilog.train.checkpoints import exclusive
 from epsilog.train.data import load_task
+from epsilog.train.federation import Federation
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import PaidRun
 from epsilog.train.rehearsal import rehearse
 from epsilog.train.rounds import require_fit
 from epsilog.train.run import Curve, Trained, dry_run, run_rounds
-from epsilog.train.task import Federation, Task, Training
+from epsilog.train.task import Task, Training
 
 __all__ = [
     "Curve",

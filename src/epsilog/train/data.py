@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import ProgrammeError, check
+from epsilog.train.federation import Federation
 from epsilog.train.models import Dense
-from epsilog.train.task import Federation, Task, Training
+from epsilog.train.task import Task, Training
 
 PICKLE_SHA256 = "ced7d60a0318e08183e44a0baf50f3bb6bceb4962ca22a7567395745d8559a3d"
 COLUMNS_SHA256 = "fcd4950a70dea06bab2d555f908962f1417195aa065a53673083487998cf6dac"
@@ -149,18 +150,8 @@ def _federation(
 ) -> Federation:
     """Groups rows by school; with ``keep_empty`` a school whose pupils are all held out stays, as an empty client."""
     kept = ~held_out
-    schools = np.unique(school) if keep_empty else np.unique(school[kept])
-    client = np.searchsorted(schools, school[kept])
-    order = np.argsort(client, kind="stable")
-    client = client[order]
-    first = np.searchsorted(client, np.arange(schools.size))
-    row = np.arange(client.size) - first[client]
-    shape = (schools.size, int(row.max()) + 1)
-    padded = np.zeros((*shape, features.shape[1])), np.zeros(shape), np.zeros(shape, dtype=bool)
-    padded[0][client, row] = features[kept][order]
-    padded[1][client, row] = targets[kept][order]
-    padded[2][client, row] = True
-    return Federation(*padded)
+    schools = np.unique(school) if keep_empty else None
+    return Federation.from_rows(school[kept], features[kept], targets[kept], clients=schools)
 
 
 def _facts(unit: str) -> dict[str, Any]:

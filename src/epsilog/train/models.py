@@ -48,6 +48,10 @@ class Dense:
         """How many classes there are; None where targets are real numbers."""
         return self.widths[-1] if self.loss == "cross-entropy" else None
 
+    def target_type(self, precision: np.dtype[Any]) -> np.dtype[Any]:
+        """What targets are stored as beside features of ``precision``: the same, or whole class numbers."""
+        return precision if self.classes is None else np.dtype(np.int64)
+
     @property
     def size(self) -> int:
         """Parameters in all."""

@@ -1,13 +1,14 @@
 """All randomness of a training run, in one place.
 
 A real run draws from the operating system; nothing can replay it. A simulation draws from counter-based Philox streams
-keyed by (seed, purpose, round), so that a run that was killed and resumed meets the same draws. Both feed the same few
-lines that turn 64-bit words into uniforms and normals: what the tests see is what protects people.
+keyed by (seed, purpose, round, client), so that a run that was killed and resumed meets the same draws. Both feed the
+same few lines that turn 64-bit words into uniforms and normals: what the tests see is what protects people.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,12 +36,12 @@ class Stream:
 
     def uniforms(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Draws uniforms from the middles of 2^53 equal cells of (0, 1); shape ``shape``."""
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         return (((self.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
 
     def coins(self, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
         """Tosses coins that show True with ``probability``, rounded down to a multiple of 2^-53; shape ``shape``."""
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         true = np.uint64(int(probability * 2.0**53))  # exact: a shift of the exponent, and then down
         return ((self.words(count) >> np.uint64(11)) < true).reshape(shape)
 
@@ -50,7 +51,7 @@ class Stream:
         The grid of the uniforms ends the tails at 8.65, where a true normal has mass 5e-18 a draw; floating-point noise
         is a theoretical hazard (Mironov 2012) that the docs name.
         """
-        drawn = np.empty(int(np.prod(shape, dtype=np.int64)))
+        drawn = np.empty(math.prod(shape))
         for first in range(0, drawn.size, BLOCK):
             drawn[first : first + BLOCK] = self._pairs(min(BLOCK, drawn.size - first))
         return self.noise_factor * drawn.reshape(shape)
@@ -102,17 +103,23 @@ class Randomness:
         """True if a seed replays the draws."""
         return self.seed is not None
 
-    def stream(self, purpose: str, round: int) -> Stream:  # noqa: A002 (the field's word)
-        """Opens the draws for one purpose in one round; opened twice, a simulated stream repeats itself."""
-        return Stream(_os_words if self.seed is None else _philox_words(self.seed, purpose, round), self.noise_factor)
+    def stream(self, purpose: str, round: int, client: int | None = None) -> Stream:  # noqa: A002 (the field's word)
+        """Opens the draws for one purpose in one round, the server's or one client's.
+
+        Opened twice, a simulated stream repeats itself; no two streams share a draw.
+        """
+        if self.seed is None:
+            return Stream(_os_words, self.noise_factor)
+        whose = "" if client is None else f"/{client}"
+        return Stream(_philox_words(f"epsilog/train/{self.seed}/{purpose}/{round}{whose}"), self.noise_factor)
 
 
 def _os_words(count: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
-def _philox_words(seed: int, purpose: str, round_: int) -> Words:
-    digest = hashlib.sha256(f"epsilog/train/{seed}/{purpose}/{round_}".encode()).digest()
+def _philox_words(name: str) -> Words:
+    digest = hashlib.sha256(name.encode()).digest()
     generator = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
 
     def words(count: int) -> NDArray[np.uint64]:

@@ -1,7 +1,7 @@
 """Everything that can fail is tried before money moves, on data that belong to nobody.
 
 ``rehearse`` imports the engine, scores the starting model on the public test set, compiles and runs one round of the
-scheme on blank clients (arrays of the true shapes, all rows absent), and writes, renames, locks and reads back that
+scheme on blank clients (the true shapes and sizes, all zeros), and writes, renames, locks and reads back that
 round on the disk that the run will use. What it draws protects nobody and is thrown away.
 """
 
@@ -13,13 +13,15 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from epsilog.terms import EpsilogError, ProgrammeError, Scheme
 from epsilog.train.checkpoints import RunFolder
+from epsilog.train.engines import Engine, made
+from epsilog.train.federation import Federation
 from epsilog.train.noise import Randomness
 from epsilog.train.rounds import Outcome, begin, next_round, require_fit
 from epsilog.train.task import Task
@@ -27,33 +29,32 @@ from epsilog.train.task import Task
 SPARE = 2.0  # how much more disk must be free than the run is expected to fill
 
 
-def rehearse(scheme: Scheme, task: Task, folder: Path) -> None:
+def rehearse(scheme: Scheme, task: Task, folder: Path, *, engine: Callable[[Task], Engine] | None = None) -> None:
     """Tries a run without touching anybody's data or leaving a trace.
 
     Args:
         scheme: how people will be protected.
-        task: the data, model and local training; of the clients only shapes are used.
+        task: the data, model and local training; of the clients only shapes and sizes are used.
         folder: the run's own folder, which need not exist.
+        engine: as in ``run_rounds``.
 
     Raises:
         ValueError: a scheme that does not fit the task, or settings that make the model diverge without any data.
         ProgrammeError: the extra ``train`` is missing, the engine fails, or the folder cannot be written.
     """
-    outcome = _blank_round(scheme, task)
+    outcome = _blank_round(scheme, task, engine)
     try:
         _try_disk(outcome, folder, rounds=scheme.rounds)
     except (OSError, EpsilogError) as error:
         raise ProgrammeError(str(folder), [f"a run cannot be kept here: {error}"]) from error
 
 
-def _blank_round(scheme: Scheme, task: Task) -> Outcome:
+def _blank_round(scheme: Scheme, task: Task, engine: Callable[[Task], Engine] | None) -> Outcome:
     trainable = require_fit(scheme, task)
     try:
-        from epsilog.train.engine import Engine
-
-        engine = Engine(_blank(task))
-        scored = engine.evaluate(begin(task).model)
-        outcome = next_round(trainable, engine, begin(task), Randomness.simulated(0))
+        computing = made(engine, _blank(task))
+        scored = computing.evaluate(begin(task).model)
+        outcome = next_round(trainable, computing, begin(task), Randomness.simulated(0))
     except ImportError as error:
         raise ProgrammeError(
             "training", [f"the engine cannot be imported ({error}); install epsilog[train]"]
@@ -71,15 +72,12 @@ def _blank_round(scheme: Scheme, task: Task) -> Outcome:
 
 
 def _blank(task: Task) -> Task:
-    """The same shapes, with clients that have no rows."""
+    """The same shapes and sizes, and zeros for everybody's rows; takes no memory of its own."""
     clients = task.clients
-    blank = dataclasses.replace(
-        clients,
-        features=np.zeros_like(clients.features),
-        targets=np.zeros_like(clients.targets),
-        present=np.zeros_like(clients.present),
+    features, targets = (
+        np.broadcast_to(each.dtype.type(0), each.shape) for each in (clients.features, clients.targets)
     )
-    return dataclasses.replace(task, clients=blank)
+    return dataclasses.replace(task, clients=Federation(features, targets, clients.sizes))
 
 
 def _try_disk(outcome: Outcome, folder: Path, *, rounds: int) -> None:

@@ -1,7 +1,8 @@
 """One round, from the global model to the next: sample, train, clip, add noise, release.
 
 The scheme alone decides who is sampled, what is clipped and how much noise is drawn; it is the same object that the
-accountant priced. Everything random comes from three streams a round: "cohort", "batches" and "noise".
+accountant priced. Everything random comes from three streams a round: "cohort", "batches" and "noise", the last two
+one for each client where clients draw.
 """
 
 from __future__ import annotations
@@ -9,19 +10,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
 from epsilog.train import clipping, models, sampling
+from epsilog.train.engines import Engine
 from epsilog.train.noise import Randomness
 from epsilog.train.schemes import TRAINED
 from epsilog.train.task import Task
-
-if TYPE_CHECKING:
-    from epsilog.train.engine import Engine
 
 Vector = NDArray[np.float64]
 
@@ -65,7 +63,7 @@ def bound_to(scheme: Scheme, task: Task) -> str:
 
     A cap on participations counts clients by their place in the data, and under one scheme.
     """
-    arrays = [task.clients.features, task.clients.targets, task.clients.present, task.test_features, task.test_targets]
+    arrays = [task.clients.features, task.clients.targets, task.clients.sizes, task.test_features, task.test_targets]
     parts: list[bytes | memoryview] = [repr((scheme, task.name, task.unit, task.model, task.training)).encode()]
     for array in arrays:
         parts += [f"{array.dtype.str}{array.shape}".encode(), np.ascontiguousarray(array).data]
@@ -130,6 +128,6 @@ def next_round(
             change.clipped.largest_norm,
             change.clipped.clipped_fraction,
             change.clipped.dropped,
-            int(engine.unusable[cohort].sum()),
+            engine.unusable(cohort),
         ),
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, ConflictError, RecordsError, RoundRecord, Scheme
 from epsilog.train.checkpoints import RunFolder, read_records
+from epsilog.train.engines import Engine, made
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import PaidRun
 from epsilog.train.rehearsal import rehearse
@@ -47,7 +48,12 @@ class Curve:
 
 
 def run_rounds(
-    paid: PaidRun, task: Task, *, folder: Path, progress: Callable[[RoundRecord], None] | None = None
+    paid: PaidRun,
+    task: Task,
+    *,
+    folder: Path,
+    progress: Callable[[RoundRecord], None] | None = None,
+    engine: Callable[[Task], Engine] | None = None,
 ) -> Trained:
     """Trains, or goes on training where a killed run stopped; calling it on a finished run only reads.
 
@@ -61,6 +67,7 @@ def run_rounds(
         task: the data, model and local training.
         folder: the run's own folder; made if need be.
         progress: called with the public record of every round that this call released.
+        engine: makes what computes the rounds (``train.engines``); None for the compiled one, on JAX.
 
     Raises:
         ValueError: a scheme that does not fit the task, or settings that diverge without any data.
@@ -74,7 +81,7 @@ def run_rounds(
     if charge.state not in ("reserved", "started", "committed"):
         raise ConflictError(f"the charge must be reserved, started or committed, and it is {charge.state}")
     if charge.state == "reserved":
-        rehearse(scheme, task, folder)
+        rehearse(scheme, task, folder, engine=engine)
     with files.locked():
         released = dict(charge.rounds_released)
         if len(released) > scheme.rounds:
@@ -85,13 +92,11 @@ def run_rounds(
             charge.start()
         if _ended(scheme, records):
             return Trained(state.model, tuple(records), len(released))
-        from epsilog.train.engine import Engine
-
-        engine = Engine(task)
+        computing = made(engine, task)
         while not _ended(scheme, records):
             one = state.round + 1
             charge.round_started(one)
-            outcome = next_round(scheme, engine, state, paid.randomness)
+            outcome = next_round(scheme, computing, state, paid.randomness)
             files.prepare(outcome)
             charge.round_released(one, output_hash=outcome.record.output_hash)
             files.settle(outcome)
@@ -106,7 +111,14 @@ def _ended(scheme: Scheme, records: Sequence[RoundRecord]) -> bool:
     return len(records) >= scheme.rounds or bool(records and records[-1].diverged)
 
 
-def dry_run(scheme: Scheme, task: Task, *, randomness: Randomness, private: bool = True) -> Curve:
+def dry_run(
+    scheme: Scheme,
+    task: Task,
+    *,
+    randomness: Randomness,
+    private: bool = True,
+    engine: Callable[[Task], Engine] | None = None,
+) -> Curve:
     """Trains without records and without a charge, for sweeps and baselines under simulation.
 
     Args:
@@ -114,18 +126,17 @@ def dry_run(scheme: Scheme, task: Task, *, randomness: Randomness, private: bool
         task: as in ``run_rounds``.
         randomness: must be simulated: nothing here is accounted for.
         private: False leaves out clip and noise.
+        engine: as in ``run_rounds``.
 
     Raises:
         ValueError: randomness that is not simulated, or a scheme that does not fit the task.
     """
-    from epsilog.train.engine import Engine
-
     if not randomness.is_simulated:
         raise CheckError("randomness", "simulated in a dry run", "the operating system's")
     scheme = require_fit(scheme, task)
-    engine, state, records = Engine(task), begin(task), list[RoundRecord]()
+    computing, state, records = made(engine, task), begin(task), list[RoundRecord]()
     while not _ended(scheme, records):
-        outcome = next_round(scheme, engine, state, randomness, private=private)
+        outcome = next_round(scheme, computing, state, randomness, private=private)
         state = outcome.state
         records.append(outcome.record)
     return Curve(state.model, tuple(records))

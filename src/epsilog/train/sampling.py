@@ -55,12 +55,11 @@ def without_replacement(stream: Stream, *, eligible: Ids, size: int) -> Ids:
     return np.sort(eligible[order[:size]])
 
 
-def shuffled(stream: Stream, *, usable: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Draws an order of rows for each client, its usable rows first and every order of them alike; shape (m, n)."""
-    keys = np.where(usable, stream.uniforms(usable.shape), 2.0)
-    return np.argsort(keys, axis=1, kind="stable").astype(np.int32)
+def shuffled(stream: Stream, *, rows: int) -> NDArray[np.int64]:
+    """Draws an order of a client's rows, every order alike; shape (rows,)."""
+    return np.argsort(stream.words(rows), kind="stable")
 
 
 def batches(stream: Stream, *, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
-    """Draws Poisson batches: True where an example joins; ``shape`` ends in the padded number of examples."""
+    """Draws Poisson batches: True where an example joins."""
     return stream.coins(shape, probability)

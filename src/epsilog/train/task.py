@@ -1,4 +1,4 @@
-"""What is trained on what: clients' data as padded arrays, a public test set, a model and its local training."""
+"""What is trained on what: clients' data, a public test set, a model and its local training."""
 
 from __future__ import annotations
 
@@ -10,52 +10,8 @@ from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, check
 from epsilog.train import clipping
+from epsilog.train.federation import PRECISIONS, Federation, Floats, require_arrays
 from epsilog.train.models import Dense
-
-Floats = NDArray[np.floating[Any]]
-PRECISIONS = ("float32", "float64")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Federation:
-    """Every client's examples, padded to the largest client.
-
-    Attributes:
-        features: shape (clients, n, f); float32 or float64, which is also the precision of local training.
-        targets: shape (clients, n); real numbers, or class numbers.
-        present: shape (clients, n); False where a row is padding.
-    """
-
-    features: Floats
-    targets: NDArray[Any]
-    present: NDArray[np.bool_]
-
-    def __post_init__(self) -> None:
-        _require_arrays(features=self.features, targets=self.targets, present=self.present)
-        shape = self.features.shape
-        if len(shape) != 3 or 0 in shape:
-            raise CheckError("features", "shape (clients, n, f), each at least 1", f"{shape}", verb="have")
-        if self.targets.shape != shape[:2]:
-            raise CheckError("targets", f"shape {shape[:2]}", f"{self.targets.shape}", verb="have")
-        if self.present.shape != shape[:2]:
-            raise CheckError("present", f"shape {shape[:2]}", f"{self.present.shape}", verb="have")
-        check.one_of(PRECISIONS)(features_dtype=str(self.features.dtype))
-        check.one_of(("bool",))(present_dtype=str(self.present.dtype))
-
-    def usable(self, model: Dense) -> NDArray[np.bool_]:
-        """Which rows a step can use: present, every number finite and within reach, a label of some class."""
-        reach = clipping.reach(self.features.dtype)
-        within: NDArray[np.bool_] = self.present & (np.abs(self.features) <= reach).all(axis=2)
-        if model.classes is None:
-            within &= np.abs(self.targets) <= reach
-        else:
-            within &= (self.targets >= 0) & (self.targets < model.classes)
-        return within
-
-    @property
-    def count(self) -> int:
-        """Clients in all."""
-        return int(self.features.shape[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,27 +76,21 @@ class Task:
     def __post_init__(self) -> None:
         check.fields(self, name=check.text(), unit=check.text())
         check.within(0, clipping.reach(self.clients.features.dtype))(learning_rate=self.training.learning_rate)
-        _require_arrays(test_features=self.test_features, test_targets=self.test_targets)
-        for named, width in (("clients", self.clients.features.shape[2]), ("test", self.test_features.shape[-1])):
+        require_arrays(test_features=self.test_features, test_targets=self.test_targets)
+        for named, width in (("clients", self.clients.features.shape[1]), ("test", self.test_features.shape[-1])):
             if width != self.model.widths[0]:
                 raise ValueError(f"{named} features must have width {self.model.widths[0]}, got {width}")
         _require_kind(self.model, targets=self.clients.targets, test_targets=self.test_targets)
         _require_test_set(self.model, self.test_features, self.test_targets)
 
-    def usable_rows(self) -> tuple[Floats, NDArray[Any], NDArray[np.bool_]]:
-        """Features, targets and which rows count, as an engine takes them: zeros wherever a row does not count."""
-        usable = self.clients.usable(self.model)
-        features = np.where(usable[..., None], self.clients.features, 0)
-        return features, _like(features, self.model, np.where(usable, self.clients.targets, 0)), usable
-
     def test_set(self) -> tuple[Floats, NDArray[Any]]:
         """The public test set, as an engine takes it."""
-        return self.test_features, _like(self.test_features, self.model, self.test_targets)
+        return self.test_features, self.test_targets.astype(self.model.target_type(self.test_features.dtype))
 
     @property
     def examples(self) -> int:
         """Examples of all clients together; private where the unit is the client."""
-        return int(self.clients.present.sum())
+        return len(self.clients.features)
 
     @property
     def units(self) -> int:
@@ -158,18 +108,6 @@ class Task:
             "model": {"widths": list(self.model.widths), "loss": self.model.loss, "parameters": self.model.size},
             **self.facts,
         }
-
-
-def _like(features: Floats, model: Dense, targets: NDArray[Any]) -> NDArray[Any]:
-    """Targets in the features' own precision; class numbers as integers."""
-    return targets.astype(features.dtype if model.classes is None else np.int64)
-
-
-def _require_arrays(**named: Any) -> None:
-    """Names what is no array by its type alone: its values may be private."""
-    for name, value in named.items():
-        if not isinstance(value, np.ndarray):
-            raise CheckError(name, "a numpy array", f"a {type(value).__name__}")
 
 
 def _require_kind(model: Dense, **named: NDArray[Any]) -> None:

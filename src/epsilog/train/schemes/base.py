@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import Scheme
+from epsilog.train.engines import Clipped, Engine
 from epsilog.train.noise import Stream
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
 
-if TYPE_CHECKING:
-    from epsilog.train.engine import Clipped, Engine
-
 Vector = NDArray[np.float64]
-Streams = Callable[[str], Stream]
-"""The round's draws, by what they are for: "batches" or "noise"."""
 
-CHUNK = 4_000_000  # draws held in memory at once
+
+class Streams(Protocol):
+    """The round's draws, by what they are for ("batches" or "noise"), and of whom: the server, or one client."""
+
+    def __call__(self, purpose: str, *, client: int | None = None) -> Stream:
+        """Opens the draws."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,21 +76,3 @@ def trains(
         return change
 
     return keep
-
-
-def slots_within(clients: int, *, draws: int) -> int:
-    """How many of ``clients`` are computed at a time when each needs so many ``draws``."""
-    return max(1, min(clients, CHUNK // draws))
-
-
-def merged(parts: list[Clipped], size: int) -> Clipped:
-    """What the parts of a cohort come to together."""
-    from epsilog.train.engine import Clipped
-
-    return Clipped(
-        sum((part.total for part in parts), np.zeros(size)),
-        max((part.largest_norm for part in parts), default=0.0),
-        sum(part.clipped for part in parts),
-        sum(part.dropped for part in parts),
-        sum(part.count for part in parts),
-    )

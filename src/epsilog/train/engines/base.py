@@ -1,0 +1,107 @@
+"""What an engine must do: clipped sums over a cohort, wherever the clients are computed.
+
+Draws come in as streams, one for each client of the round, so that no engine's order of work, and no client beside
+another, changes what a client draws. Under a simulation every engine therefore gives the same model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.train.noise import Stream
+from epsilog.train.sampling import Ids
+from epsilog.train.task import Task
+
+Vector = NDArray[np.float64]
+ClientStreams = Callable[[int], Stream]
+"""The round's draws of one client, by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """A sum over a cohort, and what its curator may see of it.
+
+    Attributes:
+        total: the sum; shape (d,).
+        largest_norm: largest L2 norm after clipping, of updates or of example gradients.
+        clipped: how many of them clipping shortened, or dropped.
+        dropped: how many of them were not finite, or had no finite norm, and counted as zero.
+        count: how many there were.
+        padding: each client's noise on a coordinate whose true sum is 0, scaled to one step's; empty if none is added.
+    """
+
+    total: Vector
+    largest_norm: float
+    clipped: int
+    dropped: int
+    count: int
+    padding: Vector = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def clipped_fraction(self) -> float:
+        """The share that clipping shortened; 0 of none."""
+        return self.clipped / self.count if self.count else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyRuns:
+    """DP-SGD as each client of a cohort runs it.
+
+    Attributes:
+        steps: noisy steps.
+        batch_probability: p, with which each example joins each step on its own.
+        clip_norm: C, the bound on each example's gradient; ``inf`` clips nothing.
+        noise_stddev: of the noise on each step's sum of clipped gradients.
+    """
+
+    steps: int
+    batch_probability: float
+    clip_norm: float
+    noise_stddev: float
+
+
+class Engine(Protocol):
+    """A task's data, wherever it lies, with the two computations of a round and the evaluation.
+
+    A row that no step can use (see ``Federation.usable``) is as good as absent. What is summed is float64.
+    """
+
+    @property
+    def task(self) -> Task:
+        """What is trained on what."""
+
+    def unusable(self, cohort: Ids) -> int:
+        """How many rows of the cohort are there and cannot be used."""
+
+    def sum_of_updates(self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams) -> Clipped:
+        """Trains each client of the cohort from ``model``, clips its whole update and sums them.
+
+        Args:
+            model: the global model; shape (d,).
+            cohort: ids, each once.
+            clip_norm: bound on each client's whole update.
+            batches: shuffles a client's usable rows, where the task's training has a batch size.
+        """
+
+    def sum_of_noisy_runs(
+        self, model: Vector, cohort: Ids, *, runs: NoisyRuns, batches: ClientStreams, noise: ClientStreams
+    ) -> Clipped:
+        """Runs DP-SGD at each client of the cohort from ``model`` and sums the model differences.
+
+        A step is (sum of clipped gradients + noise) / (p * nominal_examples), times the learning rate.
+
+        Args:
+            model: the global model; shape (d,).
+            cohort: ids, each once.
+            runs: steps, sampling, clip and noise.
+            batches: a client's coins: for each step, one for each of its usable rows.
+            noise: a client's normals: for each step d, and one more for the padding.
+        """
+
+    def evaluate(self, model: Vector) -> tuple[float, float]:
+        """Returns mean loss and score on the public test set."""

@@ -1,0 +1,223 @@
+"""The fast engine: which rows every step takes, listed here, and computed by one compiled JAX program (``program``).
+
+Rows stay on the device where they fit, and are fetched for a part of a cohort at a time where they do not. The slow
+engine, ``reference``, says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.train import sampling
+from epsilog.train.engines import program
+from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector
+from epsilog.train.engines.program import Tiles, Work, exact
+from epsilog.train.sampling import Ids
+from epsilog.train.task import Task
+
+RESIDENT = 256_000_000  # bytes of features that may stay on the device
+FETCHED = 32_000_000  # bytes of features that are fetched at a time where they may not
+LISTED = 1 << 18  # rows that are listed at a time
+DRAWN = 4_000_000  # normals that are held at a time
+SLOTS = 4096  # clients that are computed at a time
+SIZES = (*range(8, 128, 8), *range(128, 257, 32))
+TILE_COST = 6  # what one more tile costs, in rows
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Which rows the steps of some clients take.
+
+    Attributes:
+        rows: each client's list, numbers among its own usable rows, one client after another.
+        lengths: of the lists; shape (clients,).
+        first: where each step begins in its client's list; a step that reaches the end goes on at the beginning.
+        counts: how many rows each step takes; both of shape (clients, steps).
+    """
+
+    rows: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    first: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+class CompiledEngine:
+    """A task's data, with the two computations of a round and the evaluation; see ``base.Engine``.
+
+    Attributes:
+        task: what is trained on what.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        clients = task.clients
+        self._usable = clients.usable(task.model)
+        self._ends = clients.ends
+        before = np.concatenate([[0], np.cumsum(self._usable, dtype=np.int64)])
+        self._place = before[self._ends - clients.sizes]  # where each client begins among all usable rows
+        self._counts = before[self._ends] - self._place  # usable rows of each client
+        self._precision = clients.features.dtype
+        self._kind = task.model.target_type(self._precision)
+        row = clients.features.nbytes // max(len(clients.features), 1)
+        self._fetched = max(int(self._counts.max(initial=1)), FETCHED // row)  # rows
+        with exact():
+            self._test = tuple(jnp.asarray(part) for part in task.test_set())
+            everything = slice(None) if self._usable.all() else self._usable
+            self._resident = self._rows(everything) if clients.features.nbytes <= RESIDENT else None
+
+    def unusable(self, cohort: Ids) -> int:
+        """How many rows of the cohort are there and cannot be used."""
+        return int((self.task.clients.sizes[cohort] - self._counts[cohort]).sum())
+
+    def sum_of_updates(self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams) -> Clipped:
+        """As ``base.Engine`` says."""
+        training = self.task.training
+        taken = np.minimum(self._counts, training.batch_size or self._counts.max(initial=0))
+        compute = partial(
+            program.sum_of_updates,
+            self.task.model,
+            _tiles(taken, int(taken.max())),
+            vector=model,
+            clip_norm=clip_norm,
+            learning_rate=np.asarray(training.learning_rate, self._precision),
+        )
+        parts, slots = [], min(SLOTS, self._counts.size)
+        with exact():
+            for part in self._parts(cohort, self._counts, slots):
+                turns = self._local_batches(batches, part)
+                parts.append(compute(self._work(part, turns, capacity=_capacity(self._counts), slots=slots)))
+        return _merged(parts, model.size)
+
+    def sum_of_noisy_runs(
+        self, model: Vector, cohort: Ids, *, runs: NoisyRuns, batches: ClientStreams, noise: ClientStreams
+    ) -> Clipped:
+        """As ``base.Engine`` says."""
+        p, training = runs.batch_probability, self.task.training
+        listed = self._counts * runs.steps
+        slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (model.size + 1))))
+        compute = partial(
+            program.sum_of_noisy_runs,
+            self.task.model,
+            _tiles(self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p)), int(self._counts.max())),
+            vector=model,
+            clip_norm=np.float64(runs.clip_norm),
+            step_size=np.asarray(training.learning_rate / (p * training.nominal_examples), self._precision),
+        )
+        parts, padding = [], [np.zeros(0)]
+        with exact():
+            for part in self._parts(cohort, listed, slots):
+                drawn = np.zeros((slots, runs.steps, model.size + 1))
+                for slot, client in enumerate(part.tolist()):
+                    drawn[slot] = runs.noise_stddev * noise(client).normals(drawn.shape[1:])
+                turns = self._poisson_batches(batches, runs, part)
+                work = self._work(part, turns, capacity=_capacity(listed), slots=slots)
+                parts.append(compute(work, noise=drawn[..., :-1]))
+                padding.append(drawn[: len(part), :, -1].sum(axis=1) / np.sqrt(runs.steps))
+        return _merged(parts, model.size, np.concatenate(padding))
+
+    def evaluate(self, model: Vector) -> tuple[float, float]:
+        """Returns mean loss and score on the public test set."""
+        with exact():
+            loss, score = program.evaluate(self.task.model, self._test, model)
+        return float(loss), float(score)
+
+    def _local_batches(self, batches: ClientStreams, part: Ids) -> Turns:
+        """Local steps: all of a client's rows in each, or its shuffled rows in turn."""
+        training, lengths = self.task.training, self._counts[part]
+        steps = np.arange(training.local_steps)
+        if training.batch_size is None:
+            rows = [np.arange(count) for count in lengths]
+            return Turns(_joined(rows), lengths, np.outer(0 * lengths, steps), np.outer(lengths, steps * 0 + 1))
+        counts = np.minimum(lengths, training.batch_size)
+        rows = [sampling.shuffled(batches(c), rows=n) for c, n in zip(part.tolist(), lengths.tolist(), strict=True)]
+        return Turns(_joined(rows), lengths, np.outer(counts, steps), np.outer(counts, steps * 0 + 1))
+
+    def _poisson_batches(self, batches: ClientStreams, runs: NoisyRuns, part: Ids) -> Turns:
+        """Noisy steps: in each, the rows that a coin of their own lets join."""
+        p, shapes = runs.batch_probability, ((runs.steps, count) for count in self._counts[part].tolist())
+        joins = [
+            sampling.batches(batches(c), shape=s, probability=p) for c, s in zip(part.tolist(), shapes, strict=True)
+        ]
+        counts = np.array([each.sum(axis=1) for each in joins])
+        rows = [np.nonzero(each)[1] for each in joins]
+        return Turns(_joined(rows), counts.sum(axis=1), np.cumsum(counts, axis=1) - counts, counts)
+
+    def _parts(self, cohort: Ids, listed: NDArray[np.int64], slots: int) -> Iterator[Ids]:
+        """Cuts a cohort into parts of at most so many clients, rows that are listed, and rows that are fetched."""
+        limits = np.array([slots, LISTED, np.inf if self._resident else self._fetched])
+        weights = np.stack([np.ones(cohort.size), listed[cohort], self._counts[cohort]], axis=1)
+        first, load = 0, np.zeros(3)
+        for place, weight in enumerate(weights):
+            if place > first and (load + weight > limits).any():
+                yield cohort[first:place]
+                first, load = place, np.zeros(3)
+            load += weight
+        if first < cohort.size:
+            yield cohort[first:]
+
+    def _work(self, part: Ids, turns: Turns, *, capacity: int, slots: int) -> Work:
+        """What some clients compute, in arrays whose shapes are the same for every part of a cohort."""
+        counts = self._counts[part]
+        starts = self._place[part] if self._resident else np.cumsum(counts) - counts
+        picks = np.zeros(capacity, dtype=np.int32)
+        picks[: turns.rows.size] = turns.rows + np.repeat(starts, turns.lengths)
+        lists = np.stack([np.cumsum(turns.lengths) - turns.lengths, turns.lengths], axis=1)
+        features, targets = self._resident or self._fetch(part)
+        places, first, counts = (_fitted(each.astype(np.int32), slots) for each in (lists, turns.first, turns.counts))
+        return Work(features, targets, picks, places, first, counts, len(part))
+
+    def _rows(self, which: Any) -> tuple[Any, Any]:
+        """Features and targets of some rows, on the device."""
+        clients = self.task.clients
+        return jnp.asarray(clients.features[which]), jnp.asarray(clients.targets[which].astype(self._kind))
+
+    def _fetch(self, part: Ids) -> tuple[Any, Any]:
+        """The usable rows of a part of a cohort, one client after another, in arrays of one size."""
+        clients = self.task.clients
+        features = np.zeros((self._fetched, clients.features.shape[1]), self._precision)
+        targets = np.zeros(self._fetched, self._kind)
+        at = 0
+        for client in part.tolist():
+            lies = slice(int(self._ends[client] - clients.sizes[client]), int(self._ends[client]))
+            to, usable = slice(at, at + int(self._counts[client])), self._usable[lies]
+            features[to], targets[to] = clients.features[lies][usable], clients.targets[lies][usable]
+            at = to.stop
+        return jnp.asarray(features), jnp.asarray(targets)
+
+
+def _joined(rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+
+
+def _fitted(array: NDArray[Any], slots: int) -> NDArray[Any]:
+    """The same with zeros below, so that there is a row for every slot."""
+    whole = np.zeros((slots, *array.shape[1:]), array.dtype)
+    whole[: len(array)] = array
+    return whole
+
+
+def _capacity(listed: NDArray[np.int64]) -> int:
+    """How many rows may be listed at a time: as many as memory should hold, and whatever one client needs."""
+    return int(max(listed.max(initial=1), min(LISTED, listed.sum())))
+
+
+def _tiles(taken: NDArray[Any], most: int) -> Tiles:
+    """The tiles for steps that take so many rows, at ``most`` so many: few tiles, and few rows that are not there."""
+    size = min(SIZES, key=lambda size: float(np.ceil(taken / size).sum()) * (size + TILE_COST))
+    return Tiles(size, single=most <= size)
+
+
+def _merged(parts: list[Any], size: int, padding: Vector | None = None) -> Clipped:
+    """What the parts of a cohort come to together."""
+    totals, largest, *counts = zip(*parts, strict=True) if parts else ((), (), (), (), ())
+    clipped, dropped, count = (int(sum(map(int, each))) for each in counts)
+    total = sum((np.asarray(one) for one in totals), np.zeros(size))
+    nothing = np.zeros(0) if padding is None else padding
+    return Clipped(total, max(map(float, largest), default=0.0), clipped, dropped, count, nothing)

@@ -1,0 +1,182 @@
+"""The compiled program: a loop over clients, their steps, and tiles of the rows that a step takes.
+
+Loops run to traced counts. So clients and cohorts of every size, all clip norms and noise levels share one compilation,
+a step costs the rows that it takes, and no slot that is padded costs work. One client at a time is what keeps a model's
+working set in cache (measured: batching clients is slower for large models). Local training runs in the data's own
+precision; whatever a guarantee rests on is float64: norms, clipping, sums over examples and over clients. Random draws
+come in as arrays: the program is a pure function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from epsilog.train import clipping, models
+from epsilog.train.models import Dense, Layers
+
+
+class Tiles(NamedTuple):
+    """How many rows are computed at a time.
+
+    Attributes:
+        size: rows of a tile.
+        single: whether every step fits into one tile.
+    """
+
+    size: int
+    single: bool
+
+
+class Work(NamedTuple):
+    """What some clients compute.
+
+    Attributes:
+        features: rows that steps may take; shape (rows, f).
+        targets: shape (rows,).
+        picks: the clients' lists of rows, one client after another; shape (capacity,).
+        lists: where each client's list begins, and its length; shape (slots, 2).
+        first: where each step begins in its client's list; a step that reaches the end goes on at the beginning.
+        counts: how many rows each step takes; both of shape (slots, steps).
+        count: how many slots are clients.
+    """
+
+    features: Any
+    targets: Any
+    picks: Any
+    lists: Any
+    first: Any
+    counts: Any
+    count: Any
+
+
+@contextlib.contextmanager
+def exact() -> Iterator[None]:
+    """Doubles where they are asked for, and whole float32: accelerators shorten products unless told not to."""
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        yield
+
+
+@partial(jax.jit, static_argnames=("model", "tiles"))
+def sum_of_updates(
+    model: Dense,
+    tiles: Tiles,
+    work: Work,
+    *,
+    vector: Any,
+    clip_norm: Any,
+    learning_rate: Any,
+) -> Any:
+    """Sums clipped updates: the total, the largest norm, how many were clipped, dropped, and there."""
+    start = _layers(model, vector, work.features.dtype)
+
+    def add(slot: Any, sums: Any) -> Any:
+        total, largest, clipped, dropped = sums
+        update = _difference(jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), start), start)
+        norm = jnp.sqrt(sum(jnp.sum(part**2) for part in jax.tree.leaves(update)))
+        factor = clipping.factors(norm, clip_norm, xp=jnp)
+        total = jax.tree.map(lambda whole, part: whole + jnp.where(factor > 0, factor * part, 0.0), total, update)
+        largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norm, 0.0))
+        return total, largest, clipped + (factor < 1), dropped + (factor == 0)
+
+    def step(slot: Any, index: Any, layers: Layers) -> Layers:
+        taken = work.counts[slot, index]
+
+        def gradient(x: Any, y: Any, here: Any, summed: Any) -> Any:
+            weights = here.astype(x.dtype) / jnp.maximum(taken, 1).astype(x.dtype)
+            return jax.tree.map(jnp.add, summed, models.gradient(*models.errors(model, layers, x, y, xp=jnp), weights))
+
+        zero = jax.tree.map(jnp.zeros_like, layers)
+        summed = _over_tiles(tiles, work, (slot, index), gradient, zero)
+        return _descend(layers, summed, learning_rate)
+
+    zero = jax.tree.map(lambda part: jnp.zeros(part.shape, jnp.float64), start)
+    total, *seen = jax.lax.fori_loop(0, work.count, add, (zero, jnp.float64(0), jnp.int64(0), jnp.int64(0)))
+    return models.flatten(total, xp=jnp), *seen, work.count
+
+
+@partial(jax.jit, static_argnames=("model", "tiles"))
+def sum_of_noisy_runs(
+    model: Dense,
+    tiles: Tiles,
+    work: Work,
+    *,
+    vector: Any,
+    noise: Any,
+    clip_norm: Any,
+    step_size: Any,
+) -> Any:
+    """Sums noisy runs: the total, the largest norm, how many gradients were clipped, dropped, and there."""
+    precision = work.features.dtype
+    start = _layers(model, vector, precision)
+
+    def add(slot: Any, sums: Any) -> Any:
+        total, *seen = sums
+        end, *seen = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), (start, *seen))
+        return jax.tree.map(jnp.add, total, _difference(end, start)), *seen
+
+    def step(slot: Any, index: Any, carried: Any) -> Any:
+        layers, *seen = carried
+        taken = work.counts[slot, index]
+
+        def clipped_gradients(x: Any, y: Any, here: Any, sums: Any) -> Any:
+            summed, largest, clipped, dropped = sums
+            inputs, slopes = models.errors(model, layers, x, y, xp=jnp)
+            parts, reached = clipping.within_reach([*inputs, *slopes], xp=jnp)
+            inputs, slopes = parts[: len(inputs)], parts[len(inputs) :]
+            norms = models.gradient_norms(inputs, slopes, xp=jnp)
+            factor = jnp.where(here & reached, clipping.factors(norms, clip_norm, xp=jnp), 0.0)
+            summed = jax.tree.map(jnp.add, summed, models.gradient(inputs, slopes, factor))
+            largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norms, 0.0).max())
+            return summed, largest, clipped + (here & (factor < 1)).sum(), dropped + (here & (factor == 0)).sum()
+
+        drawn = models.unflatten(model, noise[slot, index])
+        sums = (drawn, *seen[:-1])
+        noisy, *seen_now = _over_tiles(tiles, work, (slot, index), clipped_gradients, sums)
+        layers = _descend(layers, jax.tree.map(lambda part: part.astype(precision), noisy), step_size)
+        return layers, *seen_now, seen[-1] + taken
+
+    zero = jax.tree.map(lambda part: jnp.zeros(part.shape, jnp.float64), start)
+    nothing = jnp.float64(0), jnp.int64(0), jnp.int64(0), jnp.int64(0)
+    total, *seen = jax.lax.fori_loop(0, work.count, add, (zero, *nothing))
+    return models.flatten(total, xp=jnp), *seen
+
+
+def _over_tiles(tiles: Tiles, work: Work, place: tuple[Any, Any], add: Any, sums: Any) -> Any:
+    """Adds up what ``add`` makes of the rows that a client's step takes; what fills up the last tile is zeros."""
+    (begin, length), first, taken = work.lists[place[0]], work.first[place], work.counts[place]
+
+    def one(index: Any, sums: Any) -> Any:
+        turns = index * tiles.size + jnp.arange(tiles.size)
+        ids, here = work.picks[begin + (first + turns) % jnp.maximum(length, 1)], turns < taken
+        x, y = jnp.where(here[:, None], work.features[ids], 0), jnp.where(here, work.targets[ids], 0)
+        return add(x, y, here, sums)
+
+    return one(0, sums) if tiles.single else jax.lax.fori_loop(0, (taken + tiles.size - 1) // tiles.size, one, sums)
+
+
+@partial(jax.jit, static_argnames="model")
+def evaluate(model: Dense, test: Any, vector: Any) -> Any:
+    """Mean loss and score on a test set."""
+    layers = _layers(model, vector, test[0].dtype)
+    return models.losses(model, layers, *test, xp=jnp).mean(), models.score(model, layers, *test, xp=jnp)
+
+
+def _layers(model: Dense, vector: Any, precision: Any) -> Layers:
+    layers: Layers = models.unflatten(model, vector.astype(precision))
+    return layers
+
+
+def _descend(layers: Layers, gradient: Layers, step_size: Any) -> Layers:
+    return tuple((w - step_size * dw, b - step_size * db) for (w, b), (dw, db) in zip(layers, gradient, strict=True))
+
+
+def _difference(end: Layers, start: Layers) -> Layers:
+    """``end - start`` in float64, whatever precision the run had."""
+    wide: Layers = jax.tree.map(lambda new, old: new.astype(jnp.float64) - old.astype(jnp.float64), end, start)
+    return wide

@@ -1,0 +1,126 @@
+"""The slow engine: NumPy, one example at a time, gradients by finite differences. Only to be obviously right.
+
+It computes what ``compiled`` computes from the same draws; a test holds the two together. It shares with the fast
+engine the formula of the loss and the rule for the clip factor, and nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.train import clipping, models
+from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector
+from epsilog.train.sampling import Ids
+from epsilog.train.task import Task
+
+STEP = 1e-5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceEngine:
+    """A task's data, with the two computations of a round and the evaluation; see ``base.Engine``.
+
+    Attributes:
+        task: what is trained on what.
+    """
+
+    task: Task
+
+    def unusable(self, cohort: Ids) -> int:
+        """How many rows of the cohort are there and cannot be used."""
+        return sum(int(self.task.clients.sizes[client]) - len(self._usable(client)) for client in cohort)
+
+    def sum_of_updates(self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams) -> Clipped:
+        """As ``base.Engine`` says."""
+        updates = []
+        for client in cohort:
+            rows = self._usable(client)
+            if self.task.training.batch_size is not None:
+                keys = batches(int(client)).words(len(rows)).tolist()
+                rows = [row for _, row in sorted(zip(keys, rows, strict=True))]
+            updates.append(self._local_run(model, rows) - model)
+        return _clipped(updates, clip_norm, model)
+
+    def sum_of_noisy_runs(
+        self, model: Vector, cohort: Ids, *, runs: NoisyRuns, batches: ClientStreams, noise: ClientStreams
+    ) -> Clipped:
+        """As ``base.Engine`` says."""
+        total, seen, padding = np.zeros_like(model), [_clipped([], runs.clip_norm, model)], []
+        training = self.task.training
+        step_size = training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        for client in cohort:
+            rows, stream, here = self._usable(client), noise(int(client)), model
+            joins = batches(int(client)).coins((runs.steps, len(rows)), runs.batch_probability)
+            draws = runs.noise_stddev * stream.normals((runs.steps, model.size + 1))
+            for step in range(runs.steps):
+                joined = [row for row, joined in zip(rows, joins[step], strict=True) if joined]
+                seen.append(_clipped([self._gradient(here, row) for row in joined], runs.clip_norm, model))
+                here = here - step_size * (seen[-1].total + draws[step, :-1])
+            total = total + (here - model)
+            padding.append(draws[:, -1].sum() / np.sqrt(runs.steps))
+        largest = max(one.largest_norm for one in seen)
+        clipped, dropped, count = (sum(getattr(one, name) for one in seen) for name in ("clipped", "dropped", "count"))
+        return Clipped(total, largest, clipped, dropped, count, np.array(padding))
+
+    def evaluate(self, model: Vector) -> tuple[float, float]:
+        """Returns mean loss and score on the public test set."""
+        layers, (features, targets) = models.unflatten(self.task.model, model), self.task.test_set()
+        losses = models.losses(self.task.model, layers, features, targets, xp=np)
+        return float(losses.mean()), float(models.score(self.task.model, layers, features, targets, xp=np))
+
+    def _local_run(self, model: Vector, rows: list[int]) -> Vector:
+        """Takes a client's rows in turn, so many a step; with fewer than that, all of them in each."""
+        if not rows:
+            return model
+        size = min(self.task.training.batch_size or len(rows), len(rows))
+        turns = itertools.cycle(rows)
+        for _ in range(self.task.training.local_steps):
+            slope = np.mean([self._gradient(model, next(turns)) for _ in range(size)], axis=0)
+            model = model - self.task.training.learning_rate * slope
+        return model
+
+    def _usable(self, client: int) -> list[int]:
+        """The rows that count: with finite numbers, and a label of some class."""
+        clients, classes, kept = self.task.clients, self.task.model.widths[-1], []
+        for row in range(*clients.rows_of(client).indices(len(clients.features))):
+            target = float(clients.targets[row])
+            labelled = self.task.model.loss != "cross-entropy" or 0 <= target < classes
+            if labelled and all(abs(number) <= 1e100 for number in [*clients.features[row].tolist(), target]):
+                kept.append(row)
+        return kept
+
+    def _gradient(self, model: Vector, row: int) -> Vector:
+        """Central differences of one example's loss; shape (d,)."""
+        features, targets = (part[row : row + 1] for part in (self.task.clients.features, self.task.clients.targets))
+
+        def loss(vector: Vector) -> float:
+            layers = models.unflatten(self.task.model, vector)
+            return float(models.losses(self.task.model, layers, features, targets, xp=np)[0])
+
+        return _differences(loss, model)
+
+
+def clip(vector: Vector, clip_norm: float) -> Vector:
+    """Shortens a vector to ``clip_norm``; anything that is not finite becomes zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        factor = clipping.factors(np.linalg.norm(vector), clip_norm, xp=np)
+    return np.asarray(factor * vector if factor > 0 else np.zeros_like(vector))
+
+
+def _clipped(vectors: list[Vector], clip_norm: float, model: Vector) -> Clipped:
+    """Clips vectors and sums them."""
+    short = [clip(vector, clip_norm) for vector in vectors]
+    norms = [float(np.linalg.norm(vector)) for vector in short]
+    changed = [not np.array_equal(one, other) for one, other in zip(short, vectors, strict=True)]
+    dropped = [not np.isfinite(vector).all() for vector in vectors]
+    return Clipped(sum(short, np.zeros_like(model)), max(norms, default=0.0), sum(changed), sum(dropped), len(vectors))
+
+
+def _differences(function: Callable[[Vector], float], point: Vector) -> NDArray[np.float64]:
+    directions = STEP * np.eye(point.size)
+    return np.array([(function(point + one) - function(point - one)) / (2 * STEP) for one in directions])

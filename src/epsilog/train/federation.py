@@ -1,0 +1,154 @@
+"""Clients' data as one table: every client's rows, one client after another, and how many each has; no padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilog.terms import CheckError, check
+from epsilog.train import clipping
+from epsilog.train.models import Dense
+
+Floats = NDArray[np.floating[Any]]
+PRECISIONS = ("float32", "float64")
+BLOCK = 1 << 22  # numbers that are looked at in one go: a table may be larger than memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Federation:
+    """Every client's examples.
+
+    The arrays may be memory-mapped files (``numpy.load(path, mmap_mode="r")``): training reads the rows of a cohort.
+
+    Attributes:
+        features: shape (rows, f); float32 or float64, which is also the precision of local training.
+        targets: shape (rows,); real numbers, or class numbers.
+        sizes: how many of the rows are each client's, in their order; shape (clients,). A client may have none.
+
+    >>> two = Federation.from_arrays([[[1.0], [2.0]], [[3.0]]], [[0.1, 0.2], [0.3]])
+    >>> two.count, two.sizes.tolist(), two.features[two.rows_of(1)].tolist()
+    (2, [2, 1], [[3.0]])
+    """
+
+    features: Floats
+    targets: NDArray[Any]
+    sizes: NDArray[np.integer[Any]]
+
+    def __post_init__(self) -> None:
+        require_arrays(features=self.features, targets=self.targets, sizes=self.sizes)
+        if self.features.ndim != 2 or not self.features.shape[1]:
+            raise CheckError("features", "shape (rows, f) with f at least 1", f"{self.features.shape}", verb="have")
+        if self.targets.shape != self.features.shape[:1]:
+            raise CheckError("targets", f"shape {self.features.shape[:1]}", f"{self.targets.shape}", verb="have")
+        check.one_of(PRECISIONS)(features_dtype=str(self.features.dtype))
+        self._require_sizes()
+
+    def _require_sizes(self) -> None:
+        if self.sizes.dtype.kind not in "iu" or self.sizes.ndim != 1 or not self.sizes.size:
+            raise CheckError(
+                "sizes", "whole numbers of shape (clients,), at least one", f"{self.sizes.dtype} {self.sizes.shape}"
+            )
+        if self.sizes.min() < 0 or self.sizes.sum() != len(self.features):
+            raise CheckError("sizes", f"not below 0 and {len(self.features)} in all", f"{self.sizes.sum()} in all")
+
+    @classmethod
+    def from_arrays(
+        cls, features: Sequence[ArrayLike], targets: Sequence[ArrayLike], *, dtype: str = "float64"
+    ) -> Federation:
+        """Puts clients one after another.
+
+        Args:
+            features: one array for each client, of shape (its rows, f); f is the same for all.
+            targets: one for each client, of shape (its rows,).
+            dtype: "float32" or "float64", the precision of local training.
+
+        Raises:
+            CheckError: another number of targets than of clients or of rows, or widths that differ.
+        """
+        check.one_of(PRECISIONS)(dtype=dtype)
+        if len(features) != len(targets) or not len(features):
+            raise CheckError("targets", f"{len(features)} arrays, one a client", f"{len(targets)}", verb="hold")
+        parts, goals = [np.asarray(part, dtype) for part in features], [np.asarray(part) for part in targets]
+        width = max((part.shape[-1] for part in parts if part.ndim == 2), default=0)
+        for client, (part, goal) in enumerate(zip(parts, goals, strict=True)):
+            if part.size and part.shape[1:] != (width,):
+                raise CheckError(f"features[{client}]", f"shape (n, {width})", f"{part.shape}", verb="have")
+            if goal.shape != part.shape[:1]:
+                raise CheckError(f"targets[{client}]", f"shape {part.shape[:1]}", f"{goal.shape}", verb="have")
+        filled = [goal for goal in goals if goal.size] or goals[:1]
+        return cls(
+            np.concatenate([part.reshape(-1, width) for part in parts]),
+            np.concatenate(filled),
+            np.array([len(part) for part in parts]),
+        )
+
+    @classmethod
+    def from_rows(
+        cls, client: ArrayLike, features: ArrayLike, targets: ArrayLike, *, clients: ArrayLike | None = None
+    ) -> Federation:
+        """Sorts rows by whose they are; a client's rows keep their order.
+
+        Args:
+            client: whose each row is; shape (rows,). Clients are counted in the order of these names.
+            features: shape (rows, f).
+            targets: shape (rows,).
+            clients: every client's name, sorted, where some may have no rows; None takes those that have.
+
+        Raises:
+            CheckError: rows of a client that is not among ``clients``, or arrays of other lengths.
+
+        >>> Federation.from_rows(["b", "a", "b"], [[1.0], [2.0], [3.0]], [1, 2, 3]).targets.tolist()
+        [2, 1, 3]
+        """
+        whose, wide, goals = np.asarray(client), np.asarray(features), np.asarray(targets)
+        names = np.unique(whose) if clients is None else np.asarray(clients)
+        place = np.searchsorted(names, whose)
+        for name, array in (("client", whose), ("targets", goals)):
+            if array.shape != wide.shape[:1]:
+                raise CheckError(name, f"shape {wide.shape[:1]}", f"{array.shape}", verb="have")
+        if not np.array_equal(names[np.minimum(place, len(names) - 1)], whose):
+            raise CheckError("client", "one of the clients in every row", "a row of nobody's")
+        order = np.argsort(place, kind="stable")
+        return cls(wide[order], goals[order], np.bincount(place, minlength=len(names)))
+
+    def usable(self, model: Dense) -> NDArray[np.bool_]:
+        """Which rows a step can use: every number finite and within reach, a label of some class; shape (rows,)."""
+        reach = clipping.reach(self.features.dtype)
+        within = np.empty(len(self.features), dtype=bool)
+        for block in self._blocks():
+            within[block] = (np.abs(self.features[block]) <= reach).all(axis=1)
+        if model.classes is None:
+            within &= np.abs(self.targets) <= reach
+        else:
+            within &= (self.targets >= 0) & (self.targets < model.classes)
+        return within
+
+    def rows_of(self, client: int) -> slice:
+        """Where a client's rows lie."""
+        end = int(self.ends[client])
+        return slice(end - int(self.sizes[client]), end)
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """One past each client's last row; shape (clients,)."""
+        return np.cumsum(self.sizes, dtype=np.int64)
+
+    @property
+    def count(self) -> int:
+        """Clients in all."""
+        return int(self.sizes.size)
+
+    def _blocks(self) -> Iterator[slice]:
+        step = max(1, BLOCK // self.features.shape[1])
+        return (slice(first, first + step) for first in range(0, len(self.features), step))
+
+
+def require_arrays(**named: Any) -> None:
+    """Names what is no array by its type alone: its values may be private."""
+    for name, value in named.items():
+        if not isinstance(value, np.ndarray):
+            raise CheckError(name, "a numpy array", f"a {type(value).__name__}")

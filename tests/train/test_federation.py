@@ -1,0 +1,74 @@
+"""Clients' rows lie one client after another, however they came in."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epsilog.train import Federation
+
+SIZES = st.lists(st.integers(0, 5), min_size=1, max_size=8).filter(any)
+
+
+def numbered(sizes):
+    """Clients whose features say whose they are and which row it is."""
+    features = [np.array([[client, row] for row in range(size)]).reshape(-1, 2) for client, size in enumerate(sizes)]
+    targets = [10 * part[:, 0] + part[:, 1] for part in features]
+    return features, targets
+
+
+@given(SIZES)
+def test_every_client_has_its_own_rows_in_their_order(sizes):
+    features, targets = numbered(sizes)
+    ours = Federation.from_arrays(features, targets)
+    assert ours.count == len(sizes)
+    for client in range(len(sizes)):
+        assert np.array_equal(ours.features[ours.rows_of(client)], features[client])
+        assert np.array_equal(ours.targets[ours.rows_of(client)], targets[client])
+
+
+@given(SIZES, st.randoms(use_true_random=False))
+def test_rows_in_any_order_make_the_same_clients(sizes, random):
+    features, targets = (np.concatenate(parts) for parts in numbered(sizes))
+    order = list(range(len(targets)))
+    random.shuffle(order)
+    names = np.array([f"client {client:03d}" for client in range(len(sizes))])
+    ours = Federation.from_rows(
+        names[features[order, 0].astype(int)], features[order].astype(float), targets[order], clients=names
+    )
+    assert ours.sizes.tolist() == sizes
+    for client in range(len(sizes)):
+        shuffled = [row for row in order if features[row, 0] == client]
+        assert np.array_equal(ours.targets[ours.rows_of(client)], targets[shuffled])
+
+
+def test_clients_that_are_not_named_are_those_that_have_rows():
+    ours = Federation.from_rows([7, 2, 7], np.eye(3), [1, 2, 3])
+    assert (ours.sizes.tolist(), ours.targets.tolist()) == ([1, 2], [2, 1, 3])
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Federation.from_arrays([], []), "targets must hold"),
+        (lambda: Federation.from_arrays([np.eye(2)], []), "targets must hold 1 arrays, one a client, got 0"),
+        (lambda: Federation.from_arrays([np.eye(2)], [[1]]), r"targets\[0\] must have shape \(2,\), got \(1,\)"),
+        (lambda: Federation.from_arrays([np.eye(2), np.eye(3)], [[1, 2], [1, 2, 3]]), r"features\[0\] must have shape"),
+        (lambda: Federation.from_arrays([[1.0]], [[1]]), r"features\[0\] must have shape"),
+        (lambda: Federation.from_arrays([np.eye(2)], [[1, 2]], dtype="int8"), "dtype must be one of float32, float64"),
+        (lambda: Federation.from_rows([1], np.eye(2), [1, 2]), r"client must have shape \(2,\), got \(1,\)"),
+        (lambda: Federation.from_rows([1, 3], np.eye(2), [1, 2], clients=[1, 2]), "client must be one of the clients"),
+        (lambda: Federation.from_rows([1, 1], np.eye(2), [1]), "targets must have shape"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_a_table_on_disk_is_read_where_it_lies(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).standard_normal((600, 3)))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    ours = Federation(mapped, np.zeros(600), np.full(100, 6))
+    assert isinstance(ours.features, np.memmap)
+    assert not ours.features.flags.writeable
