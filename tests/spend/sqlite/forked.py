@@ -1,17 +1,19 @@
 """What the fork tests do, each in an interpreter of its own: no other test's threads are forked along.
 
-Usage: python forked.py NAME FOLDER
+Usage: python forked.py NAME FOLDER [ARGUMENTS]
 """
 
 import multiprocessing
 import os
+import resource
+import signal
 import sys
 from pathlib import Path
 
-from epsilog.spend import open_ledger
+from epsilog.spend import open_ledger, verify_file
 from epsilog.spend.selftest import kill_campaign, race_campaign
 from epsilog.spend.sqlite import SqliteStore, library
-from epsilog.terms import PureDP
+from epsilog.terms import PureDP, StorageError
 
 
 def truncate_campaigns(folder: Path) -> None:
@@ -56,5 +58,34 @@ def own_connections(folder: Path) -> None:
         assert set(ledger.verify().charges) == {"child", "parent"}
 
 
+def full_disk(folder: Path, journal: str) -> None:
+    """With no room left nothing is acknowledged, everything before stays, and it goes on once there is room again."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    library.wal_is_safe = lambda _: journal == "WAL"
+    room, kept = resource.getrlimit(resource.RLIMIT_FSIZE), set()
+    with open_ledger(folder / "budget.db") as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+
+        def refusals(phase: str) -> int:
+            refused = 0
+            for number in range(40):
+                try:
+                    ledger.charge("acme", PureDP(0.001), key=f"{phase}-{number}")
+                    kept.add(f"{phase}-{number}")
+                except StorageError:
+                    refused += 1
+            assert ledger.verify().charges.keys() == kept
+            return refused
+
+        assert refusals("before") == 0
+        largest = max(file.stat().st_size for file in folder.iterdir())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest + 30_000, room[1]))
+        assert 0 < refusals("full") < 40
+        resource.setrlimit(resource.RLIMIT_FSIZE, room)
+        assert refusals("after") == 0
+    assert verify_file(folder / "budget.db").charges.keys() == kept
+
+
 if __name__ == "__main__":
-    {work.__name__: work for work in (truncate_campaigns, own_connections)}[sys.argv[1]](Path(sys.argv[2]))
+    known = {work.__name__: work for work in (truncate_campaigns, own_connections, full_disk)}
+    known[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -188,6 +188,53 @@ def test_a_copy_is_read_and_not_spent_while_the_ledger_it_was_copied_from_is_the
         assert ledger.balance("acme").spent == {"epsilon": "0.6"}
 
 
+def unseen(path, monkeypatch, hidden):
+    """As root everything can be seen: a folder, or the file in it, is made to look as if it could not."""
+    look, allowed = Path.is_file, os.access
+
+    def is_file(self):
+        if hidden == "folder" and self == path:
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(self)
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    monkeypatch.setattr(os, "access", lambda at, mode: (hidden, at) != ("file", path) and allowed(at, mode))
+
+
+@pytest.mark.parametrize("hidden", ["folder", "file"])
+def test_a_copy_of_a_ledger_that_this_user_may_not_see_is_read_and_not_spent(path, tmp_path, monkeypatch, hidden):
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+    copy = Path(shutil.copy(path, tmp_path / "copy.db"))
+    unseen(path, monkeypatch, hidden)
+    with pytest.raises(StorageError, match="where this user may not look"):
+        open_ledger(copy)
+    assert verify_file(copy).count == 1
+
+
+def test_a_folder_that_this_user_may_not_search_is_no_place_to_read(path, monkeypatch):
+    unseen(path, monkeypatch, "folder")
+    with pytest.raises(StorageError, match="cannot be looked up: Permission denied"):
+        read_ledger(path)
+
+
+@pytest.mark.parametrize("value", ["", "x", "/a\0b", b"/a", 1], ids=repr)
+@pytest.mark.parametrize("opened", [open_ledger, verify_file])
+def test_a_head_that_names_no_place_is_refused(path, value, opened):
+    with open_ledger(path) as ledger, ledger._store.writing() as session:
+        session._connection.exec_driver_sql("UPDATE head SET home = ?", (value,))
+    with pytest.raises(LedgerIntegrityError, match="number and a path" if value != 1 else "number and a path, .*'1'"):
+        opened(path)
+
+
+def test_a_place_that_cannot_be_is_one_where_nobody_may_look(path):
+    with open_ledger(path) as ledger, ledger._store.writing() as session:
+        session._connection.exec_driver_sql("UPDATE head SET home = ?", ("/" + "9" * 400,))
+    with pytest.raises(StorageError, match="may not look"):
+        open_ledger(path)
+    assert verify_file(path).count == 0
+
+
 def test_a_ledger_that_moved_leaves_its_place_to_another(path, tmp_path):
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")

@@ -75,10 +75,12 @@ def test_an_old_library_does_not_write_once_another_has_switched_the_mode(old_li
         assert old.find("q-1") is None
 
 
-def in_fresh_interpreter(name, folder):
+def in_fresh_interpreter(name, folder, *arguments):
     """Runs a function of forked.py where nothing else has started threads."""
     script = Path(__file__).with_name("forked.py")
-    done = subprocess.run([sys.executable, script, name, folder], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, script, name, folder, *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -89,6 +91,12 @@ def test_campaigns_hold_with_the_truncate_journal_too(tmp_path):
 
 def test_a_forked_child_uses_connections_of_its_own(tmp_path):
     in_fresh_interpreter("own_connections", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
+def test_a_full_disk_loses_nothing_and_acknowledges_nothing(tmp_path, journal):
+    in_fresh_interpreter("full_disk", tmp_path, journal)
 
 
 def test_a_relative_path_stays_the_same_file_when_the_process_moves(tmp_path, monkeypatch):

@@ -110,7 +110,9 @@ def is_blank(connection: sa.Connection) -> bool:
 def identity(connection: sa.Connection) -> tuple[str, str]:
     """The ledger's own number, and where it lay when it was last opened at a new place."""
     ((number, home),) = connection.execute(_IDENTITY)
-    return str(number), str(home)
+    if not (isinstance(number, str) and isinstance(home, str) and Path(home).is_absolute() and "\0" not in home):
+        raise LedgerIntegrityError(f"the head must hold the ledger's number and a path, got {number!r}, {home!r:.80}")
+    return number, home
 
 
 def move_home(connection: sa.Connection, home: str) -> None:

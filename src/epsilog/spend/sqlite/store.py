@@ -38,7 +38,7 @@ class SqliteStore:
         self._place: Place | None = None
         if not read_only:
             _make_folder(self.path.parent)
-        elif not path.is_file():
+        elif not _is_file(path):
             raise CheckError("ledger", "a file that exists", repr(str(path)))
         self._place = Place(self.path, create=not read_only)
         self._open()
@@ -125,7 +125,13 @@ class SqliteStore:
         number, home = schema.identity(connection)
         if home == _text(self.path):
             return False
-        if self._refuse_strays(number, home):
+        lives = self._refuse_strays(number, home)
+        if lives is None:
+            raise StorageError(
+                f"ledger {self.path} came from {home}, where this user may not look, and both could be spent: open it "
+                "as one who may, or read the copy only"
+            )
+        if lives:
             raise StorageError(
                 f"ledger {self.path} is a copy of {home}, and both could be spent: remove one of them, or read the "
                 "copy only"
@@ -133,12 +139,22 @@ class SqliteStore:
         schema.move_home(connection, _text(self.path))
         return True
 
-    def _refuse_strays(self, number: str, home: str) -> bool:
-        """Refuses a ledger that was moved without its log; returns whether the one that it was copied from exists."""
+    def _refuse_strays(self, number: str, home: str) -> bool | None:
+        """Refuses a ledger that was moved without its log.
+
+        Returns:
+            Whether the one that it was copied from exists; None if this user may not look.
+        """
         old = Path(home)
         if home == _text(self.path) or _same_place(old, self.path):
             return False
-        lives = _number(old) if old.is_file() and not old.samefile(self.path) else None
+        try:
+            there = old.is_file() and not old.samefile(self.path)
+        except OSError:
+            return None
+        if there and not os.access(old, os.R_OK):
+            return None
+        lives = _number(old) if there else None
         if lives is None:
             refuse_orphans(self.path, old)
         return lives == number
@@ -237,6 +253,13 @@ class SqliteStore:
         self._engine.dispose()
         if not busy:  # else another thread still writes: the name stays taken, which harms nobody
             place.release()
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise StorageError(f"ledger {path} cannot be looked up: {error.strerror}") from error
 
 
 def _make_folder(folder: Path) -> None:
