@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import io
 import json
 import sys
 from enum import Enum
@@ -10,10 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from epsilog import accounting, plan, spend, terms, web
 from epsilog.accounting import montecarlo
+from epsilog.cli import montecarlo as montecarlo_commands
 from epsilog.cli import programme, service, show
 from epsilog.cli.app import app, told
 from epsilog.plan.correlated import Comparison, Row
@@ -207,7 +210,7 @@ def test_what_is_left_out_means_what_it_means_in_the_library(words):
 def test_a_deltas_cap_is_the_policys_own_where_nothing_is_said():
     for words in (("plan", "federated"), ("plan", "queries")):
         (one,) = [one for one in EVERY[words].params if one.name == "delta_cap"]
-        assert one.default == DeltaPolicy().cap
+        assert DeltaPolicy(one.default) == DeltaPolicy()
 
 
 def test_the_campaigns_of_a_selftest_are_long_where_nothing_is_said():
@@ -704,17 +707,16 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-@pytest.mark.parametrize("newer", [True, False])
+@pytest.mark.parametrize("package", ["Python", "pysqlite3"])
 @pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
-def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, newer, platform):
-    monkeypatch.setattr("epsilog.spend.sqlite_in_use", lambda: ("3.50.1", journal))
+def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, platform):
+    monkeypatch.setattr("epsilog.spend.sqlite_in_use", lambda: ("3.50.1", journal, package))
     monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda name: name if name in {"jax", "numba"} else None)
-    monkeypatch.setitem(sys.modules, "pysqlite3", sys if newer else None)
     text = text_of("doctor")
-    assert f"sqlite 3.50.1 sqlite from {'pysqlite3' if newer else 'Python'} journal {journal}" in text
+    assert f"sqlite 3.50.1 sqlite from {package} journal {journal}" in text
     assert "extras train, fast" in text
     assert ("can lose commits" in text) == (journal != "WAL")
-    assert ("pysqlite3 brings" in text) == (journal != "WAL" and not newer)
+    assert ("pysqlite3 brings" in text) == (journal != "WAL" and package == "Python")
     monkeypatch.setattr(service.sys, "platform", platform)
     assert ("Only Linux is tested" in text_of("doctor")) == (platform != "linux")
     document = json.loads(text_of("doctor", "--json"))
@@ -866,3 +868,34 @@ def test_a_report_that_is_none_is_not_rendered(tmp_path):
     (tmp_path / "report.json").write_text('{"kind": "something else"}')
     assert invoke("report", tmp_path).exit_code != 0
     assert not (tmp_path / "report.html").exists()
+
+
+# --- what moves on a terminal -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_bars_are_drawn_on_a_terminal_unless_json_was_asked_for(monkeypatch, quiet, terminal):
+    """Each for as long as it is entered: what is asked of a bar that is not drawn costs nothing."""
+    screen = Console(file=io.StringIO(), force_terminal=terminal, width=200)
+    trial = SimpleNamespace(candidate=0, samples=100, tilt=SimpleNamespace(direction="remove"))
+    monkeypatch.setattr("epsilog.accounting.montecarlo.narrowing", lambda *_: (0.25, 0.75))
+    monkeypatch.setattr(montecarlo_commands, "console", screen)
+    with montecarlo_commands._Narrowing(quiet=quiet, failure=1e-6, kept=True) as watcher:
+        for draws in (10, 20, 30):
+            watcher(trial, draws, 5)
+        assert len(watcher._bars) == (terminal and not quiet)
+    assert ("delta 0.25 .. 0.75" in screen.file.getvalue()) == (terminal and not quiet)
+    screen = Console(file=io.StringIO(), force_terminal=terminal, width=200)
+    monkeypatch.setattr(programme, "console", screen)
+    run = SimpleNamespace(scheme=SimpleNamespace(rounds=7), epsilon_after=lambda at: SimpleNamespace(upper=at / 8))
+    with programme._Watcher(quiet=quiet) as watcher:
+        for number in range(1, 8):
+            watcher.round(SimpleNamespace(round=number, test_loss=0.5, test_score=None), run)
+            watcher._progress.refresh()
+        bars = watcher._progress.tasks
+        assert [(bar.total, bar.completed) for bar in bars] == ([(7, 7)] if terminal and not quiet else [])
+    drawn = screen.file.getvalue()
+    assert all((part in drawn) == (terminal and not quiet) for part in ("round 7", "loss 0.5  score diverged"))
+    assert ("epsilon <= 0.625" in drawn) == ("epsilon <= 0.875" in drawn) == (terminal and not quiet)
+    assert "epsilon <= 0.250" not in drawn

@@ -97,6 +97,7 @@ def test_a_runs_summary_tells_every_finding_that_is_not_well(capsys):
     for part in ("noise: it is weak", "delta: it is large", "norms: they are long", "the formula is below", "0.8125"):
         assert part in text
     assert "all are here" not in text
+    assert str(Path("runs") / "report.html") in text
 
 
 def test_json_of_an_account_is_the_release_the_interval_and_the_estimate():

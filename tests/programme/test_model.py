@@ -1,14 +1,17 @@
 """A programme file with a mistake names the field, its bound and the value; all mistakes are named at once."""
 
 import dataclasses
+import math
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from epsilog.programme import load
+from epsilog.programme import load, model
 from epsilog.terms import ProgrammeError
+from epsilog.terms.facts import Fact
 
 
 def test_the_examples_load(write_programme):
@@ -138,3 +141,29 @@ def test_every_setting_reaches_the_field_of_its_name(name):
     term = scheme.term(1234, 5.678)
     found = {field.name: getattr(term, field.name) for field in dataclasses.fields(term)}
     assert found == {"clients": 1234, "noise_multiplier": 5.678} | given
+
+
+BOUNDS = {  # bound, what keeps to it, what does not
+    "least": (2, [2, 3], [1]),
+    "above": (2, [3], [2, 1]),
+    "below": (5, [4], [5, 6]),
+    "most": (5, [5, 4], [6]),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, float) for name in BOUNDS), *((name, int) for name in BOUNDS if name != "below")],  # those have their own
+)
+def test_a_field_of_a_scheme_keeps_to_the_bounds_of_its_fact(name, kind):
+    bound, good, bad = BOUNDS[name]
+    reader = TypeAdapter(model._stated(kind, Fact("a number", **{name: bound})))
+    for value in good:
+        assert reader.validate_python(kind(value)) == value
+    for value in bad:
+        with pytest.raises(ValidationError):
+            reader.validate_python(kind(value))
+    others = [math.nan, math.inf] if kind is float else [2.5, 2**53]
+    for value in (*others, "3", True, None):
+        with pytest.raises(ValidationError):
+            reader.validate_python(value)

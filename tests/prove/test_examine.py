@@ -428,3 +428,29 @@ def test_numbers_are_one_number_and_truth_is_none():
     assert list(differences(stated, {"rounds": 4.0})) == []
     for other in (True, "4", None, 4.000000000001, [4]):
         assert len(list(differences(stated, {"rounds": other}))) == 1
+
+
+A, B, C = [1, 2], [3], {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("stated", "again", "found"),
+    [
+        ([1, 2, 3], [1, 2], [(2,)]),
+        ([1], [1, 2, 3], [(1,), (2,)]),
+        ([], [[]], [(0,)]),
+        ([0, 2, 0], [1, 2, 3], [(0,), (2,)]),
+        ({"a": 1}, {"b": 1}, [("a",), ("b",)]),
+        ({"a": A, "b": B, "c": C}, {"a": A, "b": [4], "c": {}}, [("b", 0), ("c", "x")]),
+        ({"a": [A, B]}, {"a": [A, C]}, [("a", 1)]),
+        ({}, [], [()]),
+        (None, False, [()]),
+        ("1", 1, [()]),
+        (float("inf"), "inf", [()]),
+    ],
+    ids=str,
+)
+def test_every_place_where_two_documents_differ_is_told(stated, again, found):
+    assert [place for place, _, _ in differences(stated, again)] == found
+    assert [place for place, _, _ in differences(again, stated)] == found
+    assert [(b, a) for _, a, b in differences(stated, again)] == [(a, b) for _, a, b in differences(again, stated)]

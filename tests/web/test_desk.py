@@ -226,3 +226,16 @@ def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypa
     job._thread.join(5)
     assert not job.busy
     release.set()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_all_processes_begin_and_all_end_with_the_desk(workers):
+    pids = []
+
+    async def story(desk):
+        slow = [asyncio.create_task(desk.answer(LIGHT, Order(sleeps=0.3))) for _ in range(workers)]
+        pids.extend(pid_of(response) for response in await asyncio.gather(*slow))
+        assert len(set(pids)) == workers
+
+    with_desk(story, workers=workers)
+    assert all(is_gone(pid) for pid in pids)

@@ -209,3 +209,18 @@ def test_begun_and_stopped_work_does_not_pile_up():
     shelf.begin(third)
     third._thread.join(5)
     assert third.snapshot["state"] == "done"
+
+
+def test_a_shelf_that_is_full_forgets_all_that_are_over_and_too_many_the_oldest_first():
+    shelf = Shelf(what="checks", at_once=1, kept=3)
+    first = [Job(lambda _: {}) for _ in range(6)]
+    for one in first:
+        shelf.keep(one)
+    for one in first[:2] + first[3:5]:
+        one.stop("cancelled")
+    last = Job(lambda _: {})
+    shelf.keep(last)
+    assert shelf.jobs() == [first[2], first[5], last]
+    more = Job(lambda _: {})
+    shelf.keep(more)
+    assert shelf.jobs() == [first[2], first[5], last, more]

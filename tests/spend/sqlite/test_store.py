@@ -144,6 +144,9 @@ def test_a_file_that_cannot_be_written_is_read_as_it_is(path, ledger, monkeypatc
     ledger.close()
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert verify_file(path).count == 1
+    with read_ledger(path) as reader:
+        assert reader.verify().count == 1
+        assert list(path.parent.iterdir()) == [path]  # not even while it is read
     assert list(path.parent.iterdir()) == [path]
 
 
