@@ -5,8 +5,14 @@ Elsewhere properties try new ones at each run; what they find belongs into the t
 
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+
+# What JAX has compiled serves every process of every run of the tests; it is made anew where it does not fit.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 if os.environ.get("CI") == "true" and find_spec("hypothesis"):  # the peers' environments have none
     from hypothesis import settings
