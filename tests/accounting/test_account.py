@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import math
+import pkgutil
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from epsilog.accounting import calibrate, delta, dominating, epsilon, flatten, rounds_that_fit
+from epsilog import accounting
+from epsilog.accounting import calibrate, calibration, delta, epsilon, flatten, rounds_that_fit
 from epsilog.accounting.account import METHODS, account
 from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.pairs import dominating
 from epsilog.accounting.prepared import prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.walk import Method, walk
@@ -43,8 +46,8 @@ def counted(monkeypatch, module, name):
         seen.append(args[0])
         return real(*args, **kwargs)
 
-    for room in ("prepared", "assumptions", "dominating", "distributions", "spectral", "many", "groups", "renyi"):
-        where = importlib.import_module(f"epsilog.accounting.{room}")
+    for found in pkgutil.walk_packages(accounting.__path__, "epsilog.accounting."):
+        where = importlib.import_module(found.name)
         if getattr(where, name, None) is real:
             monkeypatch.setattr(where, name, counting)
     return seen
@@ -122,7 +125,6 @@ def test_rounds_that_fit_fit_by_the_claim():
 
 def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch):
     """No upper bound alone is below the claim's; were it so, the search would still return what the claim meets."""
-    calibration = importlib.import_module("epsilog.accounting.calibrate")
 
     def too_hopeful(prepared, question, gap, *, above=False):
         bounds, method = account(prepared, question, gap)

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 from epsilog.accounting import delta, epsilon, profile
-from epsilog.accounting.composition import compose
-from epsilog.accounting.distributions import bounds
-from epsilog.accounting.dominating import base_laws
 from epsilog.accounting.gaussian import gaussian_epsilon
-from epsilog.accounting.lattice import LatticeLaw, connect, merge, pair_delta
-from epsilog.accounting.laws import Link, Normal, Pair
+from epsilog.accounting.inversion.characteristic import OutOfReachError
+from epsilog.accounting.inversion.integral import inversion_bounds
+from epsilog.accounting.lattice.composition import compose
+from epsilog.accounting.lattice.law import LatticeLaw, connect, merge, pair_delta
+from epsilog.accounting.laws.base import Normal
+from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.pairs.dominating import base_laws
 from epsilog.accounting.prepared import prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.rounding import UNIT
-from epsilog.accounting.spectral import spectral_bounds
-from epsilog.accounting.waves import OutOfReachError
 from epsilog.terms import (
     ApproximateDP,
     Composed,
@@ -252,25 +253,25 @@ def test_composing_agrees_with_convolving():
 )
 def test_the_lattice_is_narrow_where_the_inversion_integral_agrees(noise, share, rounds, question):
     ways = prepare(Repeated(PoissonSampled(Gaussian(noise), share), rounds), ADD).orderings()
-    lower, upper = bounds(ways, question, gap=0.002)
+    lower, upper = lattice_bounds(ways, question, gap=0.002)
     assert upper - lower <= 0.002 * upper
     with suppress(OutOfReachError):
-        low, high = spectral_bounds(ways, question)
+        low, high = inversion_bounds(ways, question)
         assert lower <= high * (1 + 1e-9)
         assert low <= upper * (1 + 1e-9)
 
 
 def test_a_thousand_losses_of_all_but_nothing():
     """All hundred rounds answer truly with chance 2^-100, and then the loss is 100 / scale."""
-    lower, upper = bounds(prepare(Repeated(Laplace(0.01), 100), ADD).orderings(), EpsilonAt(1e-100), gap=0.002)
+    lower, upper = lattice_bounds(prepare(Repeated(Laplace(0.01), 100), ADD).orderings(), EpsilonAt(1e-100), gap=0.002)
     assert 10_000 * (1 - 1e-9) <= lower <= 10_000 <= upper <= 10_000 * (1 + 1e-9)
-    lower, upper = bounds(prepare(Repeated(Laplace(0.1), 100), ADD).orderings(), EpsilonAt(1e-30), gap=0.002)
+    lower, upper = lattice_bounds(prepare(Repeated(Laplace(0.1), 100), ADD).orderings(), EpsilonAt(1e-30), gap=0.002)
     assert 999 < lower <= upper < 1000
     assert 2.0**-100 * -math.expm1(lower - 1000) <= 1e-30
 
 
 def test_noise_next_to_none_gives_away_whoever_is_sampled():
-    lower, upper = bounds(
+    lower, upper = lattice_bounds(
         prepare(Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000), ADD).orderings(), DeltaAt(1.0), gap=0.002
     )
     exact = -math.expm1(1000 * math.log1p(-1e-3))
@@ -280,7 +281,7 @@ def test_noise_next_to_none_gives_away_whoever_is_sampled():
 
 @pytest.mark.parametrize("at", [100.0, 1000.0, 10_000.0])
 def test_far_beyond_what_is_lost_delta_is_next_to_nothing(at):
-    lower, upper = bounds(
+    lower, upper = lattice_bounds(
         prepare(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), ADD).orderings(), DeltaAt(at), gap=0.002
     )
     assert lower == 0
@@ -297,7 +298,7 @@ def test_losses_too_large_for_a_lattice_are_bounded_by_renyi():
 def test_rounds_beyond_any_transform_are_bounded_by_chernoff():
     """10^12 rounds are near their Gaussian limit, mu = q sqrt(T (e - 1)); a lattice that memory holds said 303."""
     limit = gaussian_epsilon(math.sqrt(math.e - 1), 1e-6)[1]
-    lower, upper = bounds(
+    lower, upper = lattice_bounds(
         prepare(Repeated(PoissonSampled(Gaussian(1.0), 1e-6), 10**12), ADD).orderings(), EpsilonAt(1e-6), gap=0.002
     )
     assert 0 <= lower <= limit * 1.01
@@ -318,7 +319,7 @@ def test_noise_whose_square_overflows_is_still_a_release(noise):
 def test_many_laplace_laws_of_unlike_scales_are_narrow_at_once():
     parts = [Gaussian(30.0 + i) for i in range(20)] + [Laplace(100.0 + 0.7 * i) for i in range(40)]
     parts += [PoissonSampled(Gaussian(1.0 + 0.01 * i), 0.01) for i in range(20)]
-    lower, upper = bounds(prepare(Composed(parts), ADD).orderings(), EpsilonAt(1e-5), gap=0.002)
+    lower, upper = lattice_bounds(prepare(Composed(parts), ADD).orderings(), EpsilonAt(1e-5), gap=0.002)
     assert 0 < upper - lower <= 0.002 * upper
 
 

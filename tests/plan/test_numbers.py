@@ -23,7 +23,7 @@ from epsilog.accounting import (
     renyi_epsilon,
     rounds_that_fit,
 )
-from epsilog.accounting.calibrate import epsilon_curve
+from epsilog.accounting.calibration import epsilon_curve
 from epsilog.accounting.montecarlo import estimate_noise
 from epsilog.accounting.montecarlo.promises.bounds import binomial_delta, integrated_delta, pass_probability
 from epsilog.accounting.montecarlo.promises.intervals import clopper_pearson

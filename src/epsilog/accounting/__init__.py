@@ -4,22 +4,21 @@
 ``rounds_that_fit`` turn the question round. Every answer is an interval: its ``upper`` may be claimed. The formulas of
 ``closed_forms`` are estimates, shown beside it and never charged. Proofs: docs/accounting/.
 
-Where to look: ``prepared`` reads a release once (``flatten`` counts its single releases, ``dominating`` finds their
-pairs of laws: ``laws``, ``replaced``, ``groups``, ``allocated``); ``account`` asks the ``methods``, one a file, by
+Where to look: ``prepared`` reads a release once, ``account`` asks the ``methods``, one a file, and ``calibration`` and
+``curve`` ask ``account``. What the methods stand on, from below:
 
-- ``gaussian``: closed forms;
-- ``spectral``: an inversion integral with a proven error (``tilted`` laws, ``tilted_sampled``, their ``waves``);
-- ``many``: the central limit theorem with a proven error;
-- ``distributions``: a lattice (``saddle`` plans it, ``discretise`` and ``lattice`` cut, ``composition`` composes);
-- ``allocation``, by sums of lognormals (``ratio_sums``): balls-in-bins;
-- ``renyi``: Renyi divergences.
+- ``laws``: base laws with their masses, and pairs that say how sampling bends them;
+- ``lattice``: laws cut into cells, planned for and composed;
+- ``balls_in_bins``: sums of lognormals, the pair of one epoch, and the search for answers where it is alone;
+- ``pairs``: from each mechanism, and from groups, to dominating pairs;
+- ``inversion``: an inversion integral with a proven error;
+- ``gaussian``, ``renyi``: closed forms, and Renyi divergences.
 
-``profile`` and ``calibrate`` ask ``account``; ``montecarlo`` simulates what none of them can price.
+``montecarlo`` simulates what none of them can price.
 """
 
 from epsilog.accounting.account import delta, epsilon
-from epsilog.accounting.assumptions import assumptions
-from epsilog.accounting.calibrate import calibrate, epsilon_curve, rounds_that_fit
+from epsilog.accounting.calibration import calibrate, epsilon_curve, rounds_that_fit
 from epsilog.accounting.closed_forms import (
     FederatedEstimate,
     classic_gaussian_stddev,
@@ -28,8 +27,9 @@ from epsilog.accounting.closed_forms import (
     laplace_scale,
     true_positive_rate,
 )
+from epsilog.accounting.curve import Profile, mu, profile, rho
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from epsilog.accounting.profile import Profile, mu, profile, rho
+from epsilog.accounting.premises import assumptions
 from epsilog.accounting.renyi import rdp, renyi_delta, renyi_epsilon
 
 __all__ = [

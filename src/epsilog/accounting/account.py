@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from epsilog.accounting.assumptions import assumed
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.failures import Failure
 from epsilog.accounting.methods import (
@@ -19,6 +18,7 @@ from epsilog.accounting.methods import (
     renyi,
     unsampled,
 )
+from epsilog.accounting.premises import assumed
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.walk import Method, walk

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from epsilog.accounting import exact, failures
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.dominating import Ordering, largest_loss, orderings
 from epsilog.accounting.flatten import Bag, bins_mu, flatten, lone_bins, sampled_parts, total_mu, unsampled
+from epsilog.accounting.pairs.dominating import Ordering, largest_loss, orderings
 from epsilog.accounting.rounding import down
 from epsilog.terms import BallsInBins, GaussianDP, NeighboringRelation, Release, ZeroConcentratedDP, check
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.laws import LARGEST_LOSS
+from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.roots import bracket
 from epsilog.accounting.rounding import ELEMENTARY, LEAST, up
 

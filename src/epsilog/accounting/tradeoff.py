@@ -20,18 +20,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilog.accounting import allocation
+from epsilog.accounting.balls_in_bins import search
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.discretise import Work
-from epsilog.accounting.distributions import bounds
-from epsilog.accounting.dominating import Ordering, Parts, certain_mass
 from epsilog.accounting.gaussian import gaussian_bounds, gaussian_delta
-from epsilog.accounting.laws import LARGEST_LOSS, Atoms, Link, Pair
+from epsilog.accounting.inversion.characteristic import OutOfReachError
+from epsilog.accounting.inversion.integral import inversion_bounds
+from epsilog.accounting.lattice.discretise import Work
+from epsilog.accounting.laws.base import LARGEST_LOSS, Atoms
+from epsilog.accounting.laws.pair import Link, Pair, Parts
+from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.pairs.dominating import Ordering, certain_mass
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import FAINT, DeltaAt
 from epsilog.accounting.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
-from epsilog.accounting.spectral import spectral_bounds
-from epsilog.accounting.waves import OutOfReachError
 
 _NOTHING, _LEAST = 1e-9, 1e-100  # of the false positive rate, and at all: a delta that is not looked at closely
 _MOST_CUTS = 32
@@ -114,7 +115,7 @@ def _binned(bins: int, mu: float, link: Link, fpr: float, gap: float) -> Curve:
         least = max(_NOTHING * fpr, _LEAST)
         if free < least:
             return Bounds(0.0, free)
-        return allocation.bounds(bins, mu, DeltaAt(epsilon), gap=gap, links=(link,), least=least)
+        return search.bounds(bins, mu, DeltaAt(epsilon), gap=gap, links=(link,), least=least)
 
     return curve
 
@@ -155,10 +156,10 @@ def _curve(upper: Parts, lower: Parts, asked: _Asked) -> Curve:
         if order.rounds > 1:
             work.add(_A_CUT)
             with suppress(OutOfReachError):
-                found = spectral_bounds((order,), question)
+                found = inversion_bounds((order,), question)
                 if found.within(gap, least=FAINT):
                     return found
-        return bounds((order,), question, gap=gap, work=work)
+        return lattice_bounds((order,), question, gap=gap, work=work)
 
     return curve
 

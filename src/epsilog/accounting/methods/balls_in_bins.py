@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epsilog.accounting import allocation
+from epsilog.accounting.balls_in_bins import search
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import Question
@@ -10,4 +10,4 @@ from epsilog.accounting.questions import Question
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer about epochs of the same bins over Gaussians; None for anything else."""
-    return None if prepared.bins is None else allocation.bounds(*prepared.bins, question, gap=gap)
+    return None if prepared.bins is None else search.bounds(*prepared.bins, question, gap=gap)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from epsilog.accounting import distributions
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.gaussian import gaussian_bounds
+from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import Question, anything
 
@@ -17,5 +17,5 @@ def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     if least.mu is not None:
         found = gaussian_bounds(least.mu, question)
     else:
-        found = distributions.bounds(least.orderings(), question, gap=gap)
+        found = lattice_bounds(least.orderings(), question, gap=gap)
     return Bounds(found.lower, anything(question).upper)

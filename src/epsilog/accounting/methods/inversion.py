@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 
 from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.inversion.characteristic import OutOfReachError
+from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import Question, size
-from epsilog.accounting.spectral import spectral_bounds
-from epsilog.accounting.waves import OutOfReachError
 
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
     """Bounds the answer about several releases with pairs; None where no useful bound on the error is known."""
     if prepared.has_pairs and prepared.orderings(size(question))[0].rounds > 1:
         with suppress(OutOfReachError):
-            return spectral_bounds(prepared.orderings(size(question)), question)
+            return inversion_bounds(prepared.orderings(size(question)), question)
     return None

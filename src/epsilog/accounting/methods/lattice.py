@@ -1,22 +1,292 @@
-"""Privacy loss distributions, composed on a lattice: any release with pairs."""
+"""Certified intervals from privacy loss distributions: plans a lattice, bounds from both sides, refines to the gap.
+
+What is certified comes from ``connect``, ``merge`` and ``Composition``; the plan (tilt, step, points) only decides how
+tight it is. If memory would not hold a fine enough lattice the interval is wider than asked, never wrong.
+"""
 
 from __future__ import annotations
 
-from epsilog.accounting import distributions
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
 from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.lattice.composition import Composition
+from epsilog.accounting.lattice.discretise import WIDEST, Plan, Sketches, Work, on_lattice
+from epsilog.accounting.lattice.law import TooFineError, pair_delta
+from epsilog.accounting.lattice.planning import sketch, tilt_for_delta, tilt_for_epsilon
+from epsilog.accounting.laws.base import Normal
+from epsilog.accounting.laws.pair import Link, Pair, Parts
+from epsilog.accounting.pairs.dominating import Ordering, certain_mass
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import Question, size
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_least, at_most, read, size
+from epsilog.accounting.rounding import TINY
+
+_ATTEMPTS = 6
+_NOTHING = 1e-250  # no effort is spent on the lower side of less
+_COARSENINGS = 12
+_FINER = 0.5  # of the planned step: what is claimed is the upper side
+_ROUGH = 0.05  # the gap to aim for from below where the upper side will not be met
+_SHARPEST = 25.0  # nats that a composition may be sharpened by, after its first answer
+_LARGE = 1e-3  # a delta from which on epsilon may well be 0
+_LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
 
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     """Bounds the answer; None where a part has no pair of its own."""
     if not prepared.has_pairs:
         return None
-    return distributions.bounds(prepared.orderings(size(question)), question, gap=gap)
+    return lattice_bounds(prepared.orderings(size(question)), question, gap=gap)
 
 
 def above(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     """The same from above only: never better than ``bounds``, and several times as fast."""
     if not prepared.has_pairs:
         return None
-    return Bounds(0.0, distributions.upper_bound(prepared.orderings(size(question)), question, gap=gap))
+    return Bounds(0.0, _upper_bound(prepared.orderings(size(question)), question, gap=gap))
+
+
+def lattice_bounds(
+    orderings: tuple[Ordering, ...], question: Question, *, gap: float, work: Work | None = None
+) -> Bounds:
+    """Bounds the answer over all orderings.
+
+    The relative width is ``gap`` if memory allows, and until the ``work`` that several questions may share is done.
+    """
+    if all(d.rounds == 1 for d in orderings):
+        return _single(orderings, question)
+    if isinstance(question, EpsilonAt) and question.delta >= _LARGE:
+        at_zero = lattice_bounds(orderings, DeltaAt(0.0), gap=0.05).upper
+        if at_zero <= question.delta:
+            return Bounds(0.0, 0.0)
+    work = work or Work()
+    searches = [_searched(d, question, gap, work) for d in orderings]
+    searches.sort(key=lambda search: -search.plan.near)
+    lower = max(at_least(question, certain_mass(parts)) for d in orderings for parts in d.lowers)
+    before = 0.0
+    for attempt in range(_ATTEMPTS):
+        largest = lower / (1 - gap) if attempt > 0 else 0.0
+        for search in searches:  # the likely worst first: often it already settles the others
+            if search.upper > largest:
+                search.refine_upper()
+                largest = max(largest, search.upper)
+                if search is searches[0] and search.upper >= _NOTHING:
+                    lower = max(lower, search.lower_bound())
+        worst = max(searches, key=lambda search: search.upper)
+        if worst is not searches[0]:
+            lower = max(lower, worst.lower_bound())
+        upper = worst.upper
+        if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _NOTHING or worst.settled or work.done:
+            break
+        achieved = (upper - lower) / upper
+        if attempt > 0 and achieved > 0.6 * before:
+            break  # what is left is not for the lattice to close
+        before = achieved
+        for search in searches:
+            search.fine *= min(0.6, max(0.1, 0.85 * math.sqrt(gap / achieved)))
+    return Bounds(lower, max(search.upper for search in searches))
+
+
+def _upper_bound(orderings: tuple[Ordering, ...], question: Question, *, gap: float) -> float:
+    """Bounds the answer from above only, by what ``bounds`` computes first: that is never worse."""
+    if all(d.rounds == 1 for d in orderings):
+        return _single(orderings, question).upper
+    worst = 0.0
+    work = Work()
+    searches = [_searched(d, question, gap, work) for d in orderings]
+    for search in sorted(searches, key=lambda search: -search.plan.near):
+        if search.upper > worst:
+            search.refine_upper()
+        worst = max(worst, search.upper)
+    return worst
+
+
+def _searched(ordering: Ordering, question: Question, gap: float, work: Work) -> _Search:
+    """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
+    settled = any(pair.link is Link.PLAIN and pair.law.only_p >= 1 for pair, _ in ordering.upper)
+    plan = _plan(question, ordering.lowers[0], max(gap, _ROUGH)) if settled else _plan(question, ordering.upper, gap)
+    glued = any(pair.link is Link.BOTH for pair, _ in ordering.upper)  # loose by itself: no tighter on a finer lattice
+    return _Search(ordering, plan, question, settled, work, finer=1.0 if glued else _FINER)
+
+
+@dataclass
+class _Search:
+    """What is known about one direction so far; ``settled`` if its upper side follows from the largest loss alone."""
+
+    ordering: Ordering
+    plan: Plan
+    question: Question
+    settled: bool
+    work: Work
+    finer: float
+    fine: float = 1.0
+    upper: float = math.inf
+    instances: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.instances = tuple(range(len(self.ordering.lowers)))
+        self.upper = at_most(self.question, self.ordering.largest_loss)
+
+    def refine_upper(self) -> None:
+        """Computes the upper bound at the present step, or at the finest that memory holds."""
+        for _ in range(0 if self.settled else _COARSENINGS):
+            try:
+                composed = on_lattice(
+                    self.ordering.upper,
+                    self.plan.sketches,
+                    self.plan,
+                    self.finer * self.fine,
+                    upper=True,
+                    work=self.work,
+                )
+            except TooFineError as problem:
+                if isinstance(problem.what, Composition):
+                    self.upper = min(self.upper, _roughly(self.question, problem.what))
+                if self.upper < _NOTHING:
+                    return
+                if self.finer == 1:
+                    self.fine *= max(1.2, 1.1 * problem.factor)
+                self.finer = 1.0
+            else:
+                found = _answer(self.question, composed, self.plan.near)
+                self.work.add(composed.work)
+                self.upper, self.settled = min(self.upper, found), math.isinf(found)  # no finer step finds less
+                if isinstance(self.question, EpsilonAt) and 0 < found < 0.5 * self.plan.near:
+                    self.fine *= math.sqrt(found / self.plan.near)  # the plan looked too far up
+                    self.plan = self.plan._replace(near=found)
+                self._sharpen(composed)
+                return
+
+    def lower_bound(self) -> float:
+        """Computes the best lower bound at the present step, or at the finest that memory holds.
+
+        The first time every instance is looked at, then the one that was best and those beside it.
+        """
+        best, winner = 0.0, self.instances[0]
+        for which in self.instances:
+            if math.isinf(best) or (best > 0 and self.work.done):
+                break
+            parts = self.ordering.lowers[which]
+            fine, sketches = self.fine, self._sketches(parts)
+            for _ in range(_COARSENINGS):
+                try:
+                    composed = on_lattice(parts, sketches, self.plan, fine, upper=False, work=self.work)
+                except TooFineError as problem:
+                    fine *= max(1.2, 1.1 * problem.factor)
+                else:
+                    if best == 0 or not _below(self.question, composed, best):
+                        found = _answer(self.question, composed, self.plan.near)
+                        best, winner = (found, which) if found > best else (best, winner)
+                    self.work.add(composed.work)
+                    self._sharpen(composed)
+                    break
+        self.instances = tuple(range(len(self.ordering.lowers))[max(winner - 1, 0) : winner + 2])
+        return best
+
+    def _sketches(self, parts: Parts) -> Sketches:
+        """Sketches a composition for the lower side; what differs from the upper side by rounding is known already."""
+        known = list(zip(self.ordering.upper, self.plan.sketches, strict=not self.settled))
+        if len(known) != len(parts) or self.settled:
+            return [(sketch(pair, self.plan.tail), count) for pair, count in parts]
+        return [
+            (cut if _alike(pair, above) else sketch(pair, self.plan.tail), count)
+            for (pair, count), ((above, _), (cut, _)) in zip(parts, known, strict=True)
+        ]
+
+    def _sharpen(self, composed: Composition) -> None:
+        """Asks for smaller errors next time if those of the composition were too large a part of its delta."""
+        excess = math.log(max(composed.relative_error, TINY) / (0.1 * math.exp(8.0 - self.plan.start)))
+        if excess > 0:
+            self.plan = self.plan._replace(nats=min(self.plan.nats + excess + 1, self.plan.start + _SHARPEST))
+
+
+def _plan(question: Question, parts: Parts, gap: float) -> Plan:
+    """Chooses the tilt and the step: about where epsilon is expected, or about the epsilon that is given."""
+    match question:
+        case EpsilonAt(delta):
+            tail = _tail(parts, delta)
+            sketches = [(sketch(pair, tail), count) for pair, count in parts]
+            theta, guess = tilt_for_delta(sketches, delta)
+            width = gap * max(guess, 1e-7 * min(_scale(sketches), 1.0))
+            return Plan(sketches, theta, _step(parts, theta, width), tail, guess, *_nats(gap))
+        case DeltaAt(epsilon):
+            tail, theta, sketches = _tail(parts, 1e-12), 1.0, []
+            for _ in range(20):  # delta's size, which sets the tails, is found on the way
+                sketches = [(sketch(pair, tail), count) for pair, count in parts]
+                theta, log_delta = tilt_for_epsilon(sketches, epsilon)
+                before, tail = tail, _tail(parts, 0.1 * math.exp(max(min(log_delta, 0.0), -600.0)))
+                if tail >= before / 2:
+                    break
+            return Plan(sketches, theta, _step(parts, theta, gap / theta), tail, epsilon, *_nats(gap))
+
+
+def _answer(question: Question, composition: Composition, guess: float) -> float:
+    """Reads the answer off, on the composition's side."""
+    match question:
+        case EpsilonAt(delta):
+            return composition.epsilon(delta, guess)
+        case DeltaAt():
+            return composition.delta(guess)
+
+
+def _below(question: Question, composition: Composition, answer: float) -> bool:
+    """Whether the composition's answer is below one that is known, if that is told more quickly than the answer."""
+    return isinstance(question, EpsilonAt) and composition.delta(answer) < question.delta
+
+
+def _roughly(question: Question, composition: Composition) -> float:
+    """Bounds the answer from above where a transform would be too long."""
+    match question:
+        case EpsilonAt(delta):
+            return composition.chernoff_epsilon(delta)
+        case DeltaAt(epsilon):
+            return composition.chernoff(epsilon)
+
+
+def _single(orderings: tuple[Ordering, ...], question: Question) -> Bounds:
+    """Bounds the answer for one release, exactly but for rounding."""
+    lower = upper = 0.0
+    for ordering in orderings:
+        for parts, side in ((ordering.upper, 1), *((low, 0) for low in ordering.lowers)):
+            for pair, _ in parts:  # one, or none where turning the question round leaves none
+                value = read(question, _curve(pair, upper=bool(side)), upper=bool(side))
+                lower, upper = (lower, max(upper, value)) if side else (max(lower, value), upper)
+    return Bounds(lower, upper)
+
+
+def _curve(pair: Pair, *, upper: bool) -> Callable[[float], float]:
+    """Delta of one pair at each epsilon from 0 on, bounded from one side."""
+    if pair.link is Link.BOTH:  # at losses from 0 on it is the profile of REMOVE
+        pair = Pair(pair.law, pair.sampling_probability, Link.REMOVE)
+    outcomes = pair.outcomes()
+    if outcomes is None:
+        return lambda epsilon: pair_delta(pair, epsilon)[upper]
+    return lambda epsilon: outcomes.delta(epsilon, upper=upper)
+
+
+def _tail(parts: Parts, delta: float) -> float:
+    return max(_LOST * delta / sum(count for _, count in parts), 1e-290)
+
+
+def _scale(sketches: Sketches) -> float:
+    """The largest finite loss that a plan looks at."""
+    return max(float(np.abs(part.edges[np.isfinite(part.edges)]).max()) for part, _ in sketches)
+
+
+def _nats(gap: float) -> tuple[float, float]:
+    nats = 8 - math.log(gap)
+    return nats, nats
+
+
+def _step(parts: Parts, theta: float, width: float) -> float:
+    """Connecting the dots adds T (theta + 1) step^2 / 12 to epsilon: a third of the width that is asked for."""
+    rounds = sum(count for _, count in parts)
+    return min(math.sqrt(4 * width / (rounds * (theta + 1))), WIDEST)
+
+
+def _alike(one: Pair, other: Pair) -> bool:
+    if isinstance(one.law, Normal) and isinstance(other.law, Normal):
+        return one.link is other.link and math.isclose(one.law.mu, other.law.mu, rel_tol=1e-12)
+    return one.link is other.link and one.law is other.law

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.dominating import share_of
 from epsilog.accounting.methods import renyi
+from epsilog.accounting.pairs.dominating import share_of
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import Question
 from epsilog.terms import BallsInBins, FixedSizeSampled, PoissonSampled, Release, UnsupportedMechanismError

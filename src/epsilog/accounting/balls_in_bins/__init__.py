@@ -1,0 +1,1 @@
+"""Balls-in-bins: sums of likelihood ratios, the pair of one epoch, and the search for its answers."""

@@ -1,0 +1,316 @@
+"""Sums of independent likelihood ratios, bounded in the convex order: E f(S) from both sides for every convex f.
+
+One ratio Y = dP/dQ has mean 1 under Q. Its law is replaced by one on a lattice: above, each outcome is spread over its
+two neighbouring lattice points; below, outcomes are merged until their means are lattice points. Mass and mean stay,
+so every convex function's mean moves to a known side, and it does so again for each further summand. The law of the
+sum is a power of one tilted Fourier transform. Proofs: docs/accounting/balls-in-bins.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from epsilog.accounting.lattice.composition import fast_length
+from epsilog.accounting.lattice.law import Integers, LatticeLaw, TooFineError
+from epsilog.accounting.laws.base import Array, Normal
+from epsilog.accounting.rounding import BOUND, TINY, down, gamma, up
+
+_NATS = 44.0  # a tilted sum leaves its window with probability at most e^-44, which counts as an error
+_RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
+_LONGEST = 2**22
+_RUN = 32
+_REACH = 40.0  # nats below the strike that a payoff keeps
+_STARTS = (-12.0, -9.0, -7.0, -5.5, -4.5, -4.0, -3.5, -3.0, -2.5, -2.0, -1.5)  # where merging may start, as quantiles
+
+
+class RatioLaw(NamedTuple):
+    """A law on ``offset + step * points`` under Q that bounds the law of one ratio.
+
+    Attributes:
+        points: ascending lattice indices, shape (n,).
+        weight: their masses, shape (n,); rounded to the law's side.
+        offset: the ratio at index 0.
+        top: the largest ratio on the lattice; larger ones were moved there.
+        over: E (Y - top)^+, what that move took away; rounded to the law's side.
+    """
+
+    points: Integers
+    weight: Array
+    offset: float
+    top: float
+    over: float
+
+
+def spread(law: Normal, *, step: float, low: int, high: int) -> RatioLaw:
+    """Spreads each outcome of the ratio over two neighbours among step * (0, low, low + 1, ..., high).
+
+    Mass and mean of every cell stay; what lies above the last point is moved to it.
+    """
+    points = np.unique(np.concatenate(([0], np.arange(max(low, 1), high + 1))))
+    y: Array = np.asarray(step * points, dtype=np.float64)
+    gaps = step * np.diff(points)
+    p, q, p_error, q_error = _masses(law, y[1:])
+    p_error, q_error = p_error + gamma(4.0) * p, q_error + gamma(4.0) * q
+    raised = np.maximum(p[:-1] - y[:-1] * q[:-1], 0.0) + p_error[:-1] + y[:-1] * q_error[:-1]
+    lowered = np.maximum(y[1:] * q[:-1] - p[:-1], 0.0) + p_error[:-1] + y[1:] * q_error[:-1]
+    weight = np.zeros(len(points))
+    weight[1:] += raised / gaps
+    weight[:-1] += lowered / gaps
+    weight[-1] += q[-1] + q_error[-1]
+    over = max(float(p[-1] - y[-1] * q[-1]), 0.0) + float(p_error[-1] + y[-1] * q_error[-1])
+    return RatioLaw(points, up(weight, 6), 0.0, float(y[-1]), over)
+
+
+def contract(law: Normal, *, step: float, high: float, rising: bool) -> RatioLaw | None:
+    """Merges outcomes so that the means of what each lattice point gets are lattice points.
+
+    The lattice is a + step * integers, with a the mean of the lowest cell; it ends at about ``high``. The result bounds
+    means of convex functions that rise (``rising``) or fall with the ratio, and its roundings go that way: what lies
+    above the lattice is moved to the last point, or left out. None if some weight might be negative.
+    """
+    for low in sorted({max(math.exp(law.mu * start - law.mu**2 / 2), 0.5 * step) for start in _STARTS}):
+        first = low
+        mean, count = _mean_below(law, first), 0
+        for _ in range(8):  # the edge lies half a step below the second lattice point, and moves the mean below it
+            count = count or max(1, round((first - mean) / step + 0.5))
+            first = mean + (count - 0.5) * step + float(_centred(law, np.array([first]), step)[0])
+            mean = _mean_below(law, first)
+        offset = mean + (-2 if rising else 2) * _mean_error(law, first)  # the lowest cell moves to the safe side
+        points = np.concatenate(([0], np.arange(count, max(math.ceil((high - offset) / step), count + 2) + 1)))
+        if not offset < first < offset + step * count:
+            continue
+        found = _contract(law, points, step=step, offset=offset, first=first, rising=rising)
+        if found is not None:
+            return found
+    return None
+
+
+def _mean_below(law: Normal, ratio: float) -> float:
+    mass = law.masses(np.log(np.array([ratio])))
+    return float(mass.p[0] / mass.q[0]) if mass.q[0] > 1e-290 else ratio
+
+
+def _mean_error(law: Normal, ratio: float) -> float:
+    """How far the mean of the ratios up to ``ratio`` may be off."""
+    p, q, p_error, q_error = (float(m[0]) for m in _masses(law, np.array([ratio])))
+    return (p_error + p / q * q_error + gamma(16.0) * p) / q if q > 1e-290 else 0.0
+
+
+def _contract(
+    law: Normal, points: Integers, *, step: float, offset: float, first: float, rising: bool
+) -> RatioLaw | None:
+    """Cells lie about the lattice points y_i; D_i = y_i q_i - p_i is paid for by moving mass between neighbours."""
+    y: Array = np.asarray(offset + step * points, dtype=np.float64)
+    gaps: Array = np.asarray(step * np.diff(points), dtype=np.float64)
+    edges = np.concatenate(([first], y[1:-1] + step / 2))
+    edges[1:] += _centred(law, edges[1:], step)
+    edges[-1] = y[-1]
+    if not np.all(np.diff(edges) > 0):
+        return None
+    p, q, p_error, q_error = _masses(law, edges)
+    short = y[:-1] * q[:-1] - p[:-1]
+    short[0] = 0.0
+    error = p_error[:-1] + y[:-1] * q_error[:-1] + gamma(8.0) * (p[:-1] + y[:-1] * q[:-1])
+    error[0] = 0.0
+    weight, weight_error = q.copy(), q_error + gamma(8.0) * q
+    weight[:-1] += np.maximum(short, 0.0) / gaps  # the point above gives mass to a cell whose mean is too low
+    weight[1:] -= np.maximum(short, 0.0) / gaps
+    weight[1:-1] += np.maximum(-short[1:], 0.0) / gaps[:-1]  # the point below, to one whose mean is too high
+    weight[:-2] -= np.maximum(-short[1:], 0.0) / gaps[:-1]
+    weight_error[:-1] += error / gaps
+    weight_error[1:] += error / gaps
+    weight_error[:-2] += error[1:] / gaps[:-1]
+    weight = down(weight, 6) - up(weight_error, 6)
+    if not rising:
+        weight[-1] = 0.0  # the cell before it has only been moved up
+    if not np.all(weight >= 0):
+        return None
+    over = down(float(p[-1] - p_error[-1] - y[-1] * (q[-1] + q_error[-1])), 6) - gamma(8.0) * float(p[-1])
+    return RatioLaw(points, weight, offset, float(y[-1]), max(over, 0.0))
+
+
+def _centred(law: Normal, edges: Array, step: float) -> Array:
+    """How far to move edges up so that cells whose density falls have their means on the lattice: -step^2 f' / 12 f."""
+    fall = (1.5 + np.log(edges) / law.mu**2) / edges
+    return np.clip(step * step * fall / 12, -0.4 * step, 0.4 * step)
+
+
+def _masses(law: Normal, ratios: Array) -> tuple[Array, Array, Array, Array]:
+    """Masses between ascending ratios; their errors cover what rounding moves the edges by."""
+    u = np.log(ratios)
+    p, q, p_error, q_error = law.masses(u)
+    x = u / law.mu + law.mu / 2
+    misplacement = (gamma(4 + 8 * np.abs(u)) + 2 * law.misplacement) / law.mu
+    for error, centre in ((q_error, 0.0), (p_error, law.mu)):
+        more = (
+            misplacement
+            * np.exp(-(np.maximum(np.abs(x - centre) - misplacement, 0.0) ** 2) / 2)
+            / math.sqrt(2 * math.pi)
+        )
+        error[1:] += more
+        error[:-1] += more
+    return p, q, p_error, q_error
+
+
+class TiltedSum:
+    """The law of a sum of ``count`` independent copies of a lattice variable, from one side, seen at one tilt.
+
+    Attributes:
+        tilt: the rate of the exponential tilt; sums of the size it favours are seen with relative accuracy.
+        size: length of the transform.
+        values: the sums inside the window, ascending, shape (size,).
+        density: their tilted masses, rounded to the side, shape (size,).
+        log_error: what the logarithm of a mass may be off by.
+    """
+
+    def __init__(self, law: LatticeLaw, count: int, *, step: float, tilt: float, upper: bool) -> None:
+        """Transforms and takes the power.
+
+        Raises:
+            TooFineError: the transform would be too long.
+        """
+        self.tilt, self._upper, self._origin = tilt, upper, count * law.offset
+        points, weight, log_total, relative_error = _tilted(law, tilt * step)
+        low, high = _window(points, weight, count)
+        start = math.floor(low)
+        self.size = fast_length(math.ceil(high) - start + 8)
+        if not self.size <= _LONGEST:
+            raise TooFineError(self, self.size / _LONGEST)
+        density, error = _power(points, weight, relative_error, count, self.size)
+        error += 2 * math.exp(-_NATS)
+        density = np.roll(density, -(start % self.size))  # now entry j is index start + j
+        self.density = np.maximum(density + error if upper else density - error, 0.0)
+        self.values: Array = np.asarray(self._origin + step * (start + np.arange(self.size)), dtype=np.float64)
+        reach = abs(self._origin) + abs(step * start) + step * self.size
+        self.log_error = gamma(32 * (1 + count + abs(tilt) * reach)) + gamma(4.0 * self.size)
+        self.log_error += count * (relative_error + gamma(20.0) * abs(log_total))
+        self._log_total = count * log_total
+
+    def log_factor(self, value: Array) -> Array:
+        """The logarithm of what undoes the tilt at ``value``, rounded to the side."""
+        log_error = self.log_error + gamma(16.0) * abs(self.tilt) * np.abs(value)
+        plain = self._log_total + self.tilt * (self._origin - value)
+        return np.asarray(plain + log_error if self._upper else plain - log_error)
+
+
+class Excess:
+    """E (Z - k)^+ for the sum Z of ``count`` independent copies of a lattice variable, from one side.
+
+    Attributes:
+        tilt: the rate of the exponential tilt; large sums are its bulk.
+        size: length of the transform.
+    """
+
+    def __init__(self, law: LatticeLaw, count: int, *, step: float, tilt: float, strike: float, upper: bool) -> None:
+        """Takes the sum's law and adds it up from above, once for all strikes near ``strike``.
+
+        Raises:
+            TooFineError: the transform would be too long.
+        """
+        self.tilt, self._strike, self._upper = tilt, strike, upper
+        whole = TiltedSum(law, count, step=step, tilt=tilt, upper=upper)
+        self.size, values, density = whole.size, whole.values, whole.density
+        self._log_scale = float(whole.log_factor(np.array(strike)))
+        keep = values >= strike - _REACH / tilt
+        values, density = values[keep], density[keep]
+        if len(values) == 0:
+            values, density = np.array([strike]), np.zeros(1)
+        density = density * np.exp(-tilt * (values - strike))
+        self._values, self._base = values, float(values[0])
+        self._mass = np.append(np.cumsum(density[::-1])[::-1], 0.0)
+        self._sum = np.append(np.cumsum((density * (values - self._base))[::-1])[::-1], 0.0)
+        self._total = math.exp(min(count * math.log(max(float(law.weight.sum()), TINY)), 700.0))
+
+    def __call__(self, strike: float) -> float:
+        """Bounds E (Z - strike)^+ on this side."""
+        sign = 1.0 if self._upper else -1.0
+        strike -= sign * gamma(64.0) * (abs(strike) + abs(self._base))
+        if not self._upper and strike > self._values[-1]:
+            return 0.0
+        at = max(strike, self._base)
+        first = int(np.searchsorted(self._values, at, side="right"))
+        reach, rounding = at - self._base, gamma(4.0 * len(self._values))
+        total = float(self._sum[first]) - reach * float(self._mass[first])
+        total += sign * rounding * (float(self._sum[first]) + reach * float(self._mass[first]))
+        value = max(total, 0.0) * math.exp(min(self._log_scale, 700.0))
+        if self._upper:  # what leaves the window above it, and strikes below it
+            outside = self._log_scale + self.tilt * (self._strike - at) - math.log(self.tilt) - 1
+            value += 2 * math.exp(min(outside - _NATS, 700.0)) + (at - strike) * self._total * (1 + 1e-6)
+        return up(value, 96) if self._upper else down(value, 96)
+
+
+def _tilted(law: LatticeLaw, rate: float) -> tuple[Integers, Array, float, float]:
+    """The law times e^(rate index), normalised; the logarithm of its total; the relative error of all weights together.
+
+    What is too small to matter by 600 powers of ten is left out.
+    """
+    seen = law.weight > 0
+    points, logs = law.points[seen], np.log(law.weight[seen])
+    exponent = rate * points
+    top = float((exponent + logs).max())
+    weight = np.exp(np.maximum(exponent + logs - top, -745.0))
+    total = float(weight.sum())
+    weight = weight / total
+    relative_error = gamma(8 * (8 + float(weight @ (np.abs(exponent) + np.abs(logs))) + abs(top)))
+    return points, weight, top + math.log(total), relative_error
+
+
+def _window(points: Integers, weight: Array, count: int) -> tuple[float, float]:
+    """Indices beyond which the sum lies with probability at most e^-44 on either side: Chernoff's bound."""
+    mean = float(weight @ points)
+    away = points - mean
+    rates = _RATES / max(math.sqrt(count * float(weight @ (away * away))), 1e-6)
+    ends = []
+    for sign in (-1, 1):
+        y = sign * rates[:, None] * away
+        moment = (np.expm1(np.minimum(y, 500.0)) - y) @ weight
+        fits = y.max(axis=1) < 500
+        bounds = np.where(fits, (count * np.log1p(moment) + _NATS + 1) / rates, np.inf)
+        ends.append(min(count * float((sign * away).max()), float(bounds.min())) + 2 + BOUND * abs(mean))
+    return count * mean - ends[0], count * mean + ends[1]
+
+
+def _power(points: Integers, weight: Array, error: float, count: int, size: int) -> tuple[Array, float]:
+    """The ``count``-fold convolution modulo ``size``, and a bound on the error of each entry.
+
+    Source:
+        Higham 2002, Theorem 24.2, for both transforms; docs/accounting/balls-in-bins.md, section 4.
+    """
+    rest = weight.copy()
+    run = _heaviest_run(points, weight)
+    rest[run] = 0.0
+    wrapped = np.bincount(np.mod(points, size), weights=rest, minlength=size)
+    transform = gamma(16 * math.log2(size))
+    error += transform * math.sqrt(size) * float(np.linalg.norm(wrapped)) + gamma(16.0 * _RUN)
+    turn = np.exp(-2j * math.pi / size * np.arange(size // 2 + 1))
+    peeled = np.zeros(size // 2 + 1, complex)
+    for one in weight[run][::-1]:
+        peeled = peeled * turn + one
+    shift = np.exp(-2j * math.pi / size * ((np.arange(size // 2 + 1) * (int(points[run][0]) % size)) % size))
+    values = np.fft.rfft(wrapped) + peeled * shift
+    modulus = np.abs(values)
+    logs = np.log(values + (modulus < TINY))
+    power = np.exp(count * logs)
+    size_of = np.where(modulus < TINY, 0.0, np.abs(power))
+    power = np.where(modulus < TINY, 0.0, power)
+    most = np.exp(np.minimum(count * np.log(modulus + error), 1.0))
+    errors = np.maximum(most - size_of, 0.0) + gamma(8.0) * count * (1 + np.abs(logs)) * most
+    norm = math.sqrt(2 * float(np.sum(most**2)))
+    return np.fft.irfft(power, size), 2 * float(errors.sum()) / size + transform * norm / math.sqrt(size)
+
+
+def _heaviest_run(points: Integers, weight: Array) -> slice:
+    """Where at most ``_RUN`` neighbouring points weigh most: summed apart, their size does not drown the others."""
+    if len(points) <= _RUN:
+        return slice(0, 1)
+    total = np.concatenate(([0.0], np.cumsum(weight)))
+    first = int(np.argmax(total[_RUN:] - total[:-_RUN]))
+    run = points[first : first + _RUN]
+    return (
+        slice(first, first + _RUN)
+        if run[-1] - run[0] == _RUN - 1
+        else slice(int(np.argmax(weight)), int(np.argmax(weight)) + 1)
+    )

@@ -1,0 +1,351 @@
+"""Balls-in-bins with independent noise (random allocation): epsilon and delta from both sides, in both directions.
+
+A unit joins one of b rounds at random, the same in every epoch. With mu the distance of the base Gaussians, S the sum
+of b independent copies of Y = exp(mu X - mu^2 / 2) and X standard normal, the likelihood ratio is S / b under Q:
+
+    remove:  delta = E (S - K)^+ / b,            K = b e^epsilon
+    add:     delta = e^epsilon E (K - S)^+ / b,  K = b e^-epsilon
+
+Both payoffs are convex, so ``ratio_sums`` bounds them. Proofs: docs/accounting/balls-in-bins.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
+from epsilog.accounting.balls_in_bins.ratio_sums import Excess, RatioLaw, contract, spread
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from epsilog.accounting.lattice.law import LatticeLaw, TooFineError
+from epsilog.accounting.laws.base import LARGEST_LOSS, Array, Normal
+from epsilog.accounting.laws.pair import Link
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything, read
+from epsilog.accounting.rounding import LEAST, MU, TINY, down, gamma, up
+
+_REFINEMENTS, _ATTEMPTS = 5, 12
+_LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
+_NOTHING, _LITTLE = 1e-250, 1e-150  # deltas that are bounded from above only: without the bins, and with them
+_HEAVY = 2.0  # a mu from which on one ratio decides
+_CELLS = 600  # of the planning law
+_COARSEST = 0.3  # of delta: more than that a lattice may not add to it
+_ROOM = 1.5  # how far above the strike a ratio is kept on the lattice
+
+
+class Guess(NamedTuple):
+    """Where to look: the tilt, the payoff there, how fast it falls, and the variance that a step of 1 would add."""
+
+    tilt: float
+    log_payoff: float
+    log_density: float
+    tilted: Array
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """One epoch, or several with the same bins, in one direction.
+
+    Attributes:
+        bins: rounds in an epoch, b.
+        mu: distance of the base Gaussians over the noise, all epochs together.
+        link: ``REMOVE`` or ``ADD``.
+    """
+
+    bins: int
+    mu: float
+    link: Link
+
+    def strike(self, epsilon: float) -> float:
+        """The strike of the payoff (Z - k)^+ at ``epsilon``: Z is S for remove, -S for add."""
+        return self.bins * math.exp(epsilon) if self.link is Link.REMOVE else -self.bins * math.exp(-epsilon)
+
+    def curve(self, near: float, *, width: float, in_epsilon: bool, upper: bool, lost: float) -> Curve:
+        """Bounds delta from one side, accurately about ``near``.
+
+        Args:
+            near: the epsilon in question, about.
+            width: the gap to aim for between both sides, relative to delta or (``in_epsilon``) in nats of epsilon.
+            in_epsilon: what ``width`` means.
+            upper: which side.
+            lost: what truncating the tails may add to delta.
+
+        Raises:
+            TooFineError: the lattice would be too long.
+        """
+        strike, mu = abs(self.strike(near)), self.mu
+        highest = math.exp(min(mu**2 / 2 - mu * float(ndtri(max(lost, TINY))), 700.0))
+        top = min(_ROOM * strike, highest)
+        sketch = _sketch(mu, lost, top)
+        guess = _guess(self, sketch, near)
+        width = min(width * (guess.tilt * strike if in_epsilon else 1.0), _COARSEST)
+        step = min(_step(self, sketch, guess, width), top / _LEAST_POINTS)
+        if not top / step < _MOST_POINTS:
+            raise TooFineError(self, top / step / _MOST_POINTS)
+        ratio: RatioLaw | None
+        if upper:
+            lowest = math.exp(-(mu**2) / 2 + mu * float(ndtri(max(lost / self.bins, TINY))))
+            high = max(math.ceil(top / step), 2)
+            ratio = spread(Normal(up(mu, MU)), step=step, low=min(math.floor(lowest / step), high - 1), high=high)
+        else:
+            ratio = contract(Normal(down(mu, MU)), step=step, high=top, rising=self.link is Link.REMOVE)
+        if ratio is None:
+            return Curve(self, None, 0.0, math.inf, guess.tilt, near, upper)
+        sign = 1 if self.link is Link.REMOVE else -1
+        law = LatticeLaw(sign * ratio.points, ratio.weight, 0.0, sign * ratio.offset)
+        excess = Excess(law, self.bins, step=step, tilt=guess.tilt, strike=self.strike(near), upper=upper)
+        over = ratio.over if self.link is Link.REMOVE else 0.0
+        return Curve(self, excess, over, ratio.top, guess.tilt, near, upper)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Delta of one direction at every epsilon, bounded from one side.
+
+    Attributes:
+        allocation: whose delta it is.
+        excess: the payoff; None bounds nothing from below.
+        over: what ratios above ``top`` add to delta: at every epsilon above, up to that of ``top`` below.
+        top: the largest ratio on the lattice.
+        tilt: the rate at which the payoff falls with its strike, about.
+        near: the epsilon it was made for.
+        upper: the side.
+    """
+
+    allocation: Allocation
+    excess: Excess | None
+    over: float
+    top: float
+    tilt: float
+    near: float
+    upper: bool
+
+    def __call__(self, epsilon: float) -> float:
+        """Bounds delta at ``epsilon``, in [0, 1]."""
+        if self.excess is None:
+            return 0.0
+        bins, link = self.allocation.bins, self.allocation.link
+        factor = 1.0 if link is Link.REMOVE else math.exp(min(epsilon, LARGEST_LOSS))
+        sign = 1 if self.upper else -1
+        strike = self.allocation.strike(epsilon)
+        strike -= sign * gamma(8 * (1 + epsilon)) * abs(strike)
+        found = (up if self.upper else down)(factor * self.excess(strike) / bins, 14)
+        if self.upper:
+            free = gaussian_delta(up(self.allocation.mu, MU), epsilon)[1]  # joint convexity: no sampling
+            return min(found + self.over, free, 1.0) + LEAST
+        return min(found + (self.over if strike <= self.top else 0.0), 1.0)
+
+    def reaches(self, epsilon: float) -> bool:
+        """Whether the curve was made for an epsilon as near as that."""
+        allocation = self.allocation
+        apart = abs(allocation.strike(epsilon) - allocation.strike(self.near))
+        beyond = allocation.link is Link.REMOVE and allocation.strike(self.near) < self.top < allocation.strike(epsilon)
+        return apart * self.tilt < 4 and not beyond
+
+
+def bounds(
+    bins: int,
+    mu: float,
+    question: Question,
+    *,
+    gap: float,
+    links: Sequence[Link] = (Link.REMOVE, Link.ADD),
+    least: float = _LITTLE,
+) -> Bounds:
+    """Bounds the answer for one release; the relative width is ``gap`` if memory allows.
+
+    Args:
+        bins: rounds in an epoch, at least 2.
+        mu: distance of the base Gaussians over the noise, all epochs of the same bins together; above 0.
+        question: epsilon at a delta, or delta at an epsilon.
+        gap: relative width to aim for.
+        links: which orders of the neighbours to look at; the worst counts.
+        least: a delta that is bounded from above only, once.
+    """
+    if math.isinf(mu):
+        return Bounds(everything(question), everything(question))
+    if mu == 0:
+        return Bounds(0.0, 0.0)
+    free = _without_bins(mu, question)
+    if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:  # where no lattice helps: without the bins it costs no less
+        return Bounds(0.0, free)
+    if isinstance(question, DeltaAt) and free < _NOTHING:
+        return Bounds(0.0, free)
+    ways = [_Way(Allocation(bins, mu, link), question, gap) for link in links]
+    if all(way.upper == 0 for way in ways):
+        return Bounds(0.0, 0.0)
+    ways.sort(key=lambda way: -way.expected)
+    for way in ways[1:]:
+        apart = (ways[0].expected - way.expected) / max(gap * way.expected, TINY)
+        way.fine = math.sqrt(min(max(apart, 1.0), 1e6))  # what cannot be the worst needs no fine lattice
+    lower, before = 0.0, math.inf
+    for attempt in range(_REFINEMENTS):
+        for way in ways:
+            if attempt == 0 or way.upper > lower / (1 - gap):
+                way.refine_upper()
+        worst = max(ways, key=lambda way: way.upper)
+        if isinstance(question, DeltaAt) and worst.upper <= least:
+            break
+        lower = max(lower, worst.lower_bound())
+        if worst.upper - lower <= gap * worst.upper:
+            break
+        achieved = (worst.upper - lower) / worst.upper
+        if worst.stuck or (lower > 0 and achieved > 0.8 * before):
+            break  # what is left is not for the lattice to close
+        before = achieved
+        worst.fine *= min(0.6, max(0.1, 0.8 * math.sqrt(gap / achieved)))
+    return Bounds(lower, max(way.upper for way in ways))
+
+
+def _without_bins(mu: float, question: Question) -> float:
+    """Bounds the answer from above as if every unit were in every round."""
+    free = up(mu, MU)
+    match question:
+        case EpsilonAt(delta):
+            return gaussian_epsilon(free, delta)[1]
+        case DeltaAt(epsilon):
+            return gaussian_delta(free, epsilon)[1]
+
+
+class _Way:
+    """What is known about one direction so far."""
+
+    def __init__(self, allocation: Allocation, question: Question, gap: float) -> None:
+        self.allocation, self.question, self.gap = allocation, question, gap
+        self.fine, self.stuck = 1.0, False
+        self.upper = _without_bins(allocation.mu, question)
+        match question:
+            case EpsilonAt(delta):
+                self.delta = delta
+                self.expected = _expected_epsilon(allocation, delta, self.upper)
+                self.near = max(self.expected, 1e-3 * self.upper)  # epsilon may be 0
+            case DeltaAt(epsilon):
+                self.near = epsilon
+                self.delta = self.expected = min(_expected_delta(allocation, epsilon, 1e-12), self.upper)
+        self.delta = max(self.delta, 1e-290)
+
+    def refine_upper(self) -> None:
+        self.upper = min(self.upper, self._answer(upper=True))
+
+    def lower_bound(self) -> float:
+        return self._answer(upper=False)
+
+    def _answer(self, *, upper: bool) -> float:
+        """Reads the answer off a curve, made again nearer to it while the curve was made too far away."""
+        best = math.inf if upper else 0.0
+        in_epsilon = isinstance(self.question, EpsilonAt)
+        low = high = None  # where curves made for that epsilon were above, and below, the goal
+        for _ in range(_ATTEMPTS):
+            width = self.gap * self.fine**2 * (self.near if in_epsilon else 1.0)
+            lost = 0.01 * self.gap * self.delta
+            try:
+                curve = self.allocation.curve(self.near, width=width, in_epsilon=in_epsilon, upper=upper, lost=lost)
+            except TooFineError as problem:
+                self.fine *= 1.5 * problem.factor
+                self.stuck = True
+                continue
+            found = read(self.question, curve, upper=upper)
+            best = min(best, found) if upper else max(best, found)
+            if not in_epsilon or found == 0 or curve.reaches(found):
+                break
+            here = (self.near, math.log(max(curve(self.near), TINY) / self.delta))
+            low, high = (here, high) if here[1] > 0 else (low, here)
+            if low is not None and high is not None:
+                self.near = low[0] + (high[0] - low[0]) * min(max(low[1] / (low[1] - high[1]), 0.1), 0.9)
+            else:
+                hazard = curve.tilt * abs(self.allocation.strike(self.near))
+                if curve.over > 0.9 * self.delta * math.exp(here[1]):  # so far up that only truncation is seen
+                    here = (self.near, -0.3 * self.near * hazard)
+                self.near = min(max(self.near + here[1] / hazard, 0.5 * self.near), 2 * self.near + 1 / hazard)
+        return best
+
+
+# ---- planning: nothing below bounds anything -------------------------------------------------------------------------
+
+
+class _Sketch(NamedTuple):
+    ratio: Array
+    weight: Array
+
+
+def _sketch(mu: float, tail: float, top: float) -> _Sketch:
+    far = max(9.0, 1 - float(ndtri(max(tail, TINY))))
+    u = np.linspace(-mu * mu / 2 - mu * far, mu * mu / 2 + mu * far, _CELLS)
+    masses = Normal(mu).masses(u)
+    keep = masses.q > 0
+    return _Sketch(np.minimum(masses.p[keep] / masses.q[keep], top), masses.q[keep])
+
+
+def _guess(allocation: Allocation, sketch: _Sketch, epsilon: float) -> Guess:
+    """Saddle point and Gaussian approximation of E (Z - k)^+."""
+    sign = 1 if allocation.link is Link.REMOVE else -1
+    strike, count = allocation.strike(epsilon), allocation.bins
+    z = sign * sketch.ratio
+    log_weight = np.log(sketch.weight)
+
+    def log_moment(rates: Array) -> Array:
+        exponent = rates[:, None] * z + log_weight
+        peak = exponent.max(axis=1)
+        return np.asarray(peak + np.log(np.exp(exponent - peak[:, None]).sum(axis=1)))
+
+    grid = np.geomspace(1e-4, 1e5, 28) / abs(strike)
+    for _ in range(3):
+        k = int(np.argmin(count * log_moment(grid) - grid * strike - np.log(grid)))
+        grid = np.geomspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 9)
+    rate = float(grid[4])
+    moment = float(log_moment(np.array([rate]))[0])
+    tilted = np.exp(rate * z + log_weight - moment)
+    mean = float(tilted @ z)
+    spread_ = math.sqrt(max(count * float(tilted @ (z - mean) ** 2), TINY))
+    ahead = count * mean - strike
+    log_peak = count * moment - rate * strike - math.log(spread_) - 0.5 * (ahead / spread_) * (ahead / spread_)
+    m = ahead / spread_ - rate * spread_
+    log_payoff = count * moment - rate * strike - rate * ahead + (rate * spread_) ** 2 / 2
+    log_payoff += math.log(spread_) + _log_call(m)
+    return Guess(rate, log_payoff, log_peak - 0.5 * math.log(2 * math.pi), tilted)
+
+
+def _log_call(m: float) -> float:
+    """Log of E (N + m)^+ for a standard normal N."""
+    if m < -10:
+        return -m * m / 2 - 0.5 * math.log(2 * math.pi) - 2 * math.log(-m)
+    return math.log(math.exp(-m * m / 2) / math.sqrt(2 * math.pi) + m * float(ndtr(m)))
+
+
+def _expected_delta(allocation: Allocation, epsilon: float, tail: float) -> float:
+    """What delta may be, about; ``tail`` is the size of the tails to look at."""
+    strike, mu = abs(allocation.strike(epsilon)), allocation.mu
+    if allocation.link is Link.REMOVE and mu >= _HEAVY:  # one large ratio among small ones
+        left = strike - allocation.bins + 1
+        far = math.log(left) / mu
+        return float(ndtr(mu / 2 - far) - left * ndtr(-mu / 2 - far))
+    log_payoff = _guess(allocation, _sketch(mu, tail, _ROOM * strike), epsilon).log_payoff
+    log_factor = -math.log(allocation.bins) + (epsilon if allocation.link is Link.ADD else 0.0)
+    return math.exp(min(log_payoff + log_factor, 0.0))
+
+
+def _expected_epsilon(allocation: Allocation, delta: float, most: float) -> float:
+    low, high = 0.0, most
+    for _ in range(24):
+        middle = max(math.sqrt(low * high), 0.1 * high) if low < 0.2 * high else (low + high) / 2
+        low, high = (middle, high) if _expected_delta(allocation, middle, 1e-5 * delta) > delta else (low, middle)
+        if high - low < 1e-3 * high:
+            break
+    return (low + high) / 2
+
+
+def _step(allocation: Allocation, sketch: _Sketch, guess: Guess, width: float) -> float:
+    """The step whose added and lost variance together move delta by half of ``width``, relatively."""
+    log_share = math.log(2 * width / 3) + guess.log_payoff - guess.log_density  # v adds v / 2 densities to the payoff
+    low, high = math.log(float(sketch.ratio.max())) - 40, math.log(float(sketch.ratio.max()))
+    for _ in range(40):
+        middle = (low + high) / 2
+        step = math.exp(middle)
+        added = allocation.bins * float(guess.tilted @ np.minimum(sketch.ratio * step, step * step / 6))
+        low, high = (middle, high) if math.log(max(added, TINY)) <= log_share else (low, middle)
+    return math.exp(low)

@@ -1,0 +1,358 @@
+"""Questions turned round: the least noise that meets a goal, the most rounds that fit, epsilon round by round.
+
+A search looks at upper bounds alone; what it returns was checked by the same question that a claim answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from epsilog.accounting.account import GAP, account
+from epsilog.accounting.account import epsilon as bound_epsilon
+from epsilog.accounting.curve import profile
+from epsilog.accounting.prepared import prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.terms import (
+    CalibrationError,
+    CheckError,
+    Composed,
+    Interval,
+    NeighboringRelation,
+    Release,
+    Repeated,
+    check,
+)
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_EVALUATIONS = 80
+_START, _GROWTH, _GROWTHS = (0.3, 30.0), 30.0, 12
+_NOTHING = -50.0  # the excess of what costs next to nothing
+_ELSEWHERE = tuple(10.0**k for k in (*range(0, -19, -1), *range(1, 19)))  # to look for values that have a meaning
+_MOST_ROUNDS = 10**12
+
+
+def calibrate(
+    make: Callable[[float], Release],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    advantage: float | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    low: float | None = None,
+    high: float | None = None,
+    tolerance: float = 1e-5,
+    whole: bool = False,
+    digits: int | None = None,
+    gap: float = GAP,
+) -> float:
+    """Finds the cheapest value of one parameter that meets a goal.
+
+    The goal is (epsilon, delta), or an advantage, or a true positive rate at a false positive rate.
+
+    Args:
+        make: builds the release from the parameter; the cost must be monotone in it, either way. Where it raises
+            ``ValueError`` the parameter has no meaning (a probability above 1), and the search stays inside.
+        epsilon: the goal, in nats, with ``delta``.
+        delta: the goal's failure probability, in (0, 1), with ``epsilon``.
+        advantage: the goal for TPR - FPR of the best attack, in (0, 1).
+        tpr: the goal for the true positive rate of the best attack, with ``fpr``.
+        fpr: its false positive rate, with ``tpr``.
+        relation: which data sets are neighbours.
+        low: the least value to try; found by search when blank.
+        high: the largest value to try; found by search when blank.
+        tolerance: how close, relatively, to the exact answer to stop; whole numbers are exact.
+        whole: whether the parameter counts something: ``make`` then gets an ``int``, and so does the caller.
+        digits: how many significant digits the value may have; any number when blank.
+        gap: the relative width of the claims that the value is to meet, as in ``epsilon``.
+
+    Returns:
+        A value that meets the goal by the claim that is made of it, ``epsilon`` at the same ``gap``: the least such one
+        if the cost falls with the parameter (noise), the largest if it grows (sampling probability). Where even the
+        costliest value that has a meaning meets the goal (a probability of 1), that one.
+
+    Raises:
+        ValueError: the parameter has no meaning at ``low`` or ``high``, or wherever it was tried.
+        CalibrationError: no value in the bracket meets the goal, every value does, or the search did not converge.
+
+    >>> from epsilog.terms import Gaussian, PoissonSampled
+    >>> round(calibrate(Gaussian, epsilon=1.0, delta=1e-6), 1)
+    4.2
+    >>> calibrate(lambda q: PoissonSampled(Gaussian(5.0), q), epsilon=1.0, delta=1e-6)
+    1.0
+    >>> calibrate(lambda count: Repeated(Gaussian(10.0), count), epsilon=1.0, delta=1e-6, whole=True)
+    5
+    """
+    tolerance, gap = check.between(0, 1)(tolerance=tolerance), check.between(0, 1)(gap=gap)
+    relation = check.member(NeighboringRelation)(relation=relation)
+    digits = check.optional(check.integer(2, 15))(digits=digits)
+    made: Callable[[float], Release] = (lambda at: make(int(at))) if whole else make
+    goal = _goal(epsilon=epsilon, delta=delta, advantage=advantage, tpr=tpr, fpr=fpr)
+    meaning = _Meaning(made, _Grid(whole, digits, tolerance))
+
+    def excess(at: float, *, above: bool = True) -> float:
+        return goal(made(at), relation, gap, above)
+
+    value, claimed = _search(meaning, excess, low, high), partial(excess, above=False)
+    if claimed(value) > 0:  # a claim is no more than its upper bound alone; were it more, all would be claims
+        value = _search(meaning, claimed, low, high)
+    return int(value) if whole else value
+
+
+def _search(meaning: _Meaning, excess: Callable[[float], float], low: float | None, high: float | None) -> float:
+    """The value next to where the cost crosses the goal, on the side that meets it."""
+    good, bad, at_bad, at_good = _bracket(meaning, excess, low, high)
+    for attempt in range(_EVALUATIONS):
+        if meaning.grid.next_to_each_other(good, bad):
+            return good
+        middle = meaning.grid.inside(
+            _between((good, at_good), (bad, at_bad), attempt, meaning.grid.tolerance), good, bad
+        )
+        value = excess(middle)
+        if value <= 0:
+            good, at_good = middle, value
+        else:
+            bad, at_bad = middle, value
+    raise CalibrationError("the search did not converge", bracket=(min(good, bad), max(good, bad)))
+
+
+Excess = Callable[[Release, NeighboringRelation, float, bool], float]
+
+
+def _goal(
+    *, epsilon: float | None, delta: float | None, advantage: float | None, tpr: float | None, fpr: float | None
+) -> Excess:
+    """How far a release overshoots the goal, as a logarithm; at most 0 where the goal is met."""
+    goals = [epsilon is not None, advantage is not None, tpr is not None]
+    if sum(goals) != 1 or (epsilon is None) != (delta is None) or (tpr is None) != (fpr is None):
+        raise ValueError("goal must be epsilon with delta, or advantage, or tpr with fpr")
+    if epsilon is not None and delta is not None:
+        return _answer_at_most(EpsilonAt(check.between(0, 1)(delta=delta)), check.positive()(epsilon=epsilon))
+    if advantage is not None:
+        return _answer_at_most(DeltaAt(0.0), check.between(0, 1)(advantage=advantage))
+    assert tpr is not None
+    assert fpr is not None
+    rate, most = check.between(0, 1)(fpr=fpr), check.between(0, 1)(tpr=tpr)
+    if most <= rate:
+        raise CheckError("tpr", f"above fpr = {rate!r}", repr(most))
+
+    def excess(release: Release, relation: NeighboringRelation, gap: float, above: bool) -> float:  # noqa: ARG001
+        return _log_ratio(profile(release, relation=relation, gap=gap).tpr(rate).upper - rate, most - rate)
+
+    return excess
+
+
+def _answer_at_most(question: Question, most: float) -> Excess:
+    def excess(release: Release, relation: NeighboringRelation, gap: float, above: bool) -> float:
+        return _log_ratio(account(prepare(release, relation), question, gap, above=above)[0].upper, most)
+
+    return excess
+
+
+def _log_ratio(value: float, goal: float) -> float:
+    if math.isnan(value):
+        raise CalibrationError("a bound was not a number")
+    return max(math.log(value) - math.log(goal), _NOTHING) if value > 0 else _NOTHING
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Which values a parameter may take: whole numbers, decimal ones of so many digits, or any, up to a tolerance."""
+
+    whole: bool
+    digits: int | None
+    tolerance: float
+
+    def at(self, value: float) -> float:
+        """The nearest value there is, or for counts the one below."""
+        if self.whole:
+            return max(math.floor(value), 1)
+        return value if self.digits is None else float(f"{value:.{self.digits}g}")
+
+    def next_to_each_other(self, one: float, other: float) -> bool:
+        """Whether there is nothing between two values, or next to nothing."""
+        least = min(one, other)
+        if self.whole:
+            return abs(one - other) <= 1
+        return abs(one - other) <= max(self.tolerance * least, 1.001 * self._step(least))
+
+    def inside(self, value: float, one: float, other: float) -> float:
+        """A value near the one proposed that lies between two others."""
+        if not self.whole and self.digits is None:
+            return value
+        step = self._step(min(one, other))
+        return self.at(min(max(round(value) if self.whole else value, min(one, other) + step), max(one, other) - step))
+
+    def _step(self, value: float) -> float:
+        if self.whole:
+            return 1
+        return 0.0 if self.digits is None else 10.0 ** (math.floor(math.log10(value)) - self.digits + 1)
+
+
+class _Meaning:
+    """Where a parameter has a meaning: where ``make`` does not raise ``ValueError``. Nothing is priced to find out."""
+
+    def __init__(self, make: Callable[[float], Release], grid: _Grid) -> None:
+        self.grid, self._make = grid, make
+        self._refusal = ""
+
+    def holds(self, at: float) -> bool:
+        """Whether the parameter may be ``at``."""
+        try:
+            self._make(at)
+        except ValueError as error:
+            self._refusal = str(error)
+            return False
+        return True
+
+    def start(self, low: float | None, high: float | None) -> tuple[float, float]:
+        """Two values to begin with: the ends that were given, or such as have a meaning."""
+        low, high = check.optional(check.positive())(low=low), check.optional(check.positive())(high=high)
+        given = {name: end for name, end in (("low", low), ("high", high)) if end is not None}
+        for name, end in given.items():  # an end that was given says itself what is wrong with it
+            if self.grid.whole and end != int(end):
+                raise CheckError(name, "a whole number", repr(end))
+            self._make(end)
+        if low is not None and high is not None and not low < high:
+            raise CheckError("low", f"below high = {high!r}", repr(low))
+        first, last = (self.grid.at(at) for at in _START)
+        first, last = min(first, *given.values(), last), max(first, *given.values(), last)
+        inside = next((at for at in (*given.values(), first, last, *_ELSEWHERE) if self.holds(at)), None)
+        if inside is None:
+            raise ValueError(f"no value that was tried has a meaning, so low and high are needed: {self._refusal}")
+        first = low if low is not None else self.towards(first, inside)
+        return first, high if high is not None else self.towards(last, inside)
+
+    def towards(self, goal: float, inside: float) -> float:
+        """The value nearest to ``goal`` that has a meaning, to the last digit; ``inside`` has one."""
+        outside = self.grid.at(goal)
+        if outside == inside or self.holds(outside):
+            return outside
+        while True:
+            near, far = sorted((inside, outside))
+            middle = self.grid.at(math.sqrt(near) * math.sqrt(far) if far > 2 * near else (near + far) / 2)
+            if middle in (near, far):
+                return inside
+            inside, outside = (middle, outside) if self.holds(middle) else (inside, middle)
+
+
+def _bracket(
+    meaning: _Meaning, excess: Callable[[float], float], low: float | None, high: float | None
+) -> tuple[float, float, float, float]:
+    """Finds a value that meets the goal and one that does not, by growing the open ends towards what is missing."""
+    first, last = meaning.start(low, high)
+    at_first, at_last = excess(first), excess(last)
+    for _ in range(_GROWTHS):
+        if (at_first <= 0) != (at_last <= 0):
+            break
+        lacking = 1 if at_first <= 0 else -1  # a costlier value, or a cheaper one
+        lower = first if low is not None else meaning.towards(first / _GROWTH, first)
+        upper = last if high is not None else meaning.towards(last * _GROWTH, last)
+        left, right = lacking * at_first >= lacking * at_last, lacking * at_last >= lacking * at_first
+        if (
+            lacking > 0
+            and left != right
+            and (lower == first and low is None if left else upper == last and high is None)
+        ):
+            costliest, at = (first, at_first) if left else (last, at_last)
+            return costliest, costliest, at, at
+        if not ((left and lower < first) or (right and upper > last)):
+            break
+        if left and lower < first:
+            first, at_first = lower, excess(lower)
+        if right and upper > last and (at_first <= 0) == (at_last <= 0):
+            last, at_last = upper, excess(upper)
+    if at_first <= 0 and at_last <= 0:
+        raise CalibrationError("every value tried meets the goal", bracket=(first, last))
+    if at_first > 0 and at_last > 0:
+        raise CalibrationError("no value tried meets the goal", bracket=(first, last))
+    return (first, last, at_last, at_first) if at_first <= 0 else (last, first, at_first, at_last)
+
+
+def _between(good: tuple[float, float], bad: tuple[float, float], attempt: int, tolerance: float) -> float:
+    """The next value to try, from (value, excess) at both ends: by secant in logarithms, or the geometric middle.
+
+    A secant alone closes in from one side; so it aims a hair past the root, to either side in turn.
+    """
+    middle = math.sqrt(good[0] * bad[0])
+    if attempt % 4 == 3 or good[1] < -20 or not math.isfinite(bad[1]):
+        return middle
+    guess = bad[0] * (good[0] / bad[0]) ** (bad[1] / (bad[1] - good[1]))
+    towards = math.copysign(0.4 * tolerance, good[0] - bad[0])
+    guess *= 1 + (towards if attempt % 2 == 0 else -towards)
+    return guess if min(good[0], bad[0]) < guess < max(good[0], bad[0]) else middle
+
+
+def rounds_that_fit(
+    step: Release,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    spent: Release | None = None,
+    gap: float = GAP,
+) -> int:
+    """Counts how many more times ``step`` fits a goal, beside what is already ``spent``.
+
+    Returns:
+        The largest count that meets (epsilon, delta)-DP by the claim that is made of it, ``epsilon`` at the same
+        ``gap``; 0 if none does.
+
+    Raises:
+        CalibrationError: the step costs nothing, so any number fits.
+
+    >>> from epsilog.terms import Gaussian
+    >>> rounds_that_fit(Gaussian(noise_multiplier=10.0), epsilon=1.0, delta=1e-6)
+    5
+    """
+    epsilon = check.positive()(epsilon=epsilon)
+    delta = check.between(0, 1)(delta=delta)
+    relation = check.member(NeighboringRelation)(relation=relation)
+    before = Composed([]) if spent is None else spent
+
+    def fits(count: int, *, above: bool = True) -> bool:
+        whole = prepare(Composed([before, Repeated(step, count)]), relation)
+        return account(whole, EpsilonAt(delta), gap, above=above)[0].upper <= epsilon
+
+    most = _most(fits)
+    if most > 0 and not fits(most, above=False):  # a claim is not above; if it is, all are claims
+        most = _most(partial(fits, above=False))
+    return most
+
+
+def _most(fits: Callable[[int], bool]) -> int:
+    """The largest count that fits, by doubling and halving; 0 if none does."""
+    if not fits(1):
+        return 0
+    most, too_many = 1, 2
+    while fits(too_many):
+        most, too_many = too_many, 4 * too_many
+        if too_many > _MOST_ROUNDS:
+            raise CalibrationError("any number of rounds fits", bracket=(float(most), float(too_many)))
+    while too_many - most > 1:
+        middle = round(math.sqrt(most * too_many)) if too_many > 2 * most else (most + too_many) // 2
+        middle = min(max(middle, most + 1), too_many - 1)
+        most, too_many = (middle, too_many) if fits(middle) else (most, middle)
+    return most
+
+
+def epsilon_curve(
+    step: Release,
+    rounds: Sequence[int],
+    *,
+    delta: float,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    gap: float = 0.002,
+) -> tuple[Interval, ...]:
+    """Bounds epsilon after each of several numbers of rounds.
+
+    >>> from epsilog.terms import Gaussian
+    >>> [round(at.upper, 2) for at in epsilon_curve(Gaussian(noise_multiplier=10.0), [1, 10, 100], delta=1e-6)]
+    [0.4, 1.37, 4.89]
+    """
+    counts = check.each(check.integer(1))(rounds=rounds)
+    return tuple(bound_epsilon(Repeated(step, count), delta=delta, relation=relation, gap=gap) for count in counts)

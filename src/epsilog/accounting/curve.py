@@ -1,0 +1,213 @@
+"""The whole privacy curve of a release and its readings: what an attacker can do, what a group loses, rho and mu.
+
+Every reading is an interval like any other number. TPR and FPR are those of the best test that tells two neighbours
+apart; privacy is good when the true positive rate stays near the false positive rate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from epsilog.accounting import tradeoff
+from epsilog.accounting.account import interval
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.flatten import gaussian_mu_of
+from epsilog.accounting.gaussian import gaussian_bounds
+from epsilog.accounting.lattice.discretise import Work
+from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.pairs.groups import group_orderings
+from epsilog.accounting.prepared import Prepared, prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
+from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
+from epsilog.accounting.rounding import MU, UNDERFLOW, up
+from epsilog.terms import (
+    DiscreteGaussian,
+    ExponentialMechanism,
+    Interval,
+    NeighboringRelation,
+    PureDP,
+    Release,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+    check,
+)
+
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_A_QUESTION = 200_000  # of composed frequencies: what asking all methods costs, about
+_LOOSE = 0.02  # a relative width from which on other methods are asked, too
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The privacy curve of one release under one relation; made by ``profile``.
+
+    Attributes:
+        release: what is released.
+        relation: which data sets are neighbours.
+        gap: the relative width to aim for in each number.
+    """
+
+    release: Release
+    relation: NeighboringRelation = _ADD_OR_REMOVE
+    gap: float = 0.002
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            release=check.instance(Release),
+            relation=check.member(NeighboringRelation),
+            gap=check.between(0, 1),
+        )
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return prepare(self.release, self.relation)
+
+    def epsilon(self, delta: float) -> Interval:
+        """Bounds epsilon at ``delta``."""
+        return interval(self._prepared, EpsilonAt(check.half_open(0, 1)(delta=delta)), self.gap)
+
+    def delta(self, epsilon: float) -> Interval:
+        """Bounds delta at ``epsilon``."""
+        return interval(self._prepared, DeltaAt(check.at_least(0)(epsilon=epsilon)), self.gap)
+
+    def advantage(self) -> Interval:
+        """Bounds TPR - FPR of the best test: the total variation distance, which is delta at epsilon 0."""
+        found = self.delta(0.0)
+        return Interval(
+            found.lower, found.upper, found.method, self.relation, assumptions=found.assumptions, quantity="advantage"
+        )
+
+    def tpr(self, fpr: float) -> Interval:
+        """Bounds the true positive rate of the best test whose false positive rate is ``fpr``.
+
+        Neighbours are taken in the order that helps the attacker more: either of them may be the one to be detected.
+
+        Source: Dong, Roth & Su 2019, Proposition 6 (arXiv:1905.02383), for each order by itself; the lower bound by
+        convexity (docs/accounting/certified-bounds.md, section 6).
+        """
+        fpr = check.within(0, 1)(fpr=fpr)
+        attained, work = self._prepared.attained, Work()
+        orders = tradeoff.rates(attained, fpr, gap=self.gap, work=work)
+        worst = max(orders, key=lambda order: order.bounds.upper)
+        upper = worst.bounds.upper if attained is self._prepared else 1.0
+        found = Bounds(max(order.bounds.lower for order in orders), upper)
+        if not found.within(_LOOSE) and not (
+            upper < 1 and work.done
+        ):  # other methods may bound delta, the larger of all orders, better
+
+            def whole(epsilon: float) -> Bounds:
+                work.add(_A_QUESTION)
+                claim = self.delta(epsilon)
+                return Bounds(claim.lower, claim.upper)
+
+            other = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap, work=work)
+            found = found.meet(Bounds(0.0, other.bounds.upper))
+        near = self.delta(abs(worst.at))
+        return Interval(
+            found.lower, found.upper, near.method, self.relation,
+            assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
+        )  # fmt: skip
+
+    def tradeoff(self, fpr: float) -> Interval:
+        """Bounds the false negative rate of the best test whose false positive rate is ``fpr``: 1 - TPR."""
+        rate = self.tpr(fpr)
+        return Interval(
+            1 - rate.upper, 1 - rate.lower, rate.method, self.relation,
+            assumptions=rate.assumptions, quantity="fnr", given=rate.given,
+        )  # fmt: skip
+
+    def group_delta(self, *, units: int, epsilon: float) -> Interval:
+        """Bounds delta at ``epsilon`` for neighbours that differ in ``units`` units: group privacy.
+
+        Source: for a Gaussian exact (mu grows ``units``-fold); for Poisson-sampled Gaussians and a group that joins or
+        leaves as a whole the mixture of Ganesh 2024 (arXiv:2401.10294); else Dwork & Roth 2014, Theorem 2.2, for delta:
+        delta_k(epsilon) <= delta(epsilon / k) (e^epsilon - 1) / (e^(epsilon / k) - 1).
+        """
+        units = check.integer(1)(units=units)
+        epsilon = check.at_least(0)(epsilon=epsilon)
+        one, alone = self._prepared.mu, self.delta(epsilon)
+        held, method = alone.assumptions, "group privacy (Dwork & Roth 2014)"
+        mixtures = group_orderings(self._prepared.bag, self.relation, units=units)
+        if one is not None:
+            found = gaussian_bounds(units * one, DeltaAt(epsilon), roundings=MU + 1)
+        elif mixtures is not None:
+            found = lattice_bounds(mixtures, DeltaAt(epsilon), gap=self.gap)
+            method, held = "group privacy by mixtures (Ganesh 2024)", (*held, "the group joins or leaves as a whole")
+        else:
+            share = epsilon / units
+            if Fraction(share) * units > Fraction(epsilon):  # at a largest loss a hair more hides all that is left
+                share = math.nextafter(share, 0.0)
+            factor = math.expm1(epsilon) / math.expm1(share) if 0 < epsilon < 700 and share > 0 else float(units)
+            if epsilon >= 700:  # units e^((units - 1) share) is no less, and overflows later
+                growth = (units - 1) * share
+                factor = units * math.exp(growth) if growth < 700 else math.inf
+            one_unit = self.delta(share).upper
+            upper = min(1.0, up(one_unit * factor, 2048)) if one_unit > 0 else 0.0
+            found = Bounds(alone.lower, upper)
+        given = (("epsilon", epsilon), ("units", float(units)))
+        return Interval(
+            found.lower, found.upper, method, self.relation, assumptions=held, quantity="delta", given=given,
+        )  # fmt: skip
+
+    def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
+        """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""
+        return rdp(self.release, orders, relation=self.relation)
+
+
+def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002) -> Profile:
+    """Returns the privacy curve of ``release``, to be read in many ways.
+
+    >>> from epsilog.terms import Gaussian
+    >>> round(profile(Gaussian(noise_multiplier=1.0)).advantage().upper, 4)
+    0.3829
+    """
+    return Profile(release, relation, gap)
+
+
+def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float | None:
+    """The mu of mu-GDP if every part is a Gaussian or states mu; None if no finite mu is known exactly.
+
+    >>> from epsilog.terms import Gaussian, Repeated
+    >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
+    2.0
+    """
+    return prepare(release, relation).mu
+
+
+def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
+    """Bounds rho of rho-zCDP from above; parts add up.
+
+    Source: Bun & Steinke 2016, Propositions 1.4 and 1.6 (arXiv:1605.02065); Canonne et al. 2020, Theorem 4; for the
+    exponential mechanism Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223).
+
+    >>> from epsilog.terms import Gaussian
+    >>> round(rho(Gaussian(noise_multiplier=1.0)), 12)
+    0.5
+    """
+    prepared, total = prepare(release, relation), 0.0
+    far = 2 if prepared.relation is NeighboringRelation.REPLACE_ONE else 1
+    for part, count in prepared.bag.items():
+        one = gaussian_mu_of(part, prepared.relation)
+        match part:
+            case _ if one is not None:
+                total += count * _half_square(one)
+            case DiscreteGaussian(noise_stddev=stddev, sensitivity=sensitivity):
+                total += count * _half_square(far * sensitivity / stddev if stddev > 0 else math.inf)
+            case ZeroConcentratedDP(rho=stated):
+                total += count * stated
+            case ExponentialMechanism(epsilon=eps, monotone=monotone):
+                total += count * _half_square((eps / 2 if monotone else eps) / 2)
+            case PureDP(epsilon=eps):
+                total += count * _half_square(eps)
+            case _:
+                raise UnsupportedMechanismError(part, method="zCDP")
+    return up(total, 64 + len(prepared.bag))
+
+
+def _half_square(distance: float) -> float:
+    """Half the square of a distance from 0 on: what underflows is not nothing, what overflows is infinite."""
+    return distance * distance / 2 + UNDERFLOW if distance > 0 else 0.0

@@ -1,0 +1,286 @@
+"""The Poisson-sampled Gaussian, tilted: its characteristic function by a trapezoid rule with a proven error.
+
+With y normal, u = mu y - mu^2 / 2 and l(y) = ln(1 - q + q e^u), the loss of the removal pair is l under Q and that of
+the add pair -l under P; M(z) = E e^(z L) is E e^(s l) with s = z + 1 or s = -z. The rule's error is bounded by the
+integrand's size on a strip; far out the density's variation bounds what is left (docs/accounting/spectral.md, 3 and 4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from epsilog.accounting.inversion.characteristic import (
+    MU_APART,
+    Characteristic,
+    Moments,
+    OutOfReachError,
+    mean_less_one,
+)
+from epsilog.accounting.laws.base import Array
+from epsilog.accounting.rounding import BOUND, SECOND_ORDER, TINY, gamma
+
+_HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi
+_LOG_COSINES = np.log(np.cos(_HALF_WIDTHS / 2))
+_GROWTH = np.geomspace(0.002, 1.0, 48)
+_NEAR = 16.0  # deviations that the tilted mass may be away from the centre and is not looked for
+_MOST_NODES = 400_000
+_CUTS = 300  # cells of the certified decay bound, at least
+_PLAN, _FULL = 12.0, 40.0  # nats of quadrature accuracy: to look around, and to answer
+
+
+@dataclass(frozen=True)
+class TiltedSampled:
+    """The loss of a Poisson-sampled Gaussian; ``power`` is s, and ``sign`` turns l into the loss."""
+
+    mu: float
+    share: float
+    power: float
+    sign: float
+    infinite: float = 0.0
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Returns K with its proven error."""
+        rule = _Rule(self, 0.0, _FULL)
+        found, (log_total, error) = rule.moments(), rule.log_total()
+        return found._replace(log_total=log_total, log_total_error=error)
+
+    def rough(self, count: int) -> Moments:
+        """Returns what planning ``count`` rounds needs."""
+        return _Rule(self, 0.0, _PLAN + math.log(count)).moments()
+
+    @cached_property
+    def spread(self) -> float:
+        """Bounds the tilted standard deviation, by the second moment about a point and what lies beyond the cells."""
+        return self._far.spread
+
+    def characteristic(self, frequencies: Array, nats: float) -> Characteristic:
+        """Sums over the nodes of a rule made for the largest frequency."""
+        rule = _Rule(self, float(np.abs(frequencies).max()), nats)
+        mean = self.sign * self.moments.mean
+        away = rule.loss - mean
+        less_one = mean_less_one(frequencies, self.sign * away, rule.weight)
+        # the weights sum to 1, before and after rounding: so their errors count by how far e^(i w a) is from 1
+        weight_error, loss_error = rule.errors()
+        weight_error = weight_error + float(np.sum(rule.weight * weight_error)) + gamma(len(away) + 16.0)
+        far = np.abs(away)
+        turn = float(np.sum(rule.weight * (weight_error * far + loss_error + gamma(4.0) * (np.abs(rule.loss) + far))))
+        turn += gamma(2.0) * abs(mean)
+        alias = rule.aliasing(frequencies) + rule.aliasing(np.zeros(1))
+        error = SECOND_ORDER**2 * (np.abs(frequencies) * turn + 2 * rule.lost + alias)
+        return Characteristic(less_one, np.minimum(error, 2.0), less_one.size * len(away))
+
+    def decay(self, frequency: float) -> float:
+        """Cuts the law at some y; above it the density of the loss has bounded variation V: at most V / w is left."""
+        return float(min(1.0, np.min(1 - self._far.above + self._far.variation / frequency)))
+
+    @cached_property
+    def _far(self) -> _Far:
+        return _far(self)
+
+    def losses(self, y: Array) -> tuple[Array, Array]:
+        """Returns l and u at each y; both grow with y."""
+        u = self.mu * y - self.mu * self.mu / 2
+        bounded = np.log1p(self.share * np.expm1(np.minimum(u, 600.0)))
+        return np.where(u < 600, bounded, np.logaddexp(math.log1p(-self.share), u + math.log(self.share))), u
+
+    def loss_errors(self, y: Array, loss: Array, u: Array) -> Array:
+        """Bounds the rounding of l, and what the error of mu makes of it, at each y."""
+        in_sample = self.share * np.exp(np.minimum(u - loss, 700.0))  # the posterior chance of having been sampled
+        moved = 2 * MU_APART * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
+        return np.asarray(gamma(10.0) * np.abs(loss) + gamma(6.0) * np.expm1(np.maximum(-loss, 0.0)) + moved)
+
+    def ends(self, rate: float) -> tuple[float, float]:
+        """Returns y beyond which ln of the tilted density falls at a rate of at least ``rate``, on either side."""
+        return min(self.power, 0.0) * self.mu - rate, max(self.power, 0.0) * self.mu + rate
+
+    def outline(self, rate: float, nats: float) -> _Outline:
+        """Finds where the tilted mass lies, from coarse cells: none is left outside that can hold e^-nats of a peak."""
+        if abs(self.power) * self.mu < _NEAR:  # all of it is not much more
+            ends = np.array(self.ends(rate))
+            log_density = self.power * self.losses(ends)[0] - ends * ends / 2
+            return _Outline(float(ends[0]), float(ends[1]), np.full(2, 1 / rate), log_density)
+        low, high = self.ends(rate)
+        inner = np.linspace(-rate, rate, 48)
+        edge = np.concatenate((-rate - _growing(-rate - low)[::-1], inner, rate + _growing(high - rate)))
+        loss, _ = self.losses(edge)
+        log_density = self.power * loss - edge * edge / 2
+        peak = float(log_density.max())
+        most = self.power * (loss[1:] if self.power >= 0 else loss[:-1]) - _nearest(edge) ** 2 / 2
+        inside = np.flatnonzero(most > peak - nats)
+        first, last = int(inside[0]), int(inside[-1]) + 1
+        outside = np.concatenate((most[:first], most[last:], log_density[[0, -1]]))
+        widths = np.concatenate((np.diff(edge)[:first], np.diff(edge)[last:], [1 / rate, 1 / rate]))
+        return _Outline(float(edge[first]), float(edge[last]), widths, outside)
+
+
+class _Outline(NamedTuple):
+    """Where the tilted mass lies, and cells for the rest: widths, and ln densities (without sqrt(2 pi)) at most."""
+
+    first: float
+    last: float
+    widths: Array
+    outside: Array
+
+
+class _Rule:
+    """A trapezoid rule for E e^((s + i w) l), w at most ``top``, to about e^-nats of E e^(s l); its nodes are exact.
+
+    Attributes:
+        y: the nodes that matter, shape (n,).
+        loss: l there.
+        weight: their tilted weights, summing to 1.
+        lost: what the other nodes have at most, relative.
+    """
+
+    def __init__(self, law: TiltedSampled, top: float, nats: float) -> None:
+        self._law, mu, s = law, law.mu, law.power
+        cosines = max(-s, 0.0) * -_LOG_COSINES
+        need = nats + _HALF_WIDTHS**2 / (2 * mu * mu) + top * _HALF_WIDTHS + cosines
+        best = int(np.argmax(_HALF_WIDTHS / need))
+        self._width, self._cosine = float(_HALF_WIDTHS[best]), float(cosines[best])
+        step = 2 * math.pi * self._width / (mu * float(need[best]))
+        scale = 2.0 ** (math.floor(math.log2(step)) - 10)
+        self._step = step = math.floor(step / scale) * scale  # ten bits, so that every node is exact
+        self._reach = math.sqrt(2 * nats) + 2
+        outline = law.outline(self._reach, nats + 8)
+        first, last = math.floor(outline.first / step), math.ceil(outline.last / step)
+        if last - first > _MOST_NODES:
+            raise OutOfReachError(f"{last - first} nodes")
+        y = step * np.arange(first, last + 1, dtype=np.float64)
+        loss, u = law.losses(y)
+        exponent = s * loss - y * y / 2
+        peak = float(exponent.max())
+        weight = np.exp(exponent - peak)
+        keep = exponent > peak - nats - 6
+        outer = (outline.widths / step + 1) * np.exp(np.minimum(outline.outside - peak, 0.0))  # so many nodes, so much
+        dropped = float(outer.sum() + weight[~keep].sum())
+        self._every = y, loss, u
+        self.y, self.loss, self._u, self._exponent = y[keep], loss[keep], u[keep], exponent[keep]
+        total = float(weight[keep].sum())
+        self.weight = weight[keep] / total
+        self._log_sum = peak + math.log(total) + math.log(step / math.sqrt(2 * math.pi))
+        self.lost = SECOND_ORDER * dropped / total
+
+    def aliasing(self, frequency: Array) -> Array:
+        """Bounds the trapezoid rule's error relative to E e^(s l) (Trefethen & Weideman 2014, Theorem 5.1)."""
+        mu, width = self._law.mu, self._width
+        gain = width * width / (2 * mu * mu) + np.abs(frequency) * width + self._cosine
+        return np.asarray(2 * SECOND_ORDER * np.exp(np.minimum(gain - 2 * math.pi * width / (mu * self._step), 50.0)))
+
+    def moments(self) -> Moments:
+        """Returns the sums as they are; the error is left to ``log_total``."""
+        mean = float(np.sum(self.weight * self.loss))
+        variance = float(np.sum(self.weight * (self.loss - mean) ** 2))
+        return Moments(self._log_sum, math.nan, self._law.sign * mean, variance)
+
+    def errors(self) -> tuple[Array, Array]:
+        """Bounds the relative error of each weight, and the error of each loss."""
+        law, loss, y = self._law, self.loss, self.y
+        loss_error = law.loss_errors(y, loss, self._u)
+        rounding = gamma(16 + 2 * y * y + 4 * np.abs(law.power * loss) + 2 * np.abs(self._exponent))
+        return rounding + abs(law.power) * loss_error, loss_error
+
+    def log_total(self) -> tuple[float, float]:
+        """Returns ln E e^(s l) and how far it may be off.
+
+        Many rounds leave it close to 0 in each; then E e^(s l) - 1 is summed by itself, without cancellation.
+        """
+        law, found = self._law, self._log_sum
+        error = float(np.sum(self.weight * self.errors()[0])) + gamma(len(self.y) + 16 + 4 * abs(found))
+        y, loss, u = self._every  # the tilted law may have less than a normal law has
+        x = law.power * loss
+        if abs(found) < 0.5 and float(x.max()) < 300 and y[0] < -1 and y[-1] > 1:
+            normal = self._step / math.sqrt(2 * math.pi) * np.exp(-y * y / 2)
+            grown, x_error = np.expm1(x), abs(law.power) * law.loss_errors(y, loss, u)
+            rounding = gamma(20 + 2 * y * y + len(y)) * np.abs(grown) + (1 + grown) * (x_error + gamma(2.0) * np.abs(x))
+            rise, rise_error = float(np.sum(normal * grown)), 2.1 * float(np.sum(normal * rounding))
+            rise_error += 4.2 * (math.exp(-y[0] * y[0] / 2) + math.exp(-y[-1] * y[-1] / 2))
+            if rise_error < error:
+                found, error = math.log1p(rise), rise_error
+        return found, SECOND_ORDER * (error + 3 * self.lost + 3 * float(self.aliasing(np.zeros(1))[0]))
+
+
+class _Far(NamedTuple):
+    """For each cut, the tilted mass above it at least, and the variation of the density there at most."""
+
+    above: Array
+    variation: Array
+    spread: float
+
+
+def _far(law: TiltedSampled) -> _Far:
+    """Bounds masses and densities cell by cell; l grows with y (docs/accounting/spectral.md, section 4)."""
+    mu, s = law.mu, law.power
+    edge = _cells(law)
+    loss, u = law.losses(edge)
+    left, right = (loss[:-1], loss[1:]) if s >= 0 else (loss[1:], loss[:-1])  # where e^(s l) is least, and largest
+    log_total, error = law.moments.log_total, law.moments.log_total_error + BOUND
+    mass = _log_normal_cells(edge)
+    least = np.exp(np.minimum(mass + s * left - log_total - error, 0.0))
+    most = np.exp(np.minimum(mass + s * right - log_total + error, 690.0))
+    slope = math.log(mu * law.share) + (u - loss)[:-1]  # ln of dl/dy at the lower edge, where it is least
+    density = np.exp(np.minimum(s * right - _nearest(edge) ** 2 / 2 - slope - log_total + error, 690.0))
+    # maxima of the density lie between -mu and s mu; there are two at most, and one if the second derivative has a sign
+    peaks = 2.0 if (s + 1) * mu * mu <= 4 else 4.0
+    above = np.cumsum(least[::-1])[::-1] * (1 - BOUND)
+    largest = np.maximum.accumulate(density[::-1])[::-1] * (1 + BOUND) / math.sqrt(2 * math.pi)
+    middle = law.sign * law.moments.mean
+    around = np.maximum(np.abs(loss[:-1] - middle), np.abs(loss[1:] - middle))
+    second = float(np.sum(most * around**2)) + _beyond(law, float(edge[0]), float(edge[-1]), middle)
+    return _Far(np.minimum(above, 1.0), peaks * largest, math.sqrt(second) * (1 + BOUND))
+
+
+def _cells(law: TiltedSampled) -> Array:
+    """Edges from beyond all maxima of the density below to beyond them above: fine where the mass is."""
+    mu, s = law.mu, law.power
+    low, high = law.ends(9.0)
+    low = min(low, -mu - 9)
+    first, last = law.outline(9.0, _FULL)[:2]
+    steep = min(abs(s) * mu * law.share * math.exp(min(mu * last, 700.0)) + mu, (abs(s) + 1) * mu)
+    steep += max(abs(first), abs(last))  # about the steepest that the logarithm of a factor of the density can be
+    fine = np.linspace(first, last, int(min(20_000, _CUTS + 4 * (last - first) * steep)))
+    return np.concatenate((first - _growing(first - low)[::-1], fine, last + _growing(high - last)))
+
+
+def _growing(length: float) -> Array:
+    """Ascending distances from 0, not included, to ``length``, ever further apart."""
+    if length <= 0:
+        return np.zeros(0)
+    return np.asarray(length * _GROWTH)
+
+
+def _nearest(edge: Array) -> Array:
+    """The least distance from 0 in each cell."""
+    inside = (edge[:-1] < 0) & (edge[1:] > 0)
+    return np.where(inside, 0.0, np.minimum(np.abs(edge[:-1]), np.abs(edge[1:])))
+
+
+def _log_normal_cells(edge: Array) -> Array:
+    """The logarithms of the normal masses between edges, each taken on its smaller side."""
+    below, above = log_ndtr(edge), log_ndtr(-edge)
+    upper = edge[:-1] >= 0
+    large, small = np.where(upper, above[:-1], below[1:]), np.where(upper, above[1:], below[:-1])
+    return np.asarray(large + np.log(-np.expm1(np.minimum(small - large, -TINY))))
+
+
+def _beyond(law: TiltedSampled, low: float, high: float, middle: float) -> float:
+    """Bounds the second moment about ``middle`` of what lies beyond ``low`` and ``high``, nine deviations away.
+
+    There ln of the density falls at a rate r of at least 9 and (l - middle)^2 grows by at most mu per unit of y, so the
+    tail is at most density (a^2 / r + 2 a mu / r^2 + 2 mu^2 / r^3), a the distance at its start.
+    """
+    total, mu = 0.0, law.mu
+    for at, rate in ((low, min(law.power, 0.0) * mu - low), (high, high - max(law.power, 0.0) * mu)):
+        loss = float(law.losses(np.array([at]))[0][0])
+        away = abs(loss - middle)
+        exponent = law.power * loss - at * at / 2 - law.moments.log_total + law.moments.log_total_error
+        moment = away**2 / rate + 2 * away * mu / rate**2 + 2 * mu * mu / rate**3
+        total += math.exp(min(exponent, 600.0)) * moment
+    return total * SECOND_ORDER

@@ -1,0 +1,1 @@
+"""From releases to dominating pairs: mechanism by mechanism, and for groups."""

@@ -1,0 +1,437 @@
+"""From a release to its dominating pairs: two laws at least as easy to tell apart as any two neighbours' outputs.
+
+Only what is proven: every case cites its proof, and docs/accounting/certified-bounds.md, section 1, writes out ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU, allocated
+from epsilog.accounting.exact import rounded
+from epsilog.accounting.flatten import Bag, bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
+from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent
+from epsilog.accounting.laws.pair import Link, Pair, Parts
+from epsilog.accounting.laws.replaced import LARGEST_MU, ReplacedSample
+from epsilog.accounting.rounding import LEAST, MU, RATIO, UNION, down, gamma, union, up
+from epsilog.terms import (
+    ApproximateDP,
+    BallsInBins,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Release,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+)
+
+METHOD = "privacy loss distributions"
+_REPLACE = NeighboringRelation.REPLACE_ONE
+_MOST_ATOMS = 2_000_000
+_FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
+_NEAREST = 1e-100  # a distance between Gaussians, or a loss, whose square a double holds
+_RAREST = 1e-290  # a sampling probability whose inverse, times any loss, a double holds
+_LONGEST = 600.0  # a loss whose exponential a double holds; beyond it an outcome counts as giving everything away
+
+_ALL = (math.inf, math.inf)  # bounds of the largest loss where none is the largest
+_WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings, over a sum of such
+
+_LEANS = (0.5, 0.53, 0.57, 0.62, 0.68, 0.76, 0.79, 0.85, 0.9, 0.95)
+_LEANS_OF_ONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """One of the ways two neighbours can be ordered, as composed pairs.
+
+    Attributes:
+        upper: pairs whose composition dominates the release in this order, with their counts.
+        lowers: compositions that some two neighbours attain (or exceed), any of which bounds from below.
+    """
+
+    upper: Parts
+    lowers: tuple[Parts, ...]
+
+    @cached_property
+    def largest_loss(self) -> float:
+        """Bounds the largest loss from above."""
+        return largest_loss(self.upper)[1]
+
+    @cached_property
+    def rounds(self) -> int:
+        """Counts the single pairs."""
+        return sum(count for _, count in self.upper)
+
+
+def orderings(  # noqa: PLR0912
+    bag: Bag, relation: NeighboringRelation, *, tail_mass: float = 1e-11
+) -> tuple[Ordering, ...]:
+    """Returns every order in which neighbours can differ; the worst of them counts.
+
+    ``tail_mass`` is what cutting the tail of one balls-in-bins epoch may add to delta.
+
+    Raises:
+        UnsupportedMechanismError: a part has no proven pair under this relation.
+
+    >>> from epsilog.terms import Gaussian
+    >>> len(orderings({Gaussian(1.0): 1}, NeighboringRelation.ADD_OR_REMOVE_ONE))
+    1
+    >>> len(orderings({PoissonSampled(Gaussian(1.0), 0.5): 1}, NeighboringRelation.ADD_OR_REMOVE_ONE))
+    2
+    """
+    gaussians, others = [], {}
+    for part, count in bag.items():
+        mu = gaussian_mu_of(part, relation)
+        if mu is None:
+            others[part] = count
+        else:
+            gaussians.append(math.sqrt(count) * mu)
+    total = math.hypot(*gaussians)
+    upper: dict[Link, list[tuple[Pair, int]]] = {link: [] for link in Link}
+    leans = _leans(others)
+    lower: list[dict[Link, list[tuple[Pair, int]]]] = [{link: [] for link in Link} for _ in leans]
+
+    def attained(link: Link, pairs: Sequence[Pair], count: int) -> None:
+        for side, pair in zip(lower, pairs, strict=True):
+            side[link].append((pair, count))
+
+    for link in Link if total > 0 else ():  # all Gaussians are one Gaussian
+        above, below = _normal(total)
+        upper[link].append((Pair(above), 1))
+        attained(link, [Pair(below)] * len(leans), 1)
+    sampled = False
+    for part, count in others.items():
+        if isinstance(part, BallsInBins):
+            for link in (Link.REMOVE, Link.ADD):
+                above, below = _allocated(part, relation, link, tail_mass)
+                upper[link].append((Pair(above), count))
+                attained(link, [Pair(below)] * len(leans), count)
+            sampled = True
+            continue
+        base = part.release if isinstance(part, PoissonSampled | FixedSizeSampled) else part
+        _check_sampling(part, relation)
+        low, high = _shares(part)
+        if high == 0:
+            continue
+        if isinstance(part, PoissonSampled) and relation is _REPLACE:
+            (above, below), low, high = _replaced(part), 1.0, 1.0  # a pair of its own, symmetric as it is
+        else:
+            above, below = base_laws(base, relation)
+        belows = [_leaning(base, lean) or below for lean in leans] if low > 0 else [_pure(0.0, 0.0)] * len(leans)
+        for link in Link if low == 1 else (Link.REMOVE, Link.ADD, Link.BOTH):
+            upper[link].append((_sampled(above, high, link), count))
+            attained(link, [_sampled(law, low, link) for law in belows], count)
+        sampled = sampled or low < 1
+    parts, *least = ({k: tuple(v) for k, v in side.items()} for side in (upper, *lower))
+    if not sampled:
+        return (Ordering(parts[Link.PLAIN], tuple(side[Link.PLAIN] for side in least)),)
+    if relation is _REPLACE:
+        orders = ((side[Link.REMOVE], side[Link.ADD], _half_and_half(side)) for side in least)
+        return (Ordering(parts[Link.BOTH], tuple(chain.from_iterable(orders))),)
+    return tuple(Ordering(parts[link], tuple(side[link] for side in least)) for link in (Link.REMOVE, Link.ADD))
+
+
+def _leans(bag: dict[Release, int]) -> tuple[float, ...]:
+    """Which instances of exponential mechanisms to look at from below: the larger of their two losses, over the range.
+
+    Any is an instance (docs, 1.3). The best one depends on the question; the more there are, the nearer to the middle.
+    """
+    bases = [part.release if isinstance(part, PoissonSampled | FixedSizeSampled) else part for part in bag]
+    if not any(isinstance(base, ExponentialMechanism) for base in bases):
+        return (0.5,)
+    return _LEANS_OF_ONE if sum(bag.values()) == 1 else _LEANS
+
+
+def _leaning(base: Release, lean: float) -> Atoms | None:
+    """An exponential mechanism of range s between two outputs, with losses t = ``lean`` s and t - s."""
+    if not isinstance(base, ExponentialMechanism):
+        return None
+    stated = base.epsilon / 2 if base.monotone else base.epsilon
+    s = min(stated, _LONGEST)
+    if s < _NEAREST:
+        return None
+    t = lean * s
+    often, rare = math.expm1(t - s) / math.expm1(-s), math.exp(t - s) * math.expm1(-t) / math.expm1(-s)
+    return Atoms(np.array([t - s, t]), np.array([rare, often]), step=s, stated=(stated, stated))
+
+
+def _half_and_half(least: dict[Link, Parts]) -> Parts:
+    """The analyst may turn the question round at every other release: then both orders occur."""
+    mixed: list[tuple[Pair, int]] = []
+    for (removed, count), (added, _) in zip(least[Link.REMOVE], least[Link.ADD], strict=True):
+        turned = count // 2 if removed != added else 0
+        mixed += [(removed, count - turned)] + ([(added, turned)] if turned else [])
+    return tuple(mixed)
+
+
+def largest_loss(parts: Parts) -> tuple[float, float]:
+    """Bounds the largest loss of a composition from below and above: epsilon at delta 0; ``inf`` if none is largest.
+
+    The parts' bounds are added as they are and rounded once, outwards.
+    """
+    sides = []
+    for side in (0, 1):
+        losses = [(pair.largest_loss()[side], count) for pair, count in parts]
+        if any(math.isinf(loss) for loss, _ in losses):
+            sides.append(math.inf)
+        else:
+            total = sum((Fraction(loss) * count for loss, count in losses), Fraction(0))
+            sides.append(rounded(total, up=side == 1))
+    return sides[0], sides[1]
+
+
+def certain_mass(parts: Parts) -> float:
+    """The mass under P of what Q cannot produce, rounded down."""
+    alone = [(0.0 if pair.link is Link.ADD else pair.law.only_p * pair.sampling_probability, n) for pair, n in parts]
+    return down(union(alone), UNION)
+
+
+def share_of(part: PoissonSampled | FixedSizeSampled) -> float:
+    """The chance that a unit is in the sample."""
+    return part.sampling_probability if isinstance(part, PoissonSampled) else part.sample_size / part.population
+
+
+def _shares(part: Release) -> tuple[float, float]:
+    """Bounds the chance of being in the sample from below and above; next to none counts as none below, above as some.
+
+    Releases that are not sampled have the chance 1. A pair loses more the larger the chance.
+    """
+    match part:
+        case PoissonSampled(sampling_probability=share):
+            least = most = float(share)
+        case FixedSizeSampled(sample_size=size, population=population):
+            exact = Fraction(size, population)
+            least, most = rounded(exact, up=False), rounded(exact, up=True)
+        case _:
+            least = most = 1.0
+    return (least if least >= _RAREST else 0.0), (max(most, _RAREST) if most > 0 else 0.0)
+
+
+def _sampled(law: BaseLaw, share: float, link: Link) -> Pair:
+    return Pair(law) if share in (0.0, 1.0) else Pair(law, share, link)  # what is never sampled is a law of nothing
+
+
+def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
+    """Fixed-size sampling is proven for replacing; Poisson sampling for adding, removing, zeroing, and see below."""
+    if isinstance(part, FixedSizeSampled) and relation is not _REPLACE:
+        raise UnsupportedMechanismError(part, method=METHOD, reason=f"a fixed size means replace-one, not {relation}")
+    if isinstance(part, PoissonSampled):
+        check_absence(part, part.release, relation)
+
+
+def _allocated(part: BallsInBins, relation: NeighboringRelation, link: Link, lost: float) -> tuple[BaseLaw, BaseLaw]:
+    """Balls-in-bins in one direction; out of reach of its lattice the bins are left out of account."""
+    mu, nothing = bins_mu(part, relation), _pure(0.0, 0.0)
+    if mu == 0:
+        return _same(nothing)
+    if math.isinf(mu):
+        return _same(_nothing_hidden())
+    if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:
+        return Normal(up(max(mu, _NEAREST), MU)), nothing
+    above, below = allocated(part.bins, mu, link, max(lost, 1e-250))
+    return above, below or nothing
+
+
+def _replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
+    """Poisson sampling under replace-one needs the unit's absence beside both contributions: Gaussians have a proof."""
+    parts = flatten(part.release)
+    if not all(isinstance(one, Gaussian) for one in parts):
+        reason = f"under {_REPLACE} Poisson sampling has a proven pair over Gaussian noise only"
+        raise UnsupportedMechanismError(part, method=METHOD, reason=reason)
+    mu = total_mu(parts, NeighboringRelation.ADD_OR_REMOVE_ONE) or 0.0
+    if mu == 0:
+        return _same(_pure(0.0, 0.0))
+    revealed = Atoms(np.zeros(1), np.array([1 - part.sampling_probability]), part.sampling_probability)
+    if math.isinf(mu):
+        return _same(revealed)
+    if mu > LARGEST_MU:  # above as if who is in the sample were told (joint convexity), below a shorter contribution
+        return revealed, ReplacedSample(LARGEST_MU, part.sampling_probability)
+    return (
+        ReplacedSample(up(mu, MU), part.sampling_probability),
+        ReplacedSample(down(mu, MU), part.sampling_probability),
+    )
+
+
+def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
+    """Returns a law that dominates an unsampled release from above, and one that neighbours attain."""
+    far = 2 if relation is _REPLACE else 1
+    match release:
+        case _ if (mu := total_mu(flatten(release), relation)) is not None:
+            if mu == 0:
+                return _same(_pure(0.0, 0.0))
+            return _normal(mu)
+        case Laplace(noise_multiplier=noise):
+            return _laplace(far / noise) if noise > 0 else _same(_nothing_hidden())
+        case DiscreteLaplace(noise_scale=scale, sensitivity=sensitivity):
+            return _discrete_laplace(scale, far * sensitivity) if scale > 0 else _same(_nothing_hidden())
+        case DiscreteGaussian(noise_stddev=stddev, sensitivity=sensitivity):
+            return _discrete_gaussian(release, stddev, far * sensitivity) if stddev > 0 else _same(_nothing_hidden())
+        case RandomizedResponse():
+            if relation is not _REPLACE:
+                raise UnsupportedMechanismError(release, method=METHOD, reason="its neighbours replace one unit")
+            return _randomized_response(release.flip_probability, release.categories)
+        case ExponentialMechanism(epsilon=eps, monotone=monotone):
+            return _bounded_range(eps / 2 if monotone else eps)
+        case PureDP(epsilon=eps):
+            return _statement(eps, 0.0)
+        case ApproximateDP(epsilon=eps, delta=share):
+            return _statement(eps, share)
+        case ZeroConcentratedDP():
+            raise UnsupportedMechanismError(release, method=METHOD, reason="rho-zCDP has no dominating pair")
+        case _:
+            raise UnsupportedMechanismError(release, method=METHOD)
+
+
+def _same(law: BaseLaw) -> tuple[BaseLaw, BaseLaw]:
+    return law, law
+
+
+def _normal(mu: float) -> tuple[BaseLaw, BaseLaw]:
+    """Two Gaussians mu apart, with room for the rounding of mu; nothing is nearer than a lattice can tell."""
+    if math.isinf(mu):
+        return _same(_nothing_hidden())
+    if mu > _FARTHEST:
+        return _nothing_hidden(), Normal(_FARTHEST)
+    return Normal(up(max(mu, _NEAREST), MU)), Normal(down(mu, MU)) if mu > _NEAREST else _pure(0.0, 0.0)
+
+
+def _nothing_hidden(stated: tuple[float, float] | None = None) -> Atoms:
+    return Atoms(np.zeros(0), np.zeros(0), only_p=1.0, stated=stated)
+
+
+def _within_reach(
+    law: Callable[[float], Tent | Atoms], epsilon: float, stated: tuple[float, float] | None, *, lost: float = 0.0
+) -> tuple[BaseLaw, BaseLaw]:
+    """A law of a family that grows with ``epsilon``, and its stand-ins where doubles cannot hold it.
+
+    Losses that are too small to be squared become the least that are not, or (below) none, but for the chance ``lost``
+    of giving everything away. Losses whose exponential is too large count as giving everything away, or (below) become
+    the largest that are not. The largest loss remains what is ``stated``.
+    """
+    if epsilon < _NEAREST:
+        return replace(law(_NEAREST), stated=stated), replace(_pure(0.0, lost), stated=stated)
+    if epsilon > _LONGEST:
+        return _nothing_hidden(stated), replace(law(_LONGEST), stated=stated)
+    return _same(replace(law(epsilon), stated=stated))
+
+
+def _off(epsilon: float) -> tuple[float, float]:
+    """Bounds a number from 0 on that was rounded a few times."""
+    return down(epsilon, RATIO), up(epsilon, RATIO) + LEAST
+
+
+def _laplace(epsilon: float) -> tuple[BaseLaw, BaseLaw]:
+    """One Laplace with the whole L1 shift dominates the coordinates together (docs, 1.3)."""
+    return _within_reach(lambda at: Tent(at, 0.25 * math.exp(-at / 2), 0.5), epsilon, _off(epsilon))
+
+
+def _bounded_range(spread: float) -> tuple[BaseLaw, BaseLaw]:
+    """The exponential mechanism: above its profile, below the middle one of its instances (docs, 1.3)."""
+    if spread == 0:
+        return _same(_pure(0.0, 0.0))
+    above, _ = _within_reach(lambda at: Tent(at, 0.25 / math.sinh(at / 2), 0.0), spread, (spread, spread))
+    _, below = _within_reach(lambda at: _pure(at, 0.0), spread / 2, (spread, spread))
+    return above, below
+
+
+def _statement(epsilon: float, delta: float) -> tuple[BaseLaw, BaseLaw]:
+    """A statement about epsilon, with a chance ``delta`` of giving everything away."""
+    if epsilon == 0:
+        return _same(_pure(0.0, delta))
+    stated = (epsilon, epsilon) if delta == 0 else None
+    return _within_reach(lambda at: _pure(at, delta), epsilon, stated, lost=delta)
+
+
+def _pure(epsilon: float, delta: float) -> Atoms:
+    """Randomized response, with a chance delta of giving everything away: Kairouz, Oh & Viswanath 2015, Thm 3.1."""
+    if epsilon == 0:
+        return Atoms(np.zeros(1), np.array([1 - delta]), only_p=delta, step=1.0)
+    often = 1 / (1 + math.exp(-epsilon))
+    rare = often * math.exp(-epsilon)  # not 1 - often: under Q this is nearly everything, so every digit counts
+    return Atoms(np.array([-epsilon, epsilon]), (1 - delta) * np.array([rare, often]), delta, 2 * epsilon)
+
+
+def _randomized_response(flip: float, categories: int) -> tuple[BaseLaw, BaseLaw]:
+    """The true answer has the chance 1 - flip + rare, any other one rare: sums and ratios in which nothing cancels."""
+    if flip == 0:
+        return _same(_nothing_hidden())
+    if flip == 1:
+        return _same(_pure(0.0, 0.0))
+    rare = flip / categories
+    ratio = (1 - flip) / rare if rare > 1e-290 else math.inf
+    epsilon = math.log1p(ratio) if ratio < math.inf else math.log1p(-flip) + math.log(categories) - math.log(flip)
+    return _within_reach(lambda at: _three(at, flip, categories), epsilon, _off(epsilon))
+
+
+def _three(epsilon: float, flip: float, categories: int) -> Atoms:
+    """Three answers: against the truth, neither, and the truth.
+
+    An ``epsilon`` within reach may stand for a larger one: then both neighbours' answers are exchanged with a chance
+    that is far below round-off.
+    """
+    rest = (categories - 2) * (flip / categories)
+    often = (1 - flip) + flip / categories
+    return Atoms(np.array([-epsilon, 0.0, epsilon]), np.array([often * math.exp(-epsilon), rest, often]), step=epsilon)
+
+
+def _discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
+    """Losses (abs(k) - abs(k - shift)) / scale, one step of 2 / scale apart; beyond the shift they are constant."""
+    if shift > _MOST_ATOMS:
+        raise UnsupportedMechanismError(DiscreteLaplace(scale, shift), method=METHOD, reason="too many atoms")
+    epsilon = shift / scale
+
+    def law(at: float) -> Atoms:
+        if at < epsilon:  # out of reach: what lies between the two centres is one outcome
+            top = 1 / (1 + math.exp(-1 / scale))
+            low = top * math.exp(-at)
+            return Atoms(np.array([-at, 0.0, at]), np.array([low, max(1 - top - low, 0.0), top]), step=at)
+        scaled = shift / at
+        k = np.arange(shift + 1)
+        centre = math.tanh(0.5 / scaled)  # mass at the centre: (1 - r) / (1 + r), r = e^(-1/scale)
+        p = centre * np.exp(-(shift - k) / scaled)
+        p[-1] = 1 / (1 + math.exp(-1 / scaled))  # the centre and all beyond it
+        p[0] = p[-1] * math.exp(-shift / scaled)
+        return Atoms((2 * k - shift) / scaled, p, step=2 / scaled, relative_error=gamma(64 + 4 * at))
+
+    return _within_reach(law, epsilon, _off(epsilon))
+
+
+def _discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
+    """Losses are linear in the outcome; the tails beyond 40 standard deviations (below e^-800) count as lost."""
+    far = math.ceil(40 * stddev) + shift
+    if 2 * far > _MOST_ATOMS:
+        raise UnsupportedMechanismError(release, method=METHOD, reason="too many atoms")
+    if shift > 40 * stddev:  # the least loss of an outcome from the further centre on, shift^2 / (2 stddev^2), is 800
+        weight = np.exp(-0.5 * np.minimum(np.arange(far) / stddev, 100.0) ** 2)
+        top = float(weight.sum() / (2 * weight.sum() - 1))
+        rare = top * math.exp(-_LONGEST)
+        atoms = Atoms(
+            np.array([-_LONGEST, 0.0, _LONGEST]),
+            np.array([rare, 1 - top, top]),
+            relative_error=_WEIGHT_ERROR,
+            stated=_ALL,
+        )
+        return _nothing_hidden(), atoms
+    k = np.arange(-far, far + shift + 1)
+    logs = -((k - shift) ** 2) / (2 * stddev**2)
+    p = np.exp(logs)
+    p = p / p.sum()
+    u = shift * (2 * k - shift) / (2 * stddev**2)
+    keep = (np.abs(u) < _LONGEST) & (p > 0)
+    lost = float(p[~keep].sum()) * (1 + _WEIGHT_ERROR) + 1e-290
+    atoms = Atoms(u[keep], p[keep], lost, step=shift / stddev**2, relative_error=_WEIGHT_ERROR)
+    return atoms, replace(atoms, only_p=0.0, stated=_ALL)

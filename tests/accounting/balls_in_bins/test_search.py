@@ -1,0 +1,346 @@
+"""Balls-in-bins with independent noise: proven intervals against known values, integrals, simulation and properties."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.special import ndtr
+
+from epsilog.accounting import assumptions, calibrate, delta, epsilon
+from epsilog.accounting.balls_in_bins.pair import allocated
+from epsilog.accounting.balls_in_bins.ratio_sums import Excess, contract, spread
+from epsilog.accounting.balls_in_bins.search import Allocation
+from epsilog.accounting.lattice.law import LatticeLaw
+from epsilog.accounting.laws.base import Normal
+from epsilog.accounting.laws.pair import Link
+from epsilog.terms import (
+    BallsInBins,
+    BinnedParticipation,
+    Composed,
+    Gaussian,
+    Laplace,
+    MatrixMechanism,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    Repeated,
+    ToeplitzStrategy,
+    UnsupportedMechanismError,
+)
+
+ADD, REPLACE, ZERO = NeighboringRelation
+quick = settings(max_examples=40, deadline=None)
+
+KNOWN = [  # 45-digit Laplace inversions, two quadratures agreeing to 20 digits (docs/montecarlo/oracle.md)
+    (16, 1.0, 0.5, Link.REMOVE, 1.23158183785586557e-2),
+    (16, 1.0, 1.0, Link.REMOVE, 6.87625191183830599e-4),
+    (16, 1.0, 2.0, Link.REMOVE, 3.30405199324208e-6),
+    (16, 1.0, 3.0, Link.REMOVE, 1.33807762267e-8),
+    (100, 0.6, 1.0, Link.REMOVE, 4.86850803598440e-3),
+    (100, 0.6, 4.0, Link.REMOVE, 2.06106634431560e-6),
+    (100, 1.0, 0.5, Link.REMOVE, 4.40890803386304e-5),
+    (100, 1.0, 1.0, Link.REMOVE, 3.01577448140393e-7),
+    (1000, 0.5, 0.5, Link.REMOVE, 5.94321706060277e-3),
+    (1000, 0.5, 1.0, Link.REMOVE, 1.27693169784961e-3),
+    (1000, 0.5, 2.0, Link.REMOVE, 1.24904234597915e-4),
+    (1000, 0.5, 4.0, Link.REMOVE, 1.29665457898002e-6),
+    (10000, 0.4, 1.0, Link.REMOVE, 1.81083018091646e-3),
+    (10000, 0.4, 4.0, Link.REMOVE, 1.02647438346749e-5),
+    (16, 1.0, 0.5389392649, Link.ADD, 5.113822318330297e-03),  # vertical contour in doubles, 12 digits
+    (16, 1.0, 1.3511, Link.ADD, 9.898486e-08),
+]
+
+
+def both_sides(bins, noise, at, link, width=0.002):
+    """Lower and upper bound on delta in one direction."""
+    one = Allocation(bins, 1 / noise, link)
+    return [one.curve(at, width=width, in_epsilon=False, upper=upper, lost=1e-18)(at) for upper in (False, True)]
+
+
+@pytest.mark.parametrize(("bins", "noise", "at", "link", "exact"), KNOWN)
+def test_known_values_lie_between_narrow_bounds(bins, noise, at, link, exact):
+    lower, upper = both_sides(bins, noise, at, link)
+    assert lower <= exact * (1 + 1e-7)
+    assert upper >= exact * (1 - 1e-7)
+    assert upper - lower <= 0.005 * exact  # one step, not refined
+
+
+@pytest.mark.parametrize(("bins", "noise", "at", "link", "exact"), KNOWN)
+def test_epsilon_at_a_known_delta(bins, noise, at, link, exact):
+    found = epsilon(BallsInBins(Gaussian(noise), bins), delta=exact)
+    assert found.gap <= 0.002
+    if link is Link.REMOVE:  # the worse direction
+        assert found.lower <= at * (1 + 1e-7)
+        assert found.upper >= at * (1 - 1e-7)
+    else:
+        assert found.lower > at
+
+
+def call(strike, mu):
+    """E (Y - strike)^+ for one ratio: Black & Scholes."""
+    if strike <= 0:
+        return 1 - strike
+    far = math.log(strike) / mu
+    return float(ndtr(mu / 2 - far) - strike * ndtr(-mu / 2 - far))
+
+
+def two_bins(mu, at, link):
+    """Delta of two bins at any epsilon, by integrating the call on one ratio over the other."""
+
+    def density(x):
+        return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+    strike = 2 * math.exp(at if link is Link.REMOVE else -at)
+    kink = (math.log(strike) + mu * mu / 2) / mu
+    parts = [-12.0, *sorted({kink - 4, kink - 2, kink - 0.3, kink, kink + 0.3, kink + 2} - {-12.0}), 14 + mu + kink]
+    parts = [x for x in parts if x >= -12.0]
+    over = sum(
+        quad(lambda x: density(x) * call(strike - math.exp(mu * x - mu * mu / 2), mu), a, b, epsabs=1e-14)[0]
+        for a, b in pairwise(parts)
+    )
+    return over / 2 if link is Link.REMOVE else math.exp(at) / 2 * (over - (2 - strike))
+
+
+@pytest.mark.parametrize(("noise", "at"), [(0.7, 1.0), (2.0, 0.3), (1.0, 0.1), (0.4, 5.0)])
+@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
+def test_two_bins_by_integration(noise, at, link):
+    exact = two_bins(1 / noise, at, link)
+    lower, upper = both_sides(2, noise, at, link, width=1e-4)
+    assert lower <= exact * (1 + 1e-9) + 1e-13
+    assert upper >= exact * (1 - 1e-9) - 1e-13
+    assert upper - lower <= 5e-4 * exact
+
+
+@quick
+@given(mu=st.floats(0.02, 4.0), fine=st.floats(0.002, 0.5), reach=st.floats(1.5, 6.0))
+def test_one_ratio_lies_between_its_lattice_laws_in_the_convex_order(mu, fine, reach):
+    high = math.exp(reach * mu - mu * mu / 2)
+    step = max(fine * min(mu, 1.0), high / 20_000)
+    above = spread(Normal(mu), step=step, low=1, high=max(math.ceil(high / step), 2))
+    below = contract(Normal(mu), step=step, high=high, rising=True)
+    # the calls that see no truncation, at and between lattice points
+    strikes = np.concatenate((np.linspace(0.01, 0.99, 50) * high, np.arange(1, 50) * step))
+    for strike in strikes[strikes < high]:
+        exact = call(float(strike), mu)
+        ratios = step * above.points
+        assert above.weight @ np.maximum(ratios - strike, 0.0) + above.over >= exact * (1 - 1e-12) - 1e-15
+        if below is not None:
+            ratios = below.offset + step * below.points
+            assert below.weight @ np.maximum(ratios - strike, 0.0) + below.over <= exact * (1 + 1e-9) + 1e-15
+    assert above.weight.sum() == pytest.approx(1, abs=1e-3)
+    assert above.weight @ (step * above.points) + above.over == pytest.approx(1, abs=1e-3)
+    if below is not None:
+        assert below.weight.sum() == pytest.approx(1, abs=1e-3)
+        assert below.weight @ (below.offset + step * below.points) + below.over == pytest.approx(1, abs=1e-3)
+
+
+def test_merging_in_place_would_not_be_a_lower_bound():
+    """The control of the test above: cells given to their lattice points as they are exceed some call."""
+    mu, step = 1.0, 0.05
+    points = np.arange(0, 400)
+    masses = Normal(mu).masses(np.log(step * (points + 0.5)))
+    strikes = np.linspace(0.01, 10, 300)
+    top = step * 399.5
+    above = [call(top, mu) + masses.q[-1] * (top - k) - call(float(k), mu) for k in strikes]
+    found = [masses.q[:-1] @ np.maximum(step * points - k, 0.0) + more for k, more in zip(strikes, above, strict=True)]
+    assert max(found) > 1e-5
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_the_sum_is_the_plain_convolution(sign, count):
+    rng = np.random.default_rng(count)
+    weight = rng.random(30) ** 3
+    weight /= weight.sum()
+    step, offset = 0.1, sign * 0.03
+    law = LatticeLaw(sign * np.arange(30), weight, 0.0, offset)
+    full = np.ones(1)
+    for _ in range(count):
+        full = np.convolve(full, weight)
+    values = count * offset + sign * step * np.arange(len(full))
+    mean, deviation = float(full @ values), math.sqrt(float(full @ values**2) - float(full @ values) ** 2)
+    for away in (-1.0, 0.5, 3.0):
+        strike = mean + away * deviation
+        exact = math.fsum(full * np.maximum(values - strike, 0.0))
+        for tilt in (0.3 / deviation, 3 / deviation):
+            lower, upper = (
+                Excess(law, count, step=step, tilt=tilt, strike=strike, upper=side)(strike) for side in (False, True)
+            )
+            assert lower <= exact * (1 + 1e-12) <= upper * (1 + 2e-12)
+            assert upper - lower <= 1e-6 * exact + 1e-12
+
+
+def simulated(bins, noise, at, draws, seed):
+    """Mean and standard error of both directions' deltas, from plain draws of the b noisy sums."""
+    rng = np.random.default_rng(seed)
+    shift, found = 1 / noise, []
+    for unit in (1, 0):
+        x = rng.standard_normal((draws, bins))
+        x[:, 0] += unit * shift  # by symmetry the bin may be the first
+        loss = np.log(np.exp(shift * x - shift**2 / 2).mean(axis=1)) * (1 if unit else -1)
+        share = -np.expm1(np.minimum(at - loss, 0.0))
+        found.append((share.mean(), share.std() / math.sqrt(draws)))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bins", "noise", "at"), [(4, 0.8, 1.0), (20, 1.0, 0.3), (50, 0.5, 1.0)])
+def test_simulation_agrees_and_notices_thirty_percent_more_noise(bins, noise, at):
+    """Six standard errors: a false alarm in 1e-8 of seeds; the seed is fixed."""
+    for link, (mean, error) in zip((Link.REMOVE, Link.ADD), simulated(bins, noise, at, 200_000, 3), strict=True):
+        lower, upper = both_sides(bins, noise, at, link)
+        assert lower - 6 * error <= mean <= upper + 6 * error
+        _, quieter = both_sides(bins, 1.3 * noise, at, link)
+        assert mean > quieter + 6 * error
+
+
+@quick
+@given(bins=st.integers(2, 3000), noise=st.floats(0.3, 20.0), exponent=st.floats(-12, -2))
+def test_the_interval_is_one_and_narrow_and_more_noise_or_bins_never_cost_more(bins, noise, exponent):
+    at = 10**exponent
+    found = epsilon(BallsInBins(Gaussian(noise), bins), delta=at)
+    assert found.gap <= 0.005
+    assert epsilon(BallsInBins(Gaussian(1.2 * noise), bins), delta=at).lower <= found.upper
+    assert epsilon(BallsInBins(Gaussian(noise), 2 * bins), delta=at).lower <= found.upper
+    assert found.upper <= epsilon(Gaussian(noise), delta=at).upper
+
+
+@pytest.mark.parametrize(
+    ("bins", "noise", "at"),
+    [
+        (2, 0.05, 1e-5),
+        (100, 0.01, 1e-5),
+        (10**6, 100.0, 1e-9),
+        (10**9, 10.0, 1e-8),
+        (100, 1.0, 1e-80),
+        (5, 1e6, 1e-3),
+        (10, 1.0, 0.9),
+    ],
+)
+def test_extremes_are_answered_if_loosely(bins, noise, at):
+    found = epsilon(BallsInBins(Gaussian(noise), bins), delta=at)
+    assert 0 <= found.lower <= found.upper <= epsilon(Gaussian(noise), delta=at).upper * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("bins", "noise"), [(100, 1.0), (1000, 4.0), (20, 0.5)])
+def test_delta_far_below_what_doubles_add_up_to(bins, noise):
+    release = BallsInBins(Gaussian(noise), bins)
+    found = epsilon(release, delta=1e-25)
+    assert found.gap < 0.002
+    assert delta(release, epsilon=found.upper).lower <= 1e-25 * (1 + 1e-6)
+
+
+def test_epochs_with_the_same_bins_are_less_noise():
+    assert epsilon(BallsInBins(Gaussian(2.0), 16, epochs=4), delta=1e-6) == epsilon(
+        BallsInBins(Gaussian(1.0), 16), delta=1e-6
+    )
+
+
+def test_one_bin_and_no_noise():
+    assert (
+        epsilon(BallsInBins(Gaussian(2.0), 1, epochs=4), delta=1e-6).upper == epsilon(Gaussian(1.0), delta=1e-6).upper
+    )
+    assert epsilon(BallsInBins(Gaussian(0.0), 7), delta=1e-6).lower == math.inf
+    assert delta(BallsInBins(Gaussian(0.0), 7), epsilon=1.0).upper == 1
+    assert epsilon(BallsInBins(Gaussian(1.0), 7), delta=0).lower == math.inf
+
+
+def test_a_matrix_mechanism_with_independent_noise_is_the_same_release():
+    matrix = MatrixMechanism(ToeplitzStrategy((2.0, 0.0)), BinnedParticipation(50), rounds=200, noise_stddev=6.0)
+    assert epsilon(matrix, delta=1e-6).upper == epsilon(BallsInBins(Gaussian(3.0), 50, epochs=4), delta=1e-6).upper
+    correlated = MatrixMechanism(ToeplitzStrategy((2.0, 0.1)), BinnedParticipation(50), rounds=200, noise_stddev=6.0)
+    with pytest.raises(UnsupportedMechanismError):
+        epsilon(correlated, delta=1e-6)
+
+
+def test_zero_out_is_add_or_remove_and_what_has_to_hold_is_said():
+    release = BallsInBins(Gaussian(1.0), 16)
+    found = epsilon(release, delta=1e-5, relation=ZERO)
+    assert found.upper == epsilon(release, delta=1e-5).upper
+    assert any("independently of the others" in line for line in found.assumptions)
+    assert any("truncated" in line for line in assumptions(release))
+
+
+def test_calibration_lands_on_the_safe_side():
+    noise = calibrate(lambda z: BallsInBins(Gaussian(z), 100), epsilon=1.0, delta=1e-6)
+    assert epsilon(BallsInBins(Gaussian(noise), 100), delta=1e-6).upper <= 1.0 * (1 + 1e-3)
+    assert epsilon(BallsInBins(Gaussian(0.99 * noise), 100), delta=1e-6).lower > 1.0
+
+
+def profile_of(law, at):
+    return float(np.maximum(law.p - math.exp(at) * law.q, 0.0).sum()) + law.only_p
+
+
+@pytest.mark.parametrize(("bins", "noise", "at"), [(16, 1.0, 1.0), (100, 1.0, 0.5), (300, 2.0, 0.1), (2, 1.5, 0.4)])
+@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
+def test_the_laws_that_compose_lie_on_either_side_of_the_payoffs(bins, noise, at, link):
+    lower, upper = both_sides(bins, noise, at, link, width=1e-4)
+    above, below = allocated(bins, 1 / noise, link, 1e-12)
+    assert profile_of(above, at) >= lower
+    assert profile_of(below, at) <= upper
+    assert profile_of(above, at) - profile_of(below, at) <= 0.05 * upper
+    assert above.p.sum() + above.only_p >= 1
+    assert below.p.sum() <= 1
+
+
+@pytest.mark.parametrize("at", [-6.0, -0.7, 0.7, 3.0])
+@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
+def test_the_laws_that_compose_keep_their_sides_at_every_epsilon_below_zero_too(at, link):
+    exact, (above, below) = two_bins(0.8, at, link), allocated(2, 0.8, link, 1e-12)
+    assert profile_of(above, at) >= exact * (1 - 1e-9) - 1e-13
+    assert profile_of(below, at) <= exact * (1 + 1e-9) + 1e-13
+
+
+def test_beside_next_to_nothing_it_costs_what_it_costs_alone():
+    alone = epsilon(BallsInBins(Gaussian(1.0), 50), delta=1e-6)
+    beside = epsilon(Composed([BallsInBins(Gaussian(1.0), 50), PureDP(1e-9)]), delta=1e-6)
+    assert beside.lower <= alone.upper * (1 + 1e-6)
+    assert beside.upper >= alone.lower
+    assert beside.gap <= 0.005
+
+
+def test_fresh_bins_cost_less_than_the_same_bins_and_more_epochs_more():
+    found = [epsilon(Repeated(BallsInBins(Gaussian(1.0), 100), k), delta=1e-6) for k in (1, 2, 5, 10)]
+    assert all(less.lower < more.upper for less, more in pairwise(found))
+    assert all(one.gap <= 0.005 for one in found)
+    assert found[-1].upper < epsilon(BallsInBins(Gaussian(1.0), 100, epochs=10), delta=1e-6).lower
+
+
+@pytest.mark.parametrize(("bins", "noise"), [(10, 0.0), (10, 0.02), (10, 1e6), (5, 0.4)])
+def test_composed_extremes_are_answered_if_loosely(bins, noise):
+    found = epsilon(Repeated(BallsInBins(Gaussian(noise), bins), 2), delta=1e-6)
+    assert found.upper >= epsilon(BallsInBins(Gaussian(noise), bins), delta=1e-6).lower
+
+
+@pytest.mark.slow
+def test_two_epochs_with_fresh_bins_by_simulation():
+    """Six standard errors; thirty percent more noise is noticed."""
+    rng, bins, noise, at, draws = np.random.default_rng(8), 5, 1.0, 1.0, 400_000
+    loss = np.zeros(draws)
+    for _ in range(2):
+        x = rng.standard_normal((draws, bins))
+        x[:, 0] += 1 / noise
+        loss += np.log(np.exp(x / noise - 0.5 / noise**2).mean(axis=1))
+    share = -np.expm1(np.minimum(at - loss, 0.0))
+    error = 6 * share.std() / math.sqrt(draws)
+    found, quieter = (delta(Repeated(BallsInBins(Gaussian(z), bins), 2), epsilon=at) for z in (noise, 1.3 * noise))
+    assert found.lower - error <= share.mean() <= found.upper + error
+    assert share.mean() > quieter.upper + error
+
+
+@pytest.mark.parametrize(
+    ("release", "relation"),
+    [
+        (BallsInBins(Gaussian(1.0), 10), REPLACE),
+        (BallsInBins(Laplace(1.0), 10), ADD),
+        (BallsInBins(PoissonSampled(Gaussian(1.0), 0.1), 10), ADD),
+        (Repeated(BallsInBins(Laplace(1.0), 10), 3), ADD),
+    ],
+)
+def test_what_has_no_proof_is_refused(release, relation):
+    with pytest.raises(UnsupportedMechanismError, match="no proven bound"):
+        epsilon(release, delta=1e-6, relation=relation)

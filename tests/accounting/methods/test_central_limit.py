@@ -1,0 +1,212 @@
+"""Very many rounds: against sums over binomials, the inversion where both answer, and limits known in closed form."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+from epsilog.accounting import delta, epsilon
+from epsilog.accounting.account import account
+from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from epsilog.accounting.inversion.characteristic import OutOfReachError
+from epsilog.accounting.inversion.integral import inversion_bounds
+from epsilog.accounting.laws.base import Atoms
+from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.methods import central_limit
+from epsilog.accounting.methods.central_limit import central_limit_bounds
+from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.pairs.dominating import Ordering, base_laws
+from epsilog.accounting.prepared import prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
+from epsilog.terms import (
+    ApproximateDP,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Repeated,
+)
+
+ADD, REPLACE, ZERO = NeighboringRelation
+
+
+def by_many(release, question, relation=ADD):
+    return central_limit_bounds(prepare(release, relation).orderings(), question)
+
+
+def sampled(base, share, rounds):
+    return Repeated(PoissonSampled(base, share), rounds)
+
+
+def two_losses(eps, share, rounds, at):
+    """Delta at ``at`` of so many sampled randomized responses: each has two losses, so their sum is a binomial."""
+    found = 0.0
+    often, rare = 1 / (1 + math.exp(-eps)), 1 / (1 + math.exp(eps))
+    up, down = (math.log1p(share * math.expm1(side * eps)) for side in (1, -1))
+    first = (1 - share) * rare + share * often  # removal: the chance of the larger loss under P
+    for chance, high, low in ((first, up, down), (often, -down, -up)):
+        mean, spread = rounds * chance, math.sqrt(rounds * chance * (1 - chance))
+        k = np.arange(max(0, math.floor(mean - 20 * spread)), min(rounds, math.ceil(mean + 20 * spread)) + 1.0)
+        log_mass = gammaln(rounds + 1) - gammaln(k + 1) - gammaln(rounds - k + 1)
+        log_mass += k * math.log(chance) + (rounds - k) * math.log1p(-chance)
+        mass = np.exp(log_mass) / np.sum(np.exp(log_mass))
+        loss = k * high + (rounds - k) * low
+        found = max(found, float(mass @ -np.expm1(np.minimum(at - loss, 0.0))))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("eps", "share", "rounds", "goal"),
+    [(1.0, 0.01, 10**5, 1e-6), (0.1, 0.5, 10**6, 1e-9), (3.0, 1e-4, 10**8, 1e-3), (1.0, 1e-6, 10**9, 1e-5)],
+)
+def test_binomials(eps, share, rounds, goal):
+    release = sampled(PureDP(eps), share, rounds)
+    lower, upper = by_many(release, EpsilonAt(goal))
+    assert upper - lower <= 0.01 * upper
+    assert two_losses(eps, share, rounds, lower) >= goal * (1 - 1e-6)
+    assert two_losses(eps, share, rounds, upper) <= goal * (1 + 1e-6)
+    at = (lower + upper) / 2
+    low, high = by_many(release, DeltaAt(at))
+    assert low * (1 - 1e-6) <= two_losses(eps, share, rounds, at) <= high * (1 + 1e-6)
+    assert high - low <= 0.1 * high
+
+
+def limit(share, spread, rounds):
+    """The mu of the normal limit; at 10^12 rounds and more it is exact to the digits that are compared."""
+    return share * math.sqrt(rounds * spread)
+
+
+@pytest.mark.parametrize(
+    ("base", "spread", "share", "rounds", "goal"),
+    [
+        (Gaussian(100.0), math.expm1(1e-4), 1e-5, 10**15, 1e-6),  # said [0, 147]
+        (Gaussian(1.0), math.expm1(1.0), 1e-12, 10**12, 1e-9),  # said [0, 0.02]
+        (Gaussian(5.0), math.expm1(0.04), 1e-10, 10**15, 1e-6),
+        (GaussianDP(0.37), math.expm1(0.37**2), 1e-12, 10**13, 1e-8),
+        (PureDP(1.0), math.expm1(1.0) ** 2 * math.exp(-1), 1e-8, 10**15, 1e-6),
+        (DiscreteGaussian(20.0), math.expm1(1 / 400), 2.48e-9, 330027137281847, 1e-6),  # said [0, 14.5]
+        (DiscreteGaussian(50.0, 3), math.expm1(9 / 2500), 1e-7, 10**13, 1e-40),
+    ],
+)
+def test_limits(base, spread, share, rounds, goal):
+    release = sampled(base, share, rounds)
+    exact = gaussian_epsilon(limit(share, spread, rounds), goal)[0]
+    found = epsilon(release, delta=goal)
+    assert found.lower <= exact * (1 + 2e-4)
+    assert found.upper >= exact * (1 - 2e-4)
+    assert found.upper - found.lower <= 0.01 * found.upper
+    assert account(prepare(release, ADD), EpsilonAt(goal), above=True)[0].upper <= found.upper * 1.002
+    at = found.upper
+    told = delta(release, epsilon=at)
+    assert told.lower <= gaussian_delta(limit(share, spread, rounds), at)[1] * 1.02
+    assert told.upper <= goal * 1.01
+
+
+def test_next_to_nothing_is_nothing():
+    """The total variation is 6.6e-7 at most: at delta 1e-6 epsilon is 0, where a lattice said 0.02."""
+    found = epsilon(sampled(Gaussian(1.0), 1e-12, 10**12), delta=1e-6)
+    assert (found.lower, found.upper) == (0.0, 0.0)
+    total = delta(sampled(Gaussian(1.0), 1e-12, 10**12), epsilon=0.0)
+    assert total.lower <= gaussian_delta(limit(1e-12, math.expm1(1.0), 10**12), 0.0)[1] <= total.upper * 1.0001
+    assert total.upper <= 1.01 * total.lower
+
+
+def test_the_largest_count():
+    """A lattice said only that delta is at most 1."""
+    found = delta(sampled(Gaussian(100.0), 1e-6, 2**53 - 1), epsilon=1.0)
+    exact = gaussian_delta(limit(1e-6, math.expm1(1e-4), 2**53 - 1), 1.0)[0]
+    assert found.lower <= exact <= found.upper <= 1.01 * found.lower
+
+
+@pytest.mark.slow
+def test_where_the_inversion_answers_too_it_lies_inside():
+    rng, met = np.random.default_rng(5), 0
+    while met < 8:
+        noise, rounds = 10 ** rng.uniform(-0.2, 2), int(10 ** rng.uniform(4, 9))
+        share = min(10 ** rng.uniform(-1.5, 1) * noise / math.sqrt(rounds), 1.0)
+        release = sampled(Gaussian(noise), share, rounds)
+        goal = 10 ** rng.uniform(-30, -1)
+        for question in (EpsilonAt(goal), DeltaAt(10 ** rng.uniform(-3, 1))):
+            try:
+                exact = inversion_bounds(prepare(release, ADD).orderings(), question)
+                lower, upper = by_many(release, question)
+            except OutOfReachError:
+                continue
+            assert lower <= exact.upper * (1 + 1e-9), (release, question)
+            assert upper >= exact.lower * (1 - 1e-9), (release, question)
+            met += 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("release", "relation"),
+    [
+        (Repeated(Laplace(300.0), 10**6), ADD),
+        (Repeated(RandomizedResponse(0.999, categories=5), 10**6), REPLACE),
+        (Repeated(DiscreteLaplace(300.0), 10**6), ADD),
+        (Repeated(ApproximateDP(1e-3, 1e-13), 10**6), ADD),
+        (sampled(ApproximateDP(1e-1, 1e-10), 1e-3, 10**6), ADD),
+        (sampled(Laplace(2.0), 1e-4, 10**6), ADD),
+        (sampled(ExponentialMechanism(0.01), 1e-2, 10**6), ADD),
+        (sampled(Gaussian(10.0), 1e-3, 10**6), REPLACE),
+        (Composed([sampled(Laplace(2.0), 1e-3, 10**5), Repeated(PureDP(1e-3), 10**5)]), ADD),
+    ],
+)
+def test_other_laws_agree_with_the_lattice(release, relation):
+    ways = prepare(release, relation).orderings()
+    for question in (EpsilonAt(1e-6), DeltaAt(0.5)):
+        lower, upper = central_limit_bounds(ways, question)
+        on_lattice = lattice_bounds(ways, question, gap=0.01)
+        assert lower <= on_lattice.upper * (1 + 1e-9)
+        assert upper >= on_lattice.lower * (1 - 1e-9)
+
+
+def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
+    """A thousandth of each round left out leaves (1 - 1e-3)^10000 of all: no delta from below can be more."""
+    above = base_laws(ApproximateDP(0.01, 1e-3), ADD)[0]
+    below = replace(above, only_p=0.0)
+    whole, part = (((Pair(law, 0.5, Link.REMOVE), 20_000),) for law in (above, below))
+    left = (1 - 1e-3) ** 20_000
+    lower, upper = central_limit_bounds([Ordering(whole, (part,))], DeltaAt(0.0))
+    assert lower <= left
+    assert central_limit_bounds([Ordering(part, (part,))], DeltaAt(0.0)).lower > left  # if it were not told
+    assert upper >= 1 - (1 - 5e-4) ** 20_000
+
+
+def test_few_rounds_are_refused_and_rare_large_losses_leave_it_wide_but_right():
+    with pytest.raises(OutOfReachError):
+        by_many(sampled(Gaussian(1.0), 0.1, 100), EpsilonAt(1e-6))
+    release = sampled(Gaussian(0.2), 1e-5, 10**5)
+    lower, upper = by_many(release, EpsilonAt(1e-5))
+    found = epsilon(release, delta=1e-5)
+    assert lower <= found.upper
+    assert upper >= found.lower
+
+
+@pytest.mark.slow
+def test_merging_gives_up_where_nothing_reaches_its_point():
+    """A lower lattice far finer than round-off: it walked on for minutes."""
+    found = delta(sampled(Gaussian(118.0), 1e-12, 8_545_711), epsilon=0.0131, relation=REPLACE)
+    assert 0 <= found.lower <= found.upper < 1e-100
+
+
+@pytest.mark.parametrize("count", [1, 300_000, 300_001])
+def test_more_atoms_than_can_be_summed_are_out_of_reach(count):
+    u = np.linspace(-1.0, 1.0, count)
+    law = Atoms(u, np.exp(u / 2) / np.exp(u / 2).sum())
+    if count > 300_000:
+        with pytest.raises(OutOfReachError, match="atoms beyond reach"):
+            central_limit._atoms(law, count)
+    else:
+        (low, high), (least, most) = central_limit._atoms(law, count)
+        assert len(low) == len(high) == count
+        assert least.sum() <= most.sum()

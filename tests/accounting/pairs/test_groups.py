@@ -1,0 +1,95 @@
+"""Groups of units under Poisson sampling: the mixture's pairs against integration, their limits, and Renyi orders."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import binom, norm
+
+from epsilog.accounting import delta, profile, rdp
+from epsilog.accounting.laws.pair import Link
+from epsilog.accounting.pairs.groups import GroupMixture, group_orderings
+from epsilog.terms import Composed, Gaussian, Laplace, NeighboringRelation, PoissonSampled, Repeated
+
+ADD, REPLACE, ZERO = NeighboringRelation
+
+
+def integrated(noise, share, units, at):
+    """Delta of one round in either direction, by integrating both densities."""
+    weights = binom.pmf(np.arange(units + 1), units, share)
+
+    def mixed(x):
+        return float(weights @ norm.pdf(x, np.arange(units + 1) / noise))
+
+    def gain(p, q):
+        points = list(np.linspace(-12, 12 + units / noise, 60))
+        return sum(
+            quad(lambda x: max(0.0, p(x) - math.exp(at) * q(x)), a, b, epsabs=1e-15, limit=200)[0]
+            for a, b in pairwise(points)
+        )
+
+    return max(gain(mixed, norm.pdf), gain(norm.pdf, mixed))
+
+
+@pytest.mark.parametrize(
+    ("noise", "share", "units", "at"), [(1.0, 0.1, 2, 0.5), (2.0, 0.3, 5, 0.2), (0.7, 0.02, 3, 2.0), (1.0, 0.5, 4, 0.0)]
+)
+def test_one_round_is_the_integral(noise, share, units, at):
+    found = profile(PoissonSampled(Gaussian(noise), share)).group_delta(units=units, epsilon=at)
+    exact = integrated(noise, share, units, at)
+    assert found.lower - 1e-9 <= exact <= found.upper + 1e-9
+    assert found.upper - found.lower <= 1e-6 * exact
+    assert abs(integrated(noise, share, units + 1, at) - exact) > 1e-4  # the control: one member more is noticed
+
+
+def test_a_group_of_one_is_one_unit():
+    release = Repeated(PoissonSampled(Gaussian(1.0), 0.05), 30)
+    alone, found = delta(release, epsilon=1.0), profile(release).group_delta(units=1, epsilon=1.0)
+    assert found.lower <= alone.upper
+    assert found.upper >= alone.lower
+    assert found.gap < 0.002
+
+
+def test_larger_groups_lose_more_and_never_more_than_the_general_bound():
+    release = Composed([Repeated(PoissonSampled(Gaussian(1.0), 0.01), 100), Gaussian(20.0)])
+    curve = profile(release)
+    found = [curve.group_delta(units=k, epsilon=2.0) for k in (1, 2, 4, 8)]
+    for less, more in pairwise(found):
+        assert less.lower <= more.upper
+    share = 2.0 / 4
+    assert found[2].upper <= curve.delta(share).upper * math.expm1(2.0) / math.expm1(share)
+    assert any("as a whole" in line for line in found[2].assumptions)
+
+
+def test_nearly_always_sampled_is_the_gaussian():
+    found = profile(PoissonSampled(Gaussian(4.0), 1 - 1e-12)).group_delta(units=4, epsilon=1.0)
+    exact = delta(Gaussian(1.0), epsilon=1.0)
+    assert found.upper == pytest.approx(exact.upper, rel=1e-9)
+
+
+def test_what_has_no_mixture_keeps_the_general_bound():
+    assert group_orderings({PoissonSampled(Laplace(1.0), 0.1): 1}, ADD, units=2) is None
+    assert group_orderings({Gaussian(1.0): 1}, REPLACE, units=2) is None
+    assert "Dwork" in profile(PoissonSampled(Laplace(1.0), 0.1)).group_delta(units=2, epsilon=1.0).method
+
+
+@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
+def test_edges_of_the_ratio_lie_where_the_ratio_has_their_value(link):
+    law = GroupMixture(mu=0.7, sampling_probability=0.01, units=9, link=link)
+    u = np.array([-0.0904, -0.05, -1e-9, 1e-12, 0.3, 5.0, 100.0, 600.0])
+    x = law._where(u)
+    assert law._ratio(x) == pytest.approx(u, abs=2e-11)
+    assert law._where(np.array([9 * math.log1p(-0.01) - 1e-9]))[0] == -math.inf
+    masses = law.masses(np.linspace(-3, 3, 40))
+    assert masses.p.sum() == pytest.approx(1)
+    assert masses.q.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("order", [1.0, 0.5, 0.0, -1.0, math.inf, math.nan])
+def test_renyi_orders_up_to_one_are_refused(order):
+    with pytest.raises(ValueError, match="orders must be finite and above 1"):
+        rdp(Gaussian(1.0), np.array([2.0, order]), relation=ADD)
+    with pytest.raises(ValueError, match="orders must be finite and above 1"):
+        profile(Repeated(Gaussian(1.0), 3)).rdp(np.array([order]))
