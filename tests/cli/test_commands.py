@@ -653,6 +653,18 @@ def books(tmp_path):
     return path
 
 
+@pytest.fixture
+def kinds(tmp_path):
+    """Budgets whose sums rest on different theorems."""
+    path = tmp_path / "kinds.db"
+    with open_ledger(path) as open_books:
+        open_books.create_budget("a", kind="pure", epsilon="3")
+        open_books.create_budget("b", kind="zcdp", rho="3")
+        open_books.create_budget("c", kind="gdp", mu_squared="3")
+        open_books.create_budget("d", kind="pure", epsilon="2")
+    return path
+
+
 def test_a_scope_is_shown_with_what_lies_under_it_and_nothing_beside(books):
     def seen(*words):
         document = json.loads(text_of("ledger", "show", *words, "-l", books, "--json"))
@@ -666,6 +678,15 @@ def test_a_scope_is_shown_with_what_lies_under_it_and_nothing_beside(books):
         error = str(invoke("ledger", "show", typo, "-l", books).exception)
         assert "a budget for (it has 'acme', 'acme/claims', 'acmex')" in error
     assert "ledger must be a ledger file" in str(invoke("ledger", "show", "-l", books.parent / "no.db").exception)
+
+
+def test_each_theorem_behind_the_sums_is_told_once(kinds):
+    text = text_of("ledger", "show", "-l", kinds)
+    with read_ledger(kinds) as open_books:
+        theorems = {one.theorem for one in open_books.budgets()}
+    assert len(theorems) > 1
+    assert text.count("These sums may be compared with a cap because: ") == len(theorems)
+    assert all(text.count(theorem) == 1 for theorem in theorems)
 
 
 def test_entries_are_shown_in_order_with_what_they_did(books):

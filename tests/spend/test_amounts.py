@@ -80,3 +80,13 @@ def test_amounts_read_as_decimals_and_add_in_units():
         amounts + Amounts.zero(["epsilon"])
     with pytest.raises(ValueError, match="quantity must be one of"):
         Amounts.charged({"sigma": "1"})
+
+
+def test_amounts_are_of_known_quantities_and_never_below_0():
+    for wrong in ({"sigma": 1}, {"epsilon": 1, "sigma": 0}, {"": 0}):
+        with pytest.raises(ValueError, match="quantity must be one of"):
+            Amounts(wrong)
+        with pytest.raises(ValueError, match="quantity must be one of"):
+            Amounts.zero(wrong)
+    with pytest.raises(ValueError, match="delta must be at least 0 units"):
+        Amounts({"epsilon": 0, "delta": -1})

@@ -99,3 +99,64 @@ def test_at_least_as_many_are_killed_as_were_asked_for(tmp_path, monkeypatch, ki
     monkeypatch.setattr(selftest.time, "sleep", lambda _: None)
     assert kill_campaign(tmp_path, seed=1, kills=kills, writers=writers).kills == ended == len(seen)
     assert set(seen) == {-9}
+
+
+def test_writers_share_a_ledger_and_each_has_its_own_notes(tmp_path, monkeypatch):
+    begun = []
+
+    def process(target, *args):
+        begun.append((target, *args))
+        return SimpleNamespace(kill=lambda: None, is_alive=lambda: False)
+
+    monkeypatch.setattr(selftest, "_process", process)
+    monkeypatch.setattr(selftest, "_ended", lambda *_: None)
+    monkeypatch.setattr(selftest.time, "sleep", lambda _: None)
+    kill_campaign(tmp_path, seed=1, kills=5, writers=2)
+    names = [f"writer-{writer}-life-{life}" for life in range(3) for writer in range(2)]
+    written = selftest._write_until_killed
+    assert begun == [(written, tmp_path / "killed.db", tmp_path / f"{name}.acks", name) for name in names]
+
+
+def test_a_kill_waits_for_a_first_note_of_who_is_alive(tmp_path, monkeypatch):
+    note, looks = tmp_path / "acks", []
+
+    def slept(_):
+        looks.append(1)
+        if len(looks) == 3:
+            note.write_text("")
+        if len(looks) == 5:
+            note.write_text("a step")
+
+    monkeypatch.setattr(selftest.time, "sleep", slept)
+    selftest._wait_for(note, SimpleNamespace(is_alive=lambda: True))
+    assert len(looks) == 5
+    note.unlink()
+    selftest._wait_for(note, SimpleNamespace(is_alive=lambda: len(looks) < 8))
+    assert len(looks) == 8  # it died by itself
+
+
+@pytest.mark.parametrize(("processes", "attempts", "cap"), [(3, 4, 5), (2, 3, 6), (2, 2, 9), (1, 4, 1)])
+def test_a_race_in_this_process_is_counted_as_it_ended(tmp_path, monkeypatch, processes, attempts, cap):
+    monkeypatch.setattr(selftest, "_process", lambda target, *args: target(*args))
+    codes = []
+    monkeypatch.setattr(selftest, "_ended", lambda _, code: codes.append(code))
+    report = race_campaign(tmp_path, processes=processes, attempts=attempts, cap=cap)
+    accepted = min(cap, processes * attempts)
+    assert (report.attempts, report.cap) == (processes * attempts, cap)
+    assert (report.accepted, report.refused) == (accepted, processes * attempts - accepted)
+    assert report.entries == 1 + 3 * accepted
+    assert report.passed
+    assert codes == [0] * processes
+
+
+def test_a_race_whose_ledger_tells_otherwise_is_an_error(tmp_path, monkeypatch):
+    def lies(path, acks, name, attempts):
+        selftest_charge(path, acks, name, attempts)
+        acks.write_text(acks.read_text().replace("refused", "accepted", 1))
+
+    selftest_charge = selftest._charge_until_done
+    monkeypatch.setattr(selftest, "_charge_until_done", lies)
+    monkeypatch.setattr(selftest, "_process", lambda target, *args: target(*args))
+    monkeypatch.setattr(selftest, "_ended", lambda *_: None)
+    with pytest.raises(RuntimeError, match="2 charges for 3 that were accepted"):
+        race_campaign(tmp_path, processes=2, attempts=2, cap=2)

@@ -6,7 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsilog.spend import Verb, verify_file
+from epsilog.spend import Request, Verb, verify_file
+from epsilog.spend.amounts import Amounts
+from epsilog.spend.pricing import proven_least
 from epsilog.terms import (
     ApproximateDP,
     Composed,
@@ -201,3 +203,18 @@ def test_a_tiny_decimal_is_charged_a_unit_and_caps_nothing(ledger):
             ledger.charge("acme", PureDP(0.0), key="1", amount={"epsilon": value})
     charge = ledger.charge("acme", PureDP(0.0), key="1", amount={"epsilon": Decimal("1e-999")})
     assert charge.amounts["pure"] == {"epsilon": "0.000000001"}
+
+
+@pytest.mark.parametrize("kind", ["zcdp", "gdp"])
+@pytest.mark.parametrize("relation", ["add-or-remove-one", "replace-one"])
+def test_what_is_proven_to_cost_at_least_is_never_more_than_the_truth(kind, relation):
+    """The square of a mu that was rounded up, in whole units: compared with the rational number that it stands for."""
+    quantity = "mu_squared" if kind == "gdp" else "rho"
+    for noise in [*np.random.default_rng(3).uniform(1e-4, 3, 60).tolist(), 1e-4, 0.001, 0.3, 1.0, 7.0]:
+        for count in (1, 3, 10**4):
+            request = Request(Repeated(Gaussian(noise), count), relation=NeighboringRelation(relation))
+            least = proven_least(request, kind, Amounts.zero([quantity]))
+            far = 2 if relation == "replace-one" else 1
+            truth = count * Fraction(far) ** 2 / Fraction(noise) ** 2 / (1 if kind == "gdp" else 2)
+            if truth < 10**9:
+                assert Fraction(least[quantity]) <= truth < Fraction(least[quantity]) * (1 + Fraction(1, 10**12)) + 1

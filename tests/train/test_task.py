@@ -106,3 +106,19 @@ def test_wrong_labels_of_clients_do_not_make_a_task_fail(small_task, bad):
 def test_training_settings_are_checked(settings, says):
     with pytest.raises(ValueError, match=says):
         Training(0.1, **settings)
+
+
+@pytest.mark.parametrize("kind", [{}, CLASSES, {"unit_is_client": False}], ids=str)
+def test_a_task_describes_itself_by_its_public_facts(small_task, kind):
+    task = dataclasses.replace(small_task(**kind), facts={"source": "drawn"})
+    assert task.describe() == {
+        "data": "small",
+        "privacy_unit": "client" if kind.get("unit_is_client", True) else "example",
+        "units": task.units,
+        "clients": 12,
+        "test_examples": 20,
+        "model": {"widths": list(task.model.widths), "loss": task.model.loss, "parameters": task.model.size},
+        "source": "drawn",
+    }
+    assert task.units == (12 if task.unit_is_client else task.examples)
+    assert task.examples > 0

@@ -238,6 +238,10 @@ def test_each_attempt_is_told(run):
     assert found.says.startswith("Round 2 was begun 2 times. ")
     (found,) = check_attempts(replace(run.ledger, attempts=dict.fromkeys(range(1, 5), 2)))
     assert "1 more rounds" in found.says
+    for times in ({1: 2}, {1: 2, 2: 2}, {1: 2, 2: 2, 3: 2}):
+        (found,) = check_attempts(replace(run.ledger, attempts=dict.fromkeys(range(1, 5), 1) | times))
+        assert found.says.count("was begun 2 times") == len(times)
+        assert "more rounds" not in found.says
 
 
 # the rounds

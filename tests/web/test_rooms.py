@@ -5,7 +5,9 @@ import dataclasses
 import inspect
 import json
 import logging
+import os
 import socket
+import time
 from enum import Enum
 from types import SimpleNamespace
 
@@ -44,8 +46,8 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     codec,
 )
-from epsilog.web import asks, calculators, playground, problems, reading, server
-from epsilog.web.certificates import LONGEST_PATH, CertificateAsk
+from epsilog.web import asks, calculators, certificates, playground, problems, reading, server
+from epsilog.web.certificates import _SOFTWARE, LONGEST_PATH, CertificateAsk, Certificates
 from epsilog.web.security import LONGEST_BODY, Guard
 
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -261,6 +263,8 @@ def test_calculators_are_the_librarys():
     assert record["record"]["kind"] == "federated-calculation"
     assert record["record"]["answer"] == expected | {"limits": list(limits)}
     assert record["sha256"] == codec.fingerprint(record["record"])
+    assert (record["record"]["v"], record["record"]["software"]) == (0, _SOFTWARE)
+    assert set(record["record"]) == {"v", "kind", "software", "question", "answer"}
     points = calculators.federated_curve(asks.FederatedSchedule(**given))["points"]
     for point, known in zip(points, plan.curve(found), strict=True):
         assert point["rounds"] == known.rounds
@@ -631,3 +635,77 @@ def test_hosts_and_origins(headers, status):
 
 def test_what_is_no_request_passes_untouched():
     assert passed(kind="lifespan", headers={"host": "evil.org"})[1][0]["headers"] == []
+
+
+# --- certificates of an earlier server --------------------------------------------------------------------------------
+
+
+def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_path):
+    made = {"software": _SOFTWARE, "ask": CertificateAsk(samples=2000, bins=4).model_dump()}
+    names = ["a" * 16, "0123456789abcdef", "b" * 16]
+    for age, name in enumerate(names):
+        (tmp_path / f"{name}.ask.json").write_text(json.dumps(made))
+        os.utime(tmp_path / f"{name}.ask.json", (10 + age, 10 + age))
+    (tmp_path / f"{names[1]}.evidence.json").write_text('{"interval": {"lower": 0.25}}')
+    for name, other in (
+        ("c" * 16, made | {"software": "epsilog 0.0.0"}),
+        ("d" * 16, {"ask": made["ask"]}),
+        ("e" * 16, made | {"ask": {"bins": 0}}),
+        ("not a name", made),
+    ):
+        (tmp_path / f"{name}.ask.json").write_text(json.dumps(other))
+    (tmp_path / f"{'f' * 16}.ask.json").write_text("{")
+    found = Certificates(tmp_path)
+    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
+    told = certificates.known(request)["certificates"]
+    assert [one["id"] for one in told] == names[::-1]
+    for one in told:
+        assert (one["ask"], one["of"], one["directions"]) == (made["ask"], 2000, {})
+        assert one["exact"] == CertificateAsk(samples=2000, bins=4).exact()
+    assert [one["state"] for one in told] == ["paused", "done", "paused"]
+    assert told[1]["interval"] == {"lower": 0.25}
+    assert "interval" not in told[0]
+    assert certificates.look(names[0], request) == {name: told[2][name] for name in told[2] if name != "id"}
+    with pytest.raises(HTTPException, match="is not finished"):
+        found.evidence(found.shelf.job(names[0]))
+    assert found.evidence(found.shelf.job(names[1])) == {"interval": {"lower": 0.25}}
+    assert certificates.steer(names[0], "cancel", request)["state"] == "cancelled"
+    assert not (tmp_path / f"{names[0]}.ask.json").exists()
+    assert certificates.steer(names[2], "pause", request)["state"] == "paused"
+    assert (tmp_path / f"{names[2]}.ask.json").exists()
+
+
+def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
+    calls = []
+
+    def drawn(release, **named):
+        calls.append((release, {name: named[name] for name in named if name not in {"journal", "progress"}}))
+        for way in ("remove", "add", "remove"):
+            named["progress"](SimpleNamespace(tilt=SimpleNamespace(direction=way)), 10 * len(calls), 3)
+        assert named["journal"].parent == tmp_path / "new"
+        return result
+
+    result = SimpleNamespace(
+        interval=plan.federated(**(RUN | {"cohort_size": 50_000})).epsilon, to_json=lambda: {"a": 1}
+    )
+    monkeypatch.setattr(certificates, "certify", drawn)
+    monkeypatch.setattr(certificates, "narrowing", lambda _, draws, hits, failure: (draws, hits + failure))
+    found = Certificates(tmp_path / "new")
+    ask = CertificateAsk(participation="b-min-sep", bins=2, epochs=3, epsilon=0.5, failure=0.01, samples=5000)
+    job = found.ask(ask)
+    for _ in range(200):
+        if job.over and not job.busy:
+            break
+        time.sleep(0.01)
+    assert job.snapshot["state"] == "done", job.snapshot
+    assert calls == [(ask.release(), {"epsilon": 0.5, "failure": 0.01, "samples": 5000})]
+    seen = {"draws": 10, "hits": 3, "lower": 10, "upper": 3.005}
+    assert job.snapshot["directions"] == {"remove": seen, "add": seen}
+    assert job.snapshot["interval"] == codec.encode(result.interval)
+    assert (job.snapshot["of"], job.snapshot["exact"], job.snapshot["ask"]) == (5000, None, ask.model_dump())
+    kept = {path.name.removeprefix(f"{job.id}."): json.loads(path.read_text()) for path in found.folder.iterdir()}
+    assert kept == {"ask.json": {"software": _SOFTWARE, "ask": ask.model_dump()}, "evidence.json": {"a": 1}}
+    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
+    download = certificates.evidence(job.id, request)
+    assert json.loads(download.body) == {"a": 1}
+    assert f'filename="montecarlo-{job.id}.json"' in download.headers["content-disposition"]

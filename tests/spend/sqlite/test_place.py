@@ -1,5 +1,6 @@
 """One file, one name: what happens to a ledger whose file is linked, moved, removed, replaced or copied."""
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -342,3 +343,31 @@ def test_a_closed_ledger_stays_closed(path):
     ledger.close()
     with pytest.raises(StorageError, match="is closed"):
         ledger.budgets()
+
+
+@pytest.mark.skipif(not place._LOCKS, reason="this system has no such locks")
+def test_a_lock_of_any_other_name_is_seen_below_and_above(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"")
+    first, last = place._FIRST + 1, 2 * place._FIRST - 2
+    names = (first, first + 1, (first + last) // 2, last - 1, last)
+    for theirs, ours in itertools.product(names, names):
+        descriptors = [os.open(file, os.O_RDONLY) for _ in range(2)]
+        try:
+            place._take_name(descriptors[0], theirs, file)
+            if ours == theirs:
+                place._take_name(descriptors[1], ours, file)
+            else:
+                with pytest.raises(StorageError, match="open under another name"):
+                    place._take_name(descriptors[1], ours, file)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def test_names_are_bytes_that_every_version_of_us_locks(tmp_path):
+    """Two versions that lock elsewhere would not see each other: this range is for ever."""
+    names = {place._name(tmp_path / f"{number}.db") for number in range(50)}
+    assert len(names) == 50
+    assert all(2**61 < name < 2**62 - 1 for name in names)
+    assert place._name(tmp_path / "." / "0.db") == place._name(tmp_path / "0.db")

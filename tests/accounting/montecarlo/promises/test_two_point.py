@@ -1,10 +1,12 @@
 import math
 import time
+from decimal import Context, Decimal, localcontext
 
 import mpmath as mp
 import numpy as np
 import pytest
 
+from epsilog.accounting.montecarlo.promises import two_point
 from epsilog.accounting.montecarlo.promises.two_point import (
     base_delta,
     delta_from_samples,
@@ -217,3 +219,20 @@ def test_bad_samples_are_errors_and_never_a_pass(losses, weights):
 def test_bad_arguments_are_named(call, name):
     with pytest.raises(ValueError, match=name):
         call()
+
+
+@pytest.mark.parametrize(
+    ("base", "target"), [("5e-6", "1e-5"), ("0.1", "0.3"), ("1e-12", "1e-9"), ("0.25", "0.2500001")]
+)
+def test_a_share_that_is_polished_has_the_digits_that_it_claims(base, target):
+    """More digits agree with fewer, and nothing beside them needs fewer samples."""
+    b, t = Decimal(base), Decimal(target)
+    with localcontext(Context(prec=400)):
+        first = Decimal(two_point._cheapest(float(b), float(t)))
+        few, known = two_point._polished(b, t, first, wanted=40)
+        many, more = two_point._polished(b, t, first, wanted=160)
+        assert (known, more) == (40, 160)
+        assert abs(few / many - 1) < Decimal("1e-38")
+        least = two_point._samples_at(b, t, many)
+        for step in ("1e-20", "1e-60", "-1e-20", "-1e-60"):
+            assert two_point._samples_at(b, t, many * (1 + Decimal(step))) > least
