@@ -57,7 +57,7 @@ def everybody():
     scheme(Everybody)
     trains(Everybody)(client_level_central.change)
     yield Everybody
-    del SCHEMES[Everybody.kind], TRAINED[Everybody]
+    del SCHEMES[Everybody.kind], TRAINED[Everybody], codec.type_of[Everybody.kind]
 
 
 def test_files_terms_and_words_know_it(write_programme, everybody):

@@ -11,64 +11,45 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Callable
 from enum import Enum
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import rfc8785
 
-from epsilog.terms import composition, guarantee, interval, matrices, mechanisms, rounds, sampling, schemes
 from epsilog.terms.check import LARGEST_INTEGER
 from epsilog.terms.errors import CheckError, EpsilogError
 
-__all__ = ["UNREADABLE", "canonical", "decode", "encode", "fingerprint", "from_json", "parse", "to_json"]
+__all__ = ["UNREADABLE", "canonical", "decode", "encode", "fingerprint", "from_json", "parse", "term", "to_json"]
 
 VERSION = 0
 UNREADABLE = (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 
-_terms: dict[str, type] = {
-    "gaussian": mechanisms.Gaussian,
-    "laplace": mechanisms.Laplace,
-    "discrete-gaussian": mechanisms.DiscreteGaussian,
-    "discrete-laplace": mechanisms.DiscreteLaplace,
-    "randomized-response": mechanisms.RandomizedResponse,
-    "exponential": mechanisms.ExponentialMechanism,
-    "pure": mechanisms.PureDP,
-    "approximate": mechanisms.ApproximateDP,
-    "zcdp": mechanisms.ZeroConcentratedDP,
-    "gdp": mechanisms.GaussianDP,
-    "poisson-sampled": sampling.PoissonSampled,
-    "fixed-size-sampled": sampling.FixedSizeSampled,
-    "balls-in-bins": sampling.BallsInBins,
-    "shuffled": sampling.Shuffled,
-    "toeplitz-strategy": matrices.ToeplitzStrategy,
-    "dense-strategy": matrices.DenseStrategy,
-    "every-round": matrices.EveryRound,
-    "binned-participation": matrices.BinnedParticipation,
-    "spaced-participation": matrices.SpacedParticipation,
-    "cyclic-participation": matrices.CyclicParticipation,
-    "matrix-mechanism": matrices.MatrixMechanism,
-    "composed": composition.Composed,
-    "repeated": composition.Repeated,
-    "guarantee": guarantee.Guarantee,
-    "interval": interval.Interval,
-    "round": rounds.RoundRecord,
-    "custody": rounds.CustodyRecord,
-}
-type_of: Mapping[str, type] = ChainMap(_terms, schemes.SCHEMES)
-_tag_of = {kind: tag for tag, kind in _terms.items()}
+type_of: dict[str, type] = {}
+"""Every term by its tag."""
+
+_tag_of: dict[type, str] = {}
+K = TypeVar("K", bound=type)
 
 
-def _tag(kind: type) -> str | None:
-    return _tag_of.get(kind) or next((tag for tag, known in schemes.SCHEMES.items() if known is kind), None)
+def term(tag: str) -> Callable[[K], K]:
+    """Decorates a frozen dataclass that is stored under ``tag``, as an object of its fields."""
+
+    def keep(kind: K) -> K:
+        if tag in type_of:
+            raise CheckError("tag", "one that is not taken", repr(tag))
+        type_of[tag] = kind
+        _tag_of[kind] = tag
+        return kind
+
+    return keep
 
 
 def encode(value: Any) -> Any:
     """Turns a term (or a tuple, an enum, a number, text, None) into plain JSON values; ``inf`` becomes "inf"."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        tag = _tag(type(value))
+        tag = _tag_of.get(type(value))
         if tag is None:
             raise CheckError("term", f"one of {', '.join(type_of)}", repr(value))
         return {"type": tag} | {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
-from epsilog.terms import check
+from epsilog.terms import check, codec
 from epsilog.terms.mechanisms import Release
 
 
+@codec.term("composed")
 @dataclass(frozen=True, slots=True)
 class Composed(Release):
     """All of several releases, in any order; none at all costs nothing.
@@ -24,6 +25,7 @@ class Composed(Release):
         object.__setattr__(self, "releases", check.each(check.instance(Release))(releases=listed))
 
 
+@codec.term("repeated")
 @dataclass(frozen=True, slots=True)
 class Repeated(Release):
     """The same release, several times on the same data, with fresh noise and fresh sampling each time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from epsilog.terms import check
+from epsilog.terms import check, codec
 
 
 class NeighboringRelation(StrEnum):
@@ -20,6 +20,7 @@ class NeighboringRelation(StrEnum):
     ZERO_OUT = "zero-out"
 
 
+@codec.term("guarantee")
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """An (epsilon, delta) promise with everything that gives it meaning.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from epsilog.terms import check
+from epsilog.terms import check, codec
 from epsilog.terms.digits import bound_text, lower_text, upper_text
 from epsilog.terms.errors import CheckError
 from epsilog.terms.guarantee import NeighboringRelation
@@ -16,6 +16,7 @@ _TWO_ENDS = "an interval is not one number: use .upper (what may be claimed or c
 _DIGITS = 7  # significant ones; an upper bound is rounded up, a lower one down
 
 
+@codec.term("interval")
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A certified interval: ``lower <= true value <= upper``.
@@ -88,8 +89,6 @@ class Interval:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values with a version; ``epsilog.from_json`` reads them."""
-        from epsilog.terms import codec
-
         return codec.to_json(self)
 
     def __contains__(self, value: float) -> bool:

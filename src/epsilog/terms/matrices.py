@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilog.terms import check
+from epsilog.terms import check, codec
 from epsilog.terms.errors import CheckError
 from epsilog.terms.mechanisms import Release
 
 
+@codec.term("toeplitz-strategy")
 @dataclass(frozen=True, slots=True)
 class ToeplitzStrategy:
     """A strategy matrix C with constant diagonals, given by its first column; shorter than the rounds means banded.
@@ -31,6 +32,7 @@ class ToeplitzStrategy:
         check.positive()(coefficients=self.coefficients[0])
 
 
+@codec.term("dense-strategy")
 @dataclass(frozen=True, slots=True)
 class DenseStrategy:
     """Any lower-triangular strategy matrix C.
@@ -51,11 +53,13 @@ class DenseStrategy:
             check.positive()(rows=row[-1])
 
 
+@codec.term("every-round")
 @dataclass(frozen=True, slots=True)
 class EveryRound:
     """Every unit takes part in every round: no sampling."""
 
 
+@codec.term("binned-participation")
 @dataclass(frozen=True, slots=True)
 class BinnedParticipation:
     """Balls-in-bins: each unit draws one slot of the cycle at random and keeps it in every cycle; slots stay hidden.
@@ -70,6 +74,7 @@ class BinnedParticipation:
         check.fields(self, cycle_length=check.integer(1))
 
 
+@codec.term("spaced-participation")
 @dataclass(frozen=True, slots=True)
 class SpacedParticipation:
     """b-min-sep: a unit joins with a fixed chance unless it took part in the last b - 1 rounds (b = 1: Poisson).
@@ -93,6 +98,7 @@ class SpacedParticipation:
         )
 
 
+@codec.term("cyclic-participation")
 @dataclass(frozen=True, slots=True)
 class CyclicParticipation:
     """Cyclic Poisson: each unit draws one slot of the cycle, and joins with a fixed chance whenever its slot comes.
@@ -113,6 +119,7 @@ Strategy = ToeplitzStrategy | DenseStrategy
 Participation = EveryRound | BinnedParticipation | SpacedParticipation | CyclicParticipation
 
 
+@codec.term("matrix-mechanism")
 @dataclass(frozen=True, slots=True)
 class MatrixMechanism(Release):
     """A whole training run with correlated noise.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from epsilog.terms import check
+from epsilog.terms import check, codec
 
 
 class Release:
@@ -20,11 +20,10 @@ class Release:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values with a version; ``epsilog.from_json`` reads them."""
-        from epsilog.terms import codec
-
         return codec.to_json(self)
 
 
+@codec.term("gaussian")
 @dataclass(frozen=True, slots=True)
 class Gaussian(Release):
     """Adds Gaussian noise to every coordinate of a sum.
@@ -41,6 +40,7 @@ class Gaussian(Release):
         check.fields(self, noise_multiplier=check.at_least(0), sensitivity=check.positive())
 
 
+@codec.term("laplace")
 @dataclass(frozen=True, slots=True)
 class Laplace(Release):
     """Adds Laplace noise to every coordinate of a sum.
@@ -57,6 +57,7 @@ class Laplace(Release):
         check.fields(self, noise_multiplier=check.at_least(0), sensitivity=check.positive())
 
 
+@codec.term("discrete-gaussian")
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian(Release):
     """Adds discrete Gaussian noise to one integer count (Canonne, Kamath & Steinke 2020, arXiv:2004.00010).
@@ -73,6 +74,7 @@ class DiscreteGaussian(Release):
         check.fields(self, noise_stddev=check.at_least(0), sensitivity=check.integer(1))
 
 
+@codec.term("discrete-laplace")
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace(Release):
     """Adds discrete Laplace (two-sided geometric) noise to one integer count.
@@ -89,6 +91,7 @@ class DiscreteLaplace(Release):
         check.fields(self, noise_scale=check.at_least(0), sensitivity=check.integer(1))
 
 
+@codec.term("randomized-response")
 @dataclass(frozen=True, slots=True)
 class RandomizedResponse(Release):
     """One unit reports its category, sometimes at random; neighbours differ in the category (replace-one).
@@ -106,6 +109,7 @@ class RandomizedResponse(Release):
         check.fields(self, flip_probability=check.within(0, 1), categories=check.integer(2))
 
 
+@codec.term("exponential")
 @dataclass(frozen=True, slots=True)
 class ExponentialMechanism(Release):
     """Picks one candidate with probability proportional to exp(epsilon * score / (2 * sensitivity)).
@@ -123,6 +127,7 @@ class ExponentialMechanism(Release):
         check.fields(self, epsilon=check.at_least(0), monotone=check.flag())
 
 
+@codec.term("pure")
 @dataclass(frozen=True, slots=True)
 class PureDP(Release):
     """A release known only by its statement: epsilon-DP for the relation it is accounted under.
@@ -137,6 +142,7 @@ class PureDP(Release):
         check.fields(self, epsilon=check.at_least(0))
 
 
+@codec.term("approximate")
 @dataclass(frozen=True, slots=True)
 class ApproximateDP(Release):
     """A release known only by its statement: (epsilon, delta)-DP for the relation it is accounted under.
@@ -153,6 +159,7 @@ class ApproximateDP(Release):
         check.fields(self, epsilon=check.at_least(0), delta=check.within(0, 1))
 
 
+@codec.term("zcdp")
 @dataclass(frozen=True, slots=True)
 class ZeroConcentratedDP(Release):
     """A release known only by its statement: rho-zCDP (Bun & Steinke 2016, arXiv:1605.02065).
@@ -167,6 +174,7 @@ class ZeroConcentratedDP(Release):
         check.fields(self, rho=check.at_least(0))
 
 
+@codec.term("gdp")
 @dataclass(frozen=True, slots=True)
 class GaussianDP(Release):
     """A release known only by its statement: mu-GDP (Dong, Roth & Su 2019, arXiv:1905.02383).

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from epsilog.terms import check
+from epsilog.terms import check, codec
 
 
 class RunFile(StrEnum):
@@ -25,6 +25,7 @@ class RunFile(StrEnum):
     PAGE = "report.html"
 
 
+@codec.term("round")
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
     """The public record of one round.
@@ -67,6 +68,7 @@ class RoundRecord:
         return self.test_loss is None
 
 
+@codec.term("custody")
 @dataclass(frozen=True, slots=True)
 class CustodyRecord:
     """The curator's record of one round: never published.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilog.terms import check
+from epsilog.terms import check, codec
 from epsilog.terms.mechanisms import Release
 
 
+@codec.term("poisson-sampled")
 @dataclass(frozen=True, slots=True)
 class PoissonSampled(Release):
     """Each unit takes part independently with the same probability; the sample stays hidden.
@@ -24,6 +25,7 @@ class PoissonSampled(Release):
         check.fields(self, release=check.instance(Release), sampling_probability=check.within(0, 1))
 
 
+@codec.term("fixed-size-sampled")
 @dataclass(frozen=True, slots=True)
 class FixedSizeSampled(Release):
     """A sample of exactly ``sample_size`` of ``population`` units, drawn without replacement; it stays hidden.
@@ -47,6 +49,7 @@ class FixedSizeSampled(Release):
         )
 
 
+@codec.term("balls-in-bins")
 @dataclass(frozen=True, slots=True)
 class BallsInBins(Release):
     """Each unit is put into one of ``bins`` rounds at random and takes part in that round of every epoch.
@@ -65,6 +68,7 @@ class BallsInBins(Release):
         check.fields(self, release=check.instance(Release), bins=check.integer(1), epochs=check.integer(1))
 
 
+@codec.term("shuffled")
 @dataclass(frozen=True, slots=True)
 class Shuffled(Release):
     """``population`` units each make a local release, and a shuffler hides who sent what. Described; not priced yet.

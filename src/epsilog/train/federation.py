@@ -69,7 +69,7 @@ class Federation:
         Raises:
             CheckError: another number of targets than of clients or of rows, or widths that differ.
         """
-        check.one_of(PRECISIONS)(dtype=dtype)
+        dtype = check.one_of(PRECISIONS)(dtype=dtype)
         if len(features) != len(targets) or not len(features):
             raise CheckError("targets", f"{len(features)} arrays, one a client", f"{len(targets)}", verb="hold")
         parts, goals = [np.asarray(part, dtype) for part in features], [np.asarray(part) for part in targets]
