@@ -12,6 +12,8 @@ from typing import Any
 
 from epsilog.terms import CheckError
 
+__all__ = ["refusals"]
+
 _LONGEST = 200  # characters of a value that are repeated
 _BRANCH = re.compile(r"(constrained|function|literal)[-\[].*")  # how pydantic names an alternative of a field
 _KINDS = {
