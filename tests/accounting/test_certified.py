@@ -1,6 +1,8 @@
-"""Certified intervals: the yardstick's figures, properties of any accountant, extremes, and bad input."""
+"""Certified intervals: known figures, properties of any accountant, extremes, and bad input."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -36,18 +38,12 @@ def sgd(noise, share, rounds):
     return Repeated(PoissonSampled(Gaussian(noise), share), rounds)
 
 
-# Poisson-sampled Gaussians; exact values by Laplace inversion, checked against 34-digit runs
-KNOWN = [
-    (sgd(1.0, 0.01, 1_000), 1e-5, 1.828236667),
-    (sgd(1.1, 256 / 60_000, 14_062), 1e-5, 2.381596921),
-    (sgd(0.8, 1e-3, 10**5), 1e-5, 2.574959309),
-    (sgd(5.0, 0.1, 2_000), 1e-5, 3.919900209),
-    (sgd(1.0, 0.01, 1_000), 1e-12, 3.914298),
-    (sgd(1.0, 0.01, 1_000), 1e-30, 9.341896),
-    (sgd(0.8, 1e-3, 10**5), 1e-12, 4.6466),
-    (sgd(100.0, 1e-3, 100), 1e-8, 3.36924e-4),
-    (sgd(0.3, 0.02, 2_000), 1e-5, 184.67949),
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "sampled_gaussians.json").read_text())["cases"]
+ALL = [
+    (sgd(case["noise_multiplier"], case["sampling_probability"], case["rounds"]), case["delta"], case["epsilon"])
+    for case in VECTORS
 ]
+KNOWN = [case for case in ALL if case[0].count < 10**6]
 
 
 @pytest.mark.parametrize(("release", "at", "exact"), KNOWN)
@@ -59,9 +55,7 @@ def test_the_interval_holds_the_exact_value_and_is_narrow(release, at, exact):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("release", "at", "exact"), [(sgd(0.6, 1e-4, 10**6), 1e-5, 1.610847999), (sgd(1, 1e-4, 10**7), 1e-6, 1.8382)]
-)
+@pytest.mark.parametrize(("release", "at", "exact"), [case for case in ALL if case not in KNOWN])
 def test_millions_of_rounds(release, at, exact):
     found = epsilon(release, delta=at)
     assert found.lower <= exact * (1 + 1e-6)

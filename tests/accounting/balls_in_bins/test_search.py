@@ -1,7 +1,9 @@
 """Balls-in-bins with independent noise: proven intervals against known values, integrals, simulation and properties."""
 
+import json
 import math
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,23 +37,10 @@ from epsilog.terms import (
 ADD, REPLACE, ZERO = NeighboringRelation
 quick = settings(max_examples=40, deadline=None)
 
-KNOWN = [  # 45-digit Laplace inversions, two quadratures agreeing to 20 digits (docs/montecarlo/oracle.md)
-    (16, 1.0, 0.5, Link.REMOVE, 1.23158183785586557e-2),
-    (16, 1.0, 1.0, Link.REMOVE, 6.87625191183830599e-4),
-    (16, 1.0, 2.0, Link.REMOVE, 3.30405199324208e-6),
-    (16, 1.0, 3.0, Link.REMOVE, 1.33807762267e-8),
-    (100, 0.6, 1.0, Link.REMOVE, 4.86850803598440e-3),
-    (100, 0.6, 4.0, Link.REMOVE, 2.06106634431560e-6),
-    (100, 1.0, 0.5, Link.REMOVE, 4.40890803386304e-5),
-    (100, 1.0, 1.0, Link.REMOVE, 3.01577448140393e-7),
-    (1000, 0.5, 0.5, Link.REMOVE, 5.94321706060277e-3),
-    (1000, 0.5, 1.0, Link.REMOVE, 1.27693169784961e-3),
-    (1000, 0.5, 2.0, Link.REMOVE, 1.24904234597915e-4),
-    (1000, 0.5, 4.0, Link.REMOVE, 1.29665457898002e-6),
-    (10000, 0.4, 1.0, Link.REMOVE, 1.81083018091646e-3),
-    (10000, 0.4, 4.0, Link.REMOVE, 1.02647438346749e-5),
-    (16, 1.0, 0.5389392649, Link.ADD, 5.113822318330297e-03),  # vertical contour in doubles, 12 digits
-    (16, 1.0, 1.3511, Link.ADD, 9.898486e-08),
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "balls_in_bins.json").read_text())["cases"]
+KNOWN = [
+    (case["bins"], case["noise_multiplier"], case["epsilon"], Link(case["direction"]), case["delta"])
+    for case in VECTORS
 ]
 
 

@@ -192,23 +192,31 @@ def test_a_gaussian_tilts_in_closed_form():
 # answers beside the lattice, which shares nothing but the pairs
 
 
-@settings(max_examples=20, deadline=None)
-@given(
-    noise=st.floats(0.4, 10.0),
-    share=st.floats(1e-3, 0.6),
-    rounds=st.integers(50, 20_000),
-    at=st.floats(-12, -1).map(lambda x: 10.0**x),
-)
-def test_the_lattice_agrees(noise, share, rounds, at):
-    release = sgd(noise, share, rounds)
-    try:
-        found = spectral(release, EpsilonAt(at))
-    except OutOfReachError:
-        return
-    on_lattice = lattice_bounds(prepare(release, ADD).orderings(), EpsilonAt(at), gap=0.01)
-    assert found.lower <= on_lattice.upper
-    assert found.upper >= on_lattice.lower
-    assert found.upper - found.lower <= 1e-4 * found.upper or found.upper < on_lattice.upper
+def test_the_lattice_agrees():
+    reached = []
+
+    @settings(max_examples=20, deadline=None)
+    @given(
+        noise=st.floats(0.4, 10.0),
+        share=st.floats(1e-3, 0.6),
+        rounds=st.integers(50, 20_000),
+        at=st.floats(-12, -1).map(lambda x: 10.0**x),
+    )
+    def agrees(noise, share, rounds, at):
+        release = sgd(noise, share, rounds)
+        try:
+            found = spectral(release, EpsilonAt(at))
+        except OutOfReachError:
+            reached.append(False)
+            return
+        reached.append(True)
+        on_lattice = lattice_bounds(prepare(release, ADD).orderings(), EpsilonAt(at), gap=0.01)
+        assert found.lower <= on_lattice.upper
+        assert found.upper >= on_lattice.lower
+        assert found.upper - found.lower <= 1e-4 * found.upper or found.upper < on_lattice.upper
+
+    agrees()
+    assert sum(reached) >= 0.5 * len(reached)  # out of reach are few rounds of small samples
 
 
 MIX = [
@@ -275,21 +283,29 @@ parts = st.one_of(
 mixes = st.lists(st.builds(Repeated, parts, st.integers(1, 5_000)), min_size=1, max_size=4).map(Composed)
 
 
-@settings(max_examples=40, deadline=None)
-@given(release=mixes, at=st.floats(-25, -1))
-def test_tilts_and_accuracies_agree_within_what_they_say(release, at):
+def test_tilts_and_accuracies_agree_within_what_they_say():
     """Every tilt is another sum with other errors: the intervals must share a point. Found a lost digit in ln phi."""
-    for direction in prepare(release, ADD).orderings():
-        tilts = [(tilt_of(pair), count) for pair, count in direction.upper]
-        try:
-            theta, near = integral._saddle_at_delta(integral._cumulant(tilts), 10.0**at)
-            found = [
-                Inversion(tilts, share * theta, near, aim=aim).delta(0.97 * near)
-                for share, aim in ((1.0, 1e-9), (1.0, 1e-14), (0.85, 1e-11), (1.1, 1e-12))
-            ]
-        except OutOfReachError:
-            continue
-        assert max(one.lower for one in found) <= min(one.upper for one in found)
+    reached = []
+
+    @settings(max_examples=40, deadline=None)
+    @given(release=mixes, at=st.floats(-25, -1))
+    def agree(release, at):
+        for ordering in prepare(release, ADD).orderings():
+            tilts = [(tilt_of(pair), count) for pair, count in ordering.upper]
+            try:
+                theta, near = integral._saddle_at_delta(integral._cumulant(tilts), 10.0**at)
+                found = [
+                    Inversion(tilts, share * theta, near, aim=aim).delta(0.97 * near)
+                    for share, aim in ((1.0, 1e-9), (1.0, 1e-14), (0.85, 1e-11), (1.1, 1e-12))
+                ]
+            except OutOfReachError:
+                reached.append(False)
+                continue
+            reached.append(True)
+            assert max(one.lower for one in found) <= min(one.upper for one in found)
+
+    agree()
+    assert sum(reached) >= 0.4 * len(reached)
 
 
 @pytest.mark.parametrize(

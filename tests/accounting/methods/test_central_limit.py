@@ -129,21 +129,17 @@ def test_the_largest_count():
 
 @pytest.mark.slow
 def test_where_the_inversion_answers_too_it_lies_inside():
-    rng, met = np.random.default_rng(5), 0
-    while met < 8:
+    rng = np.random.default_rng(5)
+    for _ in range(4):
         noise, rounds = 10 ** rng.uniform(-0.2, 2), int(10 ** rng.uniform(4, 9))
         share = min(10 ** rng.uniform(-1.5, 1) * noise / math.sqrt(rounds), 1.0)
         release = sampled(Gaussian(noise), share, rounds)
         goal = 10 ** rng.uniform(-30, -1)
         for question in (EpsilonAt(goal), DeltaAt(10 ** rng.uniform(-3, 1))):
-            try:
-                exact = inversion_bounds(prepare(release, ADD).orderings(), question)
-                lower, upper = by_many(release, question)
-            except OutOfReachError:
-                continue
+            exact = inversion_bounds(prepare(release, ADD).orderings(), question)
+            lower, upper = by_many(release, question)
             assert lower <= exact.upper * (1 + 1e-9), (release, question)
             assert upper >= exact.lower * (1 - 1e-9), (release, question)
-            met += 1
 
 
 @pytest.mark.slow
