@@ -291,7 +291,7 @@ def test_shares_of_a_query_plan_are_shown_once_each_in_their_columns():
         f"remaining, optimal noise {lower_text(found.remaining, 6)}, for pure releases",
         "delta none: pure DP",
         f"saving {found.saving:.3g} times less noise",
-        *found.findings,
+        *(each.says for each in found.findings),
     ):
         assert part in text
     gaussian = text_of("plan", "queries", "-e", 2, "-Q", 2, "--mechanism", "gaussian", "--delta", 1e-7)

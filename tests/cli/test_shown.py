@@ -17,6 +17,7 @@ from epsilog.plan import federated, queries
 from epsilog.spend import open_ledger, selftest, verify_file
 from epsilog.terms import (
     DeltaPolicy,
+    Finding,
     Gaussian,
     Interval,
     Laplace,
@@ -24,10 +25,11 @@ from epsilog.terms import (
     PoissonSampled,
     PureDP,
     Repeated,
+    Verdict,
     codec,
 )
 from epsilog.terms.digits import lower_text, upper_text
-from epsilog.verify import Finding, Reconciliation, Verdict
+from epsilog.verify import Reconciliation
 
 importlib.import_module("epsilog.cli.main")  # puts the commands in their places
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -180,7 +182,7 @@ def test_no_switch_is_on_that_nobody_gave(words):
 
 
 def verdict_of(verdict):
-    finding = Finding("noise", verdict, "what was found", lacks="custody")
+    finding = Finding("noise/too-strong", verdict, "what was found", lacks="custody")
     return Reconciliation((finding,), required=("custody", "ledger"))
 
 

@@ -129,7 +129,9 @@ def test_asking_more_than_planned_is_a_finding():
     found = plan.queries(epsilon=1.0, queries=4, queries_used=6)
     assert not found.compatible
     assert found.remaining == pytest.approx(-0.5)
-    assert found.findings == ("incompatible plan: queries_used must be at most queries = 4, got 6",)
+    (told,) = found.findings
+    assert (told.code, told.verdict) == ("queries/too-many", "failed")
+    assert told.says == "incompatible plan: queries_used must be at most queries = 4, got 6"
 
 
 def test_weighted_use_is_counted_in_order():
@@ -140,7 +142,8 @@ def test_weighted_use_is_counted_in_order():
 
 def test_the_classic_formula_is_caught():
     found = plan.queries(epsilon=20.0, queries=1, mechanism="gaussian", delta=1e-5)
-    assert any("breaks its promise" in finding for finding in found.findings)
+    broken = {finding.code: finding for finding in found.findings}["classic-formula/delta-exceeded"]
+    assert (broken.verdict, "breaks its promise" in broken.says) == ("failed", True)
     assert found.shares[0].exact.scale > found.shares[0].classic.scale
 
 
@@ -154,7 +157,8 @@ def test_population_fills_and_checks_delta():
     loose = plan.queries(
         epsilon=1.0, queries=1, mechanism="gaussian", population=500, delta=0.01, policy=DeltaPolicy(None)
     )
-    assert loose.findings[0].startswith("delta 0.01 is not below 1/N")
+    assert loose.findings[0].code == "delta/too-large"
+    assert loose.findings[0].says.startswith("delta 0.01 is not below 1/N")
 
 
 @pytest.mark.parametrize(
@@ -213,11 +217,13 @@ def test_crossover_agrees_with_its_rows():
 def test_what_the_classic_formula_really_spends_is_told():
     """Where every query gets the whole delta, Q queries spend Q of it; one query alone spends what it says."""
     found = plan.queries(epsilon=1.0, queries=100, mechanism="gaussian", delta=1e-6)
-    assert found.findings == ("the classic formula gives every query the whole delta: its total is 0.0001",)
+    (told,) = found.findings
+    assert (told.code, told.verdict) == ("classic-formula/delta-for-each", "warned")
+    assert told.says == "the classic formula gives every query the whole delta: its total is 0.0001"
     assert found.classic_total_delta == pytest.approx(1e-4)
     assert plan.queries(epsilon=0.5, queries=1, mechanism="gaussian", delta=1e-6).findings == ()
     two = plan.queries(epsilon=0.5, queries=2, mechanism="gaussian", delta=1e-6)
-    assert two.findings == ("the classic formula gives every query the whole delta: its total is 2e-06",)
+    assert [told.numbers for told in two.findings] == [(("total_delta", 2e-06),)]
     assert plan.queries(epsilon=0.5, queries=5, delta=1e-6).findings == ()  # Laplace noise has no classic delta
     assert plan.queries(epsilon=0.5, queries=5, delta=1e-6).classic_total_delta == 0.0
     many = plan.queries(epsilon=1.0, queries=10**7, mechanism="gaussian", delta=1e-6)

@@ -21,6 +21,7 @@ from epsilog.terms import ApproximateDP, Gaussian, Interval, NeighboringRelation
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 OTHERS = [terms.DeltaDecision(1e-6, "as given", ("small",)), terms.DeltaPolicy(1e-6)]
+OTHERS += [terms.Finding("noise/holds", terms.Verdict.PASSED, "It agrees.", (("share", 0.5),))]
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
 INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
 
@@ -56,7 +57,7 @@ def bare(value):
         return type(value) is tuple and all(bare(item) for item in value)
     if dataclasses.is_dataclass(value):
         return all(bare(getattr(value, field.name)) for field in dataclasses.fields(value))
-    return value is None or type(value) in (int, float, str, bool, NeighboringRelation)
+    return value is None or type(value) in (int, float, str, bool, NeighboringRelation, terms.Verdict)
 
 
 def same(one, other):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from epsilog.terms import RecordsError
-from epsilog.verify import Finding, OwnerWord, Verdict, identify, overall
+from epsilog.terms import Finding, RecordsError, Verdict
+from epsilog.verify import OwnerWord, identify, overall
 from epsilog.verify.owner import PRIVATE
 
 
@@ -37,12 +37,12 @@ def test_identify_by_content(tmp_path):
     ],
 )
 def test_the_worst_finding_decides(verdicts, worst):
-    assert overall([Finding("x", Verdict(v), "said") for v in verdicts]) == worst
+    assert overall([Finding("x/said", Verdict(v), "said") for v in verdicts]) == worst
 
 
 def test_a_finding_that_lacks_what_nobody_requires_does_not_count():
-    absent = Finding("x", Verdict.NOT_CHECKED, "said", lacks="custody")
-    passed = Finding("y", Verdict.PASSED, "said")
+    absent = Finding("x/said", Verdict.NOT_CHECKED, "said", lacks="custody")
+    passed = Finding("y/said", Verdict.PASSED, "said")
     assert overall([absent, passed]) == "not checked"
     assert overall([absent, passed], required=("custody",)) == "not checked"
     assert overall([absent, passed], required=("ledger",)) == "passed"

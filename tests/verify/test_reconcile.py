@@ -9,8 +9,8 @@ from scipy import stats
 from tests.prove.drawn import central, drawn, local, make_plan
 
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.terms import Composed, Gaussian, NeighboringRelation, PoissonSampled, Repeated
-from epsilog.verify import Utility, Verdict, reconcile, whatever_the_sampler
+from epsilog.terms import Composed, Gaussian, NeighboringRelation, PoissonSampled, Repeated, Verdict
+from epsilog.verify import Utility, reconcile, whatever_the_sampler
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.evidence import Evidence
 from epsilog.verify.owner import check_control

@@ -37,7 +37,9 @@ REPORT = {
     "utility": None,
     "verification": {
         "verdict": "passed",
-        "findings": [{"check": "noise", "verdict": "passed", "says": "The noise agrees.", "numbers": {}}],
+        "findings": [
+            {"code": "noise/holds", "check": "noise", "verdict": "passed", "says": "The noise agrees.", "numbers": {}}
+        ],
         "what_ifs": [{"name": "lists known", "epsilon": "inf", "says": "Unbounded."}],
     },
     "limits": ["A limit."],

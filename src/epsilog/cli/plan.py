@@ -145,8 +145,8 @@ def queries(
                 ("saving", f"{priced.saving:.3g} times less noise when composed optimally"),
             ],
         )
-        for line in priced.findings:
-            note(line)
+        for finding in priced.findings:
+            note(finding.says)
     if not priced.compatible:
         raise typer.Exit(REFUSED)
 

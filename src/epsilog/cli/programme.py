@@ -10,7 +10,7 @@ import typer
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
-from epsilog.terms import RecordsError, RunFile, check, codec
+from epsilog.terms import EVIDENCE, RecordsError, RunFile, check, codec
 from epsilog.terms.digits import upper_text
 
 
@@ -184,7 +184,7 @@ def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: 
 
     required = tuple(prove.REQUIRED if require is None else require)
     for name in required:
-        check.one_of(checks.EVIDENCE)(require=name)
+        check.one_of(EVIDENCE)(require=name)
     kind = checks.identify(path)
     if kind == "ledger":
         return checks.Reconciliation(checks.check_chain(path, head=head)), ""

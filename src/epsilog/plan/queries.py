@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +15,12 @@ from epsilog.terms import (
     Composed,
     DeltaDecision,
     DeltaPolicy,
+    Finding,
     Gaussian,
     Laplace,
     Release,
     Repeated,
+    Verdict,
     check,
     codec,
     facts,
@@ -98,7 +100,7 @@ class QueryPlan:
         queries_used: how many were answered already, in order.
         consumed: what these cost, for each way to set the noise.
         classic_total_delta: what the classic Gaussian formula really spends in delta over all queries (Q delta).
-        findings: what a reader must be told.
+        findings: what a reader must be told, each with its code.
         magnitude: a typical true answer, to compare errors with; None if not said.
     """
 
@@ -110,7 +112,7 @@ class QueryPlan:
     queries_used: int
     consumed: Consumed
     classic_total_delta: float
-    findings: tuple[str, ...]
+    findings: tuple[Finding, ...]
     magnitude: float | None = None
 
     @property
@@ -177,7 +179,7 @@ class QueryPlan:
                 }
                 for share in self.shares
             ],
-            "findings": list(self.findings),
+            "findings": [finding.to_json() for finding in self.findings],
         }
 
 
@@ -269,7 +271,7 @@ def queries(
         consumed=used,
         classic_total_delta=min(1.0, queries * at) if mechanism == "gaussian" else 0.0,
         findings=(
-            *(decision.warnings if decision else ()),
+            *(Finding("delta/too-large", Verdict.WARNED, says) for says in (decision.warnings if decision else ())),
             *_overuse(queries, queries_used),
             *(_classic_faults(max(epsilons), queries, at) if mechanism == "gaussian" else ()),
         ),
@@ -421,21 +423,22 @@ def _optimal(mechanism: str, epsilon: float, delta: float, groups: Sequence[tupl
     return [min(scale / share, plain) for (_, share), plain in zip(groups, split, strict=True)]  # both are proofs
 
 
-def _overuse(queries: int, used: int) -> tuple[str, ...]:
+def _overuse(queries: int, used: int) -> tuple[Finding, ...]:
     if used <= queries:
         return ()
-    return (f"incompatible plan: queries_used must be at most queries = {queries}, got {used}",)
+    says = f"incompatible plan: queries_used must be at most queries = {queries}, got {used}"
+    return (Finding("queries/too-many", Verdict.FAILED, says, (("planned", queries), ("used", used))),)
 
 
-def _classic_faults(worst: float, queries: int, delta: float) -> tuple[str, ...]:
+def _classic_faults(worst: float, queries: int, delta: float) -> Iterator[Finding]:
     """Where the classic Gaussian formula spends more than it says; ``worst`` is the largest epsilon of one query."""
-    found = []
     if queries > 1:
-        found.append(f"the classic formula gives every query the whole delta: its total is {queries * delta:g}")
+        says = f"the classic formula gives every query the whole delta: its total is {queries * delta:g}"
+        yield Finding("classic-formula/delta-for-each", Verdict.WARNED, says, (("total_delta", queries * delta),))
     real = bound_delta(Gaussian(_classic("gaussian", worst, delta)), epsilon=worst)
     if real.lower > delta:
-        found.append(
+        says = (
             f"the classic formula breaks its promise at epsilon {worst:g}: "
             f"its delta is {real.lower:.3g}, {real.lower / delta:.3g} times what was asked"
         )
-    return tuple(found)
+        yield Finding("classic-formula/delta-exceeded", Verdict.FAILED, says, (("delta", real.lower),))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.model import Programme
-from epsilog.terms import CalibrationError, ProgrammeError, Scheme
-from epsilog.verify import WEAKENED, Finding, Utility, check_noise
+from epsilog.terms import CalibrationError, Finding, ProgrammeError, Scheme
+from epsilog.verify import WEAKENED, Utility, check_noise
 
 if TYPE_CHECKING:
     from epsilog.train import Task

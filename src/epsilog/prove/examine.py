@@ -14,17 +14,14 @@ from typing import Any
 from epsilog.prove.narrative import supported_statement
 from epsilog.prove.render_html import document_of, render_html
 from epsilog.prove.report import build_report, unpacked
-from epsilog.terms import RecordsError, RunFile, codec
+from epsilog.terms import EVIDENCE, Finding, RecordsError, RunFile, Verdict, codec
 from epsilog.verify import (
-    EVIDENCE,
     LEDGER_CHECKS,
     SAME,
     Books,
     Evidence,
-    Finding,
     LedgerWord,
     Reconciliation,
-    Verdict,
     check_head,
     parse_evidence,
     reconcile,
@@ -134,7 +131,7 @@ def _no_ledger(finding: Finding) -> Finding:
     if finding.check not in LEDGER_CHECKS or finding.verdict is Verdict.FAILED:
         return finding
     says = "No ledger was given."
-    return Finding(finding.check, Verdict.NOT_CHECKED, says, lacks="ledger")
+    return Finding(f"{finding.check}/not-checked", Verdict.NOT_CHECKED, says, lacks="ledger")
 
 
 def _missing(finding: Finding, evidence: Evidence) -> Finding:
@@ -145,23 +142,23 @@ def _missing(finding: Finding, evidence: Evidence) -> Finding:
         says["custody"] = f"{RunFile.CUSTODY} was committed, and is not here."
     if finding.check != finding.lacks or finding.lacks not in says:
         return finding
-    return Finding(finding.check, Verdict.FAILED, says[finding.lacks])
+    return Finding(f"{finding.check}/missing", Verdict.FAILED, says[finding.lacks])
 
 
 def check_report(document: Any, evidence: Evidence, outcome: Reconciliation) -> Finding:
     """The report is what its evidence amounts to, in every field."""
     if document is None:
-        return Finding("report", Verdict.NOT_CHECKED, "There is no report here.", lacks="report")
+        return Finding("report/not-checked", Verdict.NOT_CHECKED, "There is no report here.", lacks="report")
     try:
         again = build_report(evidence, outcome)
     except codec.UNREADABLE as error:
-        return Finding("report", Verdict.FAILED, f"No report can be built from this evidence: {error}")
+        return Finding("report/cannot-be-built", Verdict.FAILED, f"No report can be built from this evidence: {error}")
     different = list(differences(document, again))
     if not different:
-        return Finding("report", Verdict.PASSED, "Every field of the report comes out again from its evidence.")
+        return Finding("report/holds", Verdict.PASSED, "Every field of the report comes out again from its evidence.")
     shown = "; ".join(f"{'/'.join(map(str, path)) or 'all'}: {_difference(a, b)}" for path, a, b in different[:3])
     more = f"; and {len(different) - 3} more" if len(different) > 3 else ""
-    return Finding("report", Verdict.FAILED, f"The report says otherwise than its evidence: {shown}{more}.")
+    return Finding("report/differs", Verdict.FAILED, f"The report says otherwise than its evidence: {shown}{more}.")
 
 
 ABSENT = object()  # what a document does not hold
@@ -206,14 +203,14 @@ def _short(value: Any) -> str:
 def check_page(files: Mapping[str, bytes], document: Any) -> Finding:
     """The HTML page is, byte for byte, the rendering of the report."""
     if RunFile.PAGE not in files or document is None:
-        return Finding("page", Verdict.NOT_CHECKED, "There is no HTML page here.", lacks="page")
+        return Finding("page/not-checked", Verdict.NOT_CHECKED, "There is no HTML page here.", lacks="page")
     try:
         again = render_html(document).encode()
     except Exception as error:  # noqa: BLE001 - whatever a document that is no report does to a template
-        return Finding("page", Verdict.FAILED, f"The report cannot be rendered: {error}")
+        return Finding("page/cannot-be-rendered", Verdict.FAILED, f"The report cannot be rendered: {error}")
     if again == files[RunFile.PAGE]:
-        return Finding("page", Verdict.PASSED, "The HTML page is the rendering of this report, byte for byte.")
-    return Finding("page", Verdict.FAILED, "The HTML page is not the rendering of this report.")
+        return Finding("page/holds", Verdict.PASSED, "The HTML page is the rendering of this report, byte for byte.")
+    return Finding("page/differs", Verdict.FAILED, "The HTML page is not the rendering of this report.")
 
 
 def _standing(evidence: Evidence, findings: Collection[Finding]) -> str:

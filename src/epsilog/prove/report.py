@@ -11,8 +11,8 @@ from typing import Any
 
 from epsilog.plan import RegisteredPlan, formula_sentence
 from epsilog.prove.narrative import LIMITS, supported_statement, who_sees_what
-from epsilog.terms import RecordsError, RunFile, codec
-from epsilog.verify import Evidence, Reconciliation, Verdict, certified, whatever_the_sampler
+from epsilog.terms import RecordsError, RunFile, Verdict, codec
+from epsilog.verify import Evidence, Reconciliation, certified, whatever_the_sampler
 
 VERSION = 0
 CURVE_POINTS = 40

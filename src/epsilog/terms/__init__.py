@@ -18,6 +18,7 @@ from epsilog.terms.errors import (
     StorageError,
     UnsupportedMechanismError,
 )
+from epsilog.terms.findings import EVIDENCE, Finding, Verdict
 from epsilog.terms.guarantee import Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
 from epsilog.terms.matrices import (
@@ -50,6 +51,7 @@ from epsilog.terms.schemes.client_level_central import ClientLevelCentral
 from epsilog.terms.schemes.example_level_client_side import ExampleLevelClientSide
 
 __all__ = [
+    "EVIDENCE",
     "ApproximateDP",
     "BallsInBins",
     "BinnedParticipation",
@@ -70,6 +72,7 @@ __all__ = [
     "EveryRound",
     "ExampleLevelClientSide",
     "ExponentialMechanism",
+    "Finding",
     "FixedSizeSampled",
     "Gaussian",
     "GaussianDP",
@@ -94,5 +97,6 @@ __all__ = [
     "StorageError",
     "ToeplitzStrategy",
     "UnsupportedMechanismError",
+    "Verdict",
     "ZeroConcentratedDP",
 ]

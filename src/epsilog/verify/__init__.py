@@ -8,7 +8,7 @@ from epsilog.verify.books import Books, LedgerWord
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.documents import check_chain, check_head, check_prices, identify
 from epsilog.verify.evidence import Evidence, parse_evidence, parse_records, read_evidence, read_file, read_folder
-from epsilog.verify.findings import EVIDENCE, Finding, Verdict, overall
+from epsilog.verify.findings import overall
 from epsilog.verify.noise import check_noise, power, stddev_interval
 from epsilog.verify.owner import WEAKENED, OwnerWord, Utility, check_control
 from epsilog.verify.participation import check_custody, check_participation
@@ -24,18 +24,15 @@ from epsilog.verify.reconcile import (
 )
 
 __all__ = [
-    "EVIDENCE",
     "LEDGER_CHECKS",
     "SAME",
     "WEAKENED",
     "Books",
     "Evidence",
-    "Finding",
     "LedgerWord",
     "OwnerWord",
     "Reconciliation",
     "Utility",
-    "Verdict",
     "WhatIf",
     "certified",
     "check_chain",

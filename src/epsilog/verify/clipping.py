@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from epsilog.terms import CustodyRecord, RoundRecord
-from epsilog.verify.findings import Finding, Verdict
+from epsilog.terms import CustodyRecord, Finding, RoundRecord, Verdict
 
 ROUNDING = 1e-5  # float32 norms: a few thousand terms at 6e-8 each
 
@@ -16,18 +15,18 @@ def check_clipping(records: Sequence[RoundRecord], *, clip_norm: float, noise_st
     differing = [record.round for record in records if (record.clip_norm, record.noise_stddev) != planned]
     if differing:
         says = f"Rounds {_some(differing)} declare another clip norm or noise than the planned {planned}."
-        return Finding("clipping", Verdict.FAILED, says)
+        return Finding("clipping/other-settings", Verdict.FAILED, says)
     says = f"Every round declares the planned clip norm {clip_norm:g} and noise {noise_stddev:.6g}."
-    return Finding("clipping", Verdict.PASSED, says)
+    return Finding("clipping/holds", Verdict.PASSED, says)
 
 
 def check_norms(custody: Sequence[CustodyRecord] | None, *, clip_norm: float) -> Finding:
     """Compares the norms that the curator noted with the clip norm."""
     if custody is None:
         says = "The curator's records are not here, so norms were not checked."
-        return Finding("norms", Verdict.NOT_CHECKED, says, lacks="custody")
+        return Finding("norms/not-checked", Verdict.NOT_CHECKED, says, lacks="custody")
     if not custody:
-        return Finding("norms", Verdict.NOT_CHECKED, "The curator's records hold no round.")
+        return Finding("norms/not-checked", Verdict.NOT_CHECKED, "The curator's records hold no round.")
     over = [record.round for record in custody if not record.largest_norm <= clip_norm * (1 + ROUNDING)]
     largest = max(record.largest_norm for record in custody)
     shortened = sum(record.clipped_fraction for record in custody) / len(custody)
@@ -40,13 +39,15 @@ def check_norms(custody: Sequence[CustodyRecord] | None, *, clip_norm: float) ->
         ("unusable_rows", float(unusable)),
     )
     if over:
-        return Finding("norms", Verdict.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers)
+        return Finding(
+            "norms/too-large", Verdict.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers
+        )
     says = (
         f"No norm exceeds {clip_norm:g} (largest {largest:.6g}); clipping shortened {shortened:.0%} of contributions."
     )
     if dropped or unusable:
         says += f" {dropped} contributions were not finite and counted as zero; {unusable} rows could not be used."
-    return Finding("norms", Verdict.PASSED, says, numbers)
+    return Finding("norms/holds", Verdict.PASSED, says, numbers)
 
 
 def _some(rounds: Sequence[int]) -> str:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.spend import Amounts, Entry, Price, Request, Verb, is_ledger, price
-from epsilog.terms import RecordsError, RunFile, UnsupportedMechanismError, codec
+from epsilog.terms import Finding, RecordsError, RunFile, UnsupportedMechanismError, Verdict, codec
 from epsilog.verify.books import Books
 from epsilog.verify.evidence import read_file
-from epsilog.verify.findings import Finding, Verdict
 
 PAGE_START = b"<!doctype html>"
 NEITHER = "neither a run folder, nor a report, nor a ledger"
@@ -58,9 +57,9 @@ def check_chain(path: Path, *, head: str | None = None) -> tuple[Finding, ...]:
     """
     books = Books.read(path)
     if books.trouble:
-        return (Finding("ledger", Verdict.FAILED, f"The ledger does not hold: {books.trouble}"),)
+        return (Finding("ledger/broken", Verdict.FAILED, f"The ledger does not hold: {books.trouble}"),)
     says = f"All {len(books.entries)} entries hold; head {books.heads[-1] if books.heads else 'none'}"
-    return Finding("ledger", Verdict.PASSED, says), check_prices(books.entries), *check_head(books, head)
+    return Finding("ledger/holds", Verdict.PASSED, says), check_prices(books.entries), *check_head(books, head)
 
 
 def check_head(books: Books | None, head: str | None) -> tuple[Finding, ...]:
@@ -68,12 +67,12 @@ def check_head(books: Books | None, head: str | None) -> tuple[Finding, ...]:
     if head is None:
         return ()
     if books is None:
-        return (Finding("head", Verdict.NOT_CHECKED, "No ledger was given.", lacks="ledger"),)
+        return (Finding("head/not-checked", Verdict.NOT_CHECKED, "No ledger was given.", lacks="ledger"),)
     if head in books.heads:
         says = f"The ledger holds the head that was kept, as entry {books.heads.index(head) + 1} of {len(books.heads)}."
-        return (Finding("head", Verdict.PASSED, says),)
+        return (Finding("head/holds", Verdict.PASSED, says),)
     says = "The ledger does not hold the head that was kept: it was cut or rewritten."
-    return (Finding("head", Verdict.FAILED, says),)
+    return (Finding("head/cut-off", Verdict.FAILED, says),)
 
 
 def check_prices(entries: Iterable[Entry]) -> Finding:
@@ -91,15 +90,17 @@ def check_prices(entries: Iterable[Entry]) -> Finding:
     priced = sum(map(len, found.values()))
     if found["less"]:
         says = f"Entries {found['less'][:5]} were charged less than their release costs."
-        return Finding("prices", Verdict.FAILED, says)
+        return Finding("prices/too-low", Verdict.FAILED, says)
     odd = [
         f"entries {found[how][:5]} were charged {how}" for how in ("a hair less", "on the owner's word") if found[how]
     ]
     if odd:
         return Finding(
-            "prices", Verdict.WARNED, f"Of {priced} prices, not all are what the accountant says: {'; '.join(odd)}."
+            "prices/unproven",
+            Verdict.WARNED,
+            f"Of {priced} prices, not all are what the accountant says: {'; '.join(odd)}.",
         )
-    return Finding("prices", Verdict.PASSED, f"Each of {priced} prices is at least what the accountant says now.")
+    return Finding("prices/holds", Verdict.PASSED, f"Each of {priced} prices is at least what the accountant says now.")
 
 
 def _grade(charged: Amounts, again: Price | None, *, allowed: bool) -> str:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from scipy.special import chdtr, chdtrc, chdtri
 
-from epsilog.terms import RoundRecord, check
-from epsilog.verify.findings import Finding, Verdict
+from epsilog.terms import Finding, RoundRecord, Verdict, check
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
 
@@ -64,11 +63,13 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
     bare = [record.round for record in records if not record.padding]
     if not padding or bare:
         says = f"The records of rounds {bare[:5]} hold no padding coordinates." if bare else "There are no records."
-        return Finding("noise", Verdict.NOT_CHECKED, says)
+        return Finding("noise/not-checked", Verdict.NOT_CHECKED, says)
     if noise_stddev == 0:
         quiet = not any(padding)
         says = "No noise was planned" + (" and none was drawn." if quiet else ", yet padding holds noise.")
-        return Finding("noise", Verdict.PASSED if quiet else Verdict.FAILED, says)
+        return (
+            Finding("noise/holds", Verdict.PASSED, says) if quiet else Finding("noise/unplanned", Verdict.FAILED, says)
+        )
     count, ratio = len(padding), math.fsum(x * x for x in padding) / noise_stddev**2
     weak, strong = float(chdtr(count, ratio)), float(chdtrc(count, ratio))
     low, high = stddev_interval(padding, failure_probability=0.05)
@@ -86,15 +87,15 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
     share = math.sqrt(ratio / count)
     if weak < false_alarm / 2:
         says = f"The noise is too weak: {share:.1%} of the planned standard deviation on {count} padding values."
-        return Finding("noise", Verdict.FAILED, says, numbers)
+        return Finding("noise/too-weak", Verdict.FAILED, says, numbers)
     if p_quietest < false_alarm / 2:
         says = f"The noise of round {quietest} is too weak for the plan, whatever that of the others."
-        return Finding("noise", Verdict.FAILED, says, numbers)
+        return Finding("noise/too-weak-in-a-round", Verdict.FAILED, says, numbers)
     if strong < false_alarm / 2:
         says = f"The noise is stronger than planned ({share:.1%} of its stddev): the claim holds, utility suffers."
-        return Finding("noise", Verdict.WARNED, says, numbers)
+        return Finding("noise/too-strong", Verdict.WARNED, says, numbers)
     says = f"The noise agrees with the plan: {share:.1%} of its standard deviation on {count} padding values."
-    return Finding("noise", Verdict.PASSED, says, numbers)
+    return Finding("noise/holds", Verdict.PASSED, says, numbers)
 
 
 def _quietest(records: Sequence[RoundRecord], noise_stddev: float) -> tuple[int, float]:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from epsilog.terms import CheckError, check
-from epsilog.verify.findings import Finding, Verdict
+from epsilog.terms import CheckError, Finding, Verdict, check
 from epsilog.verify.noise import power
 
 VERSION = 0
@@ -107,9 +106,11 @@ class OwnerWord:
 def check_control(utility: Utility) -> Finding:
     """A verifier that accepts the control proves nothing: then the run's own verification fails too."""
     if utility.control["verdict"] == Verdict.FAILED:
-        return Finding("control", Verdict.PASSED, "The control run was rejected, so the noise check can fail.")
+        return Finding("control/holds", Verdict.PASSED, "The control run was rejected, so the noise check can fail.")
     values = int(utility.control["numbers"]["values"])
     if power(values, share=WEAKENED) < 0.99:
         says = f"{values} padding values are too few to notice noise {1 - WEAKENED:.0%} too low; the run is too short."
-        return Finding("control", Verdict.WARNED, says)
-    return Finding("control", Verdict.FAILED, "The control run was not rejected: the noise check does not work.")
+        return Finding("control/too-short", Verdict.WARNED, says)
+    return Finding(
+        "control/accepted", Verdict.FAILED, "The control run was not rejected: the noise check does not work."
+    )

@@ -13,9 +13,8 @@ from functools import singledispatch
 import numpy as np
 from scipy.special import bdtr, bdtrc, chdtr, chdtrc
 
-from epsilog.terms import CustodyRecord, Scheme
+from epsilog.terms import CustodyRecord, Finding, Scheme, Verdict
 from epsilog.terms.cohorts import CappedCohorts, Cohorts, PoissonCohorts
-from epsilog.verify.findings import Finding, Verdict
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
 NOT_HERE = "The curator's records are not here."
@@ -30,30 +29,32 @@ def check_custody(custody: Sequence[CustodyRecord] | None, rounds: Sequence[int]
         scheme: who could take part.
     """
     if custody is None:
-        return Finding("custody", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
+        return Finding("custody/not-checked", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
     if [record.round for record in custody] != list(rounds):
         says = "The curator's records are of other rounds than the public ones."
-        return Finding("custody", Verdict.FAILED, says)
+        return Finding("custody/other-rounds", Verdict.FAILED, says)
     for record in custody:
         ids = record.participants
         if len(set(ids)) != len(ids) or any(not 0 <= i < scheme.clients for i in ids):
             says = f"Round {record.round} lists a client twice, or one outside 0..{scheme.clients - 1}."
-            return Finding("custody", Verdict.FAILED, says)
-    return Finding("custody", Verdict.PASSED, f"The curator's {len(custody)} lists name each client at most once.")
+            return Finding("custody/impossible-list", Verdict.FAILED, says)
+    return Finding(
+        "custody/holds", Verdict.PASSED, f"The curator's {len(custody)} lists name each client at most once."
+    )
 
 
 def check_participation(custody: Sequence[CustodyRecord] | None, scheme: Scheme) -> Finding:
     """Tests who took part against the scheme; without the curator's file nothing is checked."""
     if custody is None:
-        return Finding("participation", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
+        return Finding("participation/not-checked", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
     if not custody:
-        return Finding("participation", Verdict.NOT_CHECKED, "The curator's records hold no round.")
+        return Finding("participation/not-checked", Verdict.NOT_CHECKED, "The curator's records hold no round.")
     return _tested(scheme.cohorts, custody)
 
 
 @singledispatch
 def _tested(cohorts: Cohorts, custody: Sequence[CustodyRecord]) -> Finding:  # noqa: ARG001
-    return Finding("participation", Verdict.NOT_CHECKED, f"No test is known for {type(cohorts).__name__}.")
+    return Finding("participation/not-checked", Verdict.NOT_CHECKED, f"No test is known for {type(cohorts).__name__}.")
 
 
 def _two_sided(count: int, trials: int, probability: float) -> float:
@@ -74,7 +75,9 @@ def _(cohorts: PoissonCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     if q == 1:
         holds = bool((sizes == clients).all())
         says = f"Every cohort {'is' if holds else 'should be'} everyone."
-        return Finding("participation", Verdict.PASSED if holds else Verdict.FAILED, says, tuple(numbers))
+        if not holds:
+            return Finding("participation/another-sampler", Verdict.FAILED, says, tuple(numbers))
+        return Finding("participation/holds", Verdict.PASSED, says, tuple(numbers))
     dispersion = float(((sizes - clients * q) ** 2).sum() / (clients * q * (1 - q)))  # about chi-square, rounds degrees
     p_values = {
         "p_total": _two_sided(int(sizes.sum()), clients * rounds, q),
@@ -86,11 +89,16 @@ def _(cohorts: PoissonCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     failed = [name for name, p in p_values.items() if p < FALSE_ALARM / len(p_values)]
     if failed:
         says = f"The sampler is not Poisson({q:g}): {', '.join(failed)} below {FALSE_ALARM / len(p_values):.2g}. "
-        return Finding("participation", Verdict.FAILED, says + "Only the unamplified claim remains.", tuple(numbers))
+        return Finding(
+            "participation/another-sampler",
+            Verdict.FAILED,
+            says + "Only the unamplified claim remains.",
+            tuple(numbers),
+        )
     says = (
         f"Cohorts of {sizes.min()} to {sizes.max()} in {rounds} rounds agree with Poisson({q:g}) of {clients} clients."
     )
-    return Finding("participation", Verdict.PASSED, says, tuple(numbers))
+    return Finding("participation/holds", Verdict.PASSED, says, tuple(numbers))
 
 
 @_tested.register
@@ -102,7 +110,7 @@ def _(cohorts: CappedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
         due = min(cohorts.cohort_size, free)
         if len(record.participants) != due:
             says = f"Round {record.round} has {len(record.participants)} clients where {due} were due."
-            return Finding("participation", Verdict.FAILED, says)
+            return Finding("participation/cohort-size", Verdict.FAILED, says)
         times.update(record.participants)
     busiest = max(times.values(), default=0)
     numbers = (
@@ -112,7 +120,7 @@ def _(cohorts: CappedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     )
     if busiest > cohorts.max_participations:
         says = f"A client took part {busiest} times; the noise was calibrated to {cohorts.max_participations}."
-        return Finding("participation", Verdict.FAILED, says, numbers)
+        return Finding("participation/too-often", Verdict.FAILED, says, numbers)
     says = f"Nobody took part more than {busiest} times (cap {cohorts.max_participations}); "
     says += f"{len(times)} clients were seen."
-    return Finding("participation", Verdict.PASSED, says, numbers)
+    return Finding("participation/holds", Verdict.PASSED, says, numbers)

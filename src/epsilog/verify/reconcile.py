@@ -15,6 +15,8 @@ from epsilog.accounting import fl_formula
 from epsilog.plan import RegisteredPlan
 from epsilog.spend import Amounts
 from epsilog.terms import (
+    EVIDENCE,
+    Finding,
     Gaussian,
     Guarantee,
     Interval,
@@ -23,13 +25,14 @@ from epsilog.terms import (
     Release,
     Repeated,
     Scheme,
+    Verdict,
     codec,
 )
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.evidence import COMMITTED, Evidence
-from epsilog.verify.findings import EVIDENCE, Finding, Verdict, overall
+from epsilog.verify.findings import overall
 from epsilog.verify.noise import check_noise, stddev_interval
 from epsilog.verify.owner import PRIVATE, check_control
 from epsilog.verify.participation import check_custody, check_participation
@@ -102,7 +105,9 @@ def _public(finding: Finding, evidence: Evidence) -> Finding:
     told = finding.verdict
     if evidence.custody is None and evidence.owner is not None:
         told = evidence.owner.private[finding.check]
-    return Finding(finding.check, told, f"The curator checked it on custody.jsonl, which is not public: {told}.")
+    return Finding(
+        f"{finding.check}/as-published", told, f"The curator checked it on custody.jsonl, which is not public: {told}."
+    )
 
 
 def reconcile(evidence: Evidence, *, required: Collection[str] = EVIDENCE) -> Reconciliation:
@@ -139,11 +144,13 @@ def _as_the_owner_said(finding: Finding, evidence: Evidence) -> Finding:
         return finding
     told = evidence.owner.private[finding.check]
     if evidence.custody is None and told is Verdict.FAILED:
-        return Finding(finding.check, Verdict.FAILED, "The owner's own word is that it failed.")
+        return Finding(
+            f"{finding.check}/failed-by-the-owner", Verdict.FAILED, "The owner's own word is that it failed."
+        )
     if evidence.custody is None or told is finding.verdict:
         return finding
     says = f"The owner's word is {told}, and custody.jsonl says {finding.verdict}: {finding.says}"
-    return replace(finding, verdict=Verdict.FAILED, says=says)
+    return replace(finding, code=f"{finding.check}/contradicts-the-owner", verdict=Verdict.FAILED, says=says)
 
 
 @lru_cache(maxsize=256)
@@ -158,25 +165,26 @@ def check_claim(guarantee: Guarantee, scheme: Scheme) -> Finding:
     again = certified(scheme.release(), guarantee.delta, guarantee.relation)
     numbers = (("claimed", claimed), ("lower", again.lower), ("upper", again.upper))
     if not math.isfinite(again.upper):
-        return Finding("claim", Verdict.FAILED, "The schedule gives no finite guarantee.", numbers[:2])
+        return Finding("claim/unbounded", Verdict.FAILED, "The schedule gives no finite guarantee.", numbers[:2])
     if claimed >= again.upper * (1 - 1e-12):
         says = f"Recomputed: epsilon is in [{lower_text(again.lower, 6)}, {upper_text(again.upper, 6)}]; "
         says += f"the claim of {upper_text(claimed, 6)} holds."
-        return Finding("claim", Verdict.PASSED, says, numbers)
+        return Finding("claim/holds", Verdict.PASSED, says, numbers)
     says = f"The claim of {lower_text(claimed, 6)} is below the bound that we can prove, {upper_text(again.upper, 6)}"
     if claimed < again.lower:
         says += f", and below the least possible loss, {lower_text(again.lower, 6)}"
     close = again.lower <= claimed and claimed >= again.upper * (1 - WITHIN)
-    return Finding("claim", Verdict.WARNED if close else Verdict.FAILED, says + ".", numbers)
+    code, verdict = ("claim/slightly-low", Verdict.WARNED) if close else ("claim/too-low", Verdict.FAILED)
+    return Finding(code, verdict, says + ".", numbers)
 
 
 def check_plan(plan: RegisteredPlan) -> Finding:
     """Every figure in the plan that follows from its scheme is worked out again, and the plan is of one mind."""
     wrong = list(_contradictions(plan))
     if wrong:
-        return Finding("plan", Verdict.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
+        return Finding("plan/contradicts-itself", Verdict.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
     return Finding(
-        "plan", Verdict.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
+        "plan/holds", Verdict.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
     )
 
 
@@ -224,11 +232,11 @@ def check_delta(evidence: Evidence) -> Finding:
     numbers = (("delta", guarantee.delta), ("one_over_n", 1 / guarantee.population))
     if guarantee.delta < 1 / guarantee.population:
         says = f"delta {guarantee.delta:.3g} is below 1/N = {1 / guarantee.population:.3g}."
-        return Finding("delta", Verdict.PASSED, says, numbers)
+        return Finding("delta/holds", Verdict.PASSED, says, numbers)
     says = (
         f"delta {guarantee.delta:.3g} is not below 1/N = {1 / guarantee.population:.3g} (N = {guarantee.population})."
     )
-    return Finding("delta", Verdict.WARNED, says, numbers)
+    return Finding("delta/too-large", Verdict.WARNED, says, numbers)
 
 
 LEDGER_CHECKS = ("ledger", "charge", "released", "attempts", "files")
@@ -240,11 +248,11 @@ def check_ledger(evidence: Evidence) -> tuple[Finding, ...]:
     if word is None:
         return _unchecked("No ledger was given.", LEDGER_CHECKS)
     if not word.sound:
-        broken = Finding("ledger", Verdict.FAILED, f"The ledger does not hold: {word.trouble}")
+        broken = Finding("ledger/broken", Verdict.FAILED, f"The ledger does not hold: {word.trouble}")
         return broken, *_unchecked("The ledger does not hold.", LEDGER_CHECKS[1:])
-    chain = Finding("ledger", Verdict.PASSED, f"All {word.count} entries hold; head {word.head[:16]}...")
+    chain = Finding("ledger/holds", Verdict.PASSED, f"All {word.count} entries hold; head {word.head[:16]}...")
     if word.key is None:
-        stray = Finding("charge", Verdict.FAILED, "No charge in the ledger names this plan's hash.")
+        stray = Finding("charge/missing", Verdict.FAILED, "No charge in the ledger names this plan's hash.")
         return chain, stray, *_unchecked("No charge names the plan.", LEDGER_CHECKS[2:])
     return (
         chain,
@@ -256,7 +264,7 @@ def check_ledger(evidence: Evidence) -> tuple[Finding, ...]:
 
 
 def _unchecked(says: str, checks: Collection[str]) -> tuple[Finding, ...]:
-    return tuple(Finding(name, Verdict.NOT_CHECKED, says, lacks="ledger") for name in checks)
+    return tuple(Finding(f"{name}/not-checked", Verdict.NOT_CHECKED, says, lacks="ledger") for name in checks)
 
 
 def check_charge(evidence: Evidence, word: LedgerWord) -> Finding:
@@ -270,27 +278,27 @@ def check_charge(evidence: Evidence, word: LedgerWord) -> Finding:
     other = [name for name, value in _asked(plan).items() if asked.get(name) != value]
     if other:
         says = f"The charge is for another {', '.join(other)} than the plan's."
-        return Finding("charge", Verdict.FAILED, says, numbers)
+        return Finding("charge/of-another-question", Verdict.FAILED, says, numbers)
     cap, stated = word.cap.get("epsilon"), plan.budget["epsilon"]
     if word.state not in ("started", "committed"):
         says = f"The charge is {word.state}, yet rounds exist." if evidence.records else f"The charge is {word.state}."
-        return Finding("charge", Verdict.FAILED if evidence.records else Verdict.WARNED, says, numbers)
+        return Finding("charge/not-started", Verdict.FAILED if evidence.records else Verdict.WARNED, says, numbers)
     if paid < due or paid_delta < due_delta or (cap is not None and paid > Decimal(cap)):
         says = f"Charged epsilon {paid} and delta {paid_delta} for a claim of {due:.10g} and {due_delta:g}."
-        return Finding("charge", Verdict.FAILED, says, numbers)
+        return Finding("charge/less-than-claimed", Verdict.FAILED, says, numbers)
     if float(paid) < again.upper * (1 - WITHIN):
         says = f"Charged epsilon {paid} for a schedule whose price is {upper_text(again.upper, 6)}."
-        return Finding("charge", Verdict.FAILED, says, numbers)
+        return Finding("charge/below-its-price", Verdict.FAILED, says, numbers)
     if word.state == "started":
         says = f"Epsilon {paid} is spent, but the run was never closed."
-        return Finding("charge", Verdict.WARNED, says, numbers)
+        return Finding("charge/not-closed", Verdict.WARNED, says, numbers)
     if word.others:
         says = f"{word.others + 1} charges name this plan: each is a release of its own, and this is the last."
-        return Finding("charge", Verdict.WARNED, says, numbers)
+        return Finding("charge/several", Verdict.WARNED, says, numbers)
     if cap is not None and Decimal(cap) != Decimal(stated):
         says = f"Epsilon {paid} was charged once; the ledger's cap is {cap}, where the plan states {stated}."
-        return Finding("charge", Verdict.WARNED, says, numbers)
-    return Finding("charge", Verdict.PASSED, f"Epsilon {paid} at delta {paid_delta} was charged once.", numbers)
+        return Finding("charge/of-another-cap", Verdict.WARNED, says, numbers)
+    return Finding("charge/holds", Verdict.PASSED, f"Epsilon {paid} at delta {paid_delta} was charged once.", numbers)
 
 
 def _asked(plan: RegisteredPlan) -> dict[str, Any]:
@@ -310,10 +318,12 @@ def check_released(evidence: Evidence, word: LedgerWord) -> Finding:
     """The records hold the models that the ledger released, all of them and no others."""
     recorded = {record.round: record.output_hash for record in evidence.records}
     if recorded == dict(word.released):
-        return Finding("released", Verdict.PASSED, f"The ledger released these {len(recorded)} models and no others.")
+        return Finding(
+            "released/holds", Verdict.PASSED, f"The ledger released these {len(recorded)} models and no others."
+        )
     wrong = sorted(n for n in recorded.keys() | word.released.keys() if recorded.get(n) != word.released.get(n))
     says = f"Records and ledger differ on the released models of rounds {wrong[:5]}."
-    return Finding("released", Verdict.FAILED, says)
+    return Finding("released/differs", Verdict.FAILED, says)
 
 
 def check_attempts(word: LedgerWord) -> tuple[Finding]:
@@ -322,25 +332,27 @@ def check_attempts(word: LedgerWord) -> tuple[Finding]:
     unreleased = sorted(word.attempts.keys() - word.released.keys())
     numbers = (("rounds_begun", float(len(word.attempts))), ("attempts", float(sum(word.attempts.values()))))
     if not again and not unreleased:
-        return (Finding("attempts", Verdict.PASSED, "Every round was begun once.", numbers),)
+        return (Finding("attempts/holds", Verdict.PASSED, "Every round was begun once.", numbers),)
     told = [f"round {number} was begun {times} times" for number, times in list(again.items())[:3]]
     told += [f"{len(again) - 3} more rounds were begun more than once"] if len(again) > 3 else []
     told += [f"rounds {unreleased[:5]} were begun and not released"] if unreleased else []
     says = "; ".join(told) + ". The claim stands if nothing of an attempt was seen before the next."
-    return (Finding("attempts", Verdict.WARNED, says[0].upper() + says[1:], numbers),)
+    return (Finding("attempts/repeated", Verdict.WARNED, says[0].upper() + says[1:], numbers),)
 
 
 def check_files(evidence: Evidence) -> Finding:
     """The files are those that the commit names; one that was committed and is not here is missing."""
     committed = evidence.ledger.evidence if evidence.ledger else None
     if committed is None:
-        return Finding("files", Verdict.NOT_CHECKED, "The charge is open: no commit names the files.")
+        return Finding("files/not-checked", Verdict.NOT_CHECKED, "The charge is open: no commit names the files.")
     other = [name for name in sorted(evidence.hashes) if committed.get(name) != evidence.hashes[name]]
     unnamed = [name for name in (*COMMITTED, *evidence.hashes) if name not in committed]
     if other or unnamed:
         says = f"{', '.join(dict.fromkeys([*other, *unnamed]))}: not what was committed."
-        return Finding("files", Verdict.FAILED, says)
-    return Finding("files", Verdict.PASSED, f"The commit names {', '.join(sorted(committed))}; nothing here differs.")
+        return Finding("files/differ", Verdict.FAILED, says)
+    return Finding(
+        "files/holds", Verdict.PASSED, f"The commit names {', '.join(sorted(committed))}; nothing here differs."
+    )
 
 
 def check_rounds(evidence: Evidence) -> Finding:
@@ -351,26 +363,34 @@ def check_rounds(evidence: Evidence) -> Finding:
     if numbers != list(range(1, len(numbers) + 1)):
         repeated = [n for n, times in Counter(numbers).items() if times > 1]
         says = f"Rounds are missing, repeated or out of order ({len(numbers)} lines, repeated: {repeated[:5]})."
-        return Finding("rounds", Verdict.FAILED, says, counted)
+        return Finding("rounds/out-of-order", Verdict.FAILED, says, counted)
     if len(numbers) > planned:
-        return Finding("rounds", Verdict.FAILED, f"{len(numbers)} rounds were run, {planned} were planned.", counted)
+        return Finding(
+            "rounds/too-many", Verdict.FAILED, f"{len(numbers)} rounds were run, {planned} were planned.", counted
+        )
     if any(record.diverged for record in evidence.records):
         says = f"Training diverged in round {len(numbers)} of {planned}: the released model has no finite loss. "
-        return Finding("rounds", Verdict.WARNED, says + "The whole plan stays charged.", counted)
+        return Finding("rounds/diverged", Verdict.WARNED, says + "The whole plan stays charged.", counted)
     if len(numbers) < planned:
         says = f"{len(numbers)} of {planned} planned rounds were run; the whole plan stays charged."
-        return Finding("rounds", Verdict.WARNED, says, counted)
-    return Finding("rounds", Verdict.PASSED, f"All {planned} rounds are recorded, in order.", counted)
+        return Finding("rounds/stopped-early", Verdict.WARNED, says, counted)
+    return Finding("rounds/holds", Verdict.PASSED, f"All {planned} rounds are recorded, in order.", counted)
 
 
 def check_owner(evidence: Evidence) -> tuple[Finding, ...]:
     """The owner's word is here, speaks of a simulation only where one was planned, and its control was rejected."""
     if evidence.owner is None:
-        return (Finding("owner", Verdict.FAILED, "The owner's word, owner.json, is not here."),)
+        return (Finding("owner/missing", Verdict.FAILED, "The owner's word, owner.json, is not here."),)
     utility = evidence.owner.utility
     if (utility is not None) != evidence.plan.simulation:
-        return (Finding("owner", Verdict.FAILED, "Utility beside the run is for simulations, and for those only."),)
-    here = Finding("owner", Verdict.PASSED, "The owner's word is here; nobody else can recompute it.")
+        return (
+            Finding(
+                "owner/utility-out-of-place",
+                Verdict.FAILED,
+                "Utility beside the run is for simulations, and for those only.",
+            ),
+        )
+    here = Finding("owner/holds", Verdict.PASSED, "The owner's word is here; nobody else can recompute it.")
     return (here,) if utility is None else (here, check_control(utility))
 
 

@@ -33,6 +33,16 @@ class Interval(Answer):
     given: list[tuple[str, Number]] = []
 
 
+class Finding(Answer):
+    """What a reader must be told; the reference lists the codes."""
+
+    code: str
+    check: str
+    verdict: Literal["passed", "warned", "failed", "not checked"]
+    says: str
+    numbers: dict[str, Number]
+
+
 class Delta(Answer):
     """The failure probability that is used, and why."""
 
@@ -156,7 +166,7 @@ class QueriesAnswer(Answer):
     magnitude: float | None
     relative_error_95: Number | None
     shares: list[QueryShare]
-    findings: list[str]
+    findings: list[Finding]
     delta_grade: Grade | None
     delta_sentence: str | None
 

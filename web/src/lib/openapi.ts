@@ -193,6 +193,15 @@ export type FederatedSchedule = {
   releases_per_period: number;
 };
 
+/** What a reader must be told; the reference lists the codes. */
+export type Finding = {
+  code: string;
+  check: string;
+  verdict: "passed" | "warned" | "failed" | "not checked";
+  says: string;
+  numbers: Record<string, unknown>;
+};
+
 /** The popular closed form: an estimate. */
 export type Formula = {
   /** a number; "inf" for an infinite one */
@@ -297,7 +306,7 @@ export type QueriesAnswer = {
   magnitude: number | null;
   relative_error_95: number | null;
   shares: QueryShare[];
-  findings: string[];
+  findings: Finding[];
   delta_grade: "void" | "weak" | "good" | null;
   delta_sentence: string | null;
 };

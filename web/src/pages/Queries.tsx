@@ -157,9 +157,9 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
         </dl>
         {!answer.compatible && <Notice grade="void">More was asked than planned: {showWhole(answer.queries_used)} of {showWhole(answer.queries)} queries. This plan does not hold what was done; a new plan with a larger budget must cover it.</Notice>}
         {answer.delta_sentence && <Notice grade={answer.delta_grade ?? "info"}>{typeset(answer.delta_sentence)}</Notice>}
-        {answer.findings.filter((line) => !line.startsWith("incompatible")).map((line) => (
-          <Notice key={line} grade={line.includes("breaks") ? "void" : "weak"}>
-            {typeset(line)}
+        {answer.findings.filter((found) => found.code !== "queries/too-many").map((found) => (
+          <Notice key={found.code} grade={found.verdict === "failed" ? "void" : "weak"}>
+            {typeset(found.says)}
           </Notice>
         ))}
       </Card>

@@ -35,7 +35,7 @@ interface Report {
   utility: { without_dp: { round: number; test_score: number | null }[] } | null;
   verification: {
     verdict: string;
-    findings: { check: string; verdict: string; says: string; numbers: Record<string, number> }[];
+    findings: { code: string; check: string; verdict: string; says: string; numbers: Record<string, number> }[];
     what_ifs: { name: string; epsilon: number; says: string }[];
   };
   limits: string[];

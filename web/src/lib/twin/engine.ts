@@ -3,7 +3,7 @@
 import type { Engine } from "../engine";
 import { show } from "../numbers";
 import { readFederatedSchedule } from "../openapi";
-import type { FederatedAnswer, FederatedAsk, Interval, Noise, QueriesAnswer, QueriesAsk } from "../types";
+import type { FederatedAnswer, FederatedAsk, Finding, Interval, Noise, QueriesAnswer, QueriesAsk } from "../types";
 import { Problem } from "../types";
 import { classicGaussian, flFormula, LAPLACE_95, NORMAL_95 } from "./closed";
 import { gaussianEpsilon, gaussianNoise } from "./gaussian";
@@ -166,12 +166,13 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
   };
   const compatible = ask.queries_used <= ask.queries;
   const remaining = ask.epsilon - consumed.optimal.upper;
-  const findings: string[] = [];
+  const findings: Finding[] = [];
   if (ask.queries_used > ask.queries)
-    findings.push(`incompatible plan: queries_used must be at most queries = ${ask.queries}, got ${ask.queries_used}`);
+    findings.push(finding("queries/too-many", "failed", `incompatible plan: queries_used must be at most queries = ${ask.queries}, got ${ask.queries_used}`));
   if (gaussian && ask.queries > 1)
-    findings.push(`the classic formula gives every query the whole δ: its total is ${show(Math.min(1, ask.queries * delta))}`);
-  if (!gaussian && delta > 0) findings.push("composing Laplace noise tightly with a δ needs the server; the plain split is shown");
+    findings.push(finding("classic-formula/delta-for-each", "warned", `the classic formula gives every query the whole δ: its total is ${show(Math.min(1, ask.queries * delta))}`));
+  if (!gaussian && delta > 0) 
+    findings.push(finding("laplace/plain-split", "warned", "composing Laplace noise tightly with a δ needs the server; the plain split is shown"));
   return {
     epsilon: ask.epsilon,
     delta: delta > 0 ? { value: delta, rationale: decided?.rationale ?? "as given", warnings: [] } : null,
@@ -193,6 +194,8 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
     findings,
   };
 }
+
+const finding = (code: string, verdict: Finding["verdict"], says: string): Finding => ({ code, check: code.split("/")[0]!, verdict, says, numbers: {} });
 
 export const twin: Engine = {
   name: "browser",

@@ -1,0 +1,192 @@
+"""Every code of a finding is in the reference, and every code of the reference is found where something is wrong."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.prove.drawn import drawn, local, make_plan
+
+from epsilog import plan
+from epsilog.prove import examine
+from epsilog.prove.examine import check_page, check_report
+from epsilog.terms import CheckError, DeltaPolicy, Finding, Verdict, codec
+from epsilog.verify import (
+    Books,
+    LedgerWord,
+    check_chain,
+    check_head,
+    check_noise,
+    check_participation,
+    check_prices,
+    check_private,
+    read_folder,
+    reconcile,
+)
+from epsilog.verify.owner import PRIVATE, check_control
+from epsilog.verify.reconcile import check_charge, check_claim, check_files
+
+ROOT = Path(__file__).parents[2]
+TABLE = re.findall(r"^\| `([a-z-]+/[a-z-]+)` \| ([^|]+) \|", (ROOT / "docs/reference/findings.md").read_text(), re.M)
+TWIN = set(re.findall(r'finding\("([a-z-]+/[a-z-]+)"', (ROOT / "web/src/lib/twin/engine.ts").read_text()))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    from tests.prove.drawn import finish
+
+    path = tmp_path_factory.mktemp("codes") / "run"
+    finish(path, path.parent / "ledger.db", make_plan())
+    return path
+
+
+def each(items, number, **changes):
+    return tuple(replace(one, **changes) if one.round == number else one for one in items)
+
+
+def of_plans():
+    asked = {"epsilon": 2.0, "queries": 2, "mechanism": "gaussian"}
+    yield from plan.queries(**asked, delta=0.01, population=50, policy=DeltaPolicy(None), queries_used=3).findings
+    yield from plan.queries(**asked | {"epsilon": 20.0, "queries": 1}, delta=1e-5).findings
+
+
+def of_runs(run):
+    """One thing is wrong in each of these."""
+    four, word = run.records, run.ledger
+    wrong = [
+        {},
+        {"records": four[:-1]},
+        {"records": (four[1], four[0])},
+        {"records": (*four, replace(four[-1], round=5))},
+        {"records": each(four, 4, test_loss=None, test_score=None)},
+        {"records": each(four, 2, clip_norm=0.4)},
+        {"records": tuple(replace(one, padding=(1e-9,) * 16) for one in four)},
+        {"records": tuple(replace(one, padding=(1e9, -1e9)) for one in four)},
+        {"records": each(four, 2, padding=(1e-9,) * 16)},
+        {"records": ()},
+        {"custody": None},
+        {"owner": None},
+        {"owner": replace(run.owner, utility=None)},
+        {"ledger": None},
+        {"ledger": LedgerWord(sound=False, trouble="torn")},
+        {"ledger": replace(word, key=None)},
+        {"ledger": replace(word, attempts={1: 2})},
+        {"ledger": replace(word, released={})},
+        {"ledger": replace(word, evidence={})},
+        {"plan": replace(run.plan, epsilon=replace(run.plan.epsilon, assumptions=()))},
+        {"plan": replace(run.plan, guarantee=replace(run.plan.guarantee, delta=0.5))},
+        *({"custody": None, "owner": owner} for owner in words(run, Verdict.FAILED)),
+        *({"owner": owner} for owner in words(run, Verdict.WARNED)),
+    ]
+    for changes in wrong:
+        changed = replace(run, **changes)
+        outcome = reconcile(changed)
+        yield from outcome.findings
+        yield from outcome.published(changed).findings
+
+
+def of_curators(run):
+    """What the curator's records show, before the owner's word is held against it."""
+    for changes in (
+        {"custody": run.custody[:-1]},
+        {"custody": each(run.custody, 1, participants=(1, 1))},
+        {"custody": tuple(replace(one, participants=tuple(range(150))) for one in run.custody)},
+        {"custody": each(run.custody, 1, largest_norm=0.51)},
+    ):
+        yield from check_private(replace(run, **changes))
+
+
+def words(run, told):
+    return (replace(run.owner, private=dict(run.owner.private) | {name: told}) for name in PRIVATE)
+
+
+def of_charges(run):
+    word, little = run.ledger, {"approximate": {"epsilon": "0.5", "delta": "0.00001"}}
+    for changes in (
+        {"state": "reserved"},
+        {"state": "started"},
+        {"others": 1},
+        {"scope": "other"},
+        {"amounts": little},
+        {"cap": {"epsilon": "31"}},
+    ):
+        yield check_charge(run, replace(word, **changes))
+    low = replace(run.plan.guarantee, epsilon=run.plan.guarantee.epsilon / 2)
+    half = {"approximate": dict(word.charged) | {"epsilon": f"{low.epsilon + 1e-9:.12f}"}}
+    yield check_charge(replace(run, plan=replace(run.plan, guarantee=low)), replace(word, amounts=half))
+    yield check_claim(low, run.plan.scheme)
+    yield check_claim(replace(low, epsilon=run.plan.guarantee.epsilon * (1 - 1e-6)), run.plan.scheme)
+    yield check_claim(low, replace(run.plan.scheme, noise_multiplier=0.0))
+    yield check_files(replace(run, ledger=replace(word, evidence=None)))
+
+
+def of_samples(run):
+    yield check_noise(run.records, noise_stddev=0.0)
+    for numbers in ({"values": 960.0}, {"values": 48.0}):
+        yield check_control(replace(run.owner.utility, control={"verdict": "passed", "numbers": numbers}))
+    scheme = make_plan(local).scheme
+    private = drawn(scheme, 3)[1]
+    yield check_participation(each(private, 2, participants=(1,)), scheme)
+    yield check_participation([replace(one, participants=(0, 1, 2, 3)) for one in private], scheme)
+
+
+def of_documents(run, folder):
+    ledger = folder.parent / "ledger.db"
+    files, books = read_folder(folder), Books.read(ledger)
+    yield from examine(files, books).outcome.findings
+    public = {name: content for name, content in files.items() if name not in ("custody.jsonl", "report.json")}
+    yield from examine(public, books).outcome.findings
+    yield from examine(public, None).outcome.findings
+    yield from check_chain(ledger, head=books.heads[0])
+    yield from check_chain(ledger, head="0" * 64)
+    yield from check_head(None, "0" * 64)
+    for share in (0.5, 0.997):
+        yield check_prices(charged(entry, share) for entry in books.entries)
+    outcome = reconcile(run)
+    yield check_report({"v": 0}, run, outcome)
+    yield check_report({"v": 0}, replace(run, owner=None), outcome)
+    yield check_page({"report.html": b"no page"}, {})
+    yield check_page(files | {"report.html": b"no page"}, codec.parse(files["report.json"]))
+
+
+def charged(entry, share):
+    """An entry that was charged a share of what it was."""
+    less = {
+        kind: dict(amount) | {"epsilon": f"{float(amount['epsilon']) * share:.12f}"}
+        for kind, amount in entry.amounts.items()
+    }
+    return replace(entry, amounts=less)
+
+
+def test_the_reference_lists_every_code_and_no_other(run, folder):
+    found = [
+        *of_plans(),
+        *of_runs(run),
+        *of_curators(run),
+        *of_charges(run),
+        *of_samples(run),
+        *of_documents(run, folder),
+    ]
+    ends = {}
+    for finding in found:
+        ends.setdefault(finding.code, set()).add(finding.verdict.value)
+    listed = [code for code, _ in TABLE]
+    assert listed == sorted(set(listed))
+    assert ends.keys() | TWIN == set(listed)
+    for code, verdicts in TABLE:
+        if not code.endswith("/as-published") and code in ends:
+            assert ends[code] <= set(re.findall("passed|warned|failed|not checked", verdicts)), code
+
+
+def test_no_code_in_the_source_is_left_out():
+    written = set()
+    for path in (ROOT / "src/epsilog").rglob("*.py"):
+        written |= set(re.findall(r'"([a-z]+(?:-[a-z]+)*/[a-z]+(?:-[a-z]+)*)", Verdict\.', path.read_text()))
+    assert len(written) > 50
+    assert written <= {code for code, _ in TABLE}
+
+
+@pytest.mark.parametrize("code", ["noise", "Noise/weak", "noise/", "/weak", "noise/too weak", "noise/a/b", 3])
+def test_a_code_is_two_words(code):
+    with pytest.raises(CheckError, match="code must be words as check/outcome"):
+        Finding(code, Verdict.PASSED, "said")
