@@ -14,7 +14,7 @@ from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.lattice.composition import compose
 from epsilog.accounting.lattice.law import LatticeLaw, connect, merge, pair_delta
 from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.pairs.dominating import base_laws
 from epsilog.accounting.prepared import prepare
@@ -67,8 +67,12 @@ def test_merging_laws_with_atoms_loses_and_never_fails():
     rng = np.random.default_rng(1)
     for _ in range(120):
         stated = ApproximateDP(float(10 ** rng.uniform(-3, 1)), float(rng.choice([0.0, 1e-5])))
-        link = (Link.PLAIN, Link.REMOVE, Link.ADD)[rng.integers(3)]
-        pair = Pair(base_laws(stated, ADD)[1], 1.0 if link is Link.PLAIN else float(10 ** rng.uniform(-4, -0.1)), link)
+        direction = (Direction.PLAIN, Direction.REMOVE, Direction.ADD)[rng.integers(3)]
+        pair = Pair(
+            base_laws(stated, ADD)[1],
+            1.0 if direction is Direction.PLAIN else float(10 ** rng.uniform(-4, -0.1)),
+            direction,
+        )
         low, high = pair.reach(1e-12)
         step = (high - low) / int(rng.integers(3, 60)) * float(rng.uniform(0.5, 2))
         offset = pair.anchor() if rng.random() < 0.5 else float(rng.uniform(low, high))
@@ -137,10 +141,10 @@ def tail(x):
 def exact_delta(pair, at):
     """Delta of a pair of (sampled) Gaussians in 40 digits."""
     mu, share, at = mpmath.mpf(pair.law.mu), mpmath.mpf(pair.sampling_probability), mpmath.mpf(at)
-    if pair.link is Link.PLAIN:
+    if pair.direction is Direction.PLAIN:
         x = at / mu + mu / 2
         return tail(x - mu) - mpmath.exp(at) * tail(x)
-    if pair.link is Link.REMOVE:
+    if pair.direction is Direction.REMOVE:
         if mpmath.expm1(at) <= -share:
             return -mpmath.expm1(at)
         x = mpmath.log1p(mpmath.expm1(at) / share) / mu + mu / 2
@@ -152,11 +156,13 @@ def exact_delta(pair, at):
 
 
 def random_pair(rng):
-    link = (Link.PLAIN, Link.REMOVE, Link.ADD)[rng.integers(3)]
+    direction = (Direction.PLAIN, Direction.REMOVE, Direction.ADD)[rng.integers(3)]
     share = (
-        1.0 if link is Link.PLAIN else float(rng.choice([10 ** rng.uniform(-6, -0.3), 1 - 10 ** rng.uniform(-6, -1)]))
+        1.0
+        if direction is Direction.PLAIN
+        else float(rng.choice([10 ** rng.uniform(-6, -0.3), 1 - 10 ** rng.uniform(-6, -1)]))
     )
-    return Pair(Normal(float(10 ** rng.uniform(-2.5, 1.2))), share, link)
+    return Pair(Normal(float(10 ** rng.uniform(-2.5, 1.2))), share, direction)
 
 
 def test_cells_of_a_normal_err_by_no_more_than_they_say():
@@ -188,7 +194,7 @@ def test_no_edge_is_misplaced_by_more_than_is_said():
             continue
         mu, share = mpmath.mpf(pair.law.mu), mpmath.mpf(pair.sampling_probability)
         ratio = mpmath.mpf(u / pair.law.mu + pair.law.mu / 2) * mu - mu * mu / 2
-        sign = -1 if pair.link is Link.ADD else 1
+        sign = -1 if pair.direction is Direction.ADD else 1
         loss = sign * mpmath.log(1 - share + share * mpmath.exp(sign * ratio))
         assert abs(loss - mpmath.mpf(float(g[0]))) <= pair.misplacement(g)
 

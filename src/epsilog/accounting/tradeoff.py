@@ -27,7 +27,7 @@ from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.lattice.discretise import Work
 from epsilog.accounting.laws.base import LARGEST_LOSS, Atoms
-from epsilog.accounting.laws.pair import Link, Pair, Parts
+from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.pairs.dominating import Ordering, certain_mass
 from epsilog.accounting.prepared import Prepared
@@ -91,7 +91,9 @@ def rates(prepared: Prepared, fpr: float, *, gap: float, work: Work) -> list[Rat
 
         return [rate(Order(normal, normal), fpr, gap=gap)]
     if prepared.bins is not None:
-        removed, added = (_binned(*prepared.bins, link, fpr, gap) for link in (Link.REMOVE, Link.ADD))
+        removed, added = (
+            _binned(*prepared.bins, direction, fpr, gap) for direction in (Direction.REMOVE, Direction.ADD)
+        )
         first = rate(Order(removed, added), fpr, gap=gap)
         return [first, rate(Order(added, removed), fpr, gap=gap, known=first.bounds.lower)]
     asked = _Asked(fpr, gap, work)
@@ -107,7 +109,7 @@ def rates(prepared: Prepared, fpr: float, *, gap: float, work: Work) -> list[Rat
     return [first, second]
 
 
-def _binned(bins: int, mu: float, link: Link, fpr: float, gap: float) -> Curve:
+def _binned(bins: int, mu: float, direction: Direction, fpr: float, gap: float) -> Curve:
     """Delta of balls-in-bins in one direction; where the bins hide nothing that matters, without them."""
 
     def curve(epsilon: float) -> Bounds:
@@ -115,7 +117,7 @@ def _binned(bins: int, mu: float, link: Link, fpr: float, gap: float) -> Curve:
         least = max(_NOTHING * fpr, _LEAST)
         if free < least:
             return Bounds(0.0, free)
-        return search.bounds(bins, mu, DeltaAt(epsilon), gap=gap, links=(link,), least=least)
+        return search.bounds(bins, mu, DeltaAt(epsilon), gap=gap, directions=(direction,), least=least)
 
     return curve
 
@@ -253,11 +255,13 @@ def _swapped(parts: Parts) -> Parts:
 
 def _turned(parts: Parts) -> Parts:
     """The pair (Q, P) of a composition of pairs (P, Q); itself if it is symmetric."""
-    links = {Link.REMOVE: Link.ADD, Link.ADD: Link.REMOVE}
+    directions = {Direction.REMOVE: Direction.ADD, Direction.ADD: Direction.REMOVE}
     turned = [(_exchanged(pair), count) for pair, count in parts]
-    if all(now is pair and pair.link not in links for (now, _), (pair, _) in zip(turned, parts, strict=True)):
+    if all(now is pair and pair.direction not in directions for (now, _), (pair, _) in zip(turned, parts, strict=True)):
         return parts
-    return tuple((replace(pair, link=links.get(pair.link, pair.link)), count) for pair, count in turned)
+    return tuple(
+        (replace(pair, direction=directions.get(pair.direction, pair.direction)), count) for pair, count in turned
+    )
 
 
 def _exchanged(pair: Pair) -> Pair:

@@ -18,7 +18,7 @@ from epsilog.accounting.balls_in_bins.ratio_sums import Excess, contract, spread
 from epsilog.accounting.balls_in_bins.search import Allocation
 from epsilog.accounting.lattice.law import LatticeLaw
 from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Link
+from epsilog.accounting.laws.pair import Direction
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
@@ -39,30 +39,30 @@ quick = settings(max_examples=40, deadline=None)
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "balls_in_bins.json").read_text())["cases"]
 KNOWN = [
-    (case["bins"], case["noise_multiplier"], case["epsilon"], Link(case["direction"]), case["delta"])
+    (case["bins"], case["noise_multiplier"], case["epsilon"], Direction(case["direction"]), case["delta"])
     for case in VECTORS
 ]
 
 
-def both_sides(bins, noise, at, link, width=0.002):
+def both_sides(bins, noise, at, direction, width=0.002):
     """Lower and upper bound on delta in one direction."""
-    one = Allocation(bins, 1 / noise, link)
+    one = Allocation(bins, 1 / noise, direction)
     return [one.curve(at, width=width, in_epsilon=False, upper=upper, lost=1e-18)(at) for upper in (False, True)]
 
 
-@pytest.mark.parametrize(("bins", "noise", "at", "link", "exact"), KNOWN)
-def test_known_values_lie_between_narrow_bounds(bins, noise, at, link, exact):
-    lower, upper = both_sides(bins, noise, at, link)
+@pytest.mark.parametrize(("bins", "noise", "at", "direction", "exact"), KNOWN)
+def test_known_values_lie_between_narrow_bounds(bins, noise, at, direction, exact):
+    lower, upper = both_sides(bins, noise, at, direction)
     assert lower <= exact * (1 + 1e-7)
     assert upper >= exact * (1 - 1e-7)
     assert upper - lower <= 0.005 * exact  # one step, not refined
 
 
-@pytest.mark.parametrize(("bins", "noise", "at", "link", "exact"), KNOWN)
-def test_epsilon_at_a_known_delta(bins, noise, at, link, exact):
+@pytest.mark.parametrize(("bins", "noise", "at", "direction", "exact"), KNOWN)
+def test_epsilon_at_a_known_delta(bins, noise, at, direction, exact):
     found = epsilon(BallsInBins(Gaussian(noise), bins), delta=exact)
     assert found.gap <= 0.002
-    if link is Link.REMOVE:  # the worse direction
+    if direction is Direction.REMOVE:  # the worse direction
         assert found.lower <= at * (1 + 1e-7)
         assert found.upper >= at * (1 - 1e-7)
     else:
@@ -77,13 +77,13 @@ def call(strike, mu):
     return float(ndtr(mu / 2 - far) - strike * ndtr(-mu / 2 - far))
 
 
-def two_bins(mu, at, link):
+def two_bins(mu, at, direction):
     """Delta of two bins at any epsilon, by integrating the call on one ratio over the other."""
 
     def density(x):
         return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
-    strike = 2 * math.exp(at if link is Link.REMOVE else -at)
+    strike = 2 * math.exp(at if direction is Direction.REMOVE else -at)
     kink = (math.log(strike) + mu * mu / 2) / mu
     parts = [-12.0, *sorted({kink - 4, kink - 2, kink - 0.3, kink, kink + 0.3, kink + 2} - {-12.0}), 14 + mu + kink]
     parts = [x for x in parts if x >= -12.0]
@@ -91,14 +91,14 @@ def two_bins(mu, at, link):
         quad(lambda x: density(x) * call(strike - math.exp(mu * x - mu * mu / 2), mu), a, b, epsabs=1e-14)[0]
         for a, b in pairwise(parts)
     )
-    return over / 2 if link is Link.REMOVE else math.exp(at) / 2 * (over - (2 - strike))
+    return over / 2 if direction is Direction.REMOVE else math.exp(at) / 2 * (over - (2 - strike))
 
 
 @pytest.mark.parametrize(("noise", "at"), [(0.7, 1.0), (2.0, 0.3), (1.0, 0.1), (0.4, 5.0)])
-@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
-def test_two_bins_by_integration(noise, at, link):
-    exact = two_bins(1 / noise, at, link)
-    lower, upper = both_sides(2, noise, at, link, width=1e-4)
+@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+def test_two_bins_by_integration(noise, at, direction):
+    exact = two_bins(1 / noise, at, direction)
+    lower, upper = both_sides(2, noise, at, direction, width=1e-4)
     assert lower <= exact * (1 + 1e-9) + 1e-13
     assert upper >= exact * (1 - 1e-9) - 1e-13
     assert upper - lower <= 5e-4 * exact
@@ -180,10 +180,12 @@ def simulated(bins, noise, at, draws, seed):
 @pytest.mark.parametrize(("bins", "noise", "at"), [(4, 0.8, 1.0), (20, 1.0, 0.3), (50, 0.5, 1.0)])
 def test_simulation_agrees_and_notices_thirty_percent_more_noise(bins, noise, at):
     """Six standard errors: a false alarm in 1e-8 of seeds; the seed is fixed."""
-    for link, (mean, error) in zip((Link.REMOVE, Link.ADD), simulated(bins, noise, at, 200_000, 3), strict=True):
-        lower, upper = both_sides(bins, noise, at, link)
+    for direction, (mean, error) in zip(
+        (Direction.REMOVE, Direction.ADD), simulated(bins, noise, at, 200_000, 3), strict=True
+    ):
+        lower, upper = both_sides(bins, noise, at, direction)
         assert lower - 6 * error <= mean <= upper + 6 * error
-        _, quieter = both_sides(bins, 1.3 * noise, at, link)
+        _, quieter = both_sides(bins, 1.3 * noise, at, direction)
         assert mean > quieter + 6 * error
 
 
@@ -265,10 +267,10 @@ def profile_of(law, at):
 
 
 @pytest.mark.parametrize(("bins", "noise", "at"), [(16, 1.0, 1.0), (100, 1.0, 0.5), (300, 2.0, 0.1), (2, 1.5, 0.4)])
-@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
-def test_the_laws_that_compose_lie_on_either_side_of_the_payoffs(bins, noise, at, link):
-    lower, upper = both_sides(bins, noise, at, link, width=1e-4)
-    above, below = allocated(bins, 1 / noise, link, 1e-12)
+@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+def test_the_laws_that_compose_lie_on_either_side_of_the_payoffs(bins, noise, at, direction):
+    lower, upper = both_sides(bins, noise, at, direction, width=1e-4)
+    above, below = allocated(bins, 1 / noise, direction, 1e-12)
     assert profile_of(above, at) >= lower
     assert profile_of(below, at) <= upper
     assert profile_of(above, at) - profile_of(below, at) <= 0.05 * upper
@@ -277,9 +279,9 @@ def test_the_laws_that_compose_lie_on_either_side_of_the_payoffs(bins, noise, at
 
 
 @pytest.mark.parametrize("at", [-6.0, -0.7, 0.7, 3.0])
-@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
-def test_the_laws_that_compose_keep_their_sides_at_every_epsilon_below_zero_too(at, link):
-    exact, (above, below) = two_bins(0.8, at, link), allocated(2, 0.8, link, 1e-12)
+@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+def test_the_laws_that_compose_keep_their_sides_at_every_epsilon_below_zero_too(at, direction):
+    exact, (above, below) = two_bins(0.8, at, direction), allocated(2, 0.8, direction, 1e-12)
     assert profile_of(above, at) >= exact * (1 - 1e-9) - 1e-13
     assert profile_of(below, at) <= exact * (1 + 1e-9) + 1e-13
 

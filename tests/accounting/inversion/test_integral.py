@@ -16,7 +16,7 @@ from epsilog.accounting.inversion.integral import Inversion, inversion_bounds
 from epsilog.accounting.inversion.sampled import TiltedSampled, _beyond
 from epsilog.accounting.inversion.tilted import TiltedGaussian, tilt_of
 from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.methods import central_limit, inversion, lattice
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.prepared import prepare
@@ -43,15 +43,15 @@ def spectral(release, question, relation=ADD):
     return inversion_bounds(prepare(release, relation).orderings(), question)
 
 
-def sampled(mu, share, link, theta):
-    return tilt_of(Pair(Normal(mu), share, link))(theta)
+def sampled(mu, share, direction, theta):
+    return tilt_of(Pair(Normal(mu), share, direction))(theta)
 
 
-def moment(mu, share, link, z, nodes=200_001):
+def moment(mu, share, direction, z, nodes=200_001):
     """E e^(z L) by very many nodes in extended precision, for z of shape (k,)."""
     long = np.longdouble
     power = np.atleast_1d(np.asarray(z, dtype=np.clongdouble))
-    power = power + 1 if link is Link.REMOVE else -power
+    power = power + 1 if direction is Direction.REMOVE else -power
     far = np.ceil(float(np.abs(power.real).max()) * mu + 13)
     y, step = np.linspace(-far, far, nodes, dtype=long, retstep=True)
     u = long(mu) * y - long(mu) ** 2 / 2
@@ -98,13 +98,13 @@ def test_ten_to_the_twelve_rounds():
 def test_delta_by_an_inversion_without_any_shortcut():
     """Extended precision, another contour, a long period, and every frequency until nothing is left."""
     noise, share, rounds, at, exact = 1.0, 0.02, 300, 1.5, {}
-    for link, tilt in ((Link.REMOVE, 3.0), (Link.ADD, 9.0)):
+    for direction, tilt in ((Direction.REMOVE, 3.0), (Direction.ADD, 9.0)):
         step = 0.1
         z = tilt + 1j * step * np.arange(400)
-        powers = moment(1 / noise, share, link, z, nodes=8_001) ** rounds
+        powers = moment(1 / noise, share, direction, z, nodes=8_001) ** rounds
         assert abs(powers[-1]) < 1e-18 * abs(powers[0])
         terms = (powers * np.exp(-z * np.longdouble(at)) / (z * (z + 1))).real
-        exact[link] = float((terms.sum() - terms[0] / 2) * step / np.pi)
+        exact[direction] = float((terms.sum() - terms[0] / 2) * step / np.pi)
     found, worst = spectral(sgd(noise, share, rounds), DeltaAt(at)), max(exact.values())
     assert found.lower <= worst * (1 + 1e-12)
     assert found.upper >= worst * (1 - 1e-12)
@@ -120,13 +120,13 @@ def test_delta_by_an_inversion_without_any_shortcut():
     mu=st.floats(0.05, 3.0),
     share=st.floats(1e-4, 0.95),
     theta=st.floats(0.2, 12.0),
-    link=st.sampled_from([Link.REMOVE, Link.ADD]),
+    direction=st.sampled_from([Direction.REMOVE, Direction.ADD]),
     turn=st.floats(0.1, 30.0),
 )
-def test_waves_and_moments_err_by_no_more_than_they_say(mu, share, theta, link, turn):
-    law = sampled(mu, share, link, theta)
+def test_waves_and_moments_err_by_no_more_than_they_say(mu, share, theta, direction, turn):
+    law = sampled(mu, share, direction, theta)
     frequency = min(turn / law.spread / 10, 2_000 / mu)
-    at, turned = moment(mu, share, link, [theta, complex(theta, frequency)])
+    at, turned = moment(mu, share, direction, [theta, complex(theta, frequency)])
     exact = complex(turned / at * np.exp(np.clongdouble(-1j * frequency * law.moments.mean)) - 1)
     for nats in (8.0, 38.0):
         less_one, error, _ = law.characteristic(np.array([frequency]), nats)
@@ -143,10 +143,10 @@ def test_waves_and_moments_err_by_no_more_than_they_say(mu, share, theta, link, 
     mu=st.floats(0.05, 4.0),
     share=st.floats(1e-5, 0.95),
     theta=st.floats(0.2, 20.0),
-    link=st.sampled_from([Link.REMOVE, Link.ADD]),
+    direction=st.sampled_from([Direction.REMOVE, Direction.ADD]),
 )
-def test_the_modulus_falls_as_the_decay_says_and_stays_within_the_spread(mu, share, theta, link):
-    law = sampled(mu, share, link, theta)
+def test_the_modulus_falls_as_the_decay_says_and_stays_within_the_spread(mu, share, theta, direction):
+    law = sampled(mu, share, direction, theta)
     frequencies = np.geomspace(0.01, 300, 40) / law.spread
     frequencies = frequencies[frequencies * mu < 3_000]
     less_one, error, _ = law.characteristic(frequencies, 30.0)
@@ -158,7 +158,7 @@ def test_the_modulus_falls_as_the_decay_says_and_stays_within_the_spread(mu, sha
 
 
 def test_the_decay_says_something():
-    law = sampled(1.0, 0.01, Link.REMOVE, 6.0)
+    law = sampled(1.0, 0.01, Direction.REMOVE, 6.0)
     assert law.decay(1e4) < 0.05
     assert law.decay(1e-3) == 1.0
 
@@ -358,7 +358,7 @@ def test_what_lies_beyond_the_cells_is_bounded_by_hardly_more_than_it_is(mu, sha
     law = TiltedSampled(mu, share, power, sign)
     low, high = law.ends(9.0)
     middle = sign * law.moments.mean
-    total = np.log(np.exp(np.longdouble(0)) * moment(mu, share, Link.REMOVE, power - 1).real[0])
+    total = np.log(np.exp(np.longdouble(0)) * moment(mu, share, Direction.REMOVE, power - 1).real[0])
     assert abs(float(total) - law.moments.log_total) < 1e-12 * (1 + abs(float(total)))
     beyond = 0.0
     for edge, way in ((low, -1.0), (high, 1.0)):

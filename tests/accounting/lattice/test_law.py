@@ -10,10 +10,16 @@ import pytest
 
 from epsilog.accounting.lattice.law import LatticeLaw, connect, merge
 from epsilog.accounting.laws.base import Array, Atoms, Masses
-from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.laws.pair import Direction, Pair
 
 TINY = 1e-12  # a long way above what the test itself rounds
-LINKS = [(Link.PLAIN, 1.0), (Link.REMOVE, 0.3), (Link.ADD, 0.3), (Link.REMOVE, 0.9), (Link.ADD, 1e-3)]
+DIRECTIONS = [
+    (Direction.PLAIN, 1.0),
+    (Direction.REMOVE, 0.3),
+    (Direction.ADD, 0.3),
+    (Direction.REMOVE, 0.9),
+    (Direction.ADD, 1e-3),
+]
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ def true_delta(pair: Pair, law: Atoms, epsilon: float) -> float:
     """By summing outcomes."""
     p, q = np.append(law.p, [law.only_p, 0.0]), np.append(law.p * np.exp(-law.u), [0.0, law.only_p])
     share = pair.sampling_probability
-    if pair.link is Link.ADD:
+    if pair.direction is Direction.ADD:
         one, other = p, (1 - share) * p + share * q
     else:
         one, other = (1 - share) * q + share * p, q
@@ -58,8 +64,8 @@ def lattice_delta(law: LatticeLaw, step: float, epsilon: float) -> float:
 def drawn(seed: int) -> tuple[Pair, Array, float, float, float]:
     """A pair, a lattice with gaps in it, its step and offset, and how far merging may move an outcome."""
     rng = np.random.default_rng(seed)
-    link, share = LINKS[seed % len(LINKS)]
-    pair = Pair(symmetric(rng, only_p=float(rng.choice([0.0, 0.1]))), share, link)
+    direction, share = DIRECTIONS[seed % len(DIRECTIONS)]
+    pair = Pair(symmetric(rng, only_p=float(rng.choice([0.0, 0.1]))), share, direction)
     step = float(rng.choice([0.1, 0.3, 1.0]))
     index = np.arange(math.floor(-5 / step), math.ceil(5 / step) + 1)
     index = index[(rng.random(len(index)) < rng.choice([0.5, 1.0])) | (abs(index) == index.max())]
@@ -74,7 +80,7 @@ def test_a_law_lies_between_its_merged_and_its_connected_lattice_law(seed: int, 
     assert isinstance(law, Atoms)
     if rough:
         shares = np.random.default_rng(seed).choice([0.0, 0.1, 0.3], size=len(law.u))
-        pair = Pair(Rough(law.u, law.p, law.only_p, shares=shares), pair.sampling_probability, pair.link)
+        pair = Pair(Rough(law.u, law.p, law.only_p, shares=shares), pair.sampling_probability, pair.direction)
     below = merge(pair, index, step=step, offset=offset, coarse=coarse)
     above = connect(pair, index, step=step, offset=offset)
     assert math.fsum(below.weight) + below.infinite <= 1

@@ -14,7 +14,7 @@ from epsilog.accounting.lattice import composition, discretise
 from epsilog.accounting.lattice.law import connect, merge, pair_delta
 from epsilog.accounting.lattice.planning import lattice_points, sketch
 from epsilog.accounting.laws.base import Atoms
-from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.terms import (
     BallsInBins,
     Composed,
@@ -34,8 +34,8 @@ def randomized_response(epsilon: float) -> Atoms:
 
 @pytest.mark.parametrize("pair", [
     Pair(randomized_response(3.0)),
-    Pair(randomized_response(3.0), 0.2, Link.REMOVE),
-    Pair(randomized_response(3.0), 0.2, Link.ADD),
+    Pair(randomized_response(3.0), 0.2, Direction.REMOVE),
+    Pair(randomized_response(3.0), 0.2, Direction.ADD),
 ])  # fmt: skip
 @pytest.mark.parametrize("step", [1e-6, 0.001, 0.3, 7.0])
 def test_two_atoms_have_lattice_points_beside_them_only_and_both_sides_still_hold(pair: Pair, step: float) -> None:

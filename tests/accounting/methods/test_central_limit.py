@@ -13,7 +13,7 @@ from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.inversion.integral import inversion_bounds
 from epsilog.accounting.laws.base import Atoms
-from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.methods import central_limit
 from epsilog.accounting.methods.central_limit import central_limit_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
@@ -170,7 +170,7 @@ def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
     """A thousandth of each round left out leaves (1 - 1e-3)^10000 of all: no delta from below can be more."""
     above = base_laws(ApproximateDP(0.01, 1e-3), ADD)[0]
     below = replace(above, only_p=0.0)
-    whole, part = (((Pair(law, 0.5, Link.REMOVE), 20_000),) for law in (above, below))
+    whole, part = (((Pair(law, 0.5, Direction.REMOVE), 20_000),) for law in (above, below))
     left = (1 - 1e-3) ** 20_000
     lower, upper = central_limit_bounds([Ordering(whole, (part,))], DeltaAt(0.0))
     assert lower <= left

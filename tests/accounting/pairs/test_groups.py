@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import binom, norm
 
 from epsilog.accounting import delta, profile, rdp
-from epsilog.accounting.laws.pair import Link
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.pairs.groups import GroupMixture, group_orderings
 from epsilog.terms import Composed, Gaussian, Laplace, NeighboringRelation, PoissonSampled, Repeated
 
@@ -75,9 +75,9 @@ def test_what_has_no_mixture_keeps_the_general_bound():
     assert "Dwork" in profile(PoissonSampled(Laplace(1.0), 0.1)).group_delta(units=2, epsilon=1.0).method
 
 
-@pytest.mark.parametrize("link", [Link.REMOVE, Link.ADD])
-def test_edges_of_the_ratio_lie_where_the_ratio_has_their_value(link):
-    law = GroupMixture(mu=0.7, sampling_probability=0.01, units=9, link=link)
+@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+def test_edges_of_the_ratio_lie_where_the_ratio_has_their_value(direction):
+    law = GroupMixture(mu=0.7, sampling_probability=0.01, units=9, direction=direction)
     u = np.array([-0.0904, -0.05, -1e-9, 1e-12, 0.3, 5.0, 100.0, 600.0])
     x = law._where(u)
     assert law._ratio(x) == pytest.approx(u, abs=2e-11)

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from epsilog.accounting.balls_in_bins.ratio_sums import RatioLaw, TiltedSum, contract, spread
 from epsilog.accounting.lattice.law import LatticeLaw, TooFineError
 from epsilog.accounting.laws.base import Array, Masses, Normal
-from epsilog.accounting.laws.pair import Link
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.rounding import MU, down, gamma, up
 
 SMALLEST_MU, LARGEST_BINNED_MU = 1e-4, 30.0  # where a lattice of ratios helps
@@ -85,48 +85,50 @@ class Tabulated:
 
 
 @lru_cache(maxsize=16)
-def allocated(bins: int, mu: float, link: Link, lost: float) -> tuple[Tabulated, Tabulated | None]:
+def allocated(bins: int, mu: float, direction: Direction, lost: float) -> tuple[Tabulated, Tabulated | None]:
     """Returns a law that dominates one epoch in one direction, and one that it dominates (or none).
 
     Args:
         bins: rounds in an epoch, at least 2.
         mu: distance of the base Gaussians over the noise, all epochs of the same bins together.
-        link: ``REMOVE`` or ``ADD``.
+        direction: ``REMOVE`` or ``ADD``.
         lost: what truncating the ratio may add to delta.
     """
     top = math.exp(min(mu**2 / 2 - mu * float(ndtri(lost)), 600.0))
-    if link is Link.ADD:  # ratios above b have a loss below 0
+    if direction is Direction.ADD:  # ratios above b have a loss below 0
         top = min(top, 4.0 * bins)
     variance = min(math.expm1(min(mu * mu, 600.0)), top * top)
     low = math.exp(-(mu**2) / 2 + mu * float(ndtri(1e-6 * lost / bins)))
     step = max(math.sqrt(6 * _ROUGH * variance), _ROUGH * variance, top / _MOST_POINTS)
-    if link is Link.ADD:
+    if direction is Direction.ADD:
         step = min(step, _FINE * bins)
     while True:
         try:
-            return _both(bins, mu, link, step=step, low=low, top=top)
+            return _both(bins, mu, direction, step=step, low=low, top=top)
         except TooFineError as problem:
             step *= 1.2 * problem.factor
 
 
 def _both(
-    bins: int, mu: float, link: Link, *, step: float, low: float, top: float
+    bins: int, mu: float, direction: Direction, *, step: float, low: float, top: float
 ) -> tuple[Tabulated, Tabulated | None]:
     high = max(math.ceil(top / step), 2)
     above = spread(Normal(up(mu, MU)), step=step, low=min(math.floor(low / step), high - 1), high=high)
-    below = contract(Normal(down(mu, MU)), step=step, high=top, rising=link is Link.REMOVE)
+    below = contract(Normal(down(mu, MU)), step=step, high=top, rising=direction is Direction.REMOVE)
     scale = math.sqrt(bins) * min(math.sqrt(math.expm1(min(mu * mu, 600.0))), top)
-    if link is Link.REMOVE:
+    if direction is Direction.REMOVE:
         steepest = min(_STEEPEST / top, _PER_SPREAD[-1] / scale)
         rates = [rate / top for rate in _PER_TOP] + [rate / scale for rate in _PER_SPREAD]
         tilts = [rate for rate in rates if rate <= steepest]
     else:
         tilts = [0.0, *(-rate / scale for rate in _PER_SPREAD)]
-    upper = _tabulate(above, bins, tilts, step=step, link=link, upper=True)
-    return upper, None if below is None else _tabulate(below, bins, tilts, step=step, link=link, upper=False)
+    upper = _tabulate(above, bins, tilts, step=step, direction=direction, upper=True)
+    return upper, None if below is None else _tabulate(below, bins, tilts, step=step, direction=direction, upper=False)
 
 
-def _tabulate(ratio: RatioLaw, bins: int, tilts: list[float], *, step: float, link: Link, upper: bool) -> Tabulated:
+def _tabulate(
+    ratio: RatioLaw, bins: int, tilts: list[float], *, step: float, direction: Direction, upper: bool
+) -> Tabulated:
     """The law of the sum, each mass from the tilt that sees it best, as losses."""
     law = LatticeLaw(ratio.points, ratio.weight, 0.0, ratio.offset)
     sums = [TiltedSum(law, bins, step=step, tilt=tilt, upper=upper) for tilt in tilts]
@@ -140,17 +142,17 @@ def _tabulate(ratio: RatioLaw, bins: int, tilts: list[float], *, step: float, li
         density[max(start - first, 0) : start + one.size - first] = one.density[max(first - start, 0) :]
         found = density * np.exp(np.minimum(one.log_factor(values), 700.0))
         mass = np.minimum(mass, found) if upper else np.maximum(mass, found)
-        end = one.values[-1:] if link is Link.REMOVE else np.maximum(one.values[:1], 0.0)
+        end = one.values[-1:] if direction is Direction.REMOVE else np.maximum(one.values[:1], 0.0)
         outside = _FAR * math.exp(min(float(one.log_factor(end)[0]), 700.0))
-        if link is Link.ADD:
+        if direction is Direction.ADD:
             beyond = min(beyond, outside)
         elif one.tilt * float(end[0]) >= 1:  # s e^(-tilt s) falls from 1 / tilt on
             beyond = min(beyond, outside * float(end[0]) / bins)
-    return _losses(ratio, bins, (values, mass), min(beyond, 1.0), link=link, upper=upper)
+    return _losses(ratio, bins, (values, mass), min(beyond, 1.0), direction=direction, upper=upper)
 
 
 def _losses(
-    ratio: RatioLaw, bins: int, law: tuple[Array, Array], beyond: float, *, link: Link, upper: bool
+    ratio: RatioLaw, bins: int, law: tuple[Array, Array], beyond: float, *, direction: Direction, upper: bool
 ) -> Tabulated:
     """Masses at sums become masses at losses; ``beyond`` bounds what lies outside all windows, on the costly side."""
     values, mass = law
@@ -159,7 +161,7 @@ def _losses(
     s, w = values[seen], mass[seen]
     u, share = np.log(s) - math.log(bins), w * s / bins
     outwards = up if upper else down
-    if link is Link.REMOVE:
+    if direction is Direction.REMOVE:
         p, q, only_p = outwards(share, 30), w, (ratio.over + beyond if upper else 0.0)
         if not upper and ratio.over > 0:  # delta contains it up to the loss of the largest ratio on the lattice
             u, p = np.append(u, math.log(ratio.top / bins)), np.append(p, outwards(ratio.over, 30))

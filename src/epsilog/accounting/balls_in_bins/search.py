@@ -25,7 +25,7 @@ from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.accounting.lattice.law import LatticeLaw, TooFineError
 from epsilog.accounting.laws.base import LARGEST_LOSS, Array, Normal
-from epsilog.accounting.laws.pair import Link
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything, read
 from epsilog.accounting.rounding import LEAST, MU, TINY, down, gamma, up
 
@@ -54,16 +54,16 @@ class Allocation:
     Attributes:
         bins: rounds in an epoch, b.
         mu: distance of the base Gaussians over the noise, all epochs together.
-        link: ``REMOVE`` or ``ADD``.
+        direction: ``REMOVE`` or ``ADD``.
     """
 
     bins: int
     mu: float
-    link: Link
+    direction: Direction
 
     def strike(self, epsilon: float) -> float:
         """The strike of the payoff (Z - k)^+ at ``epsilon``: Z is S for remove, -S for add."""
-        return self.bins * math.exp(epsilon) if self.link is Link.REMOVE else -self.bins * math.exp(-epsilon)
+        return self.bins * math.exp(epsilon) if self.direction is Direction.REMOVE else -self.bins * math.exp(-epsilon)
 
     def curve(self, near: float, *, width: float, in_epsilon: bool, upper: bool, lost: float) -> Curve:
         """Bounds delta from one side, accurately about ``near``.
@@ -93,13 +93,13 @@ class Allocation:
             high = max(math.ceil(top / step), 2)
             ratio = spread(Normal(up(mu, MU)), step=step, low=min(math.floor(lowest / step), high - 1), high=high)
         else:
-            ratio = contract(Normal(down(mu, MU)), step=step, high=top, rising=self.link is Link.REMOVE)
+            ratio = contract(Normal(down(mu, MU)), step=step, high=top, rising=self.direction is Direction.REMOVE)
         if ratio is None:
             return Curve(self, None, 0.0, math.inf, guess.tilt, near, upper)
-        sign = 1 if self.link is Link.REMOVE else -1
+        sign = 1 if self.direction is Direction.REMOVE else -1
         law = LatticeLaw(sign * ratio.points, ratio.weight, 0.0, sign * ratio.offset)
         excess = Excess(law, self.bins, step=step, tilt=guess.tilt, strike=self.strike(near), upper=upper)
-        over = ratio.over if self.link is Link.REMOVE else 0.0
+        over = ratio.over if self.direction is Direction.REMOVE else 0.0
         return Curve(self, excess, over, ratio.top, guess.tilt, near, upper)
 
 
@@ -129,8 +129,8 @@ class Curve:
         """Bounds delta at ``epsilon``, in [0, 1]."""
         if self.excess is None:
             return 0.0
-        bins, link = self.allocation.bins, self.allocation.link
-        factor = 1.0 if link is Link.REMOVE else math.exp(min(epsilon, LARGEST_LOSS))
+        bins, direction = self.allocation.bins, self.allocation.direction
+        factor = 1.0 if direction is Direction.REMOVE else math.exp(min(epsilon, LARGEST_LOSS))
         sign = 1 if self.upper else -1
         strike = self.allocation.strike(epsilon)
         strike -= sign * gamma(8 * (1 + epsilon)) * abs(strike)
@@ -144,7 +144,9 @@ class Curve:
         """Whether the curve was made for an epsilon as near as that."""
         allocation = self.allocation
         apart = abs(allocation.strike(epsilon) - allocation.strike(self.near))
-        beyond = allocation.link is Link.REMOVE and allocation.strike(self.near) < self.top < allocation.strike(epsilon)
+        beyond = allocation.direction is Direction.REMOVE and allocation.strike(
+            self.near
+        ) < self.top < allocation.strike(epsilon)
         return apart * self.tilt < 4 and not beyond
 
 
@@ -154,7 +156,7 @@ def bounds(
     question: Question,
     *,
     gap: float,
-    links: Sequence[Link] = (Link.REMOVE, Link.ADD),
+    directions: Sequence[Direction] = (Direction.REMOVE, Direction.ADD),
     least: float = _LITTLE,
 ) -> Bounds:
     """Bounds the answer for one release; the relative width is ``gap`` if memory allows.
@@ -164,7 +166,7 @@ def bounds(
         mu: distance of the base Gaussians over the noise, all epochs of the same bins together; above 0.
         question: epsilon at a delta, or delta at an epsilon.
         gap: relative width to aim for.
-        links: which orders of the neighbours to look at; the worst counts.
+        directions: which orders of the neighbours to look at; the worst counts.
         least: a delta that is bounded from above only, once.
     """
     if math.isinf(mu):
@@ -176,19 +178,19 @@ def bounds(
         return Bounds(0.0, free)
     if isinstance(question, DeltaAt) and free < _NOTHING:
         return Bounds(0.0, free)
-    ways = [_Way(Allocation(bins, mu, link), question, gap) for link in links]
-    if all(way.upper == 0 for way in ways):
+    sides = [_Side(Allocation(bins, mu, direction), question, gap) for direction in directions]
+    if all(side.upper == 0 for side in sides):
         return Bounds(0.0, 0.0)
-    ways.sort(key=lambda way: -way.expected)
-    for way in ways[1:]:
-        apart = (ways[0].expected - way.expected) / max(gap * way.expected, TINY)
-        way.fine = math.sqrt(min(max(apart, 1.0), 1e6))  # what cannot be the worst needs no fine lattice
+    sides.sort(key=lambda side: -side.expected)
+    for side in sides[1:]:
+        apart = (sides[0].expected - side.expected) / max(gap * side.expected, TINY)
+        side.fine = math.sqrt(min(max(apart, 1.0), 1e6))  # what cannot be the worst needs no fine lattice
     lower, before = 0.0, math.inf
     for attempt in range(_REFINEMENTS):
-        for way in ways:
-            if attempt == 0 or way.upper > lower / (1 - gap):
-                way.refine_upper()
-        worst = max(ways, key=lambda way: way.upper)
+        for side in sides:
+            if attempt == 0 or side.upper > lower / (1 - gap):
+                side.refine_upper()
+        worst = max(sides, key=lambda side: side.upper)
         if isinstance(question, DeltaAt) and worst.upper <= least:
             break
         lower = max(lower, worst.lower_bound())
@@ -199,7 +201,7 @@ def bounds(
             break  # what is left is not for the lattice to close
         before = achieved
         worst.fine *= min(0.6, max(0.1, 0.8 * math.sqrt(gap / achieved)))
-    return Bounds(lower, max(way.upper for way in ways))
+    return Bounds(lower, max(side.upper for side in sides))
 
 
 def _without_bins(mu: float, question: Question) -> float:
@@ -212,7 +214,7 @@ def _without_bins(mu: float, question: Question) -> float:
             return gaussian_delta(free, epsilon)[1]
 
 
-class _Way:
+class _Side:
     """What is known about one direction so far."""
 
     def __init__(self, allocation: Allocation, question: Question, gap: float) -> None:
@@ -283,7 +285,7 @@ def _sketch(mu: float, tail: float, top: float) -> _Sketch:
 
 def _guess(allocation: Allocation, sketch: _Sketch, epsilon: float) -> Guess:
     """Saddle point and Gaussian approximation of E (Z - k)^+."""
-    sign = 1 if allocation.link is Link.REMOVE else -1
+    sign = 1 if allocation.direction is Direction.REMOVE else -1
     strike, count = allocation.strike(epsilon), allocation.bins
     z = sign * sketch.ratio
     log_weight = np.log(sketch.weight)
@@ -320,12 +322,12 @@ def _log_call(m: float) -> float:
 def _expected_delta(allocation: Allocation, epsilon: float, tail: float) -> float:
     """What delta may be, about; ``tail`` is the size of the tails to look at."""
     strike, mu = abs(allocation.strike(epsilon)), allocation.mu
-    if allocation.link is Link.REMOVE and mu >= _HEAVY:  # one large ratio among small ones
+    if allocation.direction is Direction.REMOVE and mu >= _HEAVY:  # one large ratio among small ones
         left = strike - allocation.bins + 1
         far = math.log(left) / mu
         return float(ndtr(mu / 2 - far) - left * ndtr(-mu / 2 - far))
     log_payoff = _guess(allocation, _sketch(mu, tail, _ROOM * strike), epsilon).log_payoff
-    log_factor = -math.log(allocation.bins) + (epsilon if allocation.link is Link.ADD else 0.0)
+    log_factor = -math.log(allocation.bins) + (epsilon if allocation.direction is Direction.ADD else 0.0)
     return math.exp(min(log_payoff + log_factor, 0.0))
 
 

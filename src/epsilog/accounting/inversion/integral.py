@@ -71,7 +71,7 @@ def _same(one: Parts, other: Parts) -> bool:
 
 
 def _near(one: Pair, other: Pair) -> bool:
-    if (one.sampling_probability, one.link) != (other.sampling_probability, other.link):
+    if (one.sampling_probability, one.direction) != (other.sampling_probability, other.direction):
         return False
     match one.law, other.law:
         case Normal(mu=mu), Normal(mu=nu):
@@ -119,7 +119,7 @@ def _thinned(parts: Parts) -> Parts:
     """Some of many parts of one kind, with larger counts, for planning: parts in a row are much alike."""
     kinds: dict[object, list[tuple[Pair, int]]] = {}
     for pair, count in parts:
-        kinds.setdefault((type(pair.law), pair.link), []).append((pair, count))
+        kinds.setdefault((type(pair.law), pair.direction), []).append((pair, count))
     kept: list[tuple[Pair, int]] = []
     for alike in kinds.values():
         stride = max(1, len(alike) // _ENOUGH)

@@ -23,7 +23,7 @@ from epsilog.accounting.inversion.characteristic import (
 )
 from epsilog.accounting.inversion.sampled import TiltedSampled
 from epsilog.accounting.laws.base import Array, Atoms, Normal, Tent
-from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.rounding import SECOND_ORDER, TINY, gamma, up
 
 _LEAST_TILT = -0.499  # of a Laplace law: nearer to -1/2 its closed form loses its digits
@@ -41,19 +41,19 @@ def tilt_of(pair: Pair) -> Tilt:
     if isinstance(pair.law, Normal) and not 1 / _EXTREME < pair.law.mu < _EXTREME:
         raise OutOfReachError(f"mu = {pair.law.mu:g} leaves the numbers when squared")
     match pair:
-        case Pair(law=Normal(mu=mu), link=Link.PLAIN):
+        case Pair(law=Normal(mu=mu), direction=Direction.PLAIN):
             return lambda theta: TiltedGaussian(mu, theta)
-        case Pair(law=Normal(mu=mu), sampling_probability=share, link=Link.REMOVE):
+        case Pair(law=Normal(mu=mu), sampling_probability=share, direction=Direction.REMOVE):
             return lambda theta: TiltedSampled(mu, share, theta + 1, 1.0)
-        case Pair(law=Normal(mu=mu), sampling_probability=share, link=Link.ADD):
+        case Pair(law=Normal(mu=mu), sampling_probability=share, direction=Direction.ADD):
             return lambda theta: TiltedSampled(mu, share, -theta, -1.0)
-        case Pair(law=Tent(epsilon=epsilon, top=0.5), link=Link.PLAIN):
+        case Pair(law=Tent(epsilon=epsilon, top=0.5), direction=Direction.PLAIN):
             return lambda theta: _tilted_laplace(epsilon, theta)
-        case Pair(law=Atoms(p=p, u=u) as law, link=Link.PLAIN) if (p > 0).any():
+        case Pair(law=Atoms(p=p, u=u) as law, direction=Direction.PLAIN) if (p > 0).any():
             present = replace(law, u=u[p > 0], p=p[p > 0])
             return lambda theta: TiltedAtoms(present, theta)
         case _:
-            raise OutOfReachError(f"no proven characteristic function for {pair.law!r}, {pair.link.value}")
+            raise OutOfReachError(f"no proven characteristic function for {pair.law!r}, {pair.direction.value}")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from epsilog.accounting.lattice.composition import Composition, compose
 from epsilog.accounting.lattice.law import Integers, LatticeLaw, connect, merge
 from epsilog.accounting.lattice.planning import Sketch, lattice_points
 from epsilog.accounting.laws.base import Atoms, Normal, Tent
-from epsilog.accounting.laws.pair import Link, Outcomes, Pair, Parts
+from epsilog.accounting.laws.pair import Direction, Outcomes, Pair, Parts
 from epsilog.accounting.rounding import down, up
 
 WIDEST = 25.0  # a step: e^loss stays finite on the lattice
@@ -74,7 +74,7 @@ class Work:
     def merged(self, pair: Pair, points: Integers, *, step: float, offset: float, coarse: float) -> LatticeLaw:
         """Merges outcomes, or finds that they were merged on this lattice before."""
         law: object = id(pair.law) if isinstance(pair.law, Atoms) else pair.law
-        key = (law, pair.sampling_probability, pair.link, points.tobytes(), step, offset, coarse)
+        key = (law, pair.sampling_probability, pair.direction, points.tobytes(), step, offset, coarse)
         if key not in self._merged:
             self.add(_PER_CELL * len(points))
             self._merged[key] = pair, merge(pair, points, step=step, offset=offset, coarse=coarse)
@@ -99,8 +99,8 @@ def on_lattice(parts: Parts, sketches: Sketches, plan: Plan, fine: float, *, upp
         if not upper and given.law.has_atoms and _span(given) < step and laws:
             continue  # too little to see on this lattice; leaving a release out can only lose
         pair = given if upper else _fitted(given, step)
-        offset, every, tail = 0.0 if pair.link is Link.BOTH else pair.anchor(), 0, plan.tail
-        if len(parts) > 1 and pair.link is Link.PLAIN and isinstance(pair.law, Normal):
+        offset, every, tail = 0.0 if pair.direction is Direction.BOTH else pair.anchor(), 0, plan.tail
+        if len(parts) > 1 and pair.direction is Direction.PLAIN and isinstance(pair.law, Normal):
             # cut where even the tilted law is next to nothing: edges ring through all frequencies
             tail = max(math.exp(-0.5 * (plan.theta * pair.law.mu + math.sqrt(2 * plan.nats + 30)) ** 2), 1e-290)
             every = refined
@@ -134,7 +134,7 @@ def _span(pair: Pair) -> float:
 
 def _fitted(pair: Pair, step: float) -> Pair:
     """A Laplace pair a little closer together, so that both atoms lie on the lattice: it can only lose less."""
-    if not (isinstance(pair.law, Tent) and pair.link is Link.PLAIN and pair.law.top > 0):
+    if not (isinstance(pair.law, Tent) and pair.direction is Direction.PLAIN and pair.law.top > 0):
         return pair
     whole = math.floor(2 * pair.law.epsilon / step * (1 + 1e-12))
     epsilon = min(pair.law.epsilon, whole * step / 2)
@@ -149,7 +149,7 @@ def _natural(parts: Parts, wanted: float) -> tuple[float, list[Outcomes]] | None
     if len(parts) == 1 and len(seen[0].low) == 2:
         step = float(seen[0].low[1] - seen[0].low[0])
     else:
-        steps = {getattr(pair.law, "step", 0.0) if pair.link is Link.PLAIN else 0.0 for pair, _ in parts}
+        steps = {getattr(pair.law, "step", 0.0) if pair.direction is Direction.PLAIN else 0.0 for pair, _ in parts}
         step = steps.pop() if len(steps) == 1 else 0.0
     if step < _SHORTEST:
         return None

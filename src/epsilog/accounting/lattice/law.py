@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.accounting.laws.base import Array, Masses
-from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.rounding import LEAST, TINY, down, gamma, up
 
 Integers = npt.NDArray[np.int64]
@@ -56,8 +56,8 @@ def pair_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
 
     Atoms have more accurate bounds: ``Pair.outcomes``.
     """
-    if pair.link is Link.BOTH:  # at losses from 0 on it is the profile of REMOVE
-        pair = Pair(pair.law, pair.sampling_probability, Link.REMOVE)
+    if pair.direction is Direction.BOTH:  # at losses from 0 on it is the profile of REMOVE
+        pair = Pair(pair.law, pair.sampling_probability, Direction.REMOVE)
     g = np.array([epsilon])
     masses = pair.law.masses(pair.to_base(g))
     surplus, error = _surplus(pair, g, Masses(*(m[-1:] for m in masses)), 0.0)
@@ -80,14 +80,14 @@ def connect(pair: Pair, index: Integers, *, step: float, offset: float) -> Latti
 
     Args:
         pair: what to discretise.
-        index: ascending lattice indices, shape (n,), n >= 2; they may skip. With ``Link.BOTH`` they contain 0.
+        index: ascending lattice indices, shape (n,), n >= 2; they may skip. With ``Direction.BOTH`` they contain 0.
         step: lattice step, in nats.
-        offset: loss of index 0, in nats; 0 with ``Link.BOTH``.
+        offset: loss of index 0, in nats; 0 with ``Direction.BOTH``.
 
     Source:
         Doroshenko et al. 2022, Section 4 (arXiv:2207.04380), from cell masses instead of differences of delta.
     """
-    if pair.link is Link.BOTH:
+    if pair.direction is Direction.BOTH:
         return _connect_both(pair, index, step=step, offset=offset)
     spread = _spread(pair, index, step=step, offset=offset)
     weight = spread.inner
@@ -128,7 +128,9 @@ def _connect_both(pair: Pair, index: Integers, *, step: float, offset: float) ->
     zero = int(np.searchsorted(index, 0))
     if offset != 0 or not 0 < zero < len(index) - 1 or index[zero] != 0:
         raise AssertionError("the two sides meet at loss 0, which must be an inner lattice point")
-    removed, added = (Pair(pair.law, pair.sampling_probability, link) for link in (Link.REMOVE, Link.ADD))
+    removed, added = (
+        Pair(pair.law, pair.sampling_probability, direction) for direction in (Direction.REMOVE, Direction.ADD)
+    )
     above = _spread(removed, index[zero:], step=step, offset=0.0)
     below = _spread(added, index[: zero + 1], step=step, offset=0.0)
     high, low = (
@@ -149,8 +151,8 @@ def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: fl
     """Merges outcomes, and splits one between two lattice points at random, until each loss reaches a lattice point.
 
     Neither merging, nor splitting, nor a smaller loss can help a distinguisher, so the result's delta is at most the
-    pair's at every epsilon. Arguments as for ``connect``; ``Link.BOTH`` has no lower law of its own. The lattice is
-    moved down by a misplacement, so that what lies on a lattice point (an atom, or what sampling has squeezed there)
+    pair's at every epsilon. Arguments as for ``connect``; ``Direction.BOTH`` has no lower law of its own. The lattice
+    is moved down by a misplacement, so that what lies on a lattice point (an atom, or what sampling has squeezed there)
     provably reaches it. No outcome is moved by more than ``coarse``, or one gap. Gaps of at least ``coarse`` lie where
     the outcomes hardly matter: their lower halves are rounded down instead of drawing on what matters.
 
@@ -171,7 +173,7 @@ def merge(pair: Pair, index: Integers, *, step: float, offset: float, coarse: fl
     p, q, p_error, q_error = pair.law.masses(u)
     only_p = pair.law.only_p
     p[int(np.searchsorted(u, np.inf, side="left"))] -= only_p
-    certain = 0.0 if pair.link is Link.ADD else pair.sampling_probability * only_p
+    certain = 0.0 if pair.direction is Direction.ADD else pair.sampling_probability * only_p
     own = down(pair.own(p, q)[0], 14) - pair.own(p_error, q_error)[0]
     rounding = gamma(24 + 4 * float(np.abs(g).max()))
     cells = _Cells(*(np.maximum(m, 0.0).tolist() for m in (p, q, p_error + rounding * p, q_error + rounding * q, own)))

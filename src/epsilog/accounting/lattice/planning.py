@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilog.accounting.lattice.law import Integers, TooFineError
 from epsilog.accounting.laws.base import LARGEST_LOSS, Array
-from epsilog.accounting.laws.pair import Link, Pair
+from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.rounding import TINY
 
 _SCALES = np.linspace(0, 1, 10)
@@ -34,13 +34,15 @@ class Sketch(NamedTuple):
 
 def sketch(pair: Pair, tail: float) -> Sketch:
     """Cuts ``pair`` at its landmarks; cells that one law alone can produce are left out."""
-    plain = pair if pair.link is not Link.BOTH else Pair(pair.law, pair.sampling_probability, Link.REMOVE)
+    plain = (
+        pair if pair.direction is not Direction.BOTH else Pair(pair.law, pair.sampling_probability, Direction.REMOVE)
+    )
     u = pair.law.landmarks(tail)
     masses = pair.law.masses(u)
     p, q = plain.own(masses.p, masses.q)
     ends = np.array([-np.inf, np.inf]) if pair.law.only_p > 0 else np.array([u[0] - 1e-9, u[-1] + 1e-9])
     edges = plain.from_base(np.concatenate((ends[:1], u, ends[1:])))
-    edges = np.clip(edges, edges[1] - 1e-6, edges[-2] + 1e-6) if plain.link is Link.PLAIN else edges
+    edges = np.clip(edges, edges[1] - 1e-6, edges[-2] + 1e-6) if plain.direction is Direction.PLAIN else edges
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = plain.from_base(np.log(masses.p) - np.log(masses.q))
     loss = np.minimum(loss, np.minimum(edges[1:], LARGEST_LOSS))  # Q's mass may underflow; as far as a lattice reaches
@@ -103,7 +105,7 @@ def lattice_points(
     evenly spaced leaves few frequencies of a transform.
     """
     low, high = pair.reach(tail)
-    if pair.link is Link.BOTH:
+    if pair.direction is Direction.BOTH:
         low = -high
     first, last = math.floor((low - offset) / step) - 1, math.ceil((high - offset) / step) + 1
     outcomes = pair.outcomes()

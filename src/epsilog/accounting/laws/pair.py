@@ -1,8 +1,8 @@
-"""Pairs of laws (P, Q), seen through their privacy loss: a base law, and the link by which sampling bends it.
+"""Pairs of laws (P, Q), seen through their privacy loss: a base law, and the direction in which sampling bends it.
 
-The link says how sampling turns the ratio u of the base law into the loss g of the sampled pair. All that an accountant
-needs of a cell, its surplus P - e^g Q at a lattice point g, is A(g) p - B(g) q in the *base* masses p and q: sampling
-then never subtracts numbers that agree to q digits.
+The direction says how sampling turns the ratio u of the base law into the loss g of the sampled pair. All that an
+accountant needs of a cell, its surplus P - e^g Q at a lattice point g, is A(g) p - B(g) q in the *base* masses p and q:
+sampling then never subtracts numbers that agree to q digits.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float
     return Outcomes(low[order], high[order], mass[order], infinite, error)
 
 
-class Link(Enum):
+class Direction(Enum):
     """How the loss of a pair follows from the ratio u of its base law."""
 
     PLAIN = "plain"  # (P, Q)
@@ -68,17 +68,17 @@ class Link(Enum):
 
 @dataclass(frozen=True)
 class Pair:
-    """A dominating pair: a base law, the chance q that the unit is in the sample, and the link."""
+    """A dominating pair: a base law, the chance q that the unit is in the sample, and the direction."""
 
     law: BaseLaw
     sampling_probability: float = 1.0
-    link: Link = Link.PLAIN
+    direction: Direction = Direction.PLAIN
 
     def to_base(self, g: Array) -> Array:
         """Returns the base ratio u at each loss g; infinite where no outcome has such a loss."""
-        if self.link is Link.PLAIN:
+        if self.direction is Direction.PLAIN:
             return g
-        sign, share = (1.0 if self.link is Link.REMOVE else -1.0), self.sampling_probability
+        sign, share = (1.0 if self.direction is Direction.REMOVE else -1.0), self.sampling_probability
         v = sign * g
         with np.errstate(divide="ignore", over="ignore"):
             near = np.log1p(np.maximum(np.expm1(np.minimum(v, 1.0)) / share, -1.0))
@@ -91,7 +91,7 @@ class Pair:
     @property
     def atom_misplacement(self) -> float:
         """Bounds how far, in loss, rounding may move an atom; 0 if there is none."""
-        if self.link is Link.PLAIN or not self.law.has_atoms:
+        if self.direction is Direction.PLAIN or not self.law.has_atoms:
             return self.law.misplacement if self.law.has_atoms else 0.0
         ends = np.array(self.law.ends())
         loss = self.from_base(ends)
@@ -100,7 +100,7 @@ class Pair:
 
     def _slope(self, u: Array, g: Array) -> Array:
         """The derivative of the loss g in u, or a little more: the chance of having been sampled, given the outcome."""
-        away = u - g if self.link is Link.REMOVE else g - u
+        away = u - g if self.direction is Direction.REMOVE else g - u
         return np.asarray(np.exp(np.minimum(math.log(self.sampling_probability) + away + BOUND, 0.0)))
 
     def misplacement(self, g: Array, offset: float = 0.0) -> float:
@@ -112,7 +112,7 @@ class Pair:
         seen = np.isfinite(u)
         losses = gamma(32.0) * np.abs(g) + gamma(4.0) * abs(offset) + UNDERFLOW
         u, g = u[seen], g[seen]
-        slope = np.ones(len(u)) if self.link is Link.PLAIN else self._slope(u, g)
+        slope = np.ones(len(u)) if self.direction is Direction.PLAIN else self._slope(u, g)
         edges = slope * ratio_misplacement(self.law, u)
         return float(np.max(losses, initial=0.0)) + float(np.max(edges, initial=0.0))
 
@@ -121,9 +121,9 @@ class Pair:
 
         docs/accounting/certified-bounds.md, section 2.
         """
-        if self.link is Link.PLAIN:
+        if self.direction is Direction.PLAIN:
             return u
-        sign, q = (-1.0 if self.link is Link.ADD else 1.0), self.sampling_probability
+        sign, q = (-1.0 if self.direction is Direction.ADD else 1.0), self.sampling_probability
         v = sign * u
         with np.errstate(divide="ignore"):
             near = np.minimum(v, _FARTHEST)
@@ -136,7 +136,7 @@ class Pair:
     def largest_loss(self) -> tuple[float, float]:
         """Bounds the largest loss of what the pair stands for from below and above; ``inf`` if none is the largest."""
         low, high = self.law.largest()
-        if self.link is Link.PLAIN:
+        if self.direction is Direction.PLAIN:
             return low, high
         lows, highs = self._outwards(np.array([low, high]), RATIO)
         return max(float(lows[0]), 0.0), max(float(highs[1]), 0.0)
@@ -149,13 +149,13 @@ class Pair:
     def outcomes(self) -> Outcomes | None:
         """The pair's atoms if it has nothing else, sampled or not: nothing in them cancels."""
         law, q = self.law, self.sampling_probability
-        if not isinstance(law, Atoms) or self.link is Link.BOTH:
+        if not isinstance(law, Atoms) or self.direction is Direction.BOTH:
             return None
         far, error = float(np.abs(law.u).max(initial=0.0)), law.relative_error
-        if self.link is Link.PLAIN:
+        if self.direction is Direction.PLAIN:
             return _outcomes(down(law.u, RATIO), up(law.u, RATIO), law.p, (law.only_p, law.only_p), error)
         low, high = self._outwards(law.u, 2 * RATIO)
-        if self.link is Link.ADD:
+        if self.direction is Direction.ADD:
             alone = -math.log1p(-q)  # of what the unit alone produces: it may not have been sampled
             low, high = np.append(low, down(alone, ELEMENTARY)), np.append(high, up(alone, ELEMENTARY))
             return _outcomes(low, high, np.append(law.p, law.only_p), (0.0, 0.0), error)
@@ -172,10 +172,10 @@ class Pair:
         One of them is negative where no outcome has a loss so low, or so high.
         """
         share = self.sampling_probability
-        match self.link:
-            case Link.REMOVE:
+        match self.direction:
+            case Direction.REMOVE:
                 return np.full_like(g, share), np.expm1(g) + share
-            case Link.ADD:
+            case Direction.ADD:
                 return np.exp(g) * (np.expm1(-g) + share), share * np.exp(g)
             case _:
                 return np.ones_like(g), np.exp(g)
@@ -183,10 +183,10 @@ class Pair:
     def magnitudes(self, g: Array) -> tuple[Array, Array]:
         """Returns A and B with every term taken positive: what their rounding errors are relative to."""
         share = self.sampling_probability
-        match self.link:
-            case Link.REMOVE:
+        match self.direction:
+            case Direction.REMOVE:
                 return np.full_like(g, share), np.abs(np.expm1(g)) + share
-            case Link.ADD:
+            case Direction.ADD:
                 return np.exp(g) * (np.abs(np.expm1(-g)) + share), share * np.exp(g)
             case _:
                 return np.ones_like(g), np.exp(g)
@@ -194,10 +194,10 @@ class Pair:
     def own(self, p: Array, q: Array) -> tuple[Array, Array]:
         """Returns the masses under the pair's own two laws, from base masses (or from their errors)."""
         share = self.sampling_probability
-        match self.link:
-            case Link.REMOVE:
+        match self.direction:
+            case Direction.REMOVE:
                 return (1 - share) * q + share * p, q
-            case Link.ADD:
+            case Direction.ADD:
                 return p, (1 - share) * p + share * q
             case _:
                 return p, q
@@ -206,19 +206,22 @@ class Pair:
         """Returns the losses beyond which P has at most ``tail`` (or which e^loss cannot follow)."""
         low, high = self.law.reach(tail)
         if self.law.only_p > 0:  # what one law alone produces has a finite loss if sampling can hide it
-            low, high = (-math.inf if self.link is Link.REMOVE else low), (math.inf if self.link is Link.ADD else high)
+            low, high = (
+                (-math.inf if self.direction is Direction.REMOVE else low),
+                (math.inf if self.direction is Direction.ADD else high),
+            )
         low, high = self.from_base(np.array([low, high]))
         return max(float(low), -LARGEST_LOSS), min(float(high), LARGEST_LOSS)
 
     def anchor(self) -> float:
         """Returns a loss worth a lattice point of its own: where most of P sits."""
         match self.law:
-            case Normal(mu=mu) if self.link is not Link.PLAIN:
+            case Normal(mu=mu) if self.direction is not Direction.PLAIN:
                 bulk = float(ndtr(1 - mu) / ndtr(1.0)) - 1
                 offset = math.log1p(self.sampling_probability * bulk)
-                return offset if self.link is Link.REMOVE else -offset
+                return offset if self.direction is Direction.REMOVE else -offset
             case Tent(epsilon=eps, top=top) if top > 0:
-                return float(self.from_base(np.array([-eps if self.link is Link.REMOVE else eps]))[0])
+                return float(self.from_base(np.array([-eps if self.direction is Direction.REMOVE else eps]))[0])
             case Atoms(u=u, p=p) if len(u):
                 mass = self.own(p, p * np.exp(-u))[0]
                 return float(self.from_base(u[[int(np.argmax(mass))]])[0])

@@ -21,7 +21,7 @@ from scipy.special import erfcx
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
-from epsilog.accounting.laws.pair import Link, Pair, Parts
+from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.replaced import ReplacedSample
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.prepared import Prepared
@@ -91,7 +91,7 @@ def central_limit_bounds(orderings: Sequence[Ordering], question: Question) -> B
 
 def _same(one: Parts, other: Parts) -> bool:
     return len(one) == len(other) and all(
-        a.law is b.law and (a.link, a.sampling_probability, m) == (b.link, b.sampling_probability, n)
+        a.law is b.law and (a.direction, a.sampling_probability, m) == (b.direction, b.sampling_probability, n)
         for (a, m), (b, n) in zip(one, other, strict=True)
     )
 
@@ -220,7 +220,7 @@ def _cells(pair: Pair, tail: float, count: int, missing: float) -> _Cells:
     """
     law, share = pair.law, pair.sampling_probability
     cut = 2 * missing
-    if pair.link is Link.BOTH:
+    if pair.direction is Direction.BOTH:
         raise OutOfReachError("a glued profile is no pair")
     if isinstance(law, Atoms):
         ends, mass = _atoms(law, count)
@@ -250,7 +250,7 @@ def _cells(pair: Pair, tail: float, count: int, missing: float) -> _Cells:
         mass = np.append(mass[0], down(only, 6)), np.append(mass[1], up(only, 6))
     elif law.only_p > 0:
         short = down(law.only_p, 6), up(law.only_p, 6) + cut
-    sign = -1.0 if pair.link is Link.ADD else 1.0
+    sign = -1.0 if pair.direction is Direction.ADD else 1.0
     infinite = share * law.only_p if sign > 0 else 0.0
     drift = down(offset, 6) - share * cut, up(offset, 6) + share * cut
     return _Cells(x, log, mass, short, drift, (infinite, infinite + cut), sign)

@@ -18,7 +18,7 @@ from epsilog.accounting.lattice.discretise import WIDEST, Plan, Sketches, Work, 
 from epsilog.accounting.lattice.law import TooFineError, pair_delta
 from epsilog.accounting.lattice.planning import sketch, tilt_for_delta, tilt_for_epsilon
 from epsilog.accounting.laws.base import Normal
-from epsilog.accounting.laws.pair import Link, Pair, Parts
+from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.pairs.dominating import Ordering, certain_mass
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_least, at_most, read, size
@@ -105,9 +105,11 @@ def _upper_bound(orderings: tuple[Ordering, ...], question: Question, *, gap: fl
 
 def _searched(ordering: Ordering, question: Question, gap: float, work: Work) -> _Search:
     """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
-    settled = any(pair.link is Link.PLAIN and pair.law.only_p >= 1 for pair, _ in ordering.upper)
+    settled = any(pair.direction is Direction.PLAIN and pair.law.only_p >= 1 for pair, _ in ordering.upper)
     plan = _plan(question, ordering.lowers[0], max(gap, _ROUGH)) if settled else _plan(question, ordering.upper, gap)
-    glued = any(pair.link is Link.BOTH for pair, _ in ordering.upper)  # loose by itself: no tighter on a finer lattice
+    glued = any(
+        pair.direction is Direction.BOTH for pair, _ in ordering.upper
+    )  # loose by itself: no tighter on a finer lattice
     return _Search(ordering, plan, question, settled, work, finer=1.0 if glued else _FINER)
 
 
@@ -258,8 +260,8 @@ def _single(orderings: tuple[Ordering, ...], question: Question) -> Bounds:
 
 def _curve(pair: Pair, *, upper: bool) -> Callable[[float], float]:
     """Delta of one pair at each epsilon from 0 on, bounded from one side."""
-    if pair.link is Link.BOTH:  # at losses from 0 on it is the profile of REMOVE
-        pair = Pair(pair.law, pair.sampling_probability, Link.REMOVE)
+    if pair.direction is Direction.BOTH:  # at losses from 0 on it is the profile of REMOVE
+        pair = Pair(pair.law, pair.sampling_probability, Direction.REMOVE)
     outcomes = pair.outcomes()
     if outcomes is None:
         return lambda epsilon: pair_delta(pair, epsilon)[upper]
@@ -288,5 +290,5 @@ def _step(parts: Parts, theta: float, width: float) -> float:
 
 def _alike(one: Pair, other: Pair) -> bool:
     if isinstance(one.law, Normal) and isinstance(other.law, Normal):
-        return one.link is other.link and math.isclose(one.law.mu, other.law.mu, rel_tol=1e-12)
-    return one.link is other.link and one.law is other.law
+        return one.direction is other.direction and math.isclose(one.law.mu, other.law.mu, rel_tol=1e-12)
+    return one.direction is other.direction and one.law is other.law

@@ -18,7 +18,7 @@ from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import Bag, bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent
-from epsilog.accounting.laws.pair import Link, Pair, Parts
+from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.replaced import LARGEST_MU, ReplacedSample
 from epsilog.accounting.rounding import LEAST, MU, RATIO, UNION, down, gamma, union, up
 from epsilog.terms import (
@@ -101,25 +101,25 @@ def orderings(  # noqa: PLR0912
         else:
             gaussians.append(math.sqrt(count) * mu)
     total = math.hypot(*gaussians)
-    upper: dict[Link, list[tuple[Pair, int]]] = {link: [] for link in Link}
+    upper: dict[Direction, list[tuple[Pair, int]]] = {direction: [] for direction in Direction}
     leans = _leans(others)
-    lower: list[dict[Link, list[tuple[Pair, int]]]] = [{link: [] for link in Link} for _ in leans]
+    lower: list[dict[Direction, list[tuple[Pair, int]]]] = [{direction: [] for direction in Direction} for _ in leans]
 
-    def attained(link: Link, pairs: Sequence[Pair], count: int) -> None:
+    def attained(direction: Direction, pairs: Sequence[Pair], count: int) -> None:
         for side, pair in zip(lower, pairs, strict=True):
-            side[link].append((pair, count))
+            side[direction].append((pair, count))
 
-    for link in Link if total > 0 else ():  # all Gaussians are one Gaussian
+    for direction in Direction if total > 0 else ():  # all Gaussians are one Gaussian
         above, below = _normal(total)
-        upper[link].append((Pair(above), 1))
-        attained(link, [Pair(below)] * len(leans), 1)
+        upper[direction].append((Pair(above), 1))
+        attained(direction, [Pair(below)] * len(leans), 1)
     sampled = False
     for part, count in others.items():
         if isinstance(part, BallsInBins):
-            for link in (Link.REMOVE, Link.ADD):
-                above, below = _allocated(part, relation, link, tail_mass)
-                upper[link].append((Pair(above), count))
-                attained(link, [Pair(below)] * len(leans), count)
+            for direction in (Direction.REMOVE, Direction.ADD):
+                above, below = _allocated(part, relation, direction, tail_mass)
+                upper[direction].append((Pair(above), count))
+                attained(direction, [Pair(below)] * len(leans), count)
             sampled = True
             continue
         base = part.release if isinstance(part, PoissonSampled | FixedSizeSampled) else part
@@ -132,17 +132,20 @@ def orderings(  # noqa: PLR0912
         else:
             above, below = base_laws(base, relation)
         belows = [_leaning(base, lean) or below for lean in leans] if low > 0 else [_pure(0.0, 0.0)] * len(leans)
-        for link in Link if low == 1 else (Link.REMOVE, Link.ADD, Link.BOTH):
-            upper[link].append((_sampled(above, high, link), count))
-            attained(link, [_sampled(law, low, link) for law in belows], count)
+        for direction in Direction if low == 1 else (Direction.REMOVE, Direction.ADD, Direction.BOTH):
+            upper[direction].append((_sampled(above, high, direction), count))
+            attained(direction, [_sampled(law, low, direction) for law in belows], count)
         sampled = sampled or low < 1
     parts, *least = ({k: tuple(v) for k, v in side.items()} for side in (upper, *lower))
     if not sampled:
-        return (Ordering(parts[Link.PLAIN], tuple(side[Link.PLAIN] for side in least)),)
+        return (Ordering(parts[Direction.PLAIN], tuple(side[Direction.PLAIN] for side in least)),)
     if relation is _REPLACE:
-        orders = ((side[Link.REMOVE], side[Link.ADD], _half_and_half(side)) for side in least)
-        return (Ordering(parts[Link.BOTH], tuple(chain.from_iterable(orders))),)
-    return tuple(Ordering(parts[link], tuple(side[link] for side in least)) for link in (Link.REMOVE, Link.ADD))
+        orders = ((side[Direction.REMOVE], side[Direction.ADD], _half_and_half(side)) for side in least)
+        return (Ordering(parts[Direction.BOTH], tuple(chain.from_iterable(orders))),)
+    return tuple(
+        Ordering(parts[direction], tuple(side[direction] for side in least))
+        for direction in (Direction.REMOVE, Direction.ADD)
+    )
 
 
 def _leans(bag: dict[Release, int]) -> tuple[float, ...]:
@@ -169,10 +172,10 @@ def _leaning(base: Release, lean: float) -> Atoms | None:
     return Atoms(np.array([t - s, t]), np.array([rare, often]), step=s, stated=(stated, stated))
 
 
-def _half_and_half(least: dict[Link, Parts]) -> Parts:
+def _half_and_half(least: dict[Direction, Parts]) -> Parts:
     """The analyst may turn the question round at every other release: then both orders occur."""
     mixed: list[tuple[Pair, int]] = []
-    for (removed, count), (added, _) in zip(least[Link.REMOVE], least[Link.ADD], strict=True):
+    for (removed, count), (added, _) in zip(least[Direction.REMOVE], least[Direction.ADD], strict=True):
         turned = count // 2 if removed != added else 0
         mixed += [(removed, count - turned)] + ([(added, turned)] if turned else [])
     return tuple(mixed)
@@ -196,7 +199,10 @@ def largest_loss(parts: Parts) -> tuple[float, float]:
 
 def certain_mass(parts: Parts) -> float:
     """The mass under P of what Q cannot produce, rounded down."""
-    alone = [(0.0 if pair.link is Link.ADD else pair.law.only_p * pair.sampling_probability, n) for pair, n in parts]
+    alone = [
+        (0.0 if pair.direction is Direction.ADD else pair.law.only_p * pair.sampling_probability, n)
+        for pair, n in parts
+    ]
     return down(union(alone), UNION)
 
 
@@ -221,8 +227,10 @@ def _shares(part: Release) -> tuple[float, float]:
     return (least if least >= _RAREST else 0.0), (max(most, _RAREST) if most > 0 else 0.0)
 
 
-def _sampled(law: BaseLaw, share: float, link: Link) -> Pair:
-    return Pair(law) if share in (0.0, 1.0) else Pair(law, share, link)  # what is never sampled is a law of nothing
+def _sampled(law: BaseLaw, share: float, direction: Direction) -> Pair:
+    return (
+        Pair(law) if share in (0.0, 1.0) else Pair(law, share, direction)
+    )  # what is never sampled is a law of nothing
 
 
 def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
@@ -233,7 +241,9 @@ def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
         check_absence(part, part.release, relation)
 
 
-def _allocated(part: BallsInBins, relation: NeighboringRelation, link: Link, lost: float) -> tuple[BaseLaw, BaseLaw]:
+def _allocated(
+    part: BallsInBins, relation: NeighboringRelation, direction: Direction, lost: float
+) -> tuple[BaseLaw, BaseLaw]:
     """Balls-in-bins in one direction; out of reach of its lattice the bins are left out of account."""
     mu, nothing = bins_mu(part, relation), _pure(0.0, 0.0)
     if mu == 0:
@@ -242,7 +252,7 @@ def _allocated(part: BallsInBins, relation: NeighboringRelation, link: Link, los
         return _same(_nothing_hidden())
     if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:
         return Normal(up(max(mu, _NEAREST), MU)), nothing
-    above, below = allocated(part.bins, mu, link, max(lost, 1e-250))
+    above, below = allocated(part.bins, mu, direction, max(lost, 1e-250))
     return above, below or nothing
 
 

@@ -17,7 +17,7 @@ from scipy.special import logsumexp, ndtri
 
 from epsilog.accounting.flatten import Bag, gaussian_mu_of
 from epsilog.accounting.laws.base import Array, Masses, Normal, normal_cells
-from epsilog.accounting.laws.pair import Link, Pair, Parts
+from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.rounding import MU, RATIO, down, gamma, up
 from epsilog.terms import CalibrationError, NeighboringRelation, PoissonSampled
@@ -29,19 +29,19 @@ _INVERTED = 2e5  # roundings of 1 by which inverting the ratio may move an edge
 
 @dataclass(frozen=True)
 class GroupMixture:
-    """The pair (mixture, N(0, 1)) for ``Link.REMOVE``, turned round for ``Link.ADD``, by its log-likelihood ratio.
+    """The pair (mixture, N(0, 1)) for ``Direction.REMOVE``, turned round for ``Direction.ADD``, by its log ratio.
 
     Attributes:
         mu: distance that one member moves the mean, over the noise.
         sampling_probability: the chance that a member takes part, below 1.
         units: members, k.
-        link: which of the two is P.
+        direction: which of the two is P.
     """
 
     mu: float
     sampling_probability: float
     units: int
-    link: Link
+    direction: Direction
 
     only_p: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = False
@@ -85,7 +85,7 @@ class GroupMixture:
 
     def masses(self, edges: Array) -> Masses:
         """Returns the mixture's and the normal's masses between the x that belong to the edges."""
-        x = self._where(np.asarray(edges if self.link is Link.REMOVE else -edges[::-1], dtype=np.float64))
+        x = self._where(np.asarray(edges if self.direction is Direction.REMOVE else -edges[::-1], dtype=np.float64))
         x = np.clip(x, -1e9, 1e9)
         plain, plain_error = normal_cells(x)
         mixed, mixed_error = np.zeros(len(x) + 1), np.zeros(len(x) + 1)
@@ -94,7 +94,7 @@ class GroupMixture:
             mixed += weight * cells
             mixed_error += weight * error
         mixed_error += gamma(64.0 * (self.units + 8)) * mixed
-        if self.link is Link.REMOVE:
+        if self.direction is Direction.REMOVE:
             return Masses(mixed, plain, mixed_error, plain_error)
         return Masses(plain[::-1], mixed[::-1], plain_error[::-1], mixed_error[::-1])
 
@@ -106,12 +106,12 @@ class GroupMixture:
         """Returns the tails of both laws."""
         far = -float(ndtri(tail))
         low, high = (float(v) for v in self._ratio(np.array([-far, far + self.units * self.mu])))
-        return (low, high) if self.link is Link.REMOVE else (-high, -low)
+        return (low, high) if self.direction is Direction.REMOVE else (-high, -low)
 
     def ends(self) -> tuple[float, float]:
         """Returns the lowest and the highest ratio."""
         least = float(self._log_weights[0])
-        return (least, math.inf) if self.link is Link.REMOVE else (-math.inf, -least)
+        return (least, math.inf) if self.direction is Direction.REMOVE else (-math.inf, -least)
 
     def largest(self) -> tuple[float, float]:
         """Returns the highest ratio with room for its rounding."""
@@ -122,7 +122,7 @@ class GroupMixture:
         """Returns even steps in x."""
         far = -float(ndtri(tail))
         u = self._ratio(np.linspace(-far, far + self.units * self.mu, 257))
-        return np.unique(u if self.link is Link.REMOVE else -u)
+        return np.unique(u if self.direction is Direction.REMOVE else -u)
 
 
 def group_orderings(bag: Bag, relation: NeighboringRelation, *, units: int) -> tuple[Ordering, Ordering] | None:
@@ -133,10 +133,10 @@ def group_orderings(bag: Bag, relation: NeighboringRelation, *, units: int) -> t
     if relation is NeighboringRelation.REPLACE_ONE or units > LARGEST_GROUP:
         return None
     ways = []
-    for link in (Link.REMOVE, Link.ADD):
+    for direction in (Direction.REMOVE, Direction.ADD):
         sides = []
         for outwards in (up, down):
-            parts = _parts(bag, relation, units=units, link=link, outwards=outwards)
+            parts = _parts(bag, relation, units=units, direction=direction, outwards=outwards)
             if parts is None:
                 return None
             sides.append(parts)
@@ -145,7 +145,12 @@ def group_orderings(bag: Bag, relation: NeighboringRelation, *, units: int) -> t
 
 
 def _parts(
-    bag: Bag, relation: NeighboringRelation, *, units: int, link: Link, outwards: Callable[[float, float], float]
+    bag: Bag,
+    relation: NeighboringRelation,
+    *,
+    units: int,
+    direction: Direction,
+    outwards: Callable[[float, float], float],
 ) -> Parts | None:
     distances, found = [], []
     for part, count in bag.items():
@@ -154,7 +159,7 @@ def _parts(
         if mu is None or not 0 < mu < 100:
             return None
         if sampled:
-            found.append((Pair(GroupMixture(outwards(mu, MU), sampled.sampling_probability, units, link)), count))
+            found.append((Pair(GroupMixture(outwards(mu, MU), sampled.sampling_probability, units, direction)), count))
         else:
             distances.append(math.sqrt(count) * units * mu)
     if distances:
