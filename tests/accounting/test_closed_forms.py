@@ -1,4 +1,4 @@
-"""Worked examples of MATHS 1; the formulas are shown, never charged."""
+"""Worked examples; the formulas are shown, never charged."""
 
 import math
 

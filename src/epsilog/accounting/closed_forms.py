@@ -1,6 +1,7 @@
 """Formulas people use, shown because they are known. None of them charges a ledger or makes a claim of epsilon.
 
-The federated formula is an *estimate*: it is neither an upper nor a lower bound (MATHS 1 maps where it under-reports).
+The federated formula is an *estimate*: it is neither an upper nor a lower bound
+(docs: pitfalls).
 The classic query formulas are kept beside the exact ones of ``gaussian`` so that a reader can see what they waste.
 """
 

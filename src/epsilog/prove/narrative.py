@@ -66,7 +66,7 @@ def who_sees_what(scheme: Scheme, *, unit: str, epsilon: float, unamplified: flo
         UnsupportedMechanismError: a scheme whose parties nobody has written down.
 
     Source:
-        MATHS 6: amplification by sampling holds only against those who do not see the sample.
+        Balle, Barthe & Gaboardi 2018 (arXiv:1807.01647): amplification by sampling supposes that the sample is hidden.
     """
     if not scheme.parties:
         raise UnsupportedMechanismError(scheme, method="the table of who sees what")

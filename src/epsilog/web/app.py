@@ -15,10 +15,10 @@ from starlette.middleware.gzip import GZipMiddleware
 from epsilog.web import calculators, certificates, pages, playground, problems, reading
 from epsilog.web.certificates import Certificates
 from epsilog.web.desk import DEADLINE, Desk
+from epsilog.web.disconnects import EndOnDisconnect
 from epsilog.web.jobs import Shelf
 from epsilog.web.questions import PREFIX
 from epsilog.web.security import Guard
-from epsilog.web.stale import DropStale
 
 THREADS = 8  # files and books read at a time
 
@@ -65,6 +65,6 @@ def create_app(
     app.include_router(reading.router, prefix=PREFIX)
     app.include_router(pages.router)
     app.add_middleware(GZipMiddleware)
-    app.add_middleware(DropStale)
+    app.add_middleware(EndOnDisconnect)
     app.add_middleware(Guard)
     return app

@@ -206,7 +206,7 @@ async def events(name: str, request: Request) -> StreamingResponse:
 
 @router.post("/certificates/{name}/{verb}", summary="Pause, resume or cancel a certificate")
 def steer(name: str, verb: Literal["pause", "resume", "cancel"], request: Request) -> dict[str, Any]:
-    """A paused certificate goes on where it was, with the entropy that it was born with."""
+    """A paused certificate goes on where it was, with the entropy that it began with."""
     certificates = _certificates(request)
     job = certificates.shelf.job(name)
     if verb == "cancel":

@@ -60,7 +60,7 @@ def moment(mu, share, direction, z, nodes=200_001):
     return np.array([(np.exp(p * loss - y * y / 2) * scale).sum() for p in power])
 
 
-# exact values: dossier figures, made with 34 digits
+# exact values: worked out with 34 digits
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ export function MonteCarlo() {
         </form>
         <p class="method">
           Settle on the question, draw once, and keep what comes: asking again until an interval looks good voids its confidence. A certificate that
-          is paused, or cut off with the server, goes on with the entropy it was born with.
+          is paused, or cut off with the server, goes on with the entropy that it began with.
         </p>
         {(trouble ?? lost) && <Trouble problem={(trouble ?? lost)!} />}
       </Card>

@@ -198,7 +198,7 @@ def bounds(
             break
         achieved = (worst.upper - lower) / worst.upper
         if worst.stuck or (lower > 0 and achieved > 0.8 * before):
-            break  # what is left is not for the lattice to close
+            break  # refining cannot narrow it further
         before = achieved
         worst.fine *= min(0.6, max(0.1, 0.8 * math.sqrt(gap / achieved)))
     return Bounds(lower, max(side.upper for side in sides))

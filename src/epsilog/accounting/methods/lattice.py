@@ -82,7 +82,7 @@ def lattice_bounds(
             break
         achieved = (upper - lower) / upper
         if attempt > 0 and achieved > 0.6 * before:
-            break  # what is left is not for the lattice to close
+            break  # refining cannot narrow it further
         before = achieved
         for search in searches:
             search.fine *= min(0.6, max(0.1, 0.85 * math.sqrt(gap / achieved)))

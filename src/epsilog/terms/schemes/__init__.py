@@ -1,7 +1,7 @@
 """How a federated run protects people: one frozen description that drives plan, sampler, noise and verifier alike.
 
-Four places for noise exist (MATHS 6); two are built so far. A certificate never says just "local": it names the scheme,
-and every scheme says who sees what. A scheme is one file here, and one in ``train.schemes`` that computes its rounds.
+The server may add the noise, or the clients. A certificate never says just "local": it names the scheme, and every
+scheme says who sees what. A scheme is one file here, and one in ``train.schemes`` that computes its rounds.
 """
 
 from epsilog.terms.schemes import client_level_central, example_level_client_side  # noqa: F401 - they enter themselves

@@ -90,10 +90,10 @@ def chosen(seed: int) -> Source:
 
 
 def source(seed: int | None, journal: Path | None, *, nonce: str | None = None) -> Source:
-    """What was asked for: a nonce, a chosen seed, or else what the journal was born with, or else fresh entropy.
+    """What was asked for: a nonce, a chosen seed, or else what the journal was created with, or else fresh entropy.
 
     Raises:
-        RecordsError: the journal was born with something else, or is unreadable.
+        RecordsError: the journal was created with something else, or is unreadable.
     """
     if seed is not None and nonce is not None:
         raise ValueError("seed must be None beside a nonce: the nonce settles it")
