@@ -1,4 +1,4 @@
-"""Where a test begins to hold, to the last double."""
+"""Where a test begins to hold: to the last double, or to the last whole number."""
 
 from __future__ import annotations
 
@@ -21,6 +21,18 @@ def bracket(holds: Callable[[float], bool], low: float, high: float) -> tuple[fl
         else:
             first = middle
     return _ranked(first), _ranked(last)
+
+
+def first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The first whole number above ``low`` at which a test holds that begins to hold somewhere up to ``high``.
+
+    >>> first(lambda n: n * n >= 50, 0, 100)
+    8
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _rank(x: float) -> int:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
 from epsilog.accounting.montecarlo.promises.two_point import divergence, require_samples
+from epsilog.accounting.roots import first
 from epsilog.accounting.rounding import TINY, up
 from epsilog.terms import CalibrationError, CheckError, check
 
@@ -189,11 +190,7 @@ def largest_hits(*, samples: int, target_delta: float, fallback_delta: float = 0
 def _largest_hits(scheme: Scheme, samples: int, target_delta: float) -> int:
     if scheme(samples, 0) > target_delta:
         raise CalibrationError(f"{samples} samples are too few for delta {target_delta:g}: even 0 hits promise more")
-    low, high = 0, samples + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle <= samples and scheme(samples, middle) <= target_delta else (low, middle)
-    return low
+    return first(lambda hits: not scheme(samples, hits) <= target_delta, 0, samples + 1) - 1
 
 
 def fewest_samples(*, target_delta: float, base_share: float, fallback_share: float = 0.0, bound: float = 1.0) -> int:
@@ -222,10 +219,7 @@ def fewest_samples(*, target_delta: float, base_share: float, fallback_share: fl
         low, high = high, 2 * high
         if high / unit > 2**52:
             raise CalibrationError(f"more than 2^52 samples needed for delta {target_delta:g}")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return math.ceil(high / unit)
+    return math.ceil(first(holds, low, high) / unit)
 
 
 def fewest_samples_integrated(*, target_delta: float, base_delta: float) -> int:
@@ -237,16 +231,16 @@ def fewest_samples_integrated(*, target_delta: float, base_delta: float) -> int:
     target_delta, base_delta = check.share()(target_delta=target_delta), check.share()(base_delta=base_delta)
     if not base_delta < target_delta:
         raise CheckError("base_delta", f"below target_delta = {target_delta!r}", repr(base_delta))
+
+    def meets(samples: int) -> bool:
+        return integrated_delta(samples=samples, base_delta=base_delta) <= target_delta
+
     low, high = 0, 1
-    while integrated_delta(samples=high, base_delta=base_delta) > target_delta:
+    while not meets(high):
         low, high = high, 2 * high
         if high > 2**80:
             raise CalibrationError(f"more than 2^80 samples needed for delta {target_delta:g}")
-    while high - low > 1:
-        middle = (low + high) // 2
-        meets = integrated_delta(samples=middle, base_delta=base_delta) <= target_delta
-        low, high = (low, middle) if meets else (middle, high)
-    return high
+    return first(meets, low, high)
 
 
 def samples_for_power(
@@ -283,10 +277,7 @@ def samples_for_power(
             low, high = high, 2 * high
             if high > 2**52:
                 raise CalibrationError(f"more than 2^52 samples needed for delta {target_delta:g}")
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if promise(middle, hits) <= target_delta else (middle, high)
-        return high
+        return first(lambda samples: promise(samples, hits) <= target_delta, low, high)
 
     def strong(hits: int) -> bool:
         return pass_probability(delta=candidate_delta, samples=fewest(hits), hits=hits, bound=bound) >= power
@@ -294,7 +285,5 @@ def samples_for_power(
     low, high = -1, 1
     while not strong(high):
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if strong(middle) else (middle, high)
-    return fewest(high), high
+    hits = first(strong, low, high)
+    return fewest(hits), hits
