@@ -161,3 +161,16 @@ def test_what_would_exceed_the_limit_is_said_before_it_is_released():
     assert not strict.would_exceed(event(), max_epsilon=2 * limit)
     with pytest.raises(ValueError, match="max_epsilon must be given"):
         found.would_exceed(event())
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, None])
+@pytest.mark.parametrize("known", [False, True])
+def test_an_event_happens_at_least_once(count, known):
+    found = accountant()
+    if known:
+        found.compose(event(), 3)
+    before = found.state_dict()
+    for ask in (found.compose, found.would_exceed):
+        with pytest.raises(ValueError, match="count must be"):
+            ask(event(), count=count)
+    assert found.state_dict() == before

@@ -1,10 +1,13 @@
 """Opacus histories and our terms mean the same; nothing here needs torch. The accountant itself: ``in_opacus``."""
 
 import math
+import sys
+from types import ModuleType
 
 import pytest
 
 import epsilog as ep
+from epsilog.adapters import opacus
 from epsilog.adapters.opacus import _Certified, from_history, to_history
 
 HISTORIES = [
@@ -110,3 +113,23 @@ def test_a_state_that_cannot_be_priced_changes_nothing(state):
     assert accountant.history == [(3.0, 0.5, 1)]
     accountant.load_state_dict({"history": [(1.0, 0.02, 1), (1.0, 0.02, 4)], "mechanism": "epsilog"})
     assert accountant.history == [(1.0, 0.02, 5)]
+
+
+def test_the_accountant_is_a_class_of_this_module_under_opacus_own_base(monkeypatch):
+    """With a base of the test's own: pickles and help find the class where it is imported from."""
+
+    class IAccountant:
+        def __init__(self):
+            self.history = []
+
+    package, accountants = ModuleType("opacus"), ModuleType("opacus.accountants")
+    accountants.IAccountant = package.IAccountant = IAccountant
+    for name, module in (("opacus", package), ("opacus.accountants", accountants)):
+        monkeypatch.setitem(sys.modules, name, module)
+    made = opacus._accountant.__wrapped__()
+    assert issubclass(made, IAccountant)
+    assert issubclass(made, _Certified)
+    assert (made.__name__, made.__module__) == ("CertifiedAccountant", "epsilog.adapters.opacus")
+    assert made.__doc__ == _Certified.__doc__
+    with pytest.raises(AttributeError, match="has no attribute 'Accountant'"):
+        _ = opacus.Accountant

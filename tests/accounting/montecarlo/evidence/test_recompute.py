@@ -9,7 +9,7 @@ import pytest
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo.draws import shards
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile
-from epsilog.accounting.montecarlo.evidence import recompute, run
+from epsilog.accounting.montecarlo.evidence import documents, recompute, run
 from epsilog.terms import BallsInBins, BinnedParticipation, Gaussian, MatrixMechanism, ToeplitzStrategy, codec
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)
@@ -363,3 +363,13 @@ def test_plans_of_other_code_are_refused(derived):
     plan["code"]["numpy"] = "1.0"
     with pytest.raises(ValueError, match="versions installed here"):
         montecarlo.run_certificate(montecarlo.plan_from_json(plan), nonce=NONCE)
+
+
+def test_a_sweep_rests_on_what_a_certificate_rests_on_and_on_its_own_luck(short, certificate):
+    stated, assumed = short["assumptions"], certificate["interval"]["assumptions"]
+    assert len(documents.ASSUMPTIONS) > 0
+    for said in (stated, assumed):
+        assert set(documents.ASSUMPTIONS) < set(said)
+        assert len(set(said)) == len(said)
+    assert "one run, whose result was used whatever it was" in stated
+    assert len(stated) == len(documents.ASSUMPTIONS) + 2
