@@ -1,7 +1,7 @@
 """What every store keeps of its word: the contract of ``spend.store``, on each store that we have."""
 
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from tests.spend.stores import STORES
@@ -264,6 +264,15 @@ def opened(place):
             yield session
     finally:
         store.close()
+
+
+def test_there_are_as_many_views_as_are_asked_for(store):
+    with store.writing() as session:
+        append(session)
+    with ExitStack() as views:
+        assert {views.enter_context(store.reading()).head()[0] for _ in range(40)} == {1}
+    with store.writing() as session:
+        assert session.head()[0] == 1
 
 
 def test_threads_of_one_store_write_one_chain(store):

@@ -11,6 +11,7 @@ import pytest
 
 from epsilog.spend import is_ledger, open_ledger, read_ledger, verify_file
 from epsilog.spend.sqlite import library, place
+from epsilog.spend.tables import SqlSession
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP, StorageError
 
 
@@ -126,6 +127,25 @@ def test_a_log_removed_or_replaced_while_it_is_open_ends_the_charging(another, p
     assert "is gone" in another.charges("b")
     log.write_bytes(content)
     assert "log was replaced" in another.charges("b")
+
+
+def test_an_interrupted_charge_leaves_a_ledger_that_charges(path, monkeypatch):
+    """A Ctrl-C may come anywhere; SQLAlchemy drops the connection, and with the last one goes SQLite's log."""
+    monkeypatch.setattr(library, "wal_is_safe", lambda _: True)
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr(SqlSession, "append", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                ledger.charge("acme", PureDP(0.1), key="a")
+        with ledger._store.engine.connect() as connection:
+            connection.invalidate()
+        ledger.charge("acme", PureDP(0.1), key="b")
+    assert keys(path) == {"b"}
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
 def test_a_file_moved_during_a_transaction_is_not_acknowledged(path):

@@ -161,6 +161,18 @@ def test_a_locked_ledger_is_a_timeout_and_writes_nothing(path, ledger, monkeypat
     assert len(ledger.verify().charges) == 1
 
 
+def test_a_connection_that_an_interrupt_closed_is_no_damage(ledger):
+    def close_and_ask():
+        with ledger._store.reading() as session:
+            session._connection.connection.driver_connection.close()
+            session.head()
+
+    with pytest.raises(StorageError, match="closed database"):
+        close_and_ask()
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    assert ledger.verify().count == 1
+
+
 def test_a_later_format_is_refused(path, ledger):
     with ledger._store.writing() as session:
         session._connection.exec_driver_sql("UPDATE head SET format = 2")

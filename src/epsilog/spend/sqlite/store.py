@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import sqlalchemy as sa
 
@@ -62,13 +63,21 @@ class SqliteStore:
             module=library.sqlite,
             creator=self._connect,
             poolclass=sa.pool.QueuePool,
+            max_overflow=-1,  # as many as there are threads: who must wait, waits for the file
             isolation_level="AUTOCOMMIT",  # transactions are begun and ended here, by name
         )
-        sa.event.listen(self._engine, "engine_disposed", self._forget_logs)
+        self._connected: WeakSet[object] = WeakSet()  # what the pool knows of each connection, while it is open
+        sa.event.listen(self._engine, "connect", self._note_connected)
+        sa.event.listen(self._engine, "close", self._note_closed)
 
-    def _forget_logs(self, _: sa.Engine) -> None:
-        """With its last connection SQLite takes the log away."""
-        self._logs = ()
+    def _note_connected(self, _: Any, record: object) -> None:
+        """With its last connection SQLite takes the log away, and the next one makes another."""
+        if not self._connected:
+            self._logs = ()
+        self._connected.add(record)
+
+    def _note_closed(self, _: Any, record: object) -> None:
+        self._connected.discard(record)
 
     def _connect(self) -> Any:
         connection = library.sqlite.connect(self._uri(), uri=True, timeout=PATIENCE, check_same_thread=False)
@@ -303,6 +312,8 @@ def _translated(error: BaseException | None, path: Path) -> Exception:
             f"ledger {path} has a log beside it and lies where nothing can be written ({reason}): copy the file and "
             f"{path.name}-wal to a folder of your own and read them there"
         )
+    if isinstance(error, library.sqlite.ProgrammingError):  # a connection that an interrupt closed: the file is whole
+        return StorageError(f"ledger {path}: {reason}")
     if isinstance(error, library.sqlite.OperationalError) and "decode" not in reason and "no such" not in reason:
         return StorageError(f"ledger {path}: {reason}")
     return LedgerIntegrityError(f"{path}: {reason}")
