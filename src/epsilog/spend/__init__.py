@@ -3,6 +3,13 @@
 Money is whole numbers of small units, entries are appended and chained by hashes, and every balance is a fold over
 them. A charge is reserved, then started (from there on it is spent for ever), then committed; or cancelled before it
 starts. Which sums may be compared with a cap is a theorem, and every budget cites its own.
+
+The rooms, as a charge walks through them: ``requests`` (what is asked), ``scopes`` (where), ``pricing`` (what it
+costs), ``filters`` and ``folds`` (whether it fits, and what it does, by the table in ``states``), ``entries`` and
+``shapes`` (what is written of it), ``charge`` (what its owner holds). ``ledger`` leads through them in one transaction,
+``headroom`` says what would fit, ``chain`` works all of it out again. None of them knows a database: they ask a
+``store``. What it keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one file in ``sqlite``;
+``opening`` chooses.
 """
 
 from epsilog.spend.amounts import Amounts
