@@ -81,7 +81,7 @@ def lattice_bounds(
         if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _NOTHING or worst.settled or work.done:
             break
         achieved = (upper - lower) / upper
-        if attempt > 0 and achieved > 0.6 * before:
+        if attempt > 0 and achieved > 0.75 * before:
             break  # refining cannot narrow it further
         before = achieved
         for search in searches:
