@@ -34,9 +34,9 @@ def test_what_is_no_plan_is_refused_in_words(wrong):
 def test_a_plan_without_a_field_or_with_another_kind_of_value_is_refused(plan, field, kind):
     document = json.loads(json.dumps(plan.to_json())) | {"kind": kind}
     for value in (None, "x", [], {}, [None], -1, [[]], [{}]):
-        with pytest.raises(ValueError, match=r"must|could not convert"):
+        with pytest.raises(ValueError, match="must"):
             montecarlo.plan_from_json(document | {field: value})
-    with pytest.raises(ValueError, match=r"must|could not convert"):
+    with pytest.raises(ValueError, match="must"):
         montecarlo.plan_from_json({name: value for name, value in document.items() if name != field})
 
 
@@ -47,10 +47,10 @@ def test_any_field_of_a_trial_that_is_missing_or_of_no_release_is_refused(plan):
             other = copy.deepcopy(document)
             other["trials"][0][name] = value
             if other != document and (name, value) != ("log_bound", -1):  # any number may be one
-                with pytest.raises(ValueError, match=r"must|could not convert"):
+                with pytest.raises(ValueError, match="must"):
                     montecarlo.plan_from_json(other)
         del other["trials"][0][name]
-        with pytest.raises(ValueError, match=r"must|could not convert"):
+        with pytest.raises(ValueError, match="must"):
             montecarlo.plan_from_json(other)
 
 
@@ -59,10 +59,10 @@ def test_any_field_of_a_trial_that_is_missing_or_of_no_release_is_refused(plan):
 def test_another_version_is_refused(plan, version, where):
     document = json.loads(json.dumps(plan.to_json()))
     if where == "plan":
-        with pytest.raises(ValueError, match=r"must|could not convert"):
+        with pytest.raises(ValueError, match="must"):
             montecarlo.plan_from_json(document | {"v": version})
     else:
-        with pytest.raises(ValueError, match=r"must|could not convert"):
+        with pytest.raises(ValueError, match="must"):
             montecarlo.check_document({"plan": document | {"v": version}, "source": {}, "hits": []})
 
 

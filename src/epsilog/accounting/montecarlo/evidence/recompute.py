@@ -37,7 +37,9 @@ def plan_from_json(data: dict[str, Any]) -> CertificatePlan | SweepPlan:
         if type(data["v"]) is not int or data["v"] != 0 or data["kind"] not in _PLANS:
             raise CheckError("kind", f"one of {', '.join(_PLANS)} (v 0)", repr(data["kind"]))
         plan = _PLANS[data["kind"]](data)
-    except (*_MALFORMED, UnsupportedMechanismError) as error:
+    except CheckError:
+        raise  # it names its field
+    except (*_MALFORMED, ValueError, UnsupportedMechanismError) as error:
         raise ValueError(f"plan must be as plan_certificate or plan_sweep wrote it, got: {error!r}") from error
     if found := [*_differences(data, plan.to_json(), "")]:
         raise ValueError(f"plan must be as plan_certificate or plan_sweep wrote it: {found[0]}")
