@@ -28,7 +28,7 @@ LISTED = 1 << 18  # rows that are listed at a time
 DRAWN = 4_000_000  # normals that are held at a time
 SLOTS = 4096  # clients that are computed at a time
 SIZES = (*range(8, 128, 8), *range(128, 257, 32))
-TILE_COST = 6  # what one more tile costs, in rows
+TILE_COST = 6, 30_000  # what one more tile costs, in rows, and in rows times parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class CompiledEngine:
         compute = partial(
             program.sum_of_updates,
             self.task.model,
-            _tiles(taken, int(taken.max())),
+            _tiles(taken, int(taken.max()), model.size),
             vector=model,
             clip_norm=clip_norm,
             learning_rate=np.asarray(training.learning_rate, self._precision),
@@ -105,7 +105,7 @@ class CompiledEngine:
         compute = partial(
             program.sum_of_noisy_runs,
             self.task.model,
-            _tiles(self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p)), int(self._counts.max())),
+            _tiles(self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p)), int(self._counts.max()), model.size),
             vector=model,
             clip_norm=np.float64(runs.clip_norm),
             step_size=np.asarray(training.learning_rate / (p * training.nominal_examples), self._precision),
@@ -208,9 +208,10 @@ def _capacity(listed: NDArray[np.int64]) -> int:
     return int(max(listed.max(initial=1), min(LISTED, listed.sum())))
 
 
-def _tiles(taken: NDArray[Any], most: int) -> Tiles:
+def _tiles(taken: NDArray[Any], most: int, parameters: int) -> Tiles:
     """The tiles for steps that take so many rows, at ``most`` so many: few tiles, and few rows that are not there."""
-    size = min(SIZES, key=lambda size: float(np.ceil(taken / size).sum()) * (size + TILE_COST))
+    one_more = TILE_COST[0] + TILE_COST[1] / parameters
+    size = min(SIZES, key=lambda size: float(np.ceil(taken / size).sum()) * (size + one_more))
     return Tiles(size, single=most <= size)
 
 
