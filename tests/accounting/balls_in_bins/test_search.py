@@ -47,7 +47,7 @@ KNOWN = [
 def both_sides(bins, noise, at, direction, width=0.002):
     """Lower and upper bound on delta in one direction."""
     one = Allocation(bins, 1 / noise, direction)
-    return [one.curve(at, width=width, in_epsilon=False, upper=upper, lost=1e-18)(at) for upper in (False, True)]
+    return [one.curve(at, width=width, in_epsilon=False, upper=upper, tail_mass=1e-18)(at) for upper in (False, True)]
 
 
 @pytest.mark.parametrize(("bins", "noise", "at", "direction", "exact"), KNOWN)

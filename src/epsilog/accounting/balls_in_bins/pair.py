@@ -85,20 +85,20 @@ class Tabulated:
 
 
 @lru_cache(maxsize=16)
-def allocated(bins: int, mu: float, direction: Direction, lost: float) -> tuple[Tabulated, Tabulated | None]:
+def allocated(bins: int, mu: float, direction: Direction, tail_mass: float) -> tuple[Tabulated, Tabulated | None]:
     """Returns a law that dominates one epoch in one direction, and one that it dominates (or none).
 
     Args:
         bins: rounds in an epoch, at least 2.
         mu: distance of the base Gaussians over the noise, all epochs of the same bins together.
         direction: ``REMOVE`` or ``ADD``.
-        lost: what truncating the ratio may add to delta.
+        tail_mass: what truncating the ratio may add to delta.
     """
-    top = math.exp(min(mu**2 / 2 - mu * float(ndtri(lost)), 600.0))
+    top = math.exp(min(mu**2 / 2 - mu * float(ndtri(tail_mass)), 600.0))
     if direction is Direction.ADD:  # ratios above b have a loss below 0
         top = min(top, 4.0 * bins)
     variance = min(math.expm1(min(mu * mu, 600.0)), top * top)
-    low = math.exp(-(mu**2) / 2 + mu * float(ndtri(1e-6 * lost / bins)))
+    low = math.exp(-(mu**2) / 2 + mu * float(ndtri(1e-6 * tail_mass / bins)))
     step = max(math.sqrt(6 * _ROUGH * variance), _ROUGH * variance, top / _MOST_POINTS)
     if direction is Direction.ADD:
         step = min(step, _FINE * bins)

@@ -65,7 +65,7 @@ class Allocation:
         """The strike of the payoff (Z - k)^+ at ``epsilon``: Z is S for remove, -S for add."""
         return self.bins * math.exp(epsilon) if self.direction is Direction.REMOVE else -self.bins * math.exp(-epsilon)
 
-    def curve(self, near: float, *, width: float, in_epsilon: bool, upper: bool, lost: float) -> Curve:
+    def curve(self, near: float, *, width: float, in_epsilon: bool, upper: bool, tail_mass: float) -> Curve:
         """Bounds delta from one side, accurately about ``near``.
 
         Args:
@@ -73,15 +73,15 @@ class Allocation:
             width: the gap to aim for between both sides, relative to delta or (``in_epsilon``) in nats of epsilon.
             in_epsilon: what ``width`` means.
             upper: which side.
-            lost: what truncating the tails may add to delta.
+            tail_mass: what truncating the tails may add to delta.
 
         Raises:
             TooFineError: the lattice would be too long.
         """
         strike, mu = abs(self.strike(near)), self.mu
-        highest = math.exp(min(mu**2 / 2 - mu * float(ndtri(max(lost, TINY))), 700.0))
+        highest = math.exp(min(mu**2 / 2 - mu * float(ndtri(max(tail_mass, TINY))), 700.0))
         top = min(_ROOM * strike, highest)
-        sketch = _sketch(mu, lost, top)
+        sketch = _sketch(mu, tail_mass, top)
         guess = _guess(self, sketch, near)
         width = min(width * (guess.tilt * strike if in_epsilon else 1.0), _COARSEST)
         step = min(_step(self, sketch, guess, width), top / _LEAST_POINTS)
@@ -89,7 +89,7 @@ class Allocation:
             raise TooFineError(self, top / step / _MOST_POINTS)
         ratio: RatioLaw | None
         if upper:
-            lowest = math.exp(-(mu**2) / 2 + mu * float(ndtri(max(lost / self.bins, TINY))))
+            lowest = math.exp(-(mu**2) / 2 + mu * float(ndtri(max(tail_mass / self.bins, TINY))))
             high = max(math.ceil(top / step), 2)
             ratio = spread(Normal(up(mu, MU)), step=step, low=min(math.floor(lowest / step), high - 1), high=high)
         else:
@@ -244,9 +244,11 @@ class _Side:
         low = high = None  # where curves made for that epsilon were above, and below, the goal
         for _ in range(_ATTEMPTS):
             width = self.gap * self.fine**2 * (self.near if in_epsilon else 1.0)
-            lost = 0.01 * self.gap * self.delta
+            tail_mass = 0.01 * self.gap * self.delta
             try:
-                curve = self.allocation.curve(self.near, width=width, in_epsilon=in_epsilon, upper=upper, lost=lost)
+                curve = self.allocation.curve(
+                    self.near, width=width, in_epsilon=in_epsilon, upper=upper, tail_mass=tail_mass
+                )
             except TooFineError as problem:
                 self.fine *= 1.5 * problem.factor
                 self.stuck = True

@@ -73,7 +73,7 @@ class TiltedSampled:
         turn = float(np.sum(rule.weight * (weight_error * far + loss_error + gamma(4.0) * (np.abs(rule.loss) + far))))
         turn += gamma(2.0) * abs(mean)
         alias = rule.aliasing(frequencies) + rule.aliasing(np.zeros(1))
-        error = SECOND_ORDER**2 * (np.abs(frequencies) * turn + 2 * rule.lost + alias)
+        error = SECOND_ORDER**2 * (np.abs(frequencies) * turn + 2 * rule.tail_mass + alias)
         return Characteristic(less_one, np.minimum(error, 2.0), less_one.size * len(away))
 
     def decay(self, frequency: float) -> float:
@@ -136,7 +136,7 @@ class _Rule:
         y: the nodes that matter, shape (n,).
         loss: l there.
         weight: their tilted weights, summing to 1.
-        lost: what the other nodes have at most, relative.
+        tail_mass: what the other nodes have at most, relative.
     """
 
     def __init__(self, law: TiltedSampled, top: float, nats: float) -> None:
@@ -166,7 +166,7 @@ class _Rule:
         total = float(weight[keep].sum())
         self.weight = weight[keep] / total
         self._log_sum = peak + math.log(total) + math.log(step / math.sqrt(2 * math.pi))
-        self.lost = SECOND_ORDER * dropped / total
+        self.tail_mass = SECOND_ORDER * dropped / total
 
     def aliasing(self, frequency: Array) -> Array:
         """Bounds the trapezoid rule's error relative to E e^(s l) (Trefethen & Weideman 2014, Theorem 5.1)."""
@@ -204,7 +204,7 @@ class _Rule:
             rise_error += 4.2 * (math.exp(-y[0] * y[0] / 2) + math.exp(-y[-1] * y[-1] / 2))
             if rise_error < error:
                 found, error = math.log1p(rise), rise_error
-        return found, SECOND_ORDER * (error + 3 * self.lost + 3 * float(self.aliasing(np.zeros(1))[0]))
+        return found, SECOND_ORDER * (error + 3 * self.tail_mass + 3 * float(self.aliasing(np.zeros(1))[0]))
 
 
 class _Far(NamedTuple):

@@ -242,7 +242,7 @@ def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
 
 
 def _allocated(
-    part: BallsInBins, relation: NeighboringRelation, direction: Direction, lost: float
+    part: BallsInBins, relation: NeighboringRelation, direction: Direction, tail_mass: float
 ) -> tuple[BaseLaw, BaseLaw]:
     """Balls-in-bins in one direction; out of reach of its lattice the bins are left out of account."""
     mu, nothing = bins_mu(part, relation), _pure(0.0, 0.0)
@@ -252,7 +252,7 @@ def _allocated(
         return _same(_nothing_hidden())
     if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:
         return Normal(up(max(mu, _NEAREST), MU)), nothing
-    above, below = allocated(part.bins, mu, direction, max(lost, 1e-250))
+    above, below = allocated(part.bins, mu, direction, max(tail_mass, 1e-250))
     return above, below or nothing
 
 
@@ -324,16 +324,16 @@ def _nothing_hidden(stated: tuple[float, float] | None = None) -> Atoms:
 
 
 def _within_reach(
-    law: Callable[[float], Tent | Atoms], epsilon: float, stated: tuple[float, float] | None, *, lost: float = 0.0
+    law: Callable[[float], Tent | Atoms], epsilon: float, stated: tuple[float, float] | None, *, certain: float = 0.0
 ) -> tuple[BaseLaw, BaseLaw]:
     """A law of a family that grows with ``epsilon``, and its stand-ins where doubles cannot hold it.
 
-    Losses that are too small to be squared become the least that are not, or (below) none, but for the chance ``lost``
-    of giving everything away. Losses whose exponential is too large count as giving everything away, or (below) become
+    Losses that are too small to be squared become the least that are not, or (below) none, but for the
+    chance ``certain`` of giving everything away. Losses whose exponential is too large count as giving everything away, or (below) become
     the largest that are not. The largest loss remains what is ``stated``.
     """
     if epsilon < _NEAREST:
-        return replace(law(_NEAREST), stated=stated), replace(_pure(0.0, lost), stated=stated)
+        return replace(law(_NEAREST), stated=stated), replace(_pure(0.0, certain), stated=stated)
     if epsilon > _LONGEST:
         return _nothing_hidden(stated), replace(law(_LONGEST), stated=stated)
     return _same(replace(law(epsilon), stated=stated))
@@ -363,7 +363,7 @@ def _statement(epsilon: float, delta: float) -> tuple[BaseLaw, BaseLaw]:
     if epsilon == 0:
         return _same(_pure(0.0, delta))
     stated = (epsilon, epsilon) if delta == 0 else None
-    return _within_reach(lambda at: _pure(at, delta), epsilon, stated, lost=delta)
+    return _within_reach(lambda at: _pure(at, delta), epsilon, stated, certain=delta)
 
 
 def _pure(epsilon: float, delta: float) -> Atoms:
@@ -442,6 +442,6 @@ def _discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[Bas
     p = p / p.sum()
     u = shift * (2 * k - shift) / (2 * stddev**2)
     keep = (np.abs(u) < _LONGEST) & (p > 0)
-    lost = float(p[~keep].sum()) * (1 + _WEIGHT_ERROR) + 1e-290
-    atoms = Atoms(u[keep], p[keep], lost, step=shift / stddev**2, relative_error=_WEIGHT_ERROR)
+    tail_mass = float(p[~keep].sum()) * (1 + _WEIGHT_ERROR) + 1e-290
+    atoms = Atoms(u[keep], p[keep], tail_mass, step=shift / stddev**2, relative_error=_WEIGHT_ERROR)
     return atoms, replace(atoms, only_p=0.0, stated=_ALL)
