@@ -328,9 +328,9 @@ def _within_reach(
 ) -> tuple[BaseLaw, BaseLaw]:
     """A law of a family that grows with ``epsilon``, and its stand-ins where doubles cannot hold it.
 
-    Losses that are too small to be squared become the least that are not, or (below) none, but for the
-    chance ``certain`` of giving everything away. Losses whose exponential is too large count as giving everything away, or (below) become
-    the largest that are not. The largest loss remains what is ``stated``.
+    Losses that are too small to be squared become the least that are not, or (below) none, but for the chance
+    ``certain`` of giving everything away. Losses whose exponential is too large count as giving everything away, or
+    (below) become the largest that are not. The largest loss remains what is ``stated``.
     """
     if epsilon < _NEAREST:
         return replace(law(_NEAREST), stated=stated), replace(_pure(0.0, certain), stated=stated)
