@@ -189,6 +189,10 @@ def test_simulation_agrees_and_notices_thirty_percent_more_noise(bins, noise, at
         assert mean > quieter + 6 * error
 
 
+def test_the_direction_that_was_not_expected_to_be_worst_gets_a_fine_lattice_too():
+    assert epsilon(BallsInBins(Gaussian(1.0625), 395), delta=1e-2).gap <= 0.002
+
+
 @quick
 @given(bins=st.integers(2, 3000), noise=st.floats(0.3, 20.0), exponent=st.floats(-12, -2))
 def test_the_interval_is_one_and_narrow_and_more_noise_or_bins_never_cost_more(bins, noise, exponent):

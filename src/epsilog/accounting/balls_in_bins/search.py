@@ -174,9 +174,8 @@ def bounds(
     if mu == 0:
         return Bounds(0.0, 0.0)
     free = _without_bins(mu, question)
-    if not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:  # where no lattice helps: without the bins it costs no less
-        return Bounds(0.0, free)
-    if isinstance(question, DeltaAt) and free < _NOTHING:
+    next_to_nothing = isinstance(question, DeltaAt) and free < _NOTHING
+    if next_to_nothing or not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:  # without the bins it costs no less
         return Bounds(0.0, free)
     sides = [_Side(Allocation(bins, mu, direction), question, gap) for direction in directions]
     if all(side.upper == 0 for side in sides):
@@ -196,6 +195,9 @@ def bounds(
         lower = max(lower, worst.lower_bound())
         if worst.upper - lower <= gap * worst.upper:
             break
+        if worst.fine > 1 and not worst.stuck:  # it was not expected to be the worst
+            worst.fine = 1.0
+            continue
         achieved = (worst.upper - lower) / worst.upper
         if worst.stuck or (lower > 0 and achieved > 0.8 * before):
             break  # refining cannot narrow it further
