@@ -362,7 +362,7 @@ def test_monte_carlo_draws_what_has_no_closed_form(browser, site):
     one(browser, "button.main").click()
     until(lambda: "Certified" in text(browser, "main"), 60)
     assert "b-min-sep, b = 8, 2 epochs, p = 0.2, square-root noise, 4 bands" in text(browser, "main")
-    assert "Known exactly" not in text(browser, "main")
+    assert "Without draws" not in text(browser, "main")
 
 
 def test_a_cohort_of_fixed_size_is_priced_under_replace_one_only(browser, site):

@@ -213,7 +213,7 @@ function Curves({ found }: { found: ProfileAnswer }) {
       </Card>
       <Card title="What an attacker can tell">
         <dl class="stats">
-          <Stat label={`Right at most, at ${showPercent(found.fpr)} false alarms`} note="true-positive rate">
+          <Stat label={`True positives at ${showPercent(found.fpr)} false positives`} note="at most">
             {showPercent(found.tpr)}
           </Stat>
           <Stat label="Advantage over a coin" note="at most; TPR − FPR">

@@ -130,7 +130,7 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
         </div>
         {answer.delta === null && answer.queries > 1 && (
           <p>
-            Allow a failure probability, and many answers compose better than their plain sum.{" "}
+            Allow a small δ, and many answers together cost less than the sum of their epsilons.{" "}
             <button type="button" class="quiet" onClick={try_}>
               Try δ = 10⁻⁶
             </button>

@@ -171,7 +171,7 @@ function Run({ name }: { name: string }) {
         )}
       </Card>
       <Card title="Who sees what">
-        <Table prose caption="Parties" columns={[{ title: "who" }, { title: "sees" }, { title: "is kept from" }]} rows={report.claim.parties.map((p) => [p.party, p.sees, typeset(p.protected_by)])} />
+        <Table prose caption="Parties" columns={[{ title: "who" }, { title: "sees" }, { title: "what holds against it" }]} rows={report.claim.parties.map((p) => [p.party, p.sees, typeset(p.protected_by)])} />
         <ul class="limits">
           {report.limits.map((line) => (
             <li key={line}>{line}</li>
