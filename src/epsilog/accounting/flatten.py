@@ -139,7 +139,7 @@ def total_mu(bag: Bag, relation: NeighboringRelation) -> float | None:
 
 
 def check_absence(part: Release, base: Release, relation: NeighboringRelation) -> None:
-    """Requires that a sampled base says what it releases without the unit, where its relation does not (docs, 1.7).
+    """Requires that a sampled base says what it releases without the unit, where its relation does not (docs, 1.8).
 
     Raises:
         UnsupportedMechanismError: under zero-out, a sampled statement, or a choice by scores.

@@ -32,7 +32,7 @@ def serve(
         Path, typer.Option("--certificates", help="Keeps Monte Carlo certificates, so that they outlive the server.")
     ] = Path("runs/certificates"),
 ) -> None:
-    """Serve the pages on this machine: calculators, playground, reading room and game.
+    """Serve the pages on this machine: calculators, playground, ledger, runs and game.
 
     Example: epsilog serve --port 8080
     """

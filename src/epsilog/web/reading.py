@@ -1,4 +1,4 @@
-"""The reading room: budgets, entries and runs as they stand. Nothing here writes.
+"""What may be read: budgets, entries and runs as they stand. Nothing here writes.
 
 Every request opens and closes the ledger, and asks for one page of it: the cost does not grow with the history.
 """
@@ -20,7 +20,7 @@ from epsilog.spend import Balance, Entry, Ledger, digest, read_ledger
 from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
 from epsilog.web.jobs import Job, Shelf, watch
 
-router = APIRouter(tags=["reading room"])
+router = APIRouter(tags=["ledger and runs"])
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _REPORTS: dict[str, str] = {RunFile.REPORT: "application/json", RunFile.PAGE: "text/html"}
