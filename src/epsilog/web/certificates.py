@@ -181,7 +181,7 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 @router.post("/certificates", summary="Start a certificate", status_code=201)
 def begin(ask: CertificateAsk, request: Request) -> dict[str, Any]:
-    """Starts drawing; at most two certificates run at a time. Where delta is known without draws, that stands beside."""
+    """Starts drawing; at most two certificates run at a time. Delta, where known without draws, stands beside."""
     job = _certificates(request).ask(ask)
     return {"id": job.id, **job.snapshot}
 
