@@ -202,6 +202,7 @@ function Chain({ book }: { book: Book }) {
         </select>
       </div>
       {page.problem && <Trouble problem={page.problem} retry={page.retry} />}
+      {!page.answer && !page.problem && <p class="empty">Reading…</p>}
       {page.answer && (
         <Table
           prose

@@ -188,7 +188,7 @@ export function Playground() {
               <Spoken text={`Epsilon is at most ${show(answer.epsilon.upper, 4, "up")}`} />
             </Card>
             {curves.problem && <Trouble problem={curves.problem} retry={curves.retry} />}
-            {curves.answer && <Curves found={curves.answer} />}
+            {curves.answer ? <Curves found={curves.answer} /> : !curves.problem && <p class="empty">Drawing the curves…</p>}
           </>
         )}
       </div>

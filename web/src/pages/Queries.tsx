@@ -217,6 +217,7 @@ function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) 
   return (
     <Card title="Laplace or Gaussian?">
       {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
+      {!found.answer && !found.problem && <p class="empty">Working it out…</p>}
       {found.answer && (
         <>
           <p>
