@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
-from epsilog.accounting.montecarlo.promises.two_point import divergence, require_samples
+from epsilog.accounting.montecarlo.promises.two_point import bisected, divergence, require_samples
 from epsilog.accounting.roots import first
 from epsilog.accounting.rounding import TINY, up
 from epsilog.terms import CalibrationError, CheckError, check
@@ -77,12 +77,9 @@ def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float |
         return divergence(count, base_delta, min(share, 1.0)) if share < 1 else math.inf
 
     floor = decay(-700.0)
-    low, high = -700.0, 36.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if decay(middle) > floor + 1 else (middle, high)
+    begins = bisected(lambda s: decay(s) > floor + 1, -700.0, 36.0)
     step = 1 / 16
-    grid = np.arange(max(high - 45, -700.0), min(high + 45, 700.0), step)
+    grid = np.arange(max(begins - 45, -700.0), min(begins + 45, 700.0), step)
     # the trapezoidal rule over s in (-inf, inf): the integrand is analytic and decays at both ends
     u = 1 / (1 + np.exp(-grid))
     falls = np.array([decay(s) if s < 36 else math.inf for s in grid])

@@ -208,11 +208,11 @@ def _small_tail(u: float) -> float:
         k += 1
 
 
-def _bisected(rising: Callable[[float], float], low: float, high: float) -> float:
-    """The point where ``rising`` changes from negative to positive, by 70 halvings."""
+def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The point, of either sign, from which on a test holds, by 70 halvings; no bound rests on it."""
     for _ in range(70):
         middle = (low + high) / 2
-        low, high = (low, middle) if rising(middle) > 0 else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
@@ -228,7 +228,7 @@ def _minimiser(samples: float, base: float) -> float:
         ratio = share * ((1 - base) / base)
         return divergence(samples, base, share) - math.log1p(samples * (ratio / (1 + ratio)))
 
-    return _logistic(_bisected(slope, -740.0, 36.0))
+    return _logistic(bisected(lambda s: slope(s) > 0, -740.0, 36.0))
 
 
 def _cheapest(base: float, target: float) -> float:
@@ -243,7 +243,7 @@ def _cheapest(base: float, target: float) -> float:
         kl = divergence(1.0, base, room * w / (1 - base))
         return kl * (1 / left - 1 / (1 - y)) - log_ratio * room * w / (y * (1 - y))
 
-    return _logistic(_bisected(slope, -80.0, 36.0))
+    return _logistic(bisected(lambda s: slope(s) > 0, -80.0, 36.0))
 
 
 # ---- the same in decimals --------------------------------------------------------------------------------------------
