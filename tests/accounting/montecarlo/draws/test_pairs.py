@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from epsilog.accounting import gaussian_delta
 from epsilog.accounting.montecarlo.draws import mixtures, oracle, pairs, tilt
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.terms import (
@@ -181,9 +182,7 @@ def test_the_loss_is_the_ratio_of_enumerated_paths(participation):
     mean = sum(w * means[s] for s, w in paths.items())
     assert pair.mean_energy == pytest.approx(sum(w * energy[s] for s, w in paths.items()))
     assert pair.mean_field_energy == pytest.approx(mean @ mean / noise**2)
-    assert pair.brackets(1.0, "remove")[1] == pytest.approx(
-        oracle.gaussian_delta(distance=math.sqrt(max(energy.values())), epsilon=1.0)
-    )
+    assert pair.brackets(1.0, "remove")[1] == pytest.approx(gaussian_delta(math.sqrt(max(energy.values())), 1.0)[1])
     taken = pair.taken(np.random.default_rng(4), 40_000)
     chance = np.array([sum(w for s, w in paths.items() if t in s) for t in range(rounds)])
     error = np.sqrt(chance * (1 - chance) / 40_000) + 1e-12
@@ -359,7 +358,7 @@ def test_tilted_cyclic_poisson_agrees_with_plain_draws_and_with_balls_in_bins():
 def test_every_round_is_the_gaussian_of_the_summed_columns():
     release = mechanism([1.0, 0.5], EveryRound(), 3, 2.0)
     distance = math.sqrt(1 + 1.5**2 + 1.5**2) / 2
-    truth = oracle.gaussian_delta(distance=distance, epsilon=0.5)
+    truth = gaussian_delta(distance, 0.5)[1]
     assert agrees(estimate(pairs.pair_of(release), "remove", 0.5, draws=40_000, seed=13), truth)
 
 
@@ -394,7 +393,7 @@ def test_a_singular_gram_gets_noise_on_the_safe_side():
     assert (np.diag(pair.gram) > 1).all()
     assert np.diag(pair.gram).max() < 1 + 1e-9
     found = estimate(pair, "remove", 0.5, draws=40_000, seed=15)
-    assert agrees(found, oracle.gaussian_delta(distance=1.0, epsilon=0.5))
+    assert agrees(found, gaussian_delta(1.0, 0.5)[1])
 
 
 @pytest.mark.parametrize(

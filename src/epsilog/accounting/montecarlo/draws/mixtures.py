@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.montecarlo.draws.normals import normals
-from epsilog.accounting.montecarlo.draws.oracle import REMOVE, cube_lower_bound, gaussian_delta
+from epsilog.accounting.montecarlo.draws.oracle import REMOVE, cube_lower_bound
 from epsilog.accounting.montecarlo.draws.partitions import draw_counts, gaussian_joint, log_moment
 from epsilog.terms import UnsupportedMechanismError
 
@@ -139,7 +140,7 @@ class Mixture:
         low = 0.0
         if self.exact and self.bins > 1:
             low = cube_lower_bound(bins=self.bins, noise_stddev=float(stddevs[0]), epsilon=epsilon, direction=direction)
-        return low, gaussian_delta(distance=math.sqrt(2 * float(self.half.max())), epsilon=epsilon)
+        return low, gaussian_delta(math.sqrt(2 * float(self.half.max())), epsilon)[1]
 
 
 def _made_definite(gram: Array) -> Array:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import lambertw, log_ndtr
 
-from epsilog.accounting import gaussian
+from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.rounding import BOUND, TINY, gamma
 from epsilog.terms import CalibrationError, check
 
@@ -87,7 +87,7 @@ def balls_in_bins_delta(
         return OracleDelta(1.0, 1.0, 1.0)
     stddev = noise_stddev / math.sqrt(epochs)
     low = cube_lower_bound(bins=bins, noise_stddev=stddev, epsilon=epsilon, direction=direction)
-    high = gaussian_delta(distance=1 / stddev, epsilon=epsilon)
+    high = gaussian_delta(1 / stddev, epsilon)[1]
     if bins == 1:
         return OracleDelta(high, min(low, high), high)
     value, error = _priced(_remove if direction == REMOVE else _add, bins, 1 / stddev, epsilon)
@@ -111,18 +111,6 @@ def _priced(method: Any, bins: int, t: float, epsilon: float) -> tuple[float, fl
         return math.nan, math.inf
     error = 4 * abs(value - coarse) + size * bins * _ROUND_OFF + 1e-14 * abs(value)
     return (value, error) if math.isfinite(error) and value >= 0 else (math.nan, math.inf)
-
-
-def gaussian_delta(*, distance: float, epsilon: float) -> float:
-    """Computes delta(epsilon) of two unit Gaussians whose means are ``distance`` apart, rounded up.
-
-    Source:
-        Balle & Wang 2018, Thm. 8 (arXiv:1805.06530).
-
-    >>> round(gaussian_delta(distance=1.0, epsilon=1.0), 6)
-    0.126937
-    """
-    return 0.0 if epsilon == math.inf else gaussian.gaussian_delta(distance, epsilon)[1]
 
 
 def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, direction: str) -> float:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import binom
 
+from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.montecarlo.draws.mixtures import log_mean_exp, require_noise
 from epsilog.accounting.montecarlo.draws.normals import normals
-from epsilog.accounting.montecarlo.draws.oracle import REMOVE, gaussian_delta
+from epsilog.accounting.montecarlo.draws.oracle import REMOVE
 from epsilog.accounting.montecarlo.draws.partitions import draw_counts, gaussian_joint, log_moment
 from epsilog.terms import CyclicParticipation, SpacedParticipation
 
@@ -69,7 +70,7 @@ class _Banded(ABC):
     def brackets(self, epsilon: float, direction: str) -> tuple[float, float]:
         """0 and the Gaussian of the fullest participation."""
         del direction
-        return 0.0, gaussian_delta(distance=math.sqrt(self._largest_energy()), epsilon=epsilon)
+        return 0.0, gaussian_delta(math.sqrt(self._largest_energy()), epsilon)[1]
 
     def draw(
         self, rng: np.random.Generator, count: int, direction: str, *, floor: float, shift: float
