@@ -8,7 +8,7 @@ from scipy import stats
 from epsilog.accounting import gaussian_delta, montecarlo
 from epsilog.accounting.montecarlo.draws import oracle, partitions, shards, tilt
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
-from epsilog.accounting.montecarlo.evidence import candidates, certificates, planning, sweeps
+from epsilog.accounting.montecarlo.evidence import candidates, certificates, drawn, planning, sweeps
 from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.terms import (
     BallsInBins,
@@ -93,7 +93,7 @@ def test_the_default_draws_reach_the_gap_and_spare_the_direction_that_matters_li
 
 
 def test_a_certificate_outside_its_brackets_is_refused(monkeypatch):
-    monkeypatch.setattr(certificates, "run_trials", lambda trials, **_: tuple((0,) * t.shards for t in trials))
+    monkeypatch.setattr(drawn, "run_trials", lambda trials, **_: tuple((0,) * t.shards for t in trials))
     with pytest.raises(CalibrationError, match="misses its brackets"):
         certificates.certify(BINS, epsilon=1.0, samples=10**6, seed=1)
 

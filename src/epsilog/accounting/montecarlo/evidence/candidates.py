@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
@@ -16,13 +16,12 @@ from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.accounting.montecarlo.draws.shards import Trial
 from epsilog.accounting.montecarlo.evidence.documents import (
-    Origin,
-    commitment,
     origin_from_json,
     origin_json,
     trial_from_json,
     trial_json,
 )
+from epsilog.accounting.montecarlo.evidence.drawn import Plan
 from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
 from epsilog.accounting.rounding import up
@@ -56,7 +55,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepPlan:
+class SweepPlan(Plan):
     """Everything that is settled before the first verification draw.
 
     Attributes:
@@ -73,7 +72,6 @@ class SweepPlan:
     noises: tuple[float, ...]
     checks: tuple[tuple[Check, Check], ...]
     fallback_delta: float = 0.0
-    origin: Origin = field(default_factory=Origin)
 
     def __post_init__(self) -> None:
         check.fields(
@@ -103,11 +101,6 @@ class SweepPlan:
         """Delta of verifying and releasing, an upper bound: the worse of the two directions."""
         sides = ([pair[side] for pair in self.checks] for side in range(2))
         return max(envelope_delta(side, fallback_delta=self.fallback_delta) for side in sides)
-
-    @property
-    def commitment(self) -> str:
-        """Fingerprint of all of it, 64 hex digits."""
-        return commitment(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""

@@ -21,15 +21,14 @@ from epsilog.accounting.montecarlo.evidence.documents import (
     ASSUMPTIONS,
     Evidence,
     Origin,
-    commitment,
-    evidence_json,
     origin_from_json,
     origin_json,
     trial_from_json,
     trial_json,
 )
+from epsilog.accounting.montecarlo.evidence.drawn import Plan, Result, drawing
 from epsilog.accounting.montecarlo.evidence.planning import pilot_delta
-from epsilog.accounting.montecarlo.evidence.run import Journal, Progress, Source, run_trials, source
+from epsilog.accounting.montecarlo.evidence.run import Progress, Source, source
 from epsilog.accounting.montecarlo.promises.intervals import LEAST_FAILURE, anytime, clopper_pearson
 from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRelation, Release, check, codec
 
@@ -39,7 +38,7 @@ BESIDE = (
 
 
 @dataclass(frozen=True, slots=True)
-class CertificatePlan:
+class CertificatePlan(Plan):
     """Everything that decides a certificate before its first draw.
 
     Attributes:
@@ -50,7 +49,6 @@ class CertificatePlan:
 
     trials: tuple[Trial, ...]
     failure: float
-    origin: Origin = field(default_factory=Origin)
 
     def __post_init__(self) -> None:
         check.fields(self, failure=check.within(LEAST_FAILURE, 1 - 1e-9))
@@ -58,11 +56,6 @@ class CertificatePlan:
             raise CheckError("trials", "of both directions", repr([trial.tilt for trial in self.trials]))
         if len({(trial.release, trial.payoff.epsilon, type(trial.payoff)) for trial in self.trials}) > 1:
             raise CheckError("trials", "of one release at one epsilon", "two")
-
-    @property
-    def commitment(self) -> str:
-        """Fingerprint of all of it, 64 hex digits."""
-        return commitment(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -77,11 +70,11 @@ class CertificatePlan:
 def certificate_plan_from_json(data: dict[str, Any]) -> CertificatePlan:
     """Reads what ``CertificatePlan.to_json`` made."""
     trials = tuple(trial_from_json(entry) for entry in data["trials"])
-    return CertificatePlan(trials, float(data["failure"]), origin_from_json(data))
+    return CertificatePlan(trials, float(data["failure"]), origin=origin_from_json(data))
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Result[CertificatePlan]):
     """Delta of a release at one epsilon, in an interval that holds but for a small failure probability.
 
     Attributes:
@@ -95,9 +88,6 @@ class Certificate:
         CalibrationError: the interval misses its proven brackets.
     """
 
-    plan: CertificatePlan
-    source: Source
-    evidence: tuple[Evidence, ...]
     interval: Interval = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,21 +103,9 @@ class Certificate:
         """Chance over the draws that the interval is wrong."""
         return self.plan.failure
 
-    @property
-    def seed(self) -> int:
-        """Of the streams, up to 128 bits."""
-        return self.source.seed(self.plan.commitment)
-
-    @property
-    def simulation(self) -> bool:
-        """Whether the caller chose the seed."""
-        return self.source.simulation
-
     def to_json(self) -> dict[str, Any]:
         """A document from which a third party can recompute every shard."""
-        return evidence_json(self.plan.to_json(), self.source, self.evidence) | {
-            "interval": codec.encode(self.interval)
-        }
+        return self._evidence_json() | {"interval": codec.encode(self.interval)}
 
 
 def plan_certificate(
@@ -161,7 +139,7 @@ def plan_certificate(
         raise CheckError("beside", f"two payoffs at epsilon = {epsilon!r}", repr(beside), verb="hold")
     payoffs: tuple[Payoff, Payoff] = beside or (HockeyStick(epsilon), HockeyStick(epsilon))
     trials = _sized(release, payoffs, seed, samples=samples, gap=gap, failure=failure / 2)
-    return CertificatePlan(trials, failure, Origin(seed))
+    return CertificatePlan(trials, failure, origin=Origin(seed))
 
 
 def run_certificate(
@@ -192,13 +170,8 @@ def run_certificate(
 def _drawn(
     plan: CertificatePlan, origin: Source, workers: int | None, journal: Path | None, progress: Progress | None
 ) -> Certificate:
-    plan.origin.require_here()
-    book = Journal.begin(journal, plan.commitment, origin) if journal else None
-    seed = origin.seed(plan.commitment)
-    counts = run_trials(plan.trials, seed=seed, workers=workers, journal=book, progress=progress)
-    return Certificate(
-        plan, origin, tuple(Evidence(trial, hits) for trial, hits in zip(plan.trials, counts, strict=True))
-    )
+    draw = drawing(plan, origin, workers=workers, journal=journal, progress=progress)
+    return Certificate(plan, origin, draw(plan.trials, None))
 
 
 def certify(

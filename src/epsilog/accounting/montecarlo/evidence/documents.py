@@ -157,26 +157,6 @@ def trial_from_json(data: dict[str, Any]) -> Trial:
     )
 
 
-def commitment(plan: dict[str, Any]) -> str:
-    """The fingerprint of a plan's JSON: what is published before the nonce is known."""
-    return codec.fingerprint(plan)
-
-
-def evidence_json(plan: dict[str, Any], source: Source, evidence: tuple[Evidence, ...]) -> dict[str, Any]:
-    """The part of a document that says what was settled, where the seed came from, and what was drawn."""
-    settled = commitment(plan)
-    return {
-        "v": 0,
-        "kind": plan["kind"],
-        "plan": plan,
-        "commitment": settled,
-        "source": {"provenance": source.provenance, "value": source.value},
-        "seed": str(source.seed(settled)),
-        "simulation": source.simulation,
-        "hits": [list(part.hits) for part in evidence],
-    }
-
-
 def source_from_json(data: dict[str, Any]) -> Source:
     """Reads the source of a document."""
     return Source(data["provenance"], data["value"])

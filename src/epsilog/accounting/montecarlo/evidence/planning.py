@@ -74,7 +74,7 @@ def plan_sweep(
     for shrink in (1e-5 * 4**attempt for attempt in range(9)):  # counts are whole: a small step may change none
         checks = [Check(t, _passing(t, target_delta * share, fallback_delta)) for t in trials]
         pairs = tuple((checks[i], checks[i + 1]) for i in range(0, len(checks), 2))
-        plan = SweepPlan(epsilon, target_delta, falling, pairs, fallback_delta, Origin(seed))
+        plan = SweepPlan(epsilon, target_delta, falling, pairs, fallback_delta, origin=Origin(seed))
         claim = plan.claim
         if claim <= target_delta:
             return plan

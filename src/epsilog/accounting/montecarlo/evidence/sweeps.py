@@ -19,14 +19,15 @@ from typing import Any
 
 from epsilog.accounting.montecarlo.draws.mixtures import METHOD
 from epsilog.accounting.montecarlo.evidence.candidates import SweepPlan
-from epsilog.accounting.montecarlo.evidence.documents import ASSUMPTIONS, Evidence, evidence_json
+from epsilog.accounting.montecarlo.evidence.documents import ASSUMPTIONS, Evidence
+from epsilog.accounting.montecarlo.evidence.drawn import Result, drawing
 from epsilog.accounting.montecarlo.evidence.planning import plan_sweep
-from epsilog.accounting.montecarlo.evidence.run import Journal, Progress, Source, run_trials, source
+from epsilog.accounting.montecarlo.evidence.run import Progress, Source, source
 from epsilog.terms import Release
 
 
 @dataclass(frozen=True, slots=True)
-class SweepResult:
+class SweepResult(Result[SweepPlan]):
     """A finished sweep.
 
     Attributes:
@@ -39,23 +40,10 @@ class SweepResult:
         ValueError: evidence of another plan, or that stops without a failure, or goes on after one.
     """
 
-    plan: SweepPlan
-    source: Source
-    evidence: tuple[Evidence, ...]
     chosen: int | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "chosen", _last_before_the_first_failure(self.plan, self.evidence))
-
-    @property
-    def seed(self) -> int:
-        """Of the streams, up to 128 bits."""
-        return self.source.seed(self.plan.commitment)
-
-    @property
-    def simulation(self) -> bool:
-        """Whether the caller chose the seed."""
-        return self.source.simulation
 
     @property
     def noise(self) -> float | None:
@@ -74,7 +62,7 @@ class SweepResult:
 
     def to_json(self) -> dict[str, Any]:
         """A document from which a third party can recompute the choice and the claim, shard by shard."""
-        return evidence_json(self.plan.to_json(), self.source, self.evidence) | {
+        return self._evidence_json() | {
             "chosen": self.chosen,
             "noise": self.noise,
             "claim": {"epsilon": self.plan.epsilon, "delta": self.delta, "relation": "add-or-remove-one"},
@@ -125,14 +113,11 @@ def run_sweep(
 def _verified(
     plan: SweepPlan, origin: Source, workers: int | None, journal: Path | None, progress: Progress | None
 ) -> SweepResult:
-    plan.origin.require_here()
-    book = Journal.begin(journal, plan.commitment, origin) if journal else None
-    seed = origin.seed(plan.commitment)
+    draw = drawing(plan, origin, workers=workers, journal=journal, progress=progress)
     evidence: list[Evidence] = []
     for pair in plan.checks:
-        trials, limits = [test.trial for test in pair], [test.hits for test in pair]
-        counts = run_trials(trials, seed=seed, limits=limits, workers=workers, journal=book, progress=progress)
-        found = [Evidence(trial, hits) for trial, hits in zip(trials, counts, strict=True)]
+        limits = [test.hits for test in pair]
+        found = draw([test.trial for test in pair], limits)
         evidence += found
         if any(part.total > limit for part, limit in zip(found, limits, strict=True)):
             break
