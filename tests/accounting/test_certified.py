@@ -109,6 +109,7 @@ def test_repeating_costs_what_listing_costs(release, count):
     assert epsilon(repeated, delta=1e-6, gap=0.02).upper == epsilon(listed, delta=1e-6, gap=0.02).upper
 
 
+@pytest.mark.slow
 @quick
 @given(release=generators.releases(REPLACE))
 def test_order_and_empty_parts_do_not_matter(release):

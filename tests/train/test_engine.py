@@ -219,6 +219,7 @@ def uneven(small_task, sizes, **settings):
     return dataclasses.replace(task, clients=clients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [None, 7, 40])
 def test_clients_of_very_different_sizes_agree(small_task, batch_size):
     task = uneven(small_task, [3, 0, 41, 1, 300, 9, 0, 16], batch_size=batch_size, local_steps=2)
@@ -227,6 +228,7 @@ def test_clients_of_very_different_sizes_agree(small_task, batch_size):
         agree(compute(CompiledEngine(task), cohort=cohort), compute(ReferenceEngine(task), cohort=cohort))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["RESIDENT", "FETCHED", "LISTED", "DRAWN", "SLOTS"])
 def test_parts_of_a_cohort_and_rows_that_are_fetched_change_nothing_but_memory(small_task, monkeypatch, limit):
     def spoil(features, *_):

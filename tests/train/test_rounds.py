@@ -66,6 +66,7 @@ def test_the_models_own_noise_has_the_stated_size(small_task):
     assert not 5e-7 < stats.chi2.cdf(np.sum((0.7 * draws) ** 2), draws.size) < 1 - 5e-7
 
 
+@pytest.mark.slow
 def test_one_client_moves_the_model_by_at_most_the_clip_over_the_public_divisor(small_task):
     def remove(client):
         def change(_features, _targets, present):

@@ -32,6 +32,7 @@ def test_there_are_enough_cases_and_they_are_the_scripts_own():
     assert [{k: v for k, v in case.items() if k != "want"} for case in CASES] == twin.questions()
 
 
+@pytest.mark.slow
 def test_the_library_still_says_so():
     for case in FAST:
         assert agrees(case["want"], twin.answer(case)), case

@@ -285,6 +285,7 @@ def renyi_epsilon(
     Source:
         Mironov 2017, Prop. 1 (arXiv:1702.07476v3); Canonne et al. 2020, Prop. 12 (arXiv:2004.00010v4).
 
+    >>> from epsilog.terms import Repeated
     >>> round(renyi_epsilon(Repeated(Gaussian(noise_multiplier=4.0), count=10), delta=1e-5), 2)
     3.62
     """
@@ -310,6 +311,7 @@ def renyi_delta(
 ) -> float:
     """Bounds delta of ``release`` from above, by the same conversion read the other way.
 
+    >>> from epsilog.terms import Repeated
     >>> renyi_delta(Repeated(Gaussian(noise_multiplier=4.0), count=10), epsilon=3.62) <= 1e-5
     True
     """

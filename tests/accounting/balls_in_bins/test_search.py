@@ -193,6 +193,7 @@ def test_the_direction_that_was_not_expected_to_be_worst_gets_a_fine_lattice_too
     assert epsilon(BallsInBins(Gaussian(1.0625), 395), delta=1e-2).gap <= 0.002
 
 
+@pytest.mark.slow
 @quick
 @given(bins=st.integers(2, 3000), noise=st.floats(0.3, 20.0), exponent=st.floats(-12, -2))
 def test_the_interval_is_one_and_narrow_and_more_noise_or_bins_never_cost_more(bins, noise, exponent):
@@ -204,6 +205,7 @@ def test_the_interval_is_one_and_narrow_and_more_noise_or_bins_never_cost_more(b
     assert found.upper <= epsilon(Gaussian(noise), delta=at).upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bins", "noise", "at"),
     [
@@ -305,6 +307,7 @@ def test_fresh_bins_cost_less_than_the_same_bins_and_more_epochs_more():
     assert found[-1].upper < epsilon(BallsInBins(Gaussian(1.0), 100, epochs=10), delta=1e-6).lower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bins", "noise"), [(10, 0.0), (10, 0.02), (10, 1e6), (5, 0.4)])
 def test_composed_extremes_are_answered_if_loosely(bins, noise):
     found = epsilon(Repeated(BallsInBins(Gaussian(noise), bins), 2), delta=1e-6)

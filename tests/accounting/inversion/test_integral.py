@@ -115,6 +115,7 @@ def test_delta_by_an_inversion_without_any_shortcut():
 # the parts of the proof, each by itself
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     mu=st.floats(0.05, 3.0),
@@ -264,6 +265,7 @@ def test_a_gaussian_too_weak_to_end_the_sum_is_refused_before_memory_is_asked_fo
     assert epsilon(Composed([Gaussian(1e18), PureDP(1.0)]), delta=1e-6).upper == pytest.approx(1.0, rel=1e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(rounds=st.integers(100, 5_000), share=st.floats(0.005, 0.3), noise=st.floats(0.6, 4.0))
 def test_more_rounds_more_sampling_and_less_noise_cost_strictly_more(rounds, share, noise):

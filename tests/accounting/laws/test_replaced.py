@@ -36,6 +36,7 @@ def integrated(noise, share, at):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "share", "at"), [(1.0, 0.1, 0.5), (2.0, 0.3, 0.1), (0.7, 0.02, 2.0), (1.0, 0.9, 1.0)]
 )

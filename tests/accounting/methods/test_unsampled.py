@@ -84,6 +84,7 @@ def test_random_releases_under_replace_one(release, at):
     assert found.upper <= everyone.upper * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_little_noise_under_replace_one():
     """Its pair leaves the numbers: above stand the sample itself, told with all in it, and the unsampled Gaussian."""
     release = Repeated(PoissonSampled(Gaussian(0.02), 1e-9), 10)

@@ -33,6 +33,7 @@ def integrated(noise, share, units, at):
     return max(gain(mixed, norm.pdf), gain(norm.pdf, mixed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "share", "units", "at"), [(1.0, 0.1, 2, 0.5), (2.0, 0.3, 5, 0.2), (0.7, 0.02, 3, 2.0), (1.0, 0.5, 4, 0.0)]
 )

@@ -46,6 +46,7 @@ def test_a_shorter_run_is_a_prefix():
     assert run.run_trials([long], seed=1)[0][0] == run.run_trials([short], seed=1)[0][0]
 
 
+@pytest.mark.slow
 def test_a_failing_trial_stops_where_its_counts_say():
     one = trial(samples=20 * shards.SHARD)
     whole = run.run_trials([one], seed=1)[0]

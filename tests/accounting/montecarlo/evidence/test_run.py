@@ -126,6 +126,7 @@ def test_the_draws_of_a_journal_answer_one_question_only(tmp_path):
             montecarlo.certify(BINS, epsilon=1.0, samples=20_000, journal=path, seed=seed)
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_with_its_own_plan_and_entropy(tmp_path):
     path = tmp_path / "journal.jsonl"
     first = sweeps.sweep(BINS, epsilon=1.0, delta=1e-2, slack=0.5, journal=path)
