@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from epsilog import terms
-from epsilog.cli.app import Json, account_app, print_json, told
+from epsilog.cli.app import Json, Relation, account_app, print_json
 from epsilog.cli.show import figures, interval_text, note
-from epsilog.terms import CheckError, NeighboringRelation, Release, codec, facts
+from epsilog.terms import CheckError, NeighboringRelation, Release, codec
 
 _NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
 MECHANISMS = {name: codec.type_of[name] for name in (*_NOISES, "pure", "zcdp", "gdp")}  # those of one parameter
@@ -39,7 +39,7 @@ def account(
     count: Annotated[int, typer.Option("--count", "--rounds", "-T", help="How often it is repeated.")] = 1,
     delta: Delta = None,
     epsilon: Epsilon = None,
-    relation: Annotated[NeighboringRelation, told("relation", facts.RELATION)] = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     gap: Annotated[float, typer.Option("--gap", help="Relative width of the interval to aim for.")] = 0.002,
     as_json: Json = False,
 ) -> None:

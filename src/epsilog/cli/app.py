@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, facts
 from epsilog.terms.facts import Fact
 
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
@@ -63,6 +63,9 @@ def told(name: str, fact: Fact, note: str = "", *, short: str | None = None) -> 
     text = "; ".join(filter(None, (fact.says, choices, blank, note)))
     names = (f"--{name.replace('_', '-')}", *filter(None, (short,)))
     return typer.Option(*names, help=f"{text[0].upper()}{text[1:]}.")
+
+
+Relation = Annotated[NeighboringRelation, told("relation", facts.RELATION)]
 
 
 def print_json(document: Any) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from epsilog.cli.account import read_release
-from epsilog.cli.app import NOT_VERIFIED, Json, ledger_app, print_json, told
+from epsilog.cli.app import NOT_VERIFIED, Json, Relation, ledger_app, print_json
 from epsilog.cli.show import console, figures, note, table
-from epsilog.terms import CheckError, LedgerIntegrityError, NeighboringRelation, facts
+from epsilog.terms import CheckError, LedgerIntegrityError, NeighboringRelation
 
 LedgerFile = Annotated[Path, typer.Option("--ledger", "-l", help="The SQLite ledger.")]
 DEFAULT_LEDGER = Path("runs/ledger.db")
@@ -111,7 +111,7 @@ def create(
     delta: Annotated[str | None, typer.Option("--delta", help="Cap of an approximate budget.")] = None,
     rho: Annotated[str | None, typer.Option("--rho", help="Cap of a zcdp budget.")] = None,
     mu_squared: Annotated[str | None, typer.Option("--mu-squared", help="Cap of a gdp budget.")] = None,
-    relation: Annotated[NeighboringRelation, told("relation", facts.RELATION)] = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     privacy_unit: Annotated[
         str | None, typer.Option("--privacy-unit", help="What one neighbour differs in; unsaid if blank.")
     ] = None,

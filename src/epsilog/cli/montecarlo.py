@@ -17,6 +17,8 @@ from epsilog.terms.digits import upper_text
 if TYPE_CHECKING:
     from epsilog.accounting import montecarlo
 
+Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")]
+Goal = Annotated[float, typer.Option("--epsilon", "-e", help="Goal, in nats.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Make a run that can be repeated: a simulation.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes; the result does not depend on it.")]
 Resume = Annotated[Path | None, typer.Option("--journal", help="A file that lets a killed run go on.")]
@@ -66,7 +68,7 @@ def minimum_samples(base_delta: float, target_delta: float, as_json: Json = Fals
 @montecarlo_app.command("delta-from-samples")
 def delta_from_samples(
     file: Annotated[Path, typer.Argument(help="Losses: a JSON list, or lines of a loss and, if you like, its count.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")],
+    epsilon: Epsilon,
     as_json: Json = False,
 ) -> None:
     """Estimate delta from privacy losses that were drawn elsewhere: no bound, nothing to claim.
@@ -102,7 +104,7 @@ def _read_losses(file: Path) -> tuple[list[float], list[float] | None]:
 def compare(
     rounds: Annotated[int, typer.Option("--rounds", "-T", help="Training rounds.")],
     cycle_length: Annotated[int, typer.Option("--cycle-length", "-b", help="Rounds in an epoch.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Goal, in nats.")],
+    epsilon: Goal,
     delta: Annotated[float, typer.Option("--delta", "-d", help="Goal.")],
     bands: Annotated[list[int] | None, typer.Option("--bands", help="Bands to try; 2, 4, 8, ... if blank.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the estimates.")] = 1,
@@ -137,7 +139,7 @@ def _answer(name: str, value: float, given: dict[str, float], as_json: bool) -> 
 @montecarlo_app.command("certify")
 def certify(
     file: Terms,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")],
+    epsilon: Epsilon,
     failure: Annotated[float, typer.Option("--failure", help="Chance that the interval is wrong.")] = 1e-6,
     gap: Annotated[float, typer.Option("--gap", help="Relative half-width to aim for.")] = 0.1,
     samples: Annotated[int | None, typer.Option("--samples", help="Draws per direction, instead of --gap.")] = None,
@@ -170,7 +172,7 @@ def certify(
 @montecarlo_app.command("sweep")
 def sweep(
     file: Terms,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Goal, in nats.")],
+    epsilon: Goal,
     delta: Annotated[float, typer.Option("--delta", "-d", help="Goal: the claim is at most this.")],
     slack: Annotated[float, typer.Option("--slack", help="How far below the goal a candidate may have to be.")] = 0.1,
     workers: Workers = 1,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from epsilog.cli.app import REFUSED, Json, plan_app, print_json, told
+from epsilog.cli.app import REFUSED, Json, Relation, plan_app, print_json, told
 from epsilog.cli.show import figures, interval_text, note, table
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, facts
 from epsilog.terms.digits import lower_text, upper_text
@@ -24,7 +24,7 @@ def federated(
     delta: Annotated[float | None, told("delta", facts.DELTA)] = None,
     delta_cap: Cap = 1e-6,
     sampling: Annotated[str, told("sampling", facts.SAMPLING)] = "poisson",
-    relation: Annotated[NeighboringRelation, told("relation", facts.RELATION)] = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     privacy_unit: Annotated[str, told("privacy_unit", facts.PRIVACY_UNIT)] = "client",
     releases_per_period: Annotated[int, told("releases_per_period", facts.RELEASES_PER_PERIOD)] = 1,
     as_json: Json = False,
