@@ -212,8 +212,7 @@ class Ledger:
         reason = check.text()(reason=reason)
         request = Request(release, relation, privacy_unit, None, amount, plan_hash, rounds, simulation)
         with self._store.writing() as session:
-            path = session.balances(scopes.ancestors(scope))
-            scopes.require_budget(scope, path)
+            path = _path(session, scope)
             body = {"request": request.under(path[-1].relation, path[-1].privacy_unit).to_json(), "reason": reason}
             known = session.charge(key)
             if known is not None and known.state is State.ALLOWED and session.entry(known.opened).body == body:
@@ -229,8 +228,7 @@ class Ledger:
             transaction = self._store.writing if prices else self._store.reading  # nothing is written without a price
             try:
                 with transaction() as session:
-                    path = session.balances(scopes.ancestors(scope))
-                    scopes.require_budget(scope, path)
+                    path = _path(session, scope)
                     request = request.under(path[-1].relation, path[-1].privacy_unit)
                     known = session.charge(key)
                     if known is not None and known.state is not State.ALLOWED:
@@ -453,12 +451,11 @@ class Ledger:
             UnsupportedMechanismError: no proven price for the release.
         """
         with self._store.reading() as session:
-            budgets = session.balances(scopes.ancestors(scope))
-        scopes.require_budget(scope, budgets)
+            path = _path(session, scope)
         if release is None:
-            return Headroom(headroom.least(budgets))
-        request = Request(release, relation, delta=delta).under(budgets[-1].relation, budgets[-1].privacy_unit)
-        return headroom.headroom_for(request, budgets)
+            return Headroom(headroom.least(path))
+        request = Request(release, relation, delta=delta).under(path[-1].relation, path[-1].privacy_unit)
+        return headroom.headroom_for(request, path)
 
 
 def refolded(session: Session, *, progress: Callable[[int], None] | None = None) -> chain.Books:
@@ -467,6 +464,13 @@ def refolded(session: Session, *, progress: Callable[[int], None] | None = None)
     books = chain.fold(session.rows(), progress=progress)
     chain.compare(books, session.stored())
     return books
+
+
+def _path(session: Session, scope: str) -> list[Balance]:
+    """The budgets that a charge at a scope must fit, from the top, at least one."""
+    path = session.balances(scopes.ancestors(scope))
+    scopes.require_budget(scope, path)
+    return path
 
 
 def _budget(session: Session, scope: str) -> Balance:

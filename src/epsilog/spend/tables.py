@@ -226,17 +226,18 @@ class SqlSession:
 
     def rounds(self, key: str) -> list[RoundState]:
         """The rounds of a charge, in order."""
-        return [RoundState(row.number, row.attempts, row.output_hash) for row in self._rows(_ROUNDS, key=key)]
+        return self._round_states(_ROUNDS, key=key)
 
     def last_round(self, key: str) -> RoundState | None:
         """The last round of a charge that began, if any did."""
-        rows = self._rows(_LAST_ROUND, key=key)
-        return RoundState(rows[0].number, rows[0].attempts, rows[0].output_hash) if rows else None
+        return next(iter(self._round_states(_LAST_ROUND, key=key)), None)
 
     def round(self, key: str, number: int) -> RoundState | None:
         """One round of a charge, if it began."""
-        rows = self._rows(_ROUND, key=key, number=number)
-        return RoundState(rows[0].number, rows[0].attempts, rows[0].output_hash) if rows else None
+        return next(iter(self._round_states(_ROUND, key=key, number=number)), None)
+
+    def _round_states(self, query: sa.Executable, **parameters: object) -> list[RoundState]:
+        return [RoundState(row.number, row.attempts, row.output_hash) for row in self._rows(query, **parameters)]
 
     def stored(self) -> Stored:
         """Everything that is kept beside the entries, as it lies there."""
