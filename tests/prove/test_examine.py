@@ -399,7 +399,7 @@ def test_what_a_report_says_otherwise_is_shown_up_to_three_places_and_counted(fi
         report[name] = "otherwise"
     found = check_report(report, *checked(files, books))
     assert found.verdict == "failed"
-    assert [f"{name}: 'otherwise' for" in found.says for name in names] == [True] * min(wrong, 3) + [False] * (
+    assert [f"{name}: 'otherwise' instead of" in found.says for name in names] == [True] * min(wrong, 3) + [False] * (
         wrong - 3
     )
     assert found.says.endswith(f"; and {wrong - 3} more." if wrong > 3 else ".")

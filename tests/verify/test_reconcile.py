@@ -292,7 +292,7 @@ def test_the_owners_word_on_private_checks_binds(run):
     owner = replace(run.owner, private=dict(run.owner.private) | {"norms": Verdict.WARNED})
     found = {f.check: f for f in reconcile(replace(run, owner=owner)).findings}
     assert found["norms"].verdict == "failed"
-    assert found["norms"].says.startswith("The owner's word is warned, and custody.jsonl says passed: No norm exceeds")
+    assert found["norms"].says.startswith("The owner says warned, and custody.jsonl says passed: No norm exceeds")
     assert {found["custody"].verdict, found["participation"].verdict} == {"passed"}
     public = reconcile(replace(run, owner=owner, custody=None)).published(replace(run, owner=owner, custody=None))
     shown = {f.check: f for f in public.findings}

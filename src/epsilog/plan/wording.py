@@ -43,7 +43,8 @@ def delta_sentence(delta: float, population: int) -> tuple[str, str]:
     """
     share = 1 / population
     if delta >= share:
-        return "void", f"delta {delta:g} is not below 1/N = {share:g}: publishing one unit's record outright meets it."
+        meets = "publishing the record of a unit picked at random meets it"
+        return "void", f"delta {delta:g} is not below 1/N = {share:g}: {meets}."
     if delta > share / 10:
         return "weak", f"delta {delta:g} is below 1/N = {share:g}, but by less than a factor of ten."
     return "good", f"delta {delta:g} is well below 1/N = {share:g}."

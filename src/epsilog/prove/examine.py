@@ -158,7 +158,7 @@ def check_report(document: Any, evidence: Evidence, outcome: Reconciliation) -> 
         return Finding("report/holds", Verdict.PASSED, "Every field of the report comes out again from its evidence.")
     shown = "; ".join(f"{'/'.join(map(str, path)) or 'all'}: {_difference(a, b)}" for path, a, b in different[:3])
     more = f"; and {len(different) - 3} more" if len(different) > 3 else ""
-    return Finding("report/differs", Verdict.FAILED, f"The report says otherwise than its evidence: {shown}{more}.")
+    return Finding("report/differs", Verdict.FAILED, f"The report differs from its evidence: {shown}{more}.")
 
 
 ABSENT = object()  # what a document does not hold
@@ -192,7 +192,7 @@ def _same(stated: Any, again: Any, at: Place) -> bool:
 def _difference(stated: Any, again: Any) -> str:
     if stated is ABSENT:
         return "is missing"
-    return "is nothing that a report holds" if again is ABSENT else f"{_short(stated)} for {_short(again)}"
+    return "is nothing that a report holds" if again is ABSENT else f"{_short(stated)} instead of {_short(again)}"
 
 
 def _short(value: Any) -> str:

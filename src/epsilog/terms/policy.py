@@ -30,7 +30,7 @@ class DeltaDecision:
 class DeltaPolicy:
     """Caps delta and compares it with 1/N.
 
-    A delta of 1/N allows a mechanism that publishes one unit's record outright, so it must be well below.
+    A delta of 1/N allows a mechanism that publishes the record of a unit picked at random, so it must be well below.
 
     Attributes:
         delta_cap: the largest delta the policy accepts; None for no cap.

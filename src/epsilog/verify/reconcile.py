@@ -149,7 +149,7 @@ def _as_the_owner_said(finding: Finding, evidence: Evidence) -> Finding:
         )
     if evidence.custody is None or told is finding.verdict:
         return finding
-    says = f"The owner's word is {told}, and custody.jsonl says {finding.verdict}: {finding.says}"
+    says = f"The owner says {told}, and custody.jsonl says {finding.verdict}: {finding.says}"
     return replace(finding, code=f"{finding.check}/contradicts-the-owner", verdict=Verdict.FAILED, says=says)
 
 
@@ -202,7 +202,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
         if not set(again.assumptions) <= set(stated.assumptions):
             yield f"{name} leaves out what it assumes"
         if stated.upper < again.upper * (1 - WITHIN) or stated.lower > again.upper * (1 + SAME):
-            yield f"{name} is [{stated.lower:.6g}, {stated.upper:.6g}] for [{again.lower:.6g}, {again.upper:.6g}]"
+            yield f"{name} is [{stated.lower:.6g}, {stated.upper:.6g}], not [{again.lower:.6g}, {again.upper:.6g}]"
     step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
     formula = fl_formula(
         sampling_probability=step.sampling_probability,
@@ -212,7 +212,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
     )
     for term in ("root_term", "linear_term"):
         if not math.isclose(getattr(formula, term), getattr(plan.formula, term), rel_tol=SAME):
-            yield f"the closed form's {term} is {getattr(plan.formula, term)!r} for {getattr(formula, term)!r}"
+            yield f"the closed form's {term} is {getattr(plan.formula, term)!r}, not {getattr(formula, term)!r}"
     if float(plan.budget["delta"]) != guarantee.delta:
         yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
     if Decimal(guarantee.epsilon) > Decimal(plan.budget["epsilon"]):
@@ -227,7 +227,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
 
 
 def check_delta(evidence: Evidence) -> Finding:
-    """Delta must be below 1/N: at 1/N a mechanism may publish one unit's record outright."""
+    """Delta must be below 1/N: at 1/N a mechanism may publish the record of a unit picked at random."""
     guarantee = evidence.plan.guarantee
     numbers = (("delta", guarantee.delta), ("one_over_n", 1 / guarantee.population))
     if guarantee.delta < 1 / guarantee.population:

@@ -303,7 +303,7 @@ function Guidance() {
           Published statistics often use a total ε between 0.1 and 10 over a whole release. These are habits, not thresholds: ε = 1 lets an
           attacker's odds grow by a factor of {show(Math.E, 3)}, ε = 5 by {show(Math.exp(5), 3)}.
         </li>
-        <li>δ belongs far below 1/N: at 1/N, publishing one person's record outright would meet the promise.</li>
+        <li>δ belongs far below 1/N: at 1/N, publishing the record of one person picked at random would meet the promise.</li>
         <li>Write the list of queries before looking at data; spend most on the few answers that decide something.</li>
         <li>Bound first (rows for each person, clipped values), then measure sensitivity, then choose noise.</li>
         <li>Count failed, repeated and exploratory queries too. A dashboard that refreshes asks again.</li>

@@ -25,7 +25,7 @@ function decideDelta(given: number | null, population: number, cap: number | nul
         : `given as ${show(given)}, lowered to the policy cap ${show(value)}`;
   const grade = value >= share ? ("void" as const) : value > share / 10 ? ("weak" as const) : ("good" as const);
   const sentence = {
-    void: `δ is not below 1/N = ${show(share)}: publishing one unit's record outright meets it.`,
+    void: `δ is not below 1/N = ${show(share)}: publishing the record of a unit picked at random meets it.`,
     weak: `δ is below 1/N = ${show(share)}, but by less than a factor of ten.`,
     good: `δ is well below 1/N = ${show(share)}.`,
   }[grade];
