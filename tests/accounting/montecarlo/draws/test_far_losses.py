@@ -55,7 +55,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("participation", "paths"), CASES, ids=str)
+@pytest.mark.parametrize(("participation", "paths"), CASES, ids=lambda each: getattr(each, "__name__", str(each)))
 @pytest.mark.parametrize("far", [3.0, 800.0, 20_000.0])
 @pytest.mark.filterwarnings("error")
 def test_losses_are_the_log_of_the_mean_over_paths(participation, paths, far):
