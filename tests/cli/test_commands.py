@@ -4,6 +4,7 @@ import importlib
 import inspect
 import io
 import json
+import shlex
 import sys
 from enum import Enum
 from pathlib import Path
@@ -786,8 +787,17 @@ def test_a_programmes_options_reach_it_and_where_to_look_is_said(reached, monkey
         outcome = SimpleNamespace(reconciliation=passed, folder=tmp_path, report={})
         monkeypatch.setattr("epsilog.programme.run", lambda *_, outcome=outcome, **__: outcome)
         monkeypatch.setattr(programme, "_summary", lambda *_: None)
-        text = text_of("run", "p.toml", "--runs", tmp_path, *given)
-        assert f"To look around: epsilog serve --runs {tmp_path} --ledger {ledger}" in text
+        told = invoke("run", "p.toml", "--runs", tmp_path, *given).output.splitlines()
+        assert f"To look around: epsilog serve --runs {tmp_path} --ledger {ledger}" in told  # a line, however long
+
+
+def test_a_command_to_copy_can_be_copied_with_any_folder(monkeypatch, tmp_path):
+    outcome = SimpleNamespace(reconciliation=SimpleNamespace(verdict="passed"), folder=tmp_path, report={})
+    monkeypatch.setattr("epsilog.programme.run", lambda *_, **__: outcome)
+    monkeypatch.setattr(programme, "_summary", lambda *_: None)
+    told = invoke("run", "p.toml", "--runs", tmp_path / "my runs").output
+    (command,) = [line.removeprefix("To look around: ") for line in told.splitlines() if "To look around" in line]
+    assert shlex.split(command)[:4] == ["epsilog", "serve", "--runs", str(tmp_path / "my runs")]
 
 
 def test_stages_are_told_unless_json_was_asked_for(capsys):

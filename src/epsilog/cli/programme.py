@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +42,8 @@ def run(
     else:
         if len(summaries) > 1:
             _side_by_side([summary["report"] for summary in summaries])
-        console.print(f"\nTo look around: epsilog serve --runs {runs} --ledger {ledger or runs / 'ledger.db'}")
+        command = shlex.join(["epsilog", "serve", "--runs", str(runs), "--ledger", str(ledger or runs / "ledger.db")])
+        console.print(f"\nTo look around: {command}", soft_wrap=True)  # one line, so that it can be copied
     if failed:
         raise typer.Exit(NOT_VERIFIED)
 
