@@ -211,12 +211,41 @@ def test_an_empty_client_still_sends_its_noise(small_task):
     assert ours.padding == pytest.approx(drawn[:, -1].sum() / np.sqrt(3))
 
 
+@pytest.mark.parametrize("resident", [0, compiled.RESIDENT])
+@pytest.mark.parametrize("bad", [None, np.nan])
+def test_where_nobody_has_a_usable_row_the_noise_alone_is_sent(small_task, monkeypatch, resident, bad):
+    """A failure would tell, after the charge was started, that no row of anybody's could be used."""
+    monkeypatch.setattr(compiled, "RESIDENT", resident)
+
+    def spoil(features, _targets, present):
+        if bad is None:
+            present[:] = False
+        else:
+            features[:] = bad
+
+    for settings in ({}, {"batch_size": 2}):
+        task = small_task(widths=(3, 1), change=spoil, **settings)
+        ours, theirs = CompiledEngine(task), ReferenceEngine(task)
+        assert not updates(ours).total.any()
+        for compute in (updates, noisy_runs):
+            agree(compute(ours), compute(theirs), 1e-12)
+        assert ours.unusable(COHORT) == theirs.unusable(COHORT) == task.clients.sizes[COHORT].sum()
+
+
 def uneven(small_task, sizes, **settings):
     task = small_task(widths=(3, 4, 1), **settings)
     random = np.random.default_rng(8)
     rows = sum(sizes)
     clients = Federation(random.standard_normal((rows, 3)), random.standard_normal(rows), np.array(sizes))
     return dataclasses.replace(task, clients=clients)
+
+
+def test_batches_go_round_a_clients_rows_however_many_it_takes(small_task):
+    rows, steps = 2**17, 2**15  # 2^32 turns in all: more than the program's numbers hold
+    engine = CompiledEngine(uneven(small_task, [rows], batch_size=rows - 1, local_steps=steps))
+    turns = engine._local_batches(batches, np.array([0]))
+    assert turns.first[0, [0, 1, 2, steps - 1]].tolist() == [0, rows - 1, rows - 2, (steps - 1) * (rows - 1) % rows]
+    assert turns.first.max() < rows
 
 
 @pytest.mark.slow

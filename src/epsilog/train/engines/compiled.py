@@ -65,7 +65,7 @@ class CompiledEngine:
         self._counts = before[self._ends] - self._place  # usable rows of each client
         self._precision = clients.features.dtype
         self._kind = task.model.target_type(self._precision)
-        row = clients.features.nbytes // max(len(clients.features), 1)
+        row = clients.features.shape[1] * self._precision.itemsize
         self._fetched = max(int(self._counts.max(initial=1)), FETCHED // row)  # rows
         with exact():
             self._test = tuple(jnp.asarray(part) for part in task.test_set())
@@ -137,7 +137,8 @@ class CompiledEngine:
             return Turns(_joined(rows), lengths, np.outer(0 * lengths, steps), np.outer(lengths, steps * 0 + 1))
         counts = np.minimum(lengths, training.batch_size)
         rows = [sampling.shuffled(batches(c), rows=n) for c, n in zip(part.tolist(), lengths.tolist(), strict=True)]
-        return Turns(_joined(rows), lengths, np.outer(counts, steps), np.outer(counts, steps * 0 + 1))
+        first = np.outer(counts, steps) % np.maximum(lengths, 1)[:, None]
+        return Turns(_joined(rows), lengths, first, np.outer(counts, steps * 0 + 1))
 
     def _poisson_batches(self, batches: ClientStreams, runs: NoisyRuns, part: Ids) -> Turns:
         """Noisy steps: in each, the rows that a coin of their own lets join."""
@@ -174,9 +175,12 @@ class CompiledEngine:
         return Work(features, targets, picks, places, first, counts, len(part))
 
     def _rows(self, which: Any) -> tuple[Any, Any]:
-        """Features and targets of some rows, on the device."""
+        """Features and targets of some rows, on the device; where there are none, one of zeros, which no step takes."""
         clients = self.task.clients
-        return jnp.asarray(clients.features[which]), jnp.asarray(clients.targets[which].astype(self._kind))
+        features, targets = clients.features[which], clients.targets[which].astype(self._kind)
+        if not len(features):
+            features, targets = np.zeros((1, features.shape[1]), self._precision), np.zeros(1, self._kind)
+        return jnp.asarray(features), jnp.asarray(targets)
 
     def _fetch(self, part: Ids) -> tuple[Any, Any]:
         """The usable rows of a part of a cohort, one client after another, in arrays of one size."""
