@@ -4,6 +4,7 @@
 
 Client level: 100 clients a round, 64 examples each, batches of 16, 4 local steps, clip and central noise.
 Example level: 64 examples, expected batch 16, 4 noisy steps; the draws of noise and batches are timed too.
+Uneven clients: all of 1,000 clients in a round, one of them with 16 or with 20,000 examples, the others with 16.
 Compilation is not timed.
 """
 
@@ -36,9 +37,9 @@ MODELS = {
 }
 
 
-def synthetic(model: Dense, *, unit_is_client: bool) -> Task:
+def synthetic(model: Dense, *, unit_is_client: bool, sizes: tuple[int, ...] = (EXAMPLES,) * CLIENTS) -> Task:
     draws = np.random.default_rng(1)
-    shape = (CLIENTS * EXAMPLES,)
+    shape = (sum(sizes),)
     classes = model.loss == "cross-entropy"
     targets = draws.integers(0, model.widths[-1], shape) if classes else draws.standard_normal(shape)
     features = draws.standard_normal((*shape, model.widths[0])).astype(np.float32)
@@ -48,9 +49,7 @@ def synthetic(model: Dense, *, unit_is_client: bool) -> Task:
         unit_is_client=unit_is_client,
         model=model,
         training=Training(0.05, local_steps=STEPS, batch_size=16, nominal_examples=EXAMPLES),
-        clients=Federation(
-            features, targets if classes else targets.astype(np.float32), np.full(CLIENTS, EXAMPLES, dtype=np.int64)
-        ),
+        clients=Federation(features, targets if classes else targets.astype(np.float32), np.array(sizes)),
         test_features=features[:EXAMPLES],
         test_targets=targets[:EXAMPLES],
         facts={},
@@ -72,6 +71,18 @@ def updates_per_second(model: Dense, *, unit_is_client: bool, repeats: int) -> f
     return statistics.median(rates)
 
 
+def uneven(model: Dense, largest: int, *, repeats: int) -> float:
+    """CPU seconds of a round in which a thousand clients take part, and one has more examples than the others."""
+    engine = CompiledEngine(synthetic(model, unit_is_client=True, sizes=(*(16,) * 999, largest)))
+    scheme = ClientLevelCentral(1000, 1.0, repeats + 1, 1.0, 1.0)
+    state, times = next_round(scheme, engine, begin(engine.task), Randomness.from_os()).state, []
+    for _ in range(repeats):
+        began = time.process_time()
+        next_round(scheme, engine, state, Randomness.from_os())
+        times.append(time.process_time() - began)
+    return statistics.median(times)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7)
@@ -84,6 +95,8 @@ def main() -> None:
     for name, model in MODELS.items():
         rates = [updates_per_second(model, unit_is_client=unit, repeats=repeats) for unit in (True, False)]
         print(f"| {name} | {model.size:,} | {rates[0]:,.0f} | {rates[1]:,.0f} |", flush=True)
+    even, odd = (uneven(MODELS["MLP 64-64-10"], largest, repeats=repeats) for largest in (16, 20_000))
+    print(f"\nUneven clients, MLP 64-64-10: {even:.3f} s with 16 examples each, {odd:.3f} s with one of 20,000")
 
 
 if __name__ == "__main__":
