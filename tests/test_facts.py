@@ -11,7 +11,7 @@ import typer
 from pydantic import ValidationError
 
 from epsilog import plan
-from epsilog.plan.federated import FACTS
+from epsilog.plan.federated_plan import FACTS
 from epsilog.programme.model import Training, section
 from epsilog.terms import facts
 from epsilog.terms.facts import REQUIRED, Fact
@@ -166,7 +166,7 @@ def test_each_local_setting_is_one_of_the_files():
 def test_the_command_takes_the_facts(command, known):
     from epsilog.cli.app import app
 
-    importlib.import_module("epsilog.cli.main")  # fills the application
+    importlib.import_module("epsilog.cli.entry")  # fills the application
     options = {
         option.opts[0].removeprefix("--").replace("-", "_"): option
         for option in typer.main.get_command(app).commands["plan"].commands[command].params

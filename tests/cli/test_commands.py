@@ -26,7 +26,7 @@ from epsilog.terms import CheckError, DeltaPolicy, Gaussian, Laplace, Neighborin
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.facts import Fact
 
-entry = importlib.import_module("epsilog.cli.main")
+entry = importlib.import_module("epsilog.cli.entry")
 REPLACE = NeighboringRelation.REPLACE_ONE
 TERM = '{"type": "gaussian", "noise_multiplier": 3.0}'
 

@@ -6,8 +6,8 @@ import math
 import pytest
 from typer.testing import CliRunner
 
-from epsilog.cli.main import COMMANDS
-from epsilog.cli.main import app as application
+from epsilog.cli.entry import COMMANDS
+from epsilog.cli.entry import app as application
 
 BINS = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 16}
 

@@ -31,7 +31,7 @@ from epsilog.terms import (
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify import Reconciliation
 
-importlib.import_module("epsilog.cli.main")  # puts the commands in their places
+importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.prove.drawn import finish, make_plan
 from typer.testing import CliRunner
 
-from epsilog.cli.main import app
+from epsilog.cli.entry import app
 from epsilog.terms import codec
 
 pytestmark = pytest.mark.slow

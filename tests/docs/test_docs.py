@@ -29,7 +29,7 @@ def commands():
     """Every command of the command line, as words."""
     from epsilog.cli.app import app
 
-    importlib.import_module("epsilog.cli.main")  # fills the application
+    importlib.import_module("epsilog.cli.entry")  # fills the application
 
     def walk(command, name):
         inner = getattr(command, "commands", {})

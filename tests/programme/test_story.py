@@ -1,14 +1,13 @@
 """The story of a run with training that is drawn and not trained: what is called, what it is told, what is booked."""
 
 import hashlib
-import sys
 from types import SimpleNamespace
 
 import pytest
 from tests.prove.drawn import drawn, lines
 
 from epsilog import train
-from epsilog.programme import run
+from epsilog.programme import run, story
 from epsilog.programme.steps import charge_key, is_closed
 from epsilog.spend import open_ledger
 from epsilog.terms import ProgrammeError, RecordsError
@@ -190,7 +189,7 @@ def test_another_process_that_was_faster_is_not_trained_again(training, write_pr
     """It committed after this one had looked, and before this one had the folder to itself."""
     path = write_programme(*SETTINGS)
     told(path, tmp_path)
-    monkeypatch.setattr(sys.modules["epsilog.programme.run"], "is_closed", lambda *_: False)
+    monkeypatch.setattr(story, "is_closed", lambda *_: False)
     training.called.clear()
     outcome, observer = told(path, tmp_path)
     assert training.called == ["rehearse"]

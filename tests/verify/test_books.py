@@ -10,7 +10,7 @@ from epsilog.spend import Amounts, Verb, open_ledger
 from epsilog.terms import Gaussian, Laplace, PoissonSampled, PureDP, RecordsError, Repeated
 from epsilog.verify import Books, check_chain, check_head, check_prices
 from epsilog.verify.books import LedgerWord
-from epsilog.verify.reconcile import check_attempts, check_charge, check_files, check_plan
+from epsilog.verify.reconciliation import check_attempts, check_charge, check_files, check_plan
 
 
 def charged(evidence, **changes):

@@ -9,7 +9,7 @@ from tests.prove.drawn import drawn, local, make_plan
 
 from epsilog import plan
 from epsilog.prove import examine
-from epsilog.prove.examine import check_page, check_report
+from epsilog.prove.examination import check_page, check_report
 from epsilog.terms import CheckError, DeltaPolicy, Finding, Verdict, codec
 from epsilog.verify import (
     Books,
@@ -24,7 +24,7 @@ from epsilog.verify import (
     reconcile,
 )
 from epsilog.verify.owner import PRIVATE, check_control
-from epsilog.verify.reconcile import check_charge, check_claim, check_files
+from epsilog.verify.reconciliation import check_charge, check_claim, check_files
 
 ROOT = Path(__file__).parents[2]
 TABLE = re.findall(r"^\| `([a-z-]+/[a-z-]+)` \| ([^|]+) \|", (ROOT / "docs/reference/findings.md").read_text(), re.M)

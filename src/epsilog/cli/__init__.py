@@ -3,7 +3,7 @@
 
 def main() -> None:
     """Runs the command line; its parts are imported only now."""
-    from epsilog.cli.main import main as run
+    from epsilog.cli.entry import main as run
 
     run()
 

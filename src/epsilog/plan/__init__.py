@@ -5,11 +5,11 @@ document whose hash goes into the ledger. Pure functions; no disk, no clock, no 
 """
 
 from epsilog.plan.consumed import Consumed
-from epsilog.plan.federated import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
-from epsilog.plan.mix import Contribution, Mix, ProfileView, mix, profile_view
-from epsilog.plan.queries import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
+from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
+from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, profile_view
+from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
 from epsilog.plan.registered import RegisteredPlan, price, register
-from epsilog.plan.sensitivity import Sensitivity, sensitivity
+from epsilog.plan.sensitivities import Sensitivity, sensitivity
 from epsilog.plan.wording import delta_sentence, formula_sentence, limits
 
 __all__ = [

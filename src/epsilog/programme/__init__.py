@@ -4,6 +4,6 @@
 """
 
 from epsilog.programme.model import Programme, load
-from epsilog.programme.run import Observer, Outcome, run
+from epsilog.programme.story import Observer, Outcome, run
 
 __all__ = ["Observer", "Outcome", "Programme", "load", "run"]

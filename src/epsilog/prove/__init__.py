@@ -5,9 +5,9 @@ holds it to the published schema. ``examine`` is what a third party does: it bui
 and compares every field. Reads records and findings, never ``train``.
 """
 
-from epsilog.prove.examine import REQUIRED, Examination, differences, examine, examine_report
+from epsilog.prove.examination import REQUIRED, Examination, differences, examine, examine_report
 from epsilog.prove.narrative import statement, who_sees_what
-from epsilog.prove.render_html import document_of, render_html
+from epsilog.prove.rendering import document_of, render_html
 from epsilog.prove.report import build_report, unpacked
 from epsilog.prove.schema import check_schema, report_schema
 

@@ -12,7 +12,7 @@ from epsilog.verify.findings import overall
 from epsilog.verify.noise import check_noise, power, stddev_interval
 from epsilog.verify.owner import WEAKENED, OwnerWord, Utility, check_control
 from epsilog.verify.participation import check_custody, check_participation
-from epsilog.verify.reconcile import (
+from epsilog.verify.reconciliation import (
     LEDGER_CHECKS,
     SAME,
     Reconciliation,

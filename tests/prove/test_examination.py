@@ -4,13 +4,12 @@ import copy
 import json
 import os
 import shutil
-import sys
 
 import pytest
 from tests.prove.drawn import central, drawn, finish, lines, local, make_plan
 
-from epsilog.prove import differences, document_of, examine, examine_report, render_html
-from epsilog.prove.examine import COMPUTED, REQUIRED, SAME, check_report
+from epsilog.prove import differences, document_of, examination, examine, examine_report, render_html
+from epsilog.prove.examination import COMPUTED, REQUIRED, SAME, check_report
 from epsilog.spend import open_ledger
 from epsilog.terms import RecordsError, codec
 from epsilog.verify import Books, parse_evidence, read_folder, reconcile, whatever_the_sampler
@@ -377,7 +376,7 @@ def test_evidence_on_which_a_check_breaks_is_refused_and_not_passed(files, books
     def breaks(*_, **__):
         raise error
 
-    monkeypatch.setattr(sys.modules["epsilog.prove.examine"], "reconcile", breaks)
+    monkeypatch.setattr(examination, "reconcile", breaks)
     with pytest.raises(RecordsError, match=r"this evidence cannot be checked: .*x"):
         examine(files, books)
     with pytest.raises(RecordsError, match=r"this evidence cannot be checked: .*x"):

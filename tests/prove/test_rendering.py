@@ -1,6 +1,5 @@
 """Figures, sentences and pages are made from the document alone and hold to its schema."""
 
-import importlib
 import itertools
 import math
 from xml.etree import ElementTree as ET
@@ -9,13 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from epsilog.prove import check_schema, report_schema, statement, who_sees_what
+from epsilog.prove import check_schema, rendering, report_schema, statement, who_sees_what
 from epsilog.prove.narrative import supported_statement
 from epsilog.prove.plots import Series, line_plot, ticks
 from epsilog.terms import ClientLevelCentral, Guarantee, NeighboringRelation, Scheme, UnsupportedMechanismError
 from epsilog.terms.digits import lower_text, upper_text
 
-render_html = importlib.import_module("epsilog.prove.render_html")  # its face is the function of that name
 GUARANTEE = Guarantee(3.99841, 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, "school", 2000)
 
 
@@ -177,7 +175,7 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
         asked[title] = {one.label: one.points for one in series}, options
         return title
 
-    monkeypatch.setattr(render_html, "line_plot", note)
+    monkeypatch.setattr(rendering, "line_plot", note)
     curve = [{"round": r, "lower": low, "upper": up} for r, low, up in ((1, 0.5, 1.0), (2, 0.75, 1.5))]
     rounds = [{"round": 1, "test_loss": 1.0, "test_score": 0.25}, {"round": 2, "test_loss": None, "test_score": None}]
     bare = [{"round": 1, "test_score": 0.375}, {"round": 2, "test_score": 0.5}]
@@ -189,7 +187,7 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
         "utility": {"without_dp": bare, "study": study},
         "result": {"score_name": "R squared on the test set"},
     }
-    assert set(render_html.plots(report)) == {"epsilon", "score", "study"}
+    assert set(rendering.plots(report)) == {"epsilon", "score", "study"}
     lines, options = asked["Epsilon by round"]
     assert lines == {"certified upper": ((1.0, 1.0), (2.0, 1.5)), "lower bound": ((1.0, 0.5), (2.0, 0.75))}
     assert options == {"x_label": "round", "y_label": "epsilon", "mark": ("budget", 4.0)}
@@ -200,14 +198,14 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
     assert lines == {"with DP": ((1.0, 0.125), (4.0, 0.25))}
     assert (options["mark"], options["log_x"], options["y_label"]) == (("without DP", 0.5), True, "R squared")
     bare[-1]["test_score"] = None  # the run without privacy diverged
-    render_html.plots(report)
+    rendering.plots(report)
     assert asked["Score by budget"][1]["mark"] is None
     report["utility"] = None
     curve[:] = [{"round": 1, "lower": 0.0, "upper": 1.0}]
-    assert set(render_html.plots(report)) == {"epsilon", "score"}
+    assert set(rendering.plots(report)) == {"epsilon", "score"}
     assert set(asked["Epsilon by round"][0]) == {"certified upper"}
     assert set(asked["Score by round"][0]) == {"with DP"}
-    assert render_html.plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}
+    assert rendering.plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}
 
 
 def test_few_powers_of_ten_are_named_as_they_are_and_nothing_else_is():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from epsilog.prove.narrative import supported_statement
-from epsilog.prove.render_html import document_of, render_html
+from epsilog.prove.rendering import document_of, render_html
 from epsilog.prove.report import build_report, unpacked
 from epsilog.terms import EVIDENCE, Finding, RecordsError, RunFile, Verdict, codec
 from epsilog.verify import (

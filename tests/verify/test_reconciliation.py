@@ -1,6 +1,5 @@
 """Every check of a reconciliation by itself: what it accepts, what it refuses, and the figures that it shows."""
 
-import importlib
 import math
 from dataclasses import replace
 
@@ -10,11 +9,11 @@ from tests.prove.drawn import central, drawn, local, make_plan
 
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.terms import Composed, Gaussian, NeighboringRelation, PoissonSampled, Repeated, Verdict
-from epsilog.verify import Utility, reconcile, whatever_the_sampler
+from epsilog.verify import Utility, reconcile, reconciliation, whatever_the_sampler
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.evidence import Evidence
 from epsilog.verify.owner import check_control
-from epsilog.verify.reconcile import (
+from epsilog.verify.reconciliation import (
     LEDGER_CHECKS,
     check_attempts,
     check_charge,
@@ -28,7 +27,6 @@ from epsilog.verify.reconcile import (
     what_ifs,
 )
 
-ROOM = importlib.import_module("epsilog.verify.reconcile")
 CHECKS = ("claim", "plan", "delta", *LEDGER_CHECKS, "rounds", "noise", "clipping")
 CHECKS += ("custody", "norms", "participation", "owner", "control")
 
@@ -92,7 +90,7 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
         asked.append(question)
         return replace(run.plan.epsilon, lower=3.9, upper=4.0)
 
-    monkeypatch.setattr(ROOM, "certified", certified)
+    monkeypatch.setattr(reconciliation, "certified", certified)
     guarantee = replace(run.plan.guarantee, epsilon=claimed)
     found = check_claim(guarantee, run.plan.scheme)
     assert found.verdict == verdict
@@ -102,9 +100,9 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
 
 
 def test_a_claim_whose_interval_is_wide_is_close_only_within_it(run, monkeypatch):
-    monkeypatch.setattr(ROOM, "certified", lambda *_: replace(run.plan.epsilon, lower=3.999, upper=4.0))
+    monkeypatch.setattr(reconciliation, "certified", lambda *_: replace(run.plan.epsilon, lower=3.999, upper=4.0))
     assert check_claim(replace(run.plan.guarantee, epsilon=3.9985), run.plan.scheme).verdict == "failed"
-    monkeypatch.setattr(ROOM, "certified", lambda *_: replace(run.plan.epsilon, lower=0.0, upper=4.0))
+    monkeypatch.setattr(reconciliation, "certified", lambda *_: replace(run.plan.epsilon, lower=0.0, upper=4.0))
     assert check_claim(replace(run.plan.guarantee, epsilon=3.981), run.plan.scheme).verdict == "warned"
     assert check_claim(replace(run.plan.guarantee, epsilon=3.979), run.plan.scheme).verdict == "failed"
 
