@@ -1,5 +1,7 @@
 """Draws have the law they claim; a source that is 30% weak is caught by the same test."""
 
+import os
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -34,8 +36,9 @@ def test_uniforms_are_uniform_and_never_reach_the_ends(source):
     assert draws.max() < 1
 
 
-def test_neighbouring_normals_are_uncorrelated_also_across_the_halves_of_box_muller():
-    draws = Randomness.simulated(2).stream("noise", 1).normals((2, 20_000))
+@pytest.mark.parametrize("source", SOURCES, ids=["simulated", "os"])
+def test_neighbouring_normals_are_uncorrelated(source):
+    draws = source.stream("noise", 1).normals((2, 20_000))
     assert abs(np.corrcoef(draws)[0, 1]) < 5 / np.sqrt(20_000)
     assert abs(np.corrcoef(draws[0][:-1], draws[0][1:])[0, 1]) < 5 / np.sqrt(20_000)
 
@@ -59,6 +62,33 @@ def test_the_operating_system_never_repeats():
     source = Randomness.from_os()
     assert not source.is_simulated
     assert source.stream("noise", 1).uniforms((1,)) != source.stream("noise", 1).uniforms((1,))
+
+
+def test_what_protects_people_is_aes_as_published():
+    """FIPS 197, appendix C.1: the block cipher on one counter value, under one key."""
+    randomgen = pytest.importorskip("randomgen")
+    key, plain = bytes(range(16)), bytes.fromhex("00112233445566778899aabbccddeeff")
+    published = bytes.fromhex("69c4e0d86a7b0430d8cdb78070b4c55a")
+    generator = randomgen.AESCounter(key=int.from_bytes(key, "little"), counter=int.from_bytes(plain, "little"))
+    assert generator.random_raw(2).astype("<u8").tobytes() == published
+
+
+def test_every_purpose_and_round_has_a_key_of_its_own_and_goes_on_when_opened_again():
+    source = Randomness.from_os()
+    streams = [source.stream(purpose, number) for purpose in ("noise", "batches") for number in (1, 2)]
+    assert len({stream.words(1)[0] for stream in streams}) == 4
+    again = source.stream("noise", 1, client=3)
+    assert again.generator.bit_generator is streams[0].generator.bit_generator
+
+
+def test_a_forked_child_draws_under_its_own_key(monkeypatch):
+    source = Randomness.from_os()
+    source.stream("noise", 1).words(1)
+    here = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: here + 1)
+    theirs = source.stream("noise", 1).generator.bit_generator
+    monkeypatch.undo()
+    assert theirs is not source.stream("noise", 1).generator.bit_generator
 
 
 def test_a_weak_source_cannot_pose_as_a_real_one():

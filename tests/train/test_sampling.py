@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 from scipy import stats
@@ -66,6 +67,11 @@ def test_batches_are_poisson_too():
     assert stats.binomtest(int(joins.sum()), joins.size, 0.25).pvalue > 1e-6
 
 
+def _saying(words):
+    """A generator whose next words are these."""
+    return SimpleNamespace(bit_generator=SimpleNamespace(random_raw=lambda _: words))
+
+
 def test_nobody_is_sampled_more_often_than_was_paid_for():
     """The smallest and the largest word on either side of a chance: rounded down to a multiple of 2^-53."""
     for probability in (1e-300, 6e-17, 2**-53, 0.1, 0.2, 0.5, 1 - 2**-53, 1.0):
@@ -73,6 +79,6 @@ def test_nobody_is_sampled_more_often_than_was_paid_for():
         words = np.array([int(kept * 2**53) - 1, int(kept * 2**53)]).clip(0, 2**53 - 1).astype(np.uint64) << np.uint64(
             11
         )
-        shown = Stream(lambda _, words=words: words).coins((2,), probability)
+        shown = Stream(_saying(words)).coins((2,), probability)
         assert shown.tolist() == [kept > 0, kept == 1]
         assert kept <= Fraction(probability)

@@ -1,8 +1,9 @@
 """All randomness of a training run, in one place.
 
-A real run draws from the operating system; nothing can replay it. A simulation draws from counter-based Philox streams
-keyed by (seed, purpose, round, client), so that a run that was killed and resumed meets the same draws. Both feed the
-same few lines that turn 64-bit words into uniforms and normals: what the tests see is what protects people.
+A real run draws from AES-128 in counter mode, under a key that the operating system draws anew for every purpose of
+every round; nothing can replay it. A simulation draws from counter-based Philox streams keyed by (seed, purpose, round,
+client), so that a run that was killed and resumed meets the same draws. Both feed the same lines that turn 64-bit words
+into coins and normals: what the tests see is what protects people.
 """
 
 from __future__ import annotations
@@ -10,16 +11,13 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, check
-
-Words = Callable[[int], NDArray[np.uint64]]
-BLOCK = 32_768  # normals drawn at a time, so that the work stays in cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +25,16 @@ class Stream:
     """Independent draws, one after another.
 
     Attributes:
-        words: returns n fresh 64-bit words, each uniform.
+        generator: of 64-bit words, each uniform.
         noise_factor: multiplies every normal; 1 except in a control that must be caught.
     """
 
-    words: Words
+    generator: np.random.Generator
     noise_factor: float = 1.0
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Draws 64-bit words; shape (count,)."""
+        return np.asarray(self.generator.bit_generator.random_raw(count), dtype=np.uint64)
 
     def uniforms(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Draws uniforms from the middles of 2^53 equal cells of (0, 1); shape ``shape``."""
@@ -46,20 +48,15 @@ class Stream:
         return ((self.words(count) >> np.uint64(11)) < true).reshape(shape)
 
     def normals(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """Draws standard normals by Box & Muller 1958; shape ``shape``.
+        """Draws standard normals by the ziggurat of Marsaglia & Tsang 2000, as NumPy has it; shape ``shape``.
 
-        The grid of the uniforms ends the tails at 8.65, where a true normal has mass 5e-18 a draw; floating-point noise
-        is a theoretical hazard (Mironov 2012) that the docs name.
+        A draw has 52 random bits and a sign, and may lie anywhere up to 13.7. Floating-point noise is a theoretical
+        hazard (Mironov 2012) that the docs name.
         """
-        drawn = np.empty(math.prod(shape))
-        for first in range(0, drawn.size, BLOCK):
-            drawn[first : first + BLOCK] = self._pairs(min(BLOCK, drawn.size - first))
-        return self.noise_factor * drawn.reshape(shape)
-
-    def _pairs(self, count: int) -> NDArray[np.float64]:
-        u = self.uniforms((2, (count + 1) // 2))
-        radius, angle = np.sqrt(-2.0 * np.log(u[0])), 2.0 * np.pi * u[1]
-        return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+        drawn = self.generator.standard_normal(shape)
+        if self.noise_factor != 1:
+            drawn *= self.noise_factor
+        return drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +106,17 @@ class Randomness:
         Opened twice, a simulated stream repeats itself; no two streams share a draw.
         """
         if self.seed is None:
-            return Stream(_os_words, self.noise_factor)
+            return Stream(np.random.Generator(_secure(os.getpid(), purpose, round)))
         whose = "" if client is None else f"/{client}"
-        return Stream(_philox_words(f"epsilog/train/{self.seed}/{purpose}/{round}{whose}"), self.noise_factor)
+        named = hashlib.sha256(f"epsilog/train/{self.seed}/{purpose}/{round}{whose}".encode()).digest()
+        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(named[:16], "little")))
+        return Stream(generator, self.noise_factor)
 
 
-def _os_words(count: int) -> NDArray[np.uint64]:
-    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+@lru_cache(maxsize=8)
+def _secure(process: int, purpose: str, round: int) -> np.random.BitGenerator:  # noqa: ARG001, A002
+    """AES-128 in counter mode (FIPS 197) under a fresh key; opened again by the same process, it goes on."""
+    from randomgen import AESCounter
 
-
-def _philox_words(name: str) -> Words:
-    digest = hashlib.sha256(name.encode()).digest()
-    generator = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
-
-    def words(count: int) -> NDArray[np.uint64]:
-        return np.asarray(generator.random_raw(count), dtype=np.uint64)
-
-    return words
+    made: np.random.BitGenerator = AESCounter(key=int.from_bytes(os.urandom(16), "little"))
+    return made
