@@ -25,24 +25,24 @@ import numpy as np
 from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.train import Federation, Randomness, Task, Training
 from epsilog.train.engines.compiled import CompiledEngine
-from epsilog.train.models import Dense
+from epsilog.train.models import Model, build
 from epsilog.train.rounds import begin, next_round
 
 CLIENTS, EXAMPLES, COHORT, STEPS = 200, 64, 100, 4
 MODELS = {
-    "MLP 784-128-10": Dense((784, 128, 10), "cross-entropy"),
-    "MLP 64-64-10": Dense((64, 64, 10), "cross-entropy"),
-    "linear 784-10": Dense((784, 10), "cross-entropy"),
-    "linear 3-1": Dense((3, 1), "half-squared-error"),
+    "MLP 784-128-10": build("mlp", inputs=784, classes=10, hidden=(128,)),
+    "MLP 64-64-10": build("mlp", inputs=64, classes=10, hidden=(64,)),
+    "linear 784-10": build("linear", inputs=784, classes=10),
+    "linear 3-1": build("linear", inputs=3, classes=None),
 }
 
 
-def synthetic(model: Dense, *, unit_is_client: bool, sizes: tuple[int, ...] = (EXAMPLES,) * CLIENTS) -> Task:
+def synthetic(model: Model, *, unit_is_client: bool, sizes: tuple[int, ...] = (EXAMPLES,) * CLIENTS) -> Task:
     draws = np.random.default_rng(1)
     shape = (sum(sizes),)
-    classes = model.loss == "cross-entropy"
-    targets = draws.integers(0, model.widths[-1], shape) if classes else draws.standard_normal(shape)
-    features = draws.standard_normal((*shape, model.widths[0])).astype(np.float32)
+    classes = model.classes
+    targets = draws.integers(0, classes, shape) if classes else draws.standard_normal(shape)
+    features = draws.standard_normal((*shape, model.inputs)).astype(np.float32)
     return Task(
         name="synthetic",
         unit="client" if unit_is_client else "example",
@@ -56,7 +56,7 @@ def synthetic(model: Dense, *, unit_is_client: bool, sizes: tuple[int, ...] = (E
     )
 
 
-def updates_per_second(model: Dense, *, unit_is_client: bool, repeats: int) -> float:
+def updates_per_second(model: Model, *, unit_is_client: bool, repeats: int) -> float:
     if unit_is_client:
         scheme = ClientLevelCentral(CLIENTS, COHORT / CLIENTS, repeats, 1.0, 1.0)
     else:
@@ -71,7 +71,7 @@ def updates_per_second(model: Dense, *, unit_is_client: bool, repeats: int) -> f
     return statistics.median(rates)
 
 
-def uneven(model: Dense, largest: int, *, repeats: int) -> float:
+def uneven(model: Model, largest: int, *, repeats: int) -> float:
     """CPU seconds of a round in which a thousand clients take part, and one has more examples than the others."""
     engine = CompiledEngine(synthetic(model, unit_is_client=True, sizes=(*(16,) * 999, largest)))
     scheme = ClientLevelCentral(1000, 1.0, repeats + 1, 1.0, 1.0)

@@ -8,9 +8,14 @@ import pytest
 from epsilog.spend import Request
 from epsilog.terms import NeighboringRelation
 from epsilog.train import Federation, Task, Training
-from epsilog.train.models import Dense
+from epsilog.train.models import build
 
 CLIENTS, ROWS = 12, 6
+
+
+def dense(widths, loss):
+    classes = widths[-1] if loss == "cross-entropy" else None
+    return build("mlp", inputs=widths[0], classes=classes, hidden=widths[1:-1])
 
 
 def small_task(
@@ -31,7 +36,7 @@ def small_task(
         name="small",
         unit="client" if unit_is_client else "example",
         unit_is_client=unit_is_client,
-        model=Dense(widths, loss),
+        model=dense(widths, loss),
         training=Training(0.1, **({"local_steps": 3} | training)),
         clients=Federation(features[present], targets[present], present.sum(axis=1)),
         test_features=draws.standard_normal((20, widths[0])).astype(dtype),

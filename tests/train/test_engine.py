@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epsilog.terms import ClientLevelCentral
-from epsilog.train import Federation, Randomness, models, rounds
+from epsilog.train import Federation, Randomness, rounds
 from epsilog.train.engines import NoisyRuns, compiled, program
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.reference import ReferenceEngine
@@ -285,8 +285,8 @@ def test_one_compilation_serves_every_cohort_clip_and_engine(small_task):
 @pytest.mark.parametrize("engine", [CompiledEngine, ReferenceEngine])
 def test_evaluation_is_mean_loss_and_score(small_task, engine):
     task = small_task()
-    layers = models.unflatten(task.model, start(task))
+    model, test = task.model, (task.test_features, task.test_targets)
+    outputs = model.apply(model.unflatten(start(task)), test[0])
     loss, score = engine(task).evaluate(start(task))
-    test = task.test_features, task.test_targets
-    assert loss == pytest.approx(models.losses(task.model, layers, *test, xp=np).mean())
-    assert score == pytest.approx(models.score(task.model, layers, *test, xp=np))
+    assert loss == pytest.approx(float(model.losses(outputs, test[1]).mean()))
+    assert score == pytest.approx(float(model.scored(outputs, test[1])))

@@ -117,7 +117,7 @@ def test_a_task_describes_itself_by_its_public_facts(small_task, kind):
         "units": task.units,
         "clients": 12,
         "test_examples": 20,
-        "model": {"widths": list(task.model.widths), "loss": task.model.loss, "parameters": task.model.size},
+        "model": {"kind": "mlp", "inputs": 3, "hidden": [4], "loss": task.model.loss, "parameters": task.model.size},
         "source": "drawn",
     }
     assert task.units == (12 if task.unit_is_client else task.examples)

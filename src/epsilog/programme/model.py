@@ -27,6 +27,7 @@ from epsilog.refusals import refusals
 from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, facts
 from epsilog.terms.facts import Fact
 from epsilog.terms.schemes import SCHEMES
+from epsilog.train.models import Kind, choose
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)  # as the ledger reads them
 
@@ -136,11 +137,27 @@ def _stated(kind: type, fact: Fact) -> Any:
     return Annotated[kind, Field(strict=True, allow_inf_nan=False, **bounds)]
 
 
+class ModelSection(_Part):
+    """[model]: what is trained: a kind of model, and that kind's options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: Text
+
+    @model_validator(mode="after")
+    def _known(self) -> ModelSection:
+        self.chosen()
+        return self
+
+    def chosen(self) -> Kind:
+        """The kind of model with its options."""
+        return choose(self.kind, **(self.model_extra or {}))
+
+
 class Training(_Part):
-    """[training]: data and model; everything here is public."""
+    """[training]: the data, and how it is trained on; everything here is public."""
 
     data: Text
-    model: Text
     learning_rate: Positive
     local_steps: Count | None = None
     nominal_examples: Count | None = None
@@ -188,6 +205,7 @@ class Programme(_Part):
     guarantee: Promise
     budget: Budget
     scheme: SchemeSection
+    model: ModelSection
     training: Training
     boundary: Boundary
     reporting: Reporting

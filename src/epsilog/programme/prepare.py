@@ -29,7 +29,7 @@ def load_programme_task(programme: Programme, source: str) -> Task:
         task = load_task(
             training.data,
             unit=programme.guarantee.privacy_unit,
-            model=training.model,
+            model=programme.model.chosen(),
             learning_rate=training.learning_rate,
             local_steps=training.local_steps or 1,
             nominal_examples=training.nominal_examples or 1,
@@ -84,6 +84,7 @@ def make_plan(programme: Programme, task: Task, base: Path) -> RegisteredPlan:
         details={
             "settings": settings_hash(programme),
             "programme": programme.programme.model_dump(mode="json"),
+            "model": programme.model.model_dump(mode="json"),
             "training": programme.training.model_dump(mode="json", exclude_none=True),
             "data": task.describe(),
             "boundary": programme.boundary.model_dump(mode="json"),

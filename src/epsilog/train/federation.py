@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilog.terms import CheckError, check
 from epsilog.train import clipping
-from epsilog.train.models import Dense
+from epsilog.train.models import Model
 
 Floats = NDArray[np.floating[Any]]
 PRECISIONS = ("float32", "float64")
@@ -115,12 +115,12 @@ class Federation:
         order = np.argsort(place, kind="stable")
         return cls(wide[order], goals[order], np.bincount(place, minlength=len(names)))
 
-    def usable(self, model: Dense) -> NDArray[np.bool_]:
+    def usable(self, model: Model) -> NDArray[np.bool_]:
         """Which rows a step can use: every number finite and within reach, a label of some class; shape (rows,)."""
         reach = clipping.reach(self.features.dtype)
         within = np.empty(len(self.features), dtype=bool)
         for block in self._blocks():
-            within[block] = (np.abs(self.features[block]) <= reach).all(axis=1)
+            within[block] = model.takes(self.features[block], reach=reach).all(axis=1)
         if model.classes is None:
             within &= np.abs(self.targets) <= reach
         else:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
-from epsilog.train import clipping, models, sampling
+from epsilog.train import clipping, sampling
 from epsilog.train.engines import Engine
 from epsilog.train.noise import Randomness
 from epsilog.train.schemes import TRAINED
@@ -50,7 +50,7 @@ class Outcome:
 
 def begin(task: Task) -> State:
     """The public state before the first round."""
-    return State(0, models.initial(task.model), np.zeros(task.clients.count, dtype=np.int64))
+    return State(0, task.model.start, np.zeros(task.clients.count, dtype=np.int64))
 
 
 def output_hash(model: Vector) -> str:
@@ -63,8 +63,17 @@ def bound_to(scheme: Scheme, task: Task) -> str:
 
     A cap on participations counts clients by their place in the data, and under one scheme.
     """
-    arrays = [task.clients.features, task.clients.targets, task.clients.sizes, task.test_features, task.test_targets]
-    parts: list[bytes | memoryview] = [repr((scheme, task.name, task.unit, task.model, task.training)).encode()]
+    arrays = [
+        task.model.start,
+        task.clients.features,
+        task.clients.targets,
+        task.clients.sizes,
+        task.test_features,
+        task.test_targets,
+    ]
+    parts: list[bytes | memoryview] = [
+        repr((scheme, task.name, task.unit, task.model.describe(), task.training)).encode()
+    ]
     for array in arrays:
         parts += [f"{array.dtype.str}{array.shape}".encode(), np.ascontiguousarray(array).data]
     whole = hashlib.sha256()

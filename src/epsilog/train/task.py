@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from epsilog.terms import CheckError, check
 from epsilog.train import clipping
 from epsilog.train.federation import PRECISIONS, Federation, Floats, require_arrays
-from epsilog.train.models import Dense
+from epsilog.train.models import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Task:
     name: str
     unit: str
     unit_is_client: bool
-    model: Dense
+    model: Model
     training: Training
     clients: Federation
     test_features: Floats
@@ -78,8 +78,8 @@ class Task:
         check.within(0, clipping.reach(self.clients.features.dtype))(learning_rate=self.training.learning_rate)
         require_arrays(test_features=self.test_features, test_targets=self.test_targets)
         for named, width in (("clients", self.clients.features.shape[1]), ("test", self.test_features.shape[-1])):
-            if width != self.model.widths[0]:
-                raise ValueError(f"{named} features must have width {self.model.widths[0]}, got {width}")
+            if self.model.inputs not in (None, width):
+                raise CheckError(f"{named} features", f"width {self.model.inputs}", f"{width}", verb="have")
         _require_kind(self.model, targets=self.clients.targets, test_targets=self.test_targets)
         _require_test_set(self.model, self.test_features, self.test_targets)
 
@@ -105,19 +105,19 @@ class Task:
             "units": self.units,
             "clients": self.clients.count,
             "test_examples": int(self.test_targets.size),
-            "model": {"widths": list(self.model.widths), "loss": self.model.loss, "parameters": self.model.size},
+            "model": self.model.describe(),
             **self.facts,
         }
 
 
-def _require_kind(model: Dense, **named: NDArray[Any]) -> None:
+def _require_kind(model: Model, **named: NDArray[Any]) -> None:
     kinds, words = ("iuf", "real numbers") if model.classes is None else ("iu", "whole class numbers")
     for name, targets in named.items():
         if targets.dtype.kind not in kinds:
-            raise CheckError(name, f"{words} for {model.loss}", f"an array of {targets.dtype}")
+            raise CheckError(name, f"{words} for {model.loss_name}", f"an array of {targets.dtype}")
 
 
-def _require_test_set(model: Dense, features: Floats, targets: NDArray[Any]) -> None:
+def _require_test_set(model: Model, features: Floats, targets: NDArray[Any]) -> None:
     """The test set is public, so what is wrong with it is said, and before anything is spent."""
     if features.ndim != 2 or not features.shape[0]:
         raise CheckError("test_features", "shape (m, f) with at least one row", f"{features.shape}", verb="have")
@@ -125,7 +125,8 @@ def _require_test_set(model: Dense, features: Floats, targets: NDArray[Any]) -> 
         raise CheckError("test_targets", f"shape {features.shape[:1]}", f"{targets.shape}", verb="have")
     check.one_of(PRECISIONS)(test_features_dtype=str(features.dtype))
     reach = clipping.reach(features.dtype)
-    _require_everywhere("test_features", features, np.abs(features) <= reach, f"finite and at most {reach:.3g}")
+    taken = f"finite and at most {reach:.3g}" if model.ids is None else f"whole numbers from 0 to {model.ids - 1}"
+    _require_everywhere("test_features", features, model.takes(features, reach=reach), taken)
     if model.classes is None:
         _require_everywhere("test_targets", targets, np.abs(targets) <= reach, f"finite and at most {reach:.3g}")
         if (targets == targets[0]).all():

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import ProgrammeError, check
+from epsilog.train import models
 from epsilog.train.federation import Federation
-from epsilog.train.models import Dense
+from epsilog.train.models import Kind
 from epsilog.train.task import Task, Training
 
 PICKLE_SHA256 = "ced7d60a0318e08183e44a0baf50f3bb6bceb4962ca22a7567395745d8559a3d"
 COLUMNS_SHA256 = "fcd4950a70dea06bab2d555f908962f1417195aa065a53673083487998cf6dac"
 COLUMNS = ("school", "score", "female", "age", "gcsescore")
 HELD_OUT = {"school": 410, "pupil": 3022}  # leaves 2,000 schools, or 28,000 pupils
-HIDDEN = {"linear": (), "mlp": (16,)}
 
 CONVERT = """
 import io, lzma, pickle, sys
@@ -47,7 +47,7 @@ def load_task(
     name: str,
     *,
     unit: str,
-    model: str,
+    model: str | Kind,
     learning_rate: float,
     local_steps: int = 1,
     nominal_examples: int = 10,
@@ -58,7 +58,7 @@ def load_task(
     Args:
         name: "chem97".
         unit: "school" (whole schools are held out for the test set) or "pupil" (pupils are held out).
-        model: "linear" or "mlp" (one hidden layer of 16).
+        model: a kind of model by its name, or one with its options (``models.choose``).
         learning_rate: of every local step.
         local_steps: steps a client takes in a round, for the unit "school".
         nominal_examples: the public client size that steps are scaled by, for the unit "pupil".
@@ -70,7 +70,7 @@ def load_task(
     """
     name = check.one_of(("chem97",))(data=name)
     unit = check.one_of(tuple(HELD_OUT))(privacy_unit=unit)
-    model = check.one_of(tuple(HIDDEN))(model=model)
+    kind = models.choose(model) if isinstance(model, str) else model
     columns = chem97_columns(cache or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "epsilog")
     held_out = _held_out(columns, unit)
     features, targets = _standardised(columns)
@@ -78,7 +78,7 @@ def load_task(
         name=name,
         unit=unit,
         unit_is_client=unit == "school",
-        model=Dense((features.shape[1], *HIDDEN[model], 1), "half-squared-error"),
+        model=models.built(kind, inputs=features.shape[1], classes=None),
         training=Training(learning_rate, local_steps=local_steps, nominal_examples=nominal_examples),
         clients=_federation(columns["school"], features, targets, held_out=held_out, keep_empty=unit == "pupil"),
         test_features=features[held_out],

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from epsilog.train import clipping, models
-from epsilog.train.models import Dense, Layers
+from epsilog.train import clipping
+from epsilog.train.models import Model, gradients
+from epsilog.train.models.base import Params
 
 
 class Tiles(NamedTuple):
@@ -64,7 +65,7 @@ def exact() -> Iterator[None]:
 
 @partial(jax.jit, static_argnames=("model", "tiles"))
 def sum_of_updates(
-    model: Dense,
+    model: Model,
     tiles: Tiles,
     work: Work,
     *,
@@ -73,7 +74,7 @@ def sum_of_updates(
     learning_rate: Any,
 ) -> Any:
     """Sums clipped updates: the total, the largest norm, how many were clipped, dropped, and there."""
-    start = _layers(model, vector, work.features.dtype)
+    start = model.unflatten(vector.astype(work.features.dtype))
 
     def add(slot: Any, sums: Any) -> Any:
         total, largest, clipped, dropped = sums
@@ -84,25 +85,25 @@ def sum_of_updates(
         largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norm, 0.0))
         return total, largest, clipped + (factor < 1), dropped + (factor == 0)
 
-    def step(slot: Any, index: Any, layers: Layers) -> Layers:
+    def step(slot: Any, index: Any, params: Params) -> Params:
         taken = work.counts[slot, index]
 
         def gradient(x: Any, y: Any, here: Any, summed: Any) -> Any:
             weights = here.astype(x.dtype) / jnp.maximum(taken, 1).astype(x.dtype)
-            return jax.tree.map(jnp.add, summed, models.gradient(*models.errors(model, layers, x, y, xp=jnp), weights))
+            return jax.tree.map(jnp.add, summed, gradients.of_batch(model, params, x, y, weights))
 
-        zero = jax.tree.map(jnp.zeros_like, layers)
+        zero = jax.tree.map(jnp.zeros_like, params)
         summed = _over_tiles(tiles, work, (slot, index), gradient, zero)
-        return _descend(layers, summed, learning_rate)
+        return _descend(params, summed, learning_rate)
 
     zero = jax.tree.map(lambda part: jnp.zeros(part.shape, jnp.float64), start)
     total, *seen = jax.lax.fori_loop(0, work.count, add, (zero, jnp.float64(0), jnp.int64(0), jnp.int64(0)))
-    return models.flatten(total, xp=jnp), *seen, work.count
+    return model.flatten(total), *seen, work.count
 
 
 @partial(jax.jit, static_argnames=("model", "tiles"))
 def sum_of_noisy_runs(
-    model: Dense,
+    model: Model,
     tiles: Tiles,
     work: Work,
     *,
@@ -113,7 +114,7 @@ def sum_of_noisy_runs(
 ) -> Any:
     """Sums noisy runs: the total, the largest norm, how many gradients were clipped, dropped, and there."""
     precision = work.features.dtype
-    start = _layers(model, vector, precision)
+    start = model.unflatten(vector.astype(precision))
 
     def add(slot: Any, sums: Any) -> Any:
         total, *seen = sums
@@ -121,30 +122,27 @@ def sum_of_noisy_runs(
         return jax.tree.map(jnp.add, total, _difference(end, start)), *seen
 
     def step(slot: Any, index: Any, carried: Any) -> Any:
-        layers, *seen = carried
+        params, *seen = carried
         taken = work.counts[slot, index]
 
         def clipped_gradients(x: Any, y: Any, here: Any, sums: Any) -> Any:
             summed, largest, clipped, dropped = sums
-            inputs, slopes = models.errors(model, layers, x, y, xp=jnp)
-            parts, reached = clipping.within_reach([*inputs, *slopes], xp=jnp)
-            inputs, slopes = parts[: len(inputs)], parts[len(inputs) :]
-            norms = models.gradient_norms(inputs, slopes, xp=jnp)
-            factor = jnp.where(here & reached, clipping.factors(norms, clip_norm, xp=jnp), 0.0)
-            summed = jax.tree.map(jnp.add, summed, models.gradient(inputs, slopes, factor))
-            largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norms, 0.0).max())
+            each = gradients.of_examples(model, params, x, y)
+            factor = jnp.where(here & each.reached, clipping.factors(each.norms, clip_norm, xp=jnp), 0.0)
+            summed = jax.tree.map(jnp.add, summed, each.weighted(factor))
+            largest = jnp.maximum(largest, jnp.where(factor > 0, factor * each.norms, 0.0).max())
             return summed, largest, clipped + (here & (factor < 1)).sum(), dropped + (here & (factor == 0)).sum()
 
-        drawn = models.unflatten(model, noise[slot, index])
+        drawn = model.unflatten(noise[slot, index])
         sums = (drawn, *seen[:-1])
         noisy, *seen_now = _over_tiles(tiles, work, (slot, index), clipped_gradients, sums)
-        layers = _descend(layers, jax.tree.map(lambda part: part.astype(precision), noisy), step_size)
-        return layers, *seen_now, seen[-1] + taken
+        params = _descend(params, jax.tree.map(lambda part: part.astype(precision), noisy), step_size)
+        return params, *seen_now, seen[-1] + taken
 
     zero = jax.tree.map(lambda part: jnp.zeros(part.shape, jnp.float64), start)
     nothing = jnp.float64(0), jnp.int64(0), jnp.int64(0), jnp.int64(0)
     total, *seen = jax.lax.fori_loop(0, work.count, add, (zero, *nothing))
-    return models.flatten(total, xp=jnp), *seen
+    return model.flatten(total), *seen
 
 
 def _over_tiles(tiles: Tiles, work: Work, place: tuple[Any, Any], add: Any, sums: Any) -> Any:
@@ -161,22 +159,17 @@ def _over_tiles(tiles: Tiles, work: Work, place: tuple[Any, Any], add: Any, sums
 
 
 @partial(jax.jit, static_argnames="model")
-def evaluate(model: Dense, test: Any, vector: Any) -> Any:
+def evaluate(model: Model, test: Any, vector: Any) -> Any:
     """Mean loss and score on a test set."""
-    layers = _layers(model, vector, test[0].dtype)
-    return models.losses(model, layers, *test, xp=jnp).mean(), models.score(model, layers, *test, xp=jnp)
+    features, targets = test
+    outputs = model.apply(model.unflatten(vector.astype(features.dtype)), features)
+    return model.losses(outputs, targets).mean(), model.scored(outputs, targets)
 
 
-def _layers(model: Dense, vector: Any, precision: Any) -> Layers:
-    layers: Layers = models.unflatten(model, vector.astype(precision))
-    return layers
+def _descend(params: Params, gradient: Params, step_size: Any) -> Params:
+    return jax.tree.map(lambda part, slope: part - step_size * slope, params, gradient)
 
 
-def _descend(layers: Layers, gradient: Layers, step_size: Any) -> Layers:
-    return tuple((w - step_size * dw, b - step_size * db) for (w, b), (dw, db) in zip(layers, gradient, strict=True))
-
-
-def _difference(end: Layers, start: Layers) -> Layers:
+def _difference(end: Params, start: Params) -> Params:
     """``end - start`` in float64, whatever precision the run had."""
-    wide: Layers = jax.tree.map(lambda new, old: new.astype(jnp.float64) - old.astype(jnp.float64), end, start)
-    return wide
+    return jax.tree.map(lambda new, old: new.astype(jnp.float64) - old.astype(jnp.float64), end, start)

@@ -1,4 +1,4 @@
-"""The slow engine: NumPy, one example at a time, gradients by finite differences. Only to be obviously right.
+"""The slow engine: one example at a time, gradients by finite differences. Only to be obviously right.
 
 It computes what ``compiled`` computes from the same draws; a test holds the two together. It shares with the fast
 engine the formula of the loss and the rule for the clip factor, and nothing else.
@@ -9,12 +9,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.train import clipping, models
+from epsilog.train import clipping
+from epsilog.train.engines import program
 from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector
+from epsilog.train.models import Model
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
 
@@ -69,9 +75,10 @@ class ReferenceEngine:
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set."""
-        layers, (features, targets) = models.unflatten(self.task.model, model), self.task.test_set()
-        losses = models.losses(self.task.model, layers, features, targets, xp=np)
-        return float(losses.mean()), float(models.score(self.task.model, layers, features, targets, xp=np))
+        trained, (features, targets) = self.task.model, self.task.test_set()
+        with program.exact():
+            outputs = trained.apply(trained.unflatten(jnp.asarray(model)), jnp.asarray(features, jnp.float64))
+            return float(trained.losses(outputs, targets).mean()), float(trained.scored(outputs, targets))
 
     def _local_run(self, model: Vector, rows: list[int]) -> Vector:
         """Takes a client's rows in turn, so many a step; with fewer than that, all of them in each."""
@@ -86,23 +93,26 @@ class ReferenceEngine:
 
     def _usable(self, client: int) -> list[int]:
         """The rows that count: with finite numbers, and a label of some class."""
-        clients, classes, kept = self.task.clients, self.task.model.widths[-1], []
+        clients, model, kept = self.task.clients, self.task.model, []
         for row in range(*clients.rows_of(client).indices(len(clients.features))):
             target = float(clients.targets[row])
-            labelled = self.task.model.loss != "cross-entropy" or 0 <= target < classes
-            if labelled and all(abs(number) <= 1e100 for number in [*clients.features[row].tolist(), target]):
+            numbers = clients.features[row].tolist()
+            labelled = model.classes is None or 0 <= target < model.classes
+            known = model.ids is None or all(number in range(model.ids) for number in numbers)
+            if labelled and known and all(abs(number) <= 1e100 for number in [*numbers, target]):
                 kept.append(row)
         return kept
 
     def _gradient(self, model: Vector, row: int) -> Vector:
         """Central differences of one example's loss; shape (d,)."""
-        features, targets = (part[row : row + 1] for part in (self.task.clients.features, self.task.clients.targets))
+        clients, kind = self.task.clients, self.task.model.target_type(np.dtype(np.float64))
+        features, targets = clients.features[row : row + 1].astype(np.float64), clients.targets[row : row + 1]
 
-        def loss(vector: Vector) -> float:
-            layers = models.unflatten(self.task.model, vector)
-            return float(models.losses(self.task.model, layers, features, targets, xp=np)[0])
+        def losses(points: NDArray[np.float64]) -> NDArray[np.float64]:
+            with program.exact():
+                return np.asarray(_losses(self.task.model, points, features, targets.astype(kind)))
 
-        return _differences(loss, model)
+        return _differences(losses, model)
 
 
 def clip(vector: Vector, clip_norm: float) -> Vector:
@@ -121,6 +131,12 @@ def _clipped(vectors: list[Vector], clip_norm: float, model: Vector) -> Clipped:
     return Clipped(sum(short, np.zeros_like(model)), max(norms, default=0.0), sum(changed), sum(dropped), len(vectors))
 
 
-def _differences(function: Callable[[Vector], float], point: Vector) -> NDArray[np.float64]:
+@partial(jax.jit, static_argnames="model")
+def _losses(model: Model, points: Any, features: Any, targets: Any) -> Any:
+    """One example's loss at many parameter vectors; shape (points,)."""
+    return jax.vmap(lambda point: model.losses(model.apply(model.unflatten(point), features), targets)[0])(points)
+
+
+def _differences(function: Callable[[NDArray[np.float64]], NDArray[np.float64]], point: Vector) -> NDArray[np.float64]:
     directions = STEP * np.eye(point.size)
-    return np.array([(function(point + one) - function(point - one)) / (2 * STEP) for one in directions])
+    return (function(point + directions) - function(point - directions)) / (2 * STEP)

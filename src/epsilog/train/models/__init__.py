@@ -1,0 +1,9 @@
+"""Models: anybody's pure JAX functions, and a few kinds that are shipped.
+
+``Model(init, apply, loss)`` is what engines are written against. ``build`` makes one of a kind that has a name.
+"""
+
+from epsilog.train.models.base import Model, layered
+from epsilog.train.models.kinds import KINDS, Kind, build, built, choose
+
+__all__ = ["KINDS", "Kind", "Model", "build", "built", "choose", "layered"]
