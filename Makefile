@@ -43,7 +43,7 @@ docs: .venv/.dev-ready
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 lock: ## recompute the lock files from pyproject.toml (needs uv)
 	$(LOCK) --extra all --group build --group dev pyproject.toml -o requirements/dev.txt
-	$(LOCK) -c requirements/dev.txt --extra train --extra demo --extra server --group build pyproject.toml -o requirements/run.txt
+	$(LOCK) -c requirements/dev.txt --extra train --extra demo --extra data --extra server --group build pyproject.toml -o requirements/run.txt
 
 clean:
 	rm -rf .venv .venvs docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis

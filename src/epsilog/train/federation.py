@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -115,6 +115,52 @@ class Federation:
         order = np.argsort(place, kind="stable")
         return cls(wide[order], goals[order], np.bincount(place, minlength=len(names)))
 
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        client: str,
+        features: Mapping[str, Any] | Sequence[str],
+        target: str,
+        classes: int | Sequence[str] | None = None,
+        target_range: Sequence[float] | None = None,
+    ) -> Federation:
+        """Reads clients' rows out of a table; features become float32.
+
+        Args:
+            table: a frame of polars, pandas or Arrow, or arrays by name.
+            client: the column that says whose a row is.
+            features: what columns hold, which is public: a range (``{"age": [0, 110]}``, scaled to -1 .. 1) or a list
+                of words (``{"ward": ["a", "b"]}``, a column of 0 and 1 each). Names alone take numbers as they are.
+            target: the column to predict.
+            classes: the labels, or how many classes there are.
+            target_range: the range of a target that is a real number, scaled to -1 .. 1; without either it stays as it
+                is.
+
+        Raises:
+            CheckError: a column that is not there or is of the wrong type. What a row holds is never an error: a row
+                that cannot be used is left out when training.
+
+        >>> rows = {"home": ["b", "a"], "age": [55, 110], "ill": ["no", "yes"]}
+        >>> ages, ill = {"age": [0, 110]}, ["no", "yes"]
+        >>> two = Federation.from_table(rows, client="home", features=ages, target="ill", classes=ill)
+        >>> two.features.tolist(), two.targets.tolist()
+        ([[1.0], [0.0]], [1, 0])
+        """
+        from epsilog.train.data import frames, schema, tables
+
+        kinds = features if isinstance(features, Mapping) else dict.fromkeys(features, schema.Plain())
+        plain = classes is None and target_range is None
+        columns = schema.Schema(
+            client,
+            {name: schema.feature(kind) for name, kind in kinds.items()},
+            target,
+            schema.Plain() if plain else schema.goal(classes, target_range),
+        )
+        rows = tables.Rows.of(frames.table_of(table), columns)
+        return rows.federation(np.ones(len(rows.whose.places), dtype=bool))
+
     def usable(self, model: Model) -> NDArray[np.bool_]:
         """Which rows a step can use: every number finite and within reach, a label of some class; shape (rows,)."""
         reach = clipping.reach(self.features.dtype)
@@ -126,6 +172,11 @@ class Federation:
         else:
             within &= (self.targets >= 0) & (self.targets < model.classes)
         return within
+
+    def padded(self, clients: int) -> Federation:
+        """The same clients, and as many without any rows as make ``clients`` in all."""
+        spare = check.integer(self.count)(clients=clients) - self.count
+        return replace(self, sizes=np.append(self.sizes, np.zeros(spare, dtype=self.sizes.dtype)))
 
     def rows_of(self, client: int) -> slice:
         """Where a client's rows lie."""

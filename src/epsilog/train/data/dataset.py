@@ -1,0 +1,90 @@
+"""A set of data before a model is chosen for it: clients' rows, a test set or none, and public facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError
+from epsilog.train.federation import Federation
+
+
+class TestSet(NamedTuple):
+    """Public examples outside the population, to score released models on.
+
+    Attributes:
+        features: shape (m, f).
+        targets: shape (m,).
+    """
+
+    features: NDArray[Any]
+    targets: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """What is trained on.
+
+    Attributes:
+        name: what it is called in reports.
+        unit: the privacy unit, in the data's own word.
+        unit_is_client: whether that is a whole client, or one row.
+        clients: the population's rows.
+        test: to score models on; None for no scores at all.
+        classes: how many classes there are; None where targets are real numbers.
+        facts: public facts, for reports.
+        counts_are_public: whether anybody may know how many units and clients there are. Where not, errors do not say.
+    """
+
+    name: str
+    unit: str
+    unit_is_client: bool
+    clients: Federation
+    test: TestSet | None
+    classes: int | None
+    facts: dict[str, Any]
+    counts_are_public: bool
+
+    @property
+    def inputs(self) -> int:
+        """Numbers in a row of features."""
+        return int(self.clients.features.shape[1])
+
+    @property
+    def units(self) -> int:
+        """Privacy units that are there; private unless ``counts_are_public``."""
+        return self.clients.count if self.unit_is_client else len(self.clients.features)
+
+    def misfits(self, *, population: int, clients: int) -> list[CheckError]:
+        """What is wrong with declared counts of privacy units and of clients.
+
+        Counts that are public must be these. Others are places, which may stay empty: a place without anybody does not
+        show in what is released, and a refusal for want of places tells that they are too few, and no more.
+        """
+        found = [("population", population, self.units), ("clients", clients, self.clients.count)]
+        if self.counts_are_public:
+            return [CheckError(n, f"{there} for this data", f"{said}") for n, said, there in found if said != there]
+        bound = "at least the number of {} in the data (which is not told: state one with room to spare)"
+        words = {"population": "privacy units", "clients": "clients"}
+        return [CheckError(n, bound.format(words[n]), f"{said}") for n, said, there in found if said < there]
+
+    def placed(self, clients: int) -> Dataset:
+        """The same among so many places for clients, at least as many as there are."""
+        return replace(self, clients=self.clients.padded(clients))
+
+
+def require_words(unit: str, *, client: str, row: str) -> bool:
+    """Whether the privacy unit is a client; it is one of the data's own two words, so that nobody mistakes it."""
+    if client == row:
+        raise CheckError("row", "another word than the client's: what one row is", repr(row))
+    if unit not in (client, row):
+        raise CheckError("privacy_unit", f"{client!r} (a whole client) or {row!r} (one row)", repr(unit))
+    return unit == client
+
+
+def nothing(features: int, classes: int | None) -> TestSet:
+    """A test set of no examples."""
+    return TestSet(np.zeros((0, features), np.float32), np.zeros(0, np.float32 if classes is None else np.int64))

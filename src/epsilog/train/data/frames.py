@@ -1,0 +1,185 @@
+"""Columns that polars holds: CSV and Parquet files, and frames of other libraries through the Arrow interface.
+
+What polars itself says of a bad file may repeat what stands in it; here an error names the file and never a value.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError, ProgrammeError
+from epsilog.train.data.columns import Names, Table, of_arrays
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SEPARATORS = ",;\t|"
+LONGEST_HEADER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """A column that polars holds; as ``columns.Column`` says."""
+
+    values: pl.Series
+    decimal: str = "."
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return int(np.prod(getattr(self.values.dtype, "shape", 1)))
+
+    @property
+    def _is_wide(self) -> bool:
+        return type(self.values.dtype).__name__ == "Array"
+
+    def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """As ``columns.Column`` says."""
+        polars, some = _polars(), self.values.gather(rows)
+        inner = getattr(some.dtype, "inner", some.dtype) if self._is_wide else some.dtype
+        if some.dtype == polars.String:
+            some = some.str.strip_chars().str.replace(self.decimal, ".", literal=True)
+        elif not (inner.is_numeric() or inner in (polars.Boolean, polars.Null)):
+            raise CheckError("type", "numbers; dates need a range of two dates", str(some.dtype))
+        return _doubles(some).reshape(len(rows), self.width)
+
+    def days(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """As ``columns.Column`` says."""
+        polars, some = _polars(), self.values.gather(rows)
+        if some.dtype == polars.String:
+            some = some.str.strip_chars().str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
+        elif some.dtype not in (polars.Date, polars.Datetime, polars.Null):
+            raise CheckError("type", "dates", str(some.dtype))
+        return _doubles(some.cast(polars.Date).to_physical()).reshape(len(rows), 1)
+
+    def places(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """As ``columns.Column`` says."""
+        words, polars = self._words(), _polars()
+        found = words.replace_strict(list(names), range(len(names)), default=-1, return_dtype=polars.Int64)
+        return np.asarray(found.fill_null(-1).to_numpy())
+
+    def names(self) -> Names:
+        """As ``columns.Column`` says."""
+        known = self._words().drop_nulls().unique().sort().to_list()
+        return Names(known, self.places(known) if known else np.full(len(self), -1))
+
+    def _words(self) -> pl.Series:
+        polars, kind = _polars(), self.values.dtype
+        named = (polars.String, polars.Categorical, polars.Enum, polars.Boolean, polars.Null)
+        if not (kind.is_integer() or kind in named):
+            raise CheckError("type", "text or whole numbers", str(kind))
+        words = self.values.cast(polars.String).str.strip_chars()
+        return words.set(words == "", None)
+
+
+def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
+    """Reads the columns that are wanted, all as text.
+
+    A row that is too long is cut, one that is too short is blank at its end.
+
+    Raises:
+        CheckError: no header line, or a column that it names twice.
+    """
+    separator, header = _header(path, wanted)
+    for name in wanted:
+        if header.count(name) > 1:
+            raise CheckError(
+                "path", f"a file that names each column once, as {name!r}", f"it {header.count(name)} times"
+            )
+    scan = partial(
+        _polars().scan_csv, separator=separator, infer_schema=False, truncate_ragged_lines=True, encoding="utf8-lossy"
+    )
+    return _collected(path, scan, wanted, header, decimal)
+
+
+def read_parquet(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
+    """Reads the columns that are wanted."""
+    polars = _polars()
+    try:
+        header = polars.scan_parquet(path).collect_schema().names()
+    except (polars.exceptions.PolarsError, OSError):
+        raise CheckError("path", "a whole Parquet file", path.name) from None
+    return _collected(path, polars.scan_parquet, wanted, header, decimal)
+
+
+def table_of(frame: Any) -> Table:
+    """Takes a table of another library: arrays by name, a frame of pandas, or one that speaks Arrow (polars, pyarrow).
+
+    Raises:
+        CheckError: something that is no table.
+    """
+    if isinstance(frame, Mapping):
+        return of_arrays(frame)
+    if type(frame).__module__.partition(".")[0] == "pandas":  # speaks Arrow as well, but only through pyarrow
+        return of_arrays({str(name): _of_pandas(frame[name]) for name in frame.columns})
+    if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "collect"):
+        raise CheckError("table", "arrays by name, or a frame of polars, pandas or Arrow", f"a {type(frame).__name__}")
+    polars = _polars()
+    if isinstance(frame, polars.LazyFrame):
+        frame = frame.collect()
+    held = frame if isinstance(frame, polars.DataFrame) else polars.DataFrame(frame)
+    return Table({name: Series(held[name]) for name in held.columns}, held.columns)
+
+
+def _of_pandas(column: Any) -> NDArray[Any]:
+    plain = isinstance(column.dtype, np.dtype)
+    return np.asarray(column.to_numpy() if plain else column.to_numpy(dtype=object, na_value=None))
+
+
+def header_of(path: Path) -> list[str]:
+    """The names of a CSV file's columns."""
+    return _header(path, ())[1]
+
+
+def _header(path: Path, wanted: Collection[str]) -> tuple[str, list[str]]:
+    """The separator of a CSV file and the names of its columns: the header line is public, the rows are not."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        text = file.read(LONGEST_HEADER)
+    read = {each: next(csv.reader(io.StringIO(text), delimiter=each), []) for each in SEPARATORS}
+    whole = [each for each in SEPARATORS if wanted and set(wanted) <= set(read[each])]
+    separator = whole[0] if whole else max(SEPARATORS, key=lambda each: len(read[each]))
+    header = read[separator]
+    if not any(name.strip() for name in header):
+        raise CheckError("path", "a file with a header line", f"none in {path.name}")
+    if "\ufffd" in "".join(header) or "\0" in "".join(header):
+        raise CheckError("path", "a CSV file in UTF-8", path.name)
+    return separator, header
+
+
+def _collected(
+    path: Path, scan: Callable[[Path], Any], wanted: Collection[str], header: list[str], decimal: str
+) -> Table:
+    try:
+        held = scan(path).select([name for name in header if name in wanted]).collect()
+    except (_polars().exceptions.PolarsError, OSError):
+        raise CheckError(
+            "path", "a file that can be read to its end (an open quote, or cut short?)", path.name
+        ) from None
+    return Table({name: Series(held[name], decimal) for name in held.columns}, header)
+
+
+def _doubles(values: pl.Series) -> NDArray[np.float64]:
+    """Numbers, NaN where there is none."""
+    polars, shape = _polars(), getattr(values.dtype, "shape", None)
+    kind = polars.Float64 if shape is None else polars.Array(polars.Float64, shape)
+    return np.asarray(values.cast(kind, strict=False).to_numpy(), dtype=np.float64)
+
+
+def _polars() -> Any:
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise ProgrammeError("data", ["CSV, Parquet and Arrow need polars; install epsilog[data]"]) from error
+    return pl

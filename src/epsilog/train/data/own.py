@@ -1,0 +1,177 @@
+"""Anybody's own data: a file, what its columns mean, and who is held out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError, check
+from epsilog.train.data import frames
+from epsilog.train.data.columns import Table, of_arrays
+from epsilog.train.data.dataset import Dataset, TestSet, require_words
+from epsilog.train.data.schema import Schema
+from epsilog.train.data.tables import Rows, encoded, require_columns, unusable
+
+SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnData:
+    """Where own data lies, and what is public about it.
+
+    Attributes:
+        path: a CSV, Parquet or NPZ file, or a folder with one NPY file for each column.
+        schema: what its columns hold.
+        row: what one row is, in one word ("visit").
+        test: a public file of the same columns; None for another test set.
+        test_share: the share of units that are held out as test set; None for another.
+        decimal: what separates decimals where numbers are text.
+        counts_are_public: whether anybody may know how many units and clients there are.
+    """
+
+    path: Path
+    schema: Schema
+    row: str
+    test: Path | None = None
+    test_share: float | None = None
+    decimal: str = "."
+    counts_are_public: bool = False
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            row=check.text(),
+            test_share=check.optional(check.between(0, 1)),
+            decimal=check.one_of((".", ",")),
+            counts_are_public=check.flag(),
+        )
+        if self.test is not None and self.test_share is not None:
+            raise CheckError("test", "absent where test_share is given", repr(str(self.test)))
+
+    def load(self, unit: str) -> Dataset:
+        """Reads the data for a privacy unit: the client's column, or ``row``.
+
+        Raises:
+            CheckError: what is wrong with the file, its columns or the test set; never what a row of it holds.
+        """
+        unit_is_client = require_words(unit, client=self.schema.client, row=self.row)
+        if self.test_share and not unit_is_client and self.schema.id is None:
+            raise CheckError("id", "a column that names each row, to hold rows out by", "nothing")
+        rows = Rows.of(read_table(self.path, self.schema.columns.values(), decimal=self.decimal), self.schema)
+        held_out = rows.held_out(self.test_share or 0.0, whole_clients=unit_is_client)
+        return Dataset(
+            name="own data",
+            unit=unit,
+            unit_is_client=unit_is_client,
+            clients=rows.federation(~held_out),
+            test=self._test_set(rows, held_out),
+            classes=self.schema.classes,
+            facts=self._facts(unit_is_client=unit_is_client),
+            counts_are_public=self.counts_are_public,
+        )
+
+    def _test_set(self, rows: Rows, held_out: NDArray[np.bool_]) -> TestSet | None:
+        if self.test is not None:
+            return self._test_file(self.test)
+        if self.test_share is None:
+            return None
+        found = TestSet(*encoded(rows.table, self.schema, np.flatnonzero(held_out)))
+        kept = ~unusable(*found)
+        if not kept.any():
+            raise CheckError("test_share", "enough to hold out a row that can be used", f"{self.test_share}")
+        return TestSet(found.features[kept], found.targets[kept])
+
+    def _test_file(self, path: Path) -> TestSet:
+        """The public file: what is wrong with it is told."""
+        try:
+            learnt = self.schema.learnt
+            table = read_table(path, learnt.values(), decimal=self.decimal)
+            found = TestSet(*encoded(table, self.schema, np.arange(require_columns(table, learnt))))
+        except CheckError as error:
+            raise CheckError("test", f"a file like that of the data: {error.field} {error.rule}", error.value) from None
+        if not len(found.targets):
+            raise CheckError("test", "a file with at least one row", "none")
+        bad = np.flatnonzero(unusable(*found))
+        if bad.size:
+            raise CheckError(
+                "test", "a file whose rows can all be used", f"{bad.size} that cannot, first row {bad[0] + 1}"
+            )
+        return found
+
+    def _facts(self, *, unit_is_client: bool) -> dict[str, Any]:
+        what = "real numbers" if self.schema.classes is None else f"{self.schema.classes} classes"
+        return {
+            "source": "the owner's own; read from a file that is neither named nor hashed here",
+            "row": self.row,
+            "partition": f"natural: a client is a {self.schema.client}",
+            "schema": self.schema.to_json(),
+            "scaling": "numbers and dates are kept within their public range, which becomes -1 to 1; words become "
+            f"columns of 0 and 1; targets are {what}. No statistic of the data is used",
+            "unusable_rows": "left out: something is missing, not finite or not listed, and nothing is stated for it",
+            "test_set": self._told_test(self.schema.client if unit_is_client else self.row),
+            "score": self._score(),
+        }
+
+    def _told_test(self, unit: str) -> str:
+        if self.test is not None:
+            return "a public file, outside the population"
+        if self.test_share is None:
+            return "none: no score is released"
+        return (
+            f"each {unit} whose SHA-256 is below {self.test_share:g} of its range; outside the population and not "
+            "protected: every round's loss and score on them are released"
+        )
+
+    def _score(self) -> str:
+        if self.test is None and self.test_share is None:
+            return "no score"
+        return "R squared on the test set" if self.schema.classes is None else "accuracy on the test set"
+
+
+def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Table:
+    """Reads the columns that are wanted, as far as they are there; the file's name says of what kind it is.
+
+    Raises:
+        CheckError: no file, a kind that is not known, or a file that is not whole.
+    """
+    if path.is_dir():
+        files = {file.stem: file for file in sorted(path.glob("*.npy"))}
+        return _among({name: _mapped(file) for name, file in files.items() if name in wanted}, files)
+    if path.suffix.lower() not in SUFFIXES:
+        raise CheckError("path", f"a file ending in {', '.join(SUFFIXES)}, or a folder of .npy files", repr(path.name))
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise CheckError("path", "a file that can be read", f"{path.name}: {error.strerror}") from None
+    match path.suffix.lower():
+        case ".npz":
+            return _unzipped(path, wanted)
+        case ".parquet":
+            return frames.read_parquet(path, wanted, decimal=decimal)
+        case _:
+            return frames.read_csv(path, wanted, decimal=decimal)
+
+
+def _among(columns: Mapping[str, Any], header: Collection[str]) -> Table:
+    return replace(of_arrays(columns), header=list(header))
+
+
+def _unzipped(path: Path, wanted: Collection[str]) -> Table:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return _among({name: stored[name] for name in stored.files if name in wanted}, stored.files)
+    except Exception:  # noqa: BLE001 - zipfile and numpy raise many kinds, and some repeat what they read
+        raise CheckError("path", "a whole NPZ file of plain arrays, without objects", path.name) from None
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    try:
+        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception:  # noqa: BLE001 - as above
+        raise CheckError("path", "a folder of whole NPY files, without objects", path.name) from None
+    return found

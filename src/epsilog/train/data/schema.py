@@ -1,0 +1,229 @@
+"""What a table means, said in public and before anybody looks into it: columns, ranges, categories.
+
+Numbers are scaled by the ends of a range that is stated, never by a statistic of the data: a mean or a maximum computed
+from people's rows is a release that nobody has paid for. What lies outside the range is moved to its end. What is
+missing, not finite, or no category becomes a constant that is stated, or makes the row unusable: training leaves it
+out, as if it were absent. Nothing that a row holds is ever an error, since the error would tell that it is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from epsilog.terms import CheckError, check
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers or dates between two public ends; they become -1 at the low one and +1 at the high one.
+
+    Attributes:
+        low: a number, or a date.
+        high: of the same kind, above it.
+        missing: what stands where there is no finite number; None makes the row unusable.
+
+    >>> Range(0, 110).high
+    110.0
+    """
+
+    low: Any
+    high: Any
+    missing: Any = None
+
+    def __post_init__(self) -> None:
+        ends = ("low", "high") if self.missing is None else ("low", "high", "missing")
+        rule = _day() if self.is_dates else check.finite()
+        check.fields(self, **dict.fromkeys(ends, rule))
+        low, high = self.ends
+        if not low < high or not math.isfinite(high - low):
+            raise CheckError("range", "[low, high] with low below high", f"[{self.low}, {self.high}]")
+
+    @property
+    def is_dates(self) -> bool:
+        """Whether the ends are dates."""
+        return isinstance(self.low, date)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both ends as numbers; dates count days."""
+        low, high = (_number(end) for end in (self.low, self.high))
+        return low, high
+
+    @property
+    def substitute(self) -> float:
+        """What stands where there is no number; NaN for nothing."""
+        return math.nan if self.missing is None else _number(self.missing)
+
+    def to_json(self) -> Any:
+        """Plain JSON values."""
+        ends = [str(end) if self.is_dates else end for end in (self.low, self.high)]
+        return ends if self.missing is None else {"range": ends, "missing": str(self.missing)}
+
+
+@dataclass(frozen=True, slots=True)
+class Categories:
+    """Words of a public list; as a feature each is a column of its own, 1 where it stands and 0 elsewhere.
+
+    Attributes:
+        names: the list.
+        missing: the one that stands where there is none of them; None makes the row unusable.
+    """
+
+    names: tuple[str, ...]
+    missing: str | None = None
+
+    def __post_init__(self) -> None:
+        check.fields(self, names=check.each(check.text()))
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise CheckError("categories", "a list of different words, at least one", repr(list(self.names)))
+        if self.missing is not None:
+            check.one_of(self.names)(missing=self.missing)
+
+    @property
+    def substitute(self) -> int:
+        """The place of what stands where there is none of them; -1 for nothing."""
+        return -1 if self.missing is None else self.names.index(self.missing)
+
+    def to_json(self) -> Any:
+        """Plain JSON values."""
+        return list(self.names) if self.missing is None else {"categories": list(self.names), "missing": self.missing}
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNumbers:
+    """A target of whole numbers 0, 1, ... below a public count.
+
+    Attributes:
+        count: how many classes there are.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        check.fields(self, count=check.integer(2))
+
+    def to_json(self) -> Any:
+        """Plain JSON values."""
+        return self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Numbers that are taken as they are: whoever brings them has scaled them by public constants."""
+
+    def to_json(self) -> Any:
+        """Plain JSON values."""
+        return "as it is"
+
+
+Feature = Range | Categories | Plain
+Target = Range | Categories | ClassNumbers | Plain
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Which columns there are and what they hold.
+
+    Attributes:
+        client: the column that says whose a row is; a row where it is blank is nobody's and left out.
+        features: what goes into the model, by column, in this order.
+        target: the column to predict.
+        goal: what the target holds.
+        id: a column that names each row; only to hold rows out by.
+    """
+
+    client: str
+    features: Mapping[str, Feature]
+    target: str
+    goal: Target
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        check.fields(self, client=check.text(), target=check.text(), id=check.optional(check.text()))
+        if not self.features:
+            raise CheckError("features", "at least one column", "none", verb="name")
+        for name in self.features:
+            check.text()(features=name)
+        if self.target in self.features or self.target == self.client:
+            raise CheckError("target", "neither a feature nor the client", repr(self.target))
+        if isinstance(self.goal, Categories) and self.classes == 1:
+            raise CheckError("classes", "at least two", repr(list(self.goal.names)), verb="name")
+
+    @property
+    def classes(self) -> int | None:
+        """How many classes there are to tell apart; None where targets are real numbers."""
+        if isinstance(self.goal, Categories):
+            return len(self.goal.names)
+        return self.goal.count if isinstance(self.goal, ClassNumbers) else None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Every column that is read, by its place in the schema."""
+        people = {"client": self.client} | ({} if self.id is None else {"id": self.id})
+        return people | self.learnt
+
+    @property
+    def learnt(self) -> dict[str, str]:
+        """The columns that a model is learnt from, by their place in the schema."""
+        return {"target": self.target} | {f"features.{name}": name for name in self.features}
+
+    def to_json(self) -> dict[str, Any]:
+        """What a report may print: all of it is public."""
+        return {
+            "client": self.client,
+            "features": {name: feature.to_json() for name, feature in self.features.items()},
+            "target": self.target,
+            "classes" if self.classes else "target_range": self.goal.to_json(),
+        }
+
+
+def feature(given: Any, missing: Any = None) -> Feature:
+    """Reads what a file or a call says of a feature: two numbers or two dates, or a list of words.
+
+    >>> feature([0, 110])
+    Range(low=0.0, high=110.0, missing=None)
+    >>> feature(["a", "b"]).names
+    ('a', 'b')
+    """
+    if isinstance(given, Range | Categories | Plain):
+        return given
+    series = isinstance(given, Sequence) and not isinstance(given, str)
+    if series and given and all(isinstance(each, str) for each in given):
+        return Categories(tuple(given), missing)
+    if series and len(given) == 2:
+        return Range(given[0], given[1], missing)
+    raise CheckError(
+        "feature", 'a range of two numbers or dates ([0, 110]), or a list of words (["a", "b"])', repr(given)
+    )
+
+
+def goal(classes: Any = None, target_range: Any = None) -> Target:
+    """Reads what a file or a call says of the target: its classes, or the range of its numbers."""
+    if (classes is None) == (target_range is None):
+        both = "neither" if classes is None else "both"
+        raise CheckError("classes", "given (labels or how many), or target_range, and not both", both)
+    if classes is None:
+        found = feature(target_range)
+        if not isinstance(found, Range):
+            raise CheckError("target_range", "[low, high], two numbers", repr(target_range))
+        return found
+    if isinstance(classes, int) and not isinstance(classes, bool):
+        return ClassNumbers(classes)
+    return Categories(check.each(check.text())(classes=classes))
+
+
+def _day() -> check.Rule[date]:
+    def read(name: str, value: Any) -> date:
+        if not isinstance(value, date) or isinstance(value, datetime):
+            raise CheckError(name, "a date without a time", repr(value))
+        return value
+
+    return check.Rule(read)
+
+
+def _number(end: Any) -> float:
+    return float(end.toordinal() - date(1970, 1, 1).toordinal()) if isinstance(end, date) else float(end)
