@@ -105,6 +105,7 @@ def inside(fact: Fact, kind: type):
 
 GIVEN = {"clients": 9, "cohort_size": 3, "rounds": 7, "max_participations": 2, "epochs": 1, "noise_multiplier": 1.0}
 GIVEN |= {"clip_norm": 1.0, "sampling_probability": 0.5, "batch_probability": 0.5}
+GIVEN |= {"target_quantile": 0.5, "clip_learning_rate": 0.2, "quantile_noise": 2.0, "cycle_length": 4, "bands": 2}
 
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
@@ -118,10 +119,9 @@ def test_the_file_takes_what_the_term_takes(scheme):
     for name in set(known) & set(made.model_fields) - {"noise_multiplier"}:  # the file knows "calibrate", and no zero
         kind, fact = facts.type_of(scheme, name), known[name]
         least = inside(fact, kind)
-        changed = {name: least} | ({"max_participations": least} if name == "rounds" and "epochs" in known else {})
-        changed |= {"cohort_size": least} if name == "clients" else {}
+        changed = {name: least} | {below: least for below, other in known.items() if other.at_most == name}
         assert made.model_validate(stated | changed).term(9, 1.0) == scheme(**given | changed)
-        past = [given[fact.at_most] + 1] if fact.at_most else []
+        past = [given[fact.at_most] + 1] if fact.at_most in made.model_fields else []
         for value in outside(fact, kind) + past:
             with pytest.raises(ValueError, match=name):
                 scheme(**given | {name: value})
@@ -132,11 +132,13 @@ def test_the_file_takes_what_the_term_takes(scheme):
 CALIBRATED = 'above 0, or `"calibrate"` (the least that meets the budget)'
 
 
-def bound(fact: Fact, kind: type) -> str:
-    """A bound as the page says it."""
+def bound(scheme, fact: Fact, kind: type) -> str:
+    """A bound as the page says it; the clients of a scheme at the client level are the population."""
     if kind is int:
-        return f"whole number, at least {fact.least}" + (f", at most `{fact.at_most}`" if fact.at_most else "")
-    return {(0, None): "above 0", (0, 1): "in (0, 1]"}[fact.above, fact.most]
+        most = "guarantee.population" if fact.at_most == "clients" and scheme.unit_is_client else fact.at_most
+        return f"whole number, at least {fact.least}" + (f", at most `{most}`" if most else "")
+    shown = {(0, None, None): "above 0", (0, 1, None): "in (0, 1]", (0, None, 1): "in (0, 1)"}
+    return shown[fact.above, fact.most, fact.below]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
@@ -147,14 +149,16 @@ def test_the_page_of_the_file_says_what_the_facts_say(scheme):
     assert set(rows) == set(section(scheme).model_fields) - {"kind"}
     for name, told in rows.items():
         fact = facts.of(scheme)[name]
-        start = bound(fact, facts.type_of(scheme, name)) if name != "noise_multiplier" else CALIBRATED
+        start = bound(scheme, fact, facts.type_of(scheme, name)) if name != "noise_multiplier" else CALIBRATED
         assert told.startswith(f"{start}: {fact.says}"), name
 
 
 def test_each_local_setting_is_one_of_the_files():
     for scheme in SCHEMES.values():
         assert set(scheme.local_settings) <= set(Training.model_fields)
-        assert all(f"for `{scheme.kind}`" in PAGE.split(f"| `{name}` |")[1][:200] for name in scheme.local_settings)
+        assert all(
+            f"`{scheme.kind}`" in PAGE.split(f"| `{name}` |")[1].split("\n")[0] for name in scheme.local_settings
+        )
 
 
 # the command line

@@ -53,7 +53,10 @@ def test_the_examples_load(write_programme):
             ('noise_multiplier = "calibrate"', "noise_multiplier = -1.0"),
             "scheme.noise_multiplier must be above 0, or 'calibrate', got -1.0",
         ),
-        (('kind = "client-level-central"', 'kind = "local"'), "scheme.kind must be one of 'client-level-central'"),
+        (
+            ('kind = "client-level-central"', 'kind = "local"'),
+            "scheme.kind must be one of 'client-level-adaptive-clip', 'client-level-central'",
+        ),
         (("adaptive_clip = false", "adaptive_clip = true"), "boundary.adaptive_clip"),
         (("rounds_per_release = 4", "rounds_per_release = 5"), "rounds_per_release must be scheme.rounds = 4"),
         (("seed = 20261121\n", ""), "seed must be given when simulation = true"),

@@ -40,9 +40,13 @@ SAMPLES = [
     ),
     terms.Interval(0.5, 1.0, "inf", NeighboringRelation.ZERO_OUT, assumptions=("inf",), given=(("inf", math.inf),)),
     terms.ClientLevelCentral(2410, 0.1, 100, 0.5, 1.2),
+    terms.ClientLevelAdaptiveClip(2410, 0.1, 100, 0.5, 0.5, 0.2, 12.0, 1.2),
+    terms.ClientLevelClientSide(2410, 60, 30, 4, 1.0, 1.5),
+    terms.ClientLevelCorrelatedNoise(2410, 24, 100, 8, 1.0, 1.5),
     terms.ExampleLevelClientSide(2410, 60, 30, 4, 0.25, 1, 1.0, 1.5),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), 0.5, 0.75),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), None, None),
+    terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), 0.5, 0.75, 0.48),
     terms.CustodyRecord(1, (3, 5, 9), 0.5, 1.0, dropped=2, unusable_rows=3),
 ]
 

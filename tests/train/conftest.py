@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from epsilog.spend import Request
-from epsilog.terms import NeighboringRelation
 from epsilog.train import Federation, Task, Training
 from epsilog.train.models import build
 
@@ -51,7 +50,7 @@ class MemoryCharge:
     def __init__(self, scheme, unit, *, simulation=True, state="reserved", rounds=None):
         self.scheme = scheme
         stored = Request(scheme.release(), privacy_unit=unit, delta="1e-6", rounds=rounds, simulation=simulation)
-        stored = dataclasses.replace(stored, relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
+        stored = dataclasses.replace(stored, relation=scheme.relations[0])
         self.request, self.state = Request.from_json(stored.to_json()), state
         self.started, self.rounds_released = [], {}
 

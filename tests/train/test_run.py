@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from epsilog.terms import (
+    ClientLevelAdaptiveClip,
     ClientLevelCentral,
+    ClientLevelCorrelatedNoise,
     ConflictError,
     CustodyRecord,
     ExampleLevelClientSide,
@@ -25,7 +27,11 @@ from epsilog.train import PaidRun, Randomness, checkpoints, dry_run, run, run_ro
 
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 CLIENT_SIDE = ExampleLevelClientSide(12, 5, 3, 2, 0.5, 1, 0.2, 1.0)
-SCHEMES = [CENTRAL, CLIENT_SIDE]
+REMEMBERING = [
+    ClientLevelAdaptiveClip(12, 0.5, 3, 0.2, 0.5, 0.3, 1.0, 1.0),
+    ClientLevelCorrelatedNoise(12, 3, 3, 3, 0.2, 1.0),
+]
+SCHEMES = [CENTRAL, CLIENT_SIDE, *REMEMBERING]
 
 
 def train(task, charge, folder, *, seed=4, **settings):
@@ -43,7 +49,7 @@ def _scheme(request):
 
 @pytest.fixture(name="task")
 def _task(scheme, small_task):
-    return small_task(unit_is_client=scheme is CENTRAL)
+    return small_task(unit_is_client=scheme.unit_is_client)
 
 
 @pytest.fixture(name="charge")
@@ -131,7 +137,7 @@ def test_records_and_ledger_tell_the_same_story(charge_for, task, scheme, tmp_pa
     assert tuple(public) == tuple(seen) == result.records
     assert {record.round: record.output_hash for record in public} == charge.rounds_released
     assert [record.round for record in private] == [1, 2, 3]
-    assert all(record.largest_norm <= scheme.clip_norm for record in private)
+    assert all(held.largest_norm <= told.clip_norm for held, told in zip(private, public, strict=True))
     assert (tmp_path / "custody.jsonl").stat().st_mode & 0o077 == 0
     assert (tmp_path / "checkpoints").stat().st_mode & 0o077 == 0
 

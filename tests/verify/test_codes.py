@@ -10,7 +10,7 @@ from tests.prove.drawn import drawn, local, make_plan
 from epsilog import plan
 from epsilog.prove import examine
 from epsilog.prove.examination import check_page, check_report
-from epsilog.terms import CheckError, DeltaPolicy, Finding, Verdict, codec
+from epsilog.terms import CheckError, ClientLevelCorrelatedNoise, DeltaPolicy, Finding, Verdict, codec
 from epsilog.verify import (
     Books,
     LedgerWord,
@@ -128,6 +128,8 @@ def of_samples(run):
     private = drawn(scheme, 3)[1]
     yield check_participation(each(private, 2, participants=(1,)), scheme)
     yield check_participation([replace(one, participants=(0, 1, 2, 3)) for one in private], scheme)
+    in_turn = ClientLevelCorrelatedNoise(4, 2, 2, 1, 1.0, 1.0)
+    yield check_participation(each(private, 2, participants=(0,)), in_turn)
 
 
 def of_documents(run, folder):

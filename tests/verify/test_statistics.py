@@ -231,13 +231,15 @@ def test_capped_cohorts():
 def test_norms_and_declared_noise():
     rng = np.random.default_rng(2)
     sound = records(rng)
-    assert check_clipping(sound, clip_norm=0.5, noise_stddev=1.0).verdict == "passed"
-    assert check_clipping(sound, clip_norm=0.4, noise_stddev=1.0).verdict == "failed"
-    assert check_clipping(sound, clip_norm=0.5, noise_stddev=1.1).verdict == "failed"
-    assert check_norms(custody(poisson(rng)), clip_norm=0.5).verdict == "passed"
-    assert check_norms(None, clip_norm=0.5).verdict == "not checked"
+    planned = ClientLevelCentral(10, 0.5, len(sound), clip_norm=0.5, noise_multiplier=2.0)
+    assert check_clipping(sound, planned).verdict == "passed"
+    assert check_clipping(sound, replace(planned, clip_norm=0.4, noise_multiplier=2.5)).verdict == "failed"
+    assert check_clipping(sound, replace(planned, noise_multiplier=2.2)).verdict == "failed"
+    assert check_clipping([replace(sound[0], unclipped=0.5), *sound[1:]], planned).verdict == "failed"
+    assert check_norms(custody(poisson(rng)), sound, planned).verdict == "passed"
+    assert check_norms(None, sound, planned).verdict == "not checked"
     high = [CustodyRecord(1, (1, 2), 0.5001, 0.5)]
-    assert check_norms(high, clip_norm=0.5).verdict == "failed"
+    assert check_norms(high, sound, planned).verdict == "failed"
 
 
 def test_one_quiet_round_among_many_is_found():

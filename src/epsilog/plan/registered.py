@@ -168,7 +168,10 @@ def register(
         )
     step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
     formula = fl_formula(
-        sampling_probability=step.sampling_probability, noise_multiplier=noise_multiplier, rounds=sums, delta=at
+        sampling_probability=step.sampling_probability,
+        noise_multiplier=scheme.accounted_multiplier,
+        rounds=sums,
+        delta=at,
     )
     return RegisteredPlan(
         name=name,

@@ -168,7 +168,7 @@ class Boundary(_Part):
 
     participation: Text
     rounds_per_release: Count
-    adaptive_clip: Literal[False]
+    adaptive_clip: Annotated[bool, Field(strict=True)]
     post_processing: Text
 
 
@@ -214,14 +214,27 @@ class Programme(_Part):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Programme:
-        if self.guarantee.relation is NeighboringRelation.REPLACE_ONE:
-            bound = "add-or-remove-one or zero-out for these schemes"
+        priced = [relation.value for relation in self.scheme.describes.relations]
+        if self.guarantee.relation not in priced:
+            bound = f"{' or '.join(priced)} for {self.scheme.kind}"
             raise CheckError("guarantee.relation", bound, self.guarantee.relation.value)
+        if self.boundary.adaptive_clip != self.scheme.describes.adaptive_clip:
+            bound = f"{str(self.scheme.describes.adaptive_clip).lower()} for {self.scheme.kind}"
+            raise CheckError("boundary.adaptive_clip", bound, str(self.boundary.adaptive_clip).lower())
+        self._clients_fit()
         self._training_fits()
         if self.boundary.rounds_per_release != self.scheme.rounds:
             bound = f"scheme.rounds = {self.scheme.rounds} (one release per run)"
             raise CheckError("boundary.rounds_per_release", bound, f"{self.boundary.rounds_per_release}")
         return self
+
+    def _clients_fit(self) -> None:
+        """Where whole clients are protected, the population is what a scheme's counts of clients are held against."""
+        scheme, most = self.scheme.describes, self.guarantee.population
+        for name, fact in facts.of(scheme).items() if scheme.unit_is_client else ():
+            if fact.at_most == "clients" and getattr(self.scheme, name) > most:
+                bound = f"at most guarantee.population = {most}"
+                raise CheckError(f"scheme.{name}", bound, f"{getattr(self.scheme, name)}")
 
     def _training_fits(self) -> None:
         """A scheme's training settings are stated, and no others: they would say something that is not done."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.model import Programme
 from epsilog.terms import CalibrationError, Finding, ProgrammeError, Scheme
-from epsilog.verify import WEAKENED, Utility, check_noise
+from epsilog.verify import WEAKENED, Utility, check_noise, in_first_unit
 
 if TYPE_CHECKING:
     from epsilog.train import Task
@@ -77,4 +77,4 @@ def run_control(plan: RegisteredPlan, task: Task, *, seed: int) -> Finding:
     from epsilog.train import Randomness, dry_run
 
     lying = dry_run(plan.scheme, task, randomness=Randomness.weakened(seed, noise_factor=WEAKENED))
-    return check_noise(lying.records, noise_stddev=plan.scheme.noise_stddev)
+    return check_noise(in_first_unit(lying.records, plan.scheme), noise_stddev=plan.scheme.noise_stddev)

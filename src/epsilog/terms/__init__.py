@@ -47,7 +47,10 @@ from epsilog.terms.policy import DeltaDecision, DeltaPolicy
 from epsilog.terms.rounds import CustodyRecord, RoundRecord, RunFile
 from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled, Shuffled
 from epsilog.terms.schemes.base import Scheme
+from epsilog.terms.schemes.client_level_adaptive_clip import ClientLevelAdaptiveClip
 from epsilog.terms.schemes.client_level_central import ClientLevelCentral
+from epsilog.terms.schemes.client_level_client_side import ClientLevelClientSide
+from epsilog.terms.schemes.client_level_correlated_noise import ClientLevelCorrelatedNoise
 from epsilog.terms.schemes.example_level_client_side import ExampleLevelClientSide
 
 __all__ = [
@@ -58,7 +61,10 @@ __all__ = [
     "BudgetExceededError",
     "CalibrationError",
     "CheckError",
+    "ClientLevelAdaptiveClip",
     "ClientLevelCentral",
+    "ClientLevelClientSide",
+    "ClientLevelCorrelatedNoise",
     "Composed",
     "ConflictError",
     "CustodyRecord",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CappedCohorts", "Cohorts", "PoissonCohorts"]
+__all__ = ["CappedCohorts", "Cohorts", "CyclicCohorts", "PoissonCohorts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +35,21 @@ class CappedCohorts:
     max_participations: int
 
 
-Cohorts = PoissonCohorts | CappedCohorts
+@dataclass(frozen=True, slots=True)
+class CyclicCohorts:
+    """Everybody in turn: client i takes part in round t where t - 1 leaves the same rest as i.
+
+    Attributes:
+        clients: clients in all.
+        cycle_length: rounds from one turn to the next.
+    """
+
+    clients: int
+    cycle_length: int
+
+    def due(self, round: int) -> range:  # noqa: A002 (the field's word)
+        """Whose turn it is."""
+        return range((round - 1) % self.cycle_length, self.clients, self.cycle_length)
+
+
+Cohorts = PoissonCohorts | CappedCohorts | CyclicCohorts

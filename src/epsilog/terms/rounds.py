@@ -38,6 +38,7 @@ class RoundRecord:
         padding: noise on the padding coordinates, in the order drawn.
         test_loss: loss on the public test set, outside the population; None where the released model has no finite one.
         test_score: score on the public test set (R squared or accuracy, as the programme says); None likewise.
+        unclipped: the noisy share of updates that were within the clip norm; None where the scheme does not ask.
     """
 
     round: int
@@ -47,6 +48,7 @@ class RoundRecord:
     padding: tuple[float, ...]
     test_loss: float | None
     test_score: float | None
+    unclipped: float | None = None
 
     def __post_init__(self) -> None:
         check.fields(
@@ -58,6 +60,7 @@ class RoundRecord:
             padding=check.each(check.finite()),
             test_loss=check.optional(check.finite()),
             test_score=check.optional(check.finite()),
+            unclipped=check.optional(check.finite()),
         )
         if (self.test_loss is None) != (self.test_score is None):
             raise ValueError(f"test_loss and test_score must both be there or neither, got {self.test_score!r}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilog.spend import RunCharge
-from epsilog.terms import CheckError, NeighboringRelation, Scheme
+from epsilog.terms import CheckError, Scheme
 from epsilog.train.noise import Randomness
 from epsilog.train.task import Task
 
@@ -38,8 +38,9 @@ class PaidRun:
             )
         if request.rounds not in (None, rounds):
             raise CheckError("rounds", f"{request.rounds}, as the charge says", f"{rounds}")
-        if request.relation is NeighboringRelation.REPLACE_ONE:
-            raise ValueError("relation must be add-or-remove-one or zero-out: no scheme here is priced for replace-one")
+        priced = [relation.value for relation in self.scheme.relations]
+        if request.relation is not None and request.relation not in priced:
+            raise CheckError("relation", f"{' or '.join(priced)} for {self.scheme.kind}", request.relation.value)
         if request.simulation != self.randomness.is_simulated:
             kind, other = ("a simulation", "a seed") if request.simulation else ("no simulation", "from_os()")
             raise CheckError("randomness", f"{other}, as the charge is {kind}", repr(self.randomness))

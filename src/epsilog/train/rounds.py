@@ -8,7 +8,7 @@ one for each client where clients draw.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,7 @@ from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
 from epsilog.train import clipping, sampling
 from epsilog.train.engines import Engine
 from epsilog.train.noise import Randomness
-from epsilog.train.schemes import TRAINED
+from epsilog.train.schemes import TRAINED, Now
 from epsilog.train.task import Task
 
 Vector = NDArray[np.float64]
@@ -32,11 +32,13 @@ class State:
         round: rounds done.
         model: the released global model; shape (d,).
         participations: rounds that each client took part in; shape (clients,).
+        memory: what the scheme remembers besides; shape (m,). It may undo the noise: it is the curator's own.
     """
 
     round: int
     model: Vector
     participations: NDArray[np.int64]
+    memory: Vector = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,19 +119,27 @@ def next_round(
         released model and public data alone, so nobody's data shows in it.
     """
     done = state.round + 1
-    cohort = sampling.cohort(scheme.cohorts, randomness.stream("cohort", done), state.participations)
-    streams = partial(randomness.stream, round=done)
+    cohort = sampling.cohort(scheme.cohorts, randomness.stream("cohort", done), done, state.participations)
+    now = Now(done, state.model, state.memory, cohort, partial(randomness.stream, round=done), private)
     with np.errstate(over="ignore", invalid="ignore"):
-        change = TRAINED[type(scheme)].change(scheme, engine, state.model, cohort, streams, private=private)
+        change = TRAINED[type(scheme)].change(scheme, engine, now)
         model = state.model + change.step
     scored = engine.evaluate(model)
     loss, score = scored if np.isfinite([*model, *scored]).all() else (None, None)
     participations = state.participations.copy()
     participations[cohort] += 1
+    clip_norm = scheme.clip_norm if change.clip_norm is None else change.clip_norm
     return Outcome(
-        State(done, model, participations),
+        State(done, model, participations, change.memory),
         RoundRecord(
-            done, output_hash(model), scheme.noise_stddev, scheme.clip_norm, tuple(change.padding.tolist()), loss, score
+            done,
+            output_hash(model),
+            scheme.noise_multiplier * clip_norm,
+            clip_norm,
+            tuple(change.padding.tolist()),
+            loss,
+            score,
+            change.unclipped,
         ),
         CustodyRecord(
             done,

@@ -10,33 +10,39 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms.cohorts import CappedCohorts, Cohorts, PoissonCohorts
+from epsilog.terms.cohorts import CappedCohorts, Cohorts, CyclicCohorts, PoissonCohorts
 from epsilog.train.noise import Stream
 
 Ids = NDArray[np.int64]
 
 
 @singledispatch
-def cohort(cohorts: Cohorts, stream: Stream, participations: Ids) -> Ids:  # noqa: ARG001
-    """Draws a round's clients; sorted ids.
+def cohort(cohorts: Cohorts, stream: Stream, round: int, participations: Ids) -> Ids:  # noqa: ARG001, A002
+    """Picks a round's clients; sorted ids.
 
     Args:
         cohorts: how they are picked.
         stream: where the draws come from.
+        round: 1, 2, ...
         participations: rounds that each client took part in so far; shape (clients,).
     """
     raise TypeError(f"no draw is written for {type(cohorts).__name__}")
 
 
 @cohort.register
-def _(cohorts: PoissonCohorts, stream: Stream, participations: Ids) -> Ids:  # noqa: ARG001
+def _(cohorts: PoissonCohorts, stream: Stream, round: int, participations: Ids) -> Ids:  # noqa: ARG001, A002
     return poisson(stream, population=cohorts.clients, probability=cohorts.probability)
 
 
 @cohort.register
-def _(cohorts: CappedCohorts, stream: Stream, participations: Ids) -> Ids:
+def _(cohorts: CappedCohorts, stream: Stream, round: int, participations: Ids) -> Ids:  # noqa: ARG001, A002
     eligible = np.flatnonzero(participations < cohorts.max_participations)
     return without_replacement(stream, eligible=eligible, size=cohorts.cohort_size)
+
+
+@cohort.register
+def _(cohorts: CyclicCohorts, stream: Stream, round: int, participations: Ids) -> Ids:  # noqa: ARG001, A002
+    return np.array(cohorts.due(round), dtype=np.int64)
 
 
 def poisson(stream: Stream, *, population: int, probability: float) -> Ids:

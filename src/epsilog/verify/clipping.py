@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from epsilog.terms import CustodyRecord, Finding, RoundRecord, Verdict
+from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict
 
 ROUNDING = 1e-5  # float32 norms: a few thousand terms at 6e-8 each
 
 
-def check_clipping(records: Sequence[RoundRecord], *, clip_norm: float, noise_stddev: float) -> Finding:
+SAME = 1e-12  # relatively: how far an exponential may come out elsewhere
+
+
+def check_clipping(records: Sequence[RoundRecord], scheme: Scheme) -> Finding:
     """Compares the clip norm and the noise that the records declare with the plan."""
-    planned = (clip_norm, noise_stddev)
-    differing = [record.round for record in records if (record.clip_norm, record.noise_stddev) != planned]
+    differing = [
+        record.round
+        for record, clip_norm in zip(records, scheme.clip_norms(records), strict=True)
+        if not math.isclose(record.clip_norm, clip_norm, rel_tol=SAME)
+        or record.noise_stddev != scheme.noise_multiplier * record.clip_norm
+        or (record.unclipped is not None) != scheme.adaptive_clip
+    ]
+    planned = (scheme.clip_norm, scheme.noise_stddev)
     if differing:
         says = f"Rounds {_some(differing)} declare another clip norm or noise than the planned {planned}."
         return Finding("clipping/other-settings", Verdict.FAILED, says)
-    says = f"Every round declares the planned clip norm {clip_norm:g} and noise {noise_stddev:.6g}."
+    says = f"Every round declares the planned clip norm {planned[0]:g} and noise {planned[1]:.6g}."
+    if scheme.adaptive_clip and records:
+        says = (
+            f"Clip norms go from {planned[0]:g} to {records[-1].clip_norm:g} as the released shares of unclipped "
+            "updates make them, and the noise with them."
+        )
     return Finding("clipping/holds", Verdict.PASSED, says)
 
 
-def check_norms(custody: Sequence[CustodyRecord] | None, *, clip_norm: float) -> Finding:
-    """Compares the norms that the curator noted with the clip norm."""
+def check_norms(custody: Sequence[CustodyRecord] | None, records: Sequence[RoundRecord], scheme: Scheme) -> Finding:
+    """Compares the norms that the curator noted with the clip norm: the plan's, or what the public records declare.
+
+    Args:
+        custody: the curator's records; None if they are not here.
+        records: the public records, for a clip norm that moves.
+        scheme: as planned.
+    """
     if custody is None:
         says = "The curator's records are not here, so norms were not checked."
         return Finding("norms/not-checked", Verdict.NOT_CHECKED, says, lacks="custody")
     if not custody:
         return Finding("norms/not-checked", Verdict.NOT_CHECKED, "The curator's records hold no round.")
-    over = [record.round for record in custody if not record.largest_norm <= clip_norm * (1 + ROUNDING)]
+    declared = {record.round: record.clip_norm for record in records if scheme.adaptive_clip}
+    limits = [declared.get(record.round, scheme.clip_norm) for record in custody]
+    over = [
+        record.round
+        for record, limit in zip(custody, limits, strict=True)
+        if not record.largest_norm <= limit * (1 + ROUNDING)
+    ]
+    clip_norm = max(limits)
     largest = max(record.largest_norm for record in custody)
     shortened = sum(record.clipped_fraction for record in custody) / len(custody)
     dropped, unusable = (sum(getattr(one, name) for one in custody) for name in ("dropped", "unusable_rows"))

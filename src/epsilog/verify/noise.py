@@ -8,11 +8,13 @@ at the interval's weak end, as a what-if.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scipy.special import chdtr, chdtrc, chdtri
 
-from epsilog.terms import Finding, RoundRecord, Verdict, check
+from epsilog.terms import Finding, RoundRecord, Scheme, Verdict, check
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
 
@@ -37,6 +39,23 @@ def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> 
     low = math.sqrt(squares / float(chdtri(count, failure_probability / 2)))
     high = math.sqrt(squares / float(chdtri(count, 1 - failure_probability / 2)))
     return low, high
+
+
+def in_first_unit(records: Sequence[RoundRecord], scheme: Scheme) -> Sequence[RoundRecord]:
+    """The records with all padding in the unit of the first round, where the clip norm, and with it the noise, moves.
+
+    How the declared clip norms follow from one another is for ``check_clipping`` to say.
+    """
+    if not scheme.adaptive_clip:
+        return records
+    return [
+        replace(one, padding=tuple(_finite(x / one.clip_norm * scheme.clip_norm) for x in one.padding))
+        for one in records
+    ]
+
+
+def _finite(value: float) -> float:
+    return max(-sys.float_info.max, min(value, sys.float_info.max))
 
 
 def power(values: int, *, share: float, false_alarm: float = FALSE_ALARM) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import bdtr, bdtrc, chdtr, chdtrc
 
 from epsilog.terms import CustodyRecord, Finding, Scheme, Verdict
-from epsilog.terms.cohorts import CappedCohorts, Cohorts, PoissonCohorts
+from epsilog.terms.cohorts import CappedCohorts, Cohorts, CyclicCohorts, PoissonCohorts
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
 NOT_HERE = "The curator's records are not here."
@@ -124,3 +124,18 @@ def _(cohorts: CappedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     says = f"Nobody took part more than {busiest} times (cap {cohorts.max_participations}); "
     says += f"{len(times)} clients were seen."
     return Finding("participation/holds", Verdict.PASSED, says, numbers)
+
+
+@_tested.register
+def _(cohorts: CyclicCohorts, custody: Sequence[CustodyRecord]) -> Finding:
+    """Nobody takes part out of turn; who misses a turn weakens nothing."""
+    missed = 0
+    for record in custody:
+        due = cohorts.due(record.round)
+        early = [i for i in record.participants if i not in due]
+        if early:
+            says = f"Round {record.round} has {len(early)} clients whose turn it was not."
+            return Finding("participation/out-of-turn", Verdict.FAILED, says)
+        missed += len(due) - len(record.participants)
+    says = f"Everybody took part in turn, every {cohorts.cycle_length} rounds; {missed} turns were missed."
+    return Finding("participation/holds", Verdict.PASSED, says, (("missed_turns", missed),))

@@ -33,7 +33,7 @@ from epsilog.verify.books import LedgerWord
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.evidence import COMMITTED, Evidence
 from epsilog.verify.findings import overall
-from epsilog.verify.noise import check_noise, stddev_interval
+from epsilog.verify.noise import check_noise, in_first_unit, stddev_interval
 from epsilog.verify.owner import PRIVATE, check_control
 from epsilog.verify.participation import check_custody, check_participation
 
@@ -120,8 +120,8 @@ def reconcile(evidence: Evidence, *, required: Collection[str] = EVIDENCE) -> Re
         check_delta(evidence),
         *check_ledger(evidence),
         check_rounds(evidence),
-        check_noise(evidence.records, noise_stddev=scheme.noise_stddev),
-        check_clipping(evidence.records, clip_norm=scheme.clip_norm, noise_stddev=scheme.noise_stddev),
+        check_noise(in_first_unit(evidence.records, scheme), noise_stddev=scheme.noise_stddev),
+        check_clipping(evidence.records, scheme),
         *(_as_the_owner_said(finding, evidence) for finding in check_private(evidence)),
         *check_owner(evidence),
     )
@@ -133,7 +133,7 @@ def check_private(evidence: Evidence) -> tuple[Finding, ...]:
     scheme = evidence.plan.scheme
     return (
         check_custody(evidence.custody, [record.round for record in evidence.records], scheme),
-        check_norms(evidence.custody, clip_norm=scheme.clip_norm),
+        check_norms(evidence.custody, evidence.records, scheme),
         check_participation(evidence.custody, scheme),
     )
 
@@ -206,7 +206,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
     step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
     formula = fl_formula(
         sampling_probability=step.sampling_probability,
-        noise_multiplier=scheme.noise_multiplier,
+        noise_multiplier=scheme.accounted_multiplier,
         rounds=sums,
         delta=guarantee.delta,
     )
@@ -398,9 +398,10 @@ def what_ifs(evidence: Evidence) -> tuple[WhatIf, ...]:
     """The price under the facts that were observed rather than planned; estimates, labelled as such."""
     plan, scheme = evidence.plan, evidence.plan.scheme
     found = []
-    padding = [value for record in evidence.records for value in record.padding]
+    padding = [value for record in in_first_unit(evidence.records, scheme) for value in record.padding]
     if any(padding) and scheme.noise_multiplier > 0:
-        weak = stddev_interval(padding, failure_probability=0.05)[0] / scheme.clip_norm
+        share = stddev_interval(padding, failure_probability=0.05)[0] / scheme.noise_stddev
+        weak = share * scheme.accounted_multiplier
         step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
         cost = _upper(Repeated(PoissonSampled(Gaussian(weak), step.sampling_probability), sums), plan)
         says = f"If noise were as weak as padding allows (multiplier {weak:.4g}), epsilon would be {upper_text(cost)}."

@@ -4,7 +4,13 @@ The server may add the noise, or the clients. A certificate never says just "loc
 scheme says who sees what. A scheme is one file here, and one in ``train.schemes`` that computes its rounds.
 """
 
-from epsilog.terms.schemes import client_level_central, example_level_client_side  # noqa: F401 - they enter themselves
+from epsilog.terms.schemes import (  # noqa: F401 - they enter themselves
+    client_level_adaptive_clip,
+    client_level_central,
+    client_level_client_side,
+    client_level_correlated_noise,
+    example_level_client_side,
+)
 from epsilog.terms.schemes.base import SCHEMES, Against, Party, scheme
 
 __all__ = ["SCHEMES", "Against", "Party", "scheme"]

@@ -11,7 +11,9 @@ from epsilog.terms import check, codec, facts
 from epsilog.terms.cohorts import Cohorts
 from epsilog.terms.composition import Repeated
 from epsilog.terms.errors import CheckError
+from epsilog.terms.guarantee import NeighboringRelation
 from epsilog.terms.mechanisms import Gaussian, Release
+from epsilog.terms.rounds import RoundRecord
 from epsilog.terms.sampling import PoissonSampled
 
 
@@ -50,6 +52,8 @@ class Scheme:
         unit_is_client: whether it protects a whole client, or one example of a client.
         local_settings: the training settings that clients go by under it; the others do not apply.
         parties: who sees what, and which number holds against them.
+        relations: the neighbours that its price is for.
+        adaptive_clip: whether the clip norm follows from noisy answers of the same clients.
     """
 
     __slots__ = ()
@@ -59,6 +63,11 @@ class Scheme:
     unit_is_client: ClassVar[bool]
     local_settings: ClassVar[tuple[str, ...]]
     parties: ClassVar[tuple[Party, ...]] = ()
+    relations: ClassVar[tuple[NeighboringRelation, ...]] = (
+        NeighboringRelation.ADD_OR_REMOVE_ONE,
+        NeighboringRelation.ZERO_OUT,
+    )
+    adaptive_clip: ClassVar[bool] = False
 
     clients: int
     rounds: int
@@ -70,8 +79,17 @@ class Scheme:
 
     @property
     def noise_stddev(self) -> float:
-        """Standard deviation of the noise on each noisy sum, in the sum's own unit."""
+        """Standard deviation of the noise on the first noisy sum, in the sum's own unit."""
         return self.noise_multiplier * self.clip_norm
+
+    @property
+    def accounted_multiplier(self) -> float:
+        """Noise over what one unit moves by taking part in a noisy sum: in all that it moves, not in the sum alone."""
+        return self.noise_multiplier
+
+    def clip_norms(self, records: Sequence[RoundRecord]) -> tuple[float, ...]:
+        """What each recorded round had to clip to, by the plan and by what the rounds before it released."""
+        return (self.clip_norm,) * len(records)
 
     @property
     def cohorts(self) -> Cohorts:
@@ -96,7 +114,7 @@ class Scheme:
 
     def unamplified(self) -> Release:
         """The same schedule for an adversary who knows who took part in which sum."""
-        return Repeated(Gaussian(self.noise_multiplier), self.noisy_sums(self.rounds))
+        return Repeated(Gaussian(self.accounted_multiplier), self.noisy_sums(self.rounds))
 
     def in_every_round(self) -> Release:
         """The same schedule if everybody may have taken part in every round: no sample, and no cap, is trusted."""

@@ -1,6 +1,12 @@
 """How each scheme of ``terms.schemes`` is trained: one file a scheme, which is all that training knows of it."""
 
-from epsilog.train.schemes import client_level_central, example_level_client_side  # noqa: F401 - they enter themselves
-from epsilog.train.schemes.base import TRAINED, Change, Streams, Trainer, trains
+from epsilog.train.schemes import (  # noqa: F401 - they enter themselves
+    client_level_adaptive_clip,
+    client_level_central,
+    client_level_client_side,
+    client_level_correlated_noise,
+    example_level_client_side,
+)
+from epsilog.train.schemes.base import TRAINED, Change, Now, Streams, Trainer, trains
 
-__all__ = ["TRAINED", "Change", "Streams", "Trainer", "trains"]
+__all__ = ["TRAINED", "Change", "Now", "Streams", "Trainer", "trains"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
 
 Vector = NDArray[np.float64]
+PADDING = 16  # coordinates whose true sum is 0 that a round of central noise adds
 
 
 class Streams(Protocol):
@@ -33,20 +34,45 @@ class Change:
         step: what is added to the model; shape (d,).
         clipped: what the curator may see of the clipping.
         padding: the noise on coordinates whose true sum is 0.
+        memory: what the scheme remembers for the next round; shape (m,), any m.
+        clip_norm: what this round clipped to; None for the scheme's own.
+        unclipped: the noisy share of updates within it; None where the scheme does not ask.
     """
 
     step: Vector
     clipped: Clipped
     padding: Vector
+    memory: Vector = field(default_factory=lambda: np.zeros(0))
+    clip_norm: float | None = None
+    unclipped: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Now:
+    """Where a round begins.
+
+    Attributes:
+        round: 1, 2, ...
+        model: the released global model; shape (d,).
+        memory: what the scheme remembered in the round before; empty before the first.
+        cohort: who takes part; sorted ids.
+        streams: the round's draws.
+        private: False leaves out clip and noise, for a baseline that protects nobody.
+    """
+
+    round: int
+    model: Vector
+    memory: Vector
+    cohort: Ids
+    streams: Streams
+    private: bool
 
 
 class ChangeOf(Protocol):
     """A scheme's own part of a round."""
 
-    def __call__(
-        self, scheme: Any, engine: Engine, model: Vector, cohort: Ids, streams: Streams, /, *, private: bool
-    ) -> Change:
-        """Clips, sums and adds noise; without ``private`` it leaves out clip and noise."""
+    def __call__(self, scheme: Any, engine: Engine, now: Now, /) -> Change:
+        """Clips, sums and adds noise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,96 @@
+"""Central noise at the client level, with a clip norm that follows the clients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from epsilog.terms import check, facts
+from epsilog.terms.cohorts import PoissonCohorts
+from epsilog.terms.facts import Fact
+from epsilog.terms.mechanisms import Gaussian
+from epsilog.terms.rounds import RoundRecord
+from epsilog.terms.sampling import PoissonSampled
+from epsilog.terms.schemes.base import Against, Party, Scheme, scheme
+
+REACH = 1e6  # how far a clip norm may move from the first one, either way
+ROUNDED = 1.0 - 2.0**-50  # a quotient of a root of a sum of two quotients, rounded down
+
+
+@scheme
+@dataclass(frozen=True, slots=True)
+class ClientLevelAdaptiveClip(Scheme):
+    """The server clips and sums updates, counts those within the clip norm, and adds noise to both.
+
+    Source: Andrew, Thakkar, McMahan & Ramaswamy 2021 (arXiv:1905.03871), Algorithm 1. Sum and count are one Gaussian
+    vector: one client moves the sum by at most C and the count, taken from 1/2, by 1/2. With noise z C on the sum and s
+    on the count, that is a noise multiplier of (z^-2 + (2 s)^-2)^(-1/2) for both (their Theorem 1). The next clip norm
+    is C exp(-eta (b - gamma)), b the noisy share within C: post-processing. It stays within a factor 1e6 of the first.
+    """
+
+    clients: Annotated[int, facts.CLIENTS]
+    sampling_probability: Annotated[
+        float, Fact("the chance that a client joins a round, by its own coin (Poisson)", "q", above=0, most=1)
+    ]
+    rounds: Annotated[int, facts.ROUNDS]
+    clip_norm: Annotated[float, Fact("the L2 norm to which updates are clipped in the first round", "C", above=0)]
+    target_quantile: Annotated[
+        float, Fact("the share of updates that the clip is to leave alone", "γ", above=0, below=1)
+    ]
+    clip_learning_rate: Annotated[float, Fact("how fast the clip norm follows, in its logarithm", "η", above=0)]
+    quantile_noise: Annotated[
+        float, Fact("noise standard deviation on the count of updates that were left alone", "s", above=0)
+    ]
+    noise_multiplier: Annotated[float, facts.NOISE_MULTIPLIER]
+
+    kind: ClassVar[str] = "client-level-adaptive-clip"
+    says: ClassVar[str] = "The server clips each client's update to a norm that it learns with noise, and adds noise."
+    unit_is_client: ClassVar[bool] = True
+    adaptive_clip: ClassVar[bool] = True
+    local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    parties: ClassVar[tuple[Party, ...]] = (
+        Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
+        Party("Other clients", "every global model and clip norm they receive", Against.CLAIM_WHILE_HIDDEN),
+        Party("Public", "the released models and rounds.jsonl", Against.CLAIM_WHILE_HIDDEN),
+        Party("Reader of custody.jsonl", "all of that, and who took part in which round", Against.UNAMPLIFIED),
+    )
+
+    @property
+    def cohorts(self) -> PoissonCohorts:
+        """Poisson."""
+        return PoissonCohorts(self.clients, self.sampling_probability)
+
+    @property
+    def expected_cohort(self) -> float:
+        """Clients expected in a round; the divisor of the noisy sum and of the noisy count."""
+        return self.sampling_probability * self.clients
+
+    @property
+    def accounted_multiplier(self) -> float:
+        """Of the sum and the count together, rounded down."""
+        if not self.noise_multiplier:
+            return 0.0
+        return ROUNDED / math.hypot(1 / self.noise_multiplier, 0.5 / self.quantile_noise)
+
+    def step(self) -> PoissonSampled:
+        """One round."""
+        return PoissonSampled(Gaussian(self.accounted_multiplier), self.sampling_probability)
+
+    def noisy_sums(self, rounds: int) -> int:
+        """One a round."""
+        return check.integer(0)(rounds=rounds)
+
+    def next_clip_norm(self, clip_norm: float, unclipped: float) -> float:
+        """The clip norm after a round with ``clip_norm`` that released ``unclipped``, the noisy share within it."""
+        exponent = -self.clip_learning_rate * (unclipped - self.target_quantile)
+        moved = clip_norm * math.exp(max(-700.0, min(exponent, 700.0)))
+        return max(self.clip_norm / REACH, min(moved, self.clip_norm * REACH))
+
+    def clip_norms(self, records: Sequence[RoundRecord]) -> tuple[float, ...]:
+        """Each follows from what the round before declared and released; nan where it released no share."""
+        followed = (
+            math.nan if one.unclipped is None else self.next_clip_norm(one.clip_norm, one.unclipped) for one in records
+        )
+        return (self.clip_norm, *followed)[: len(records)]

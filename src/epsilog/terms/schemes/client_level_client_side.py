@@ -1,0 +1,67 @@
+"""Noise at the client, for the whole client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
+
+from epsilog.terms import check, facts
+from epsilog.terms.cohorts import CappedCohorts
+from epsilog.terms.facts import Fact
+from epsilog.terms.guarantee import NeighboringRelation
+from epsilog.terms.mechanisms import Gaussian, Release
+from epsilog.terms.sampling import PoissonSampled
+from epsilog.terms.schemes.base import Against, Party, Scheme, scheme
+
+
+@scheme
+@dataclass(frozen=True, slots=True)
+class ClientLevelClientSide(Scheme):
+    """Each sampled client clips its own update, adds noise to it and sends the sum: nobody is trusted with the update.
+
+    The Gaussian mechanism, once each time a client takes part. That it takes part is not hidden, so a neighbour is the
+    same run with nothing where one client's update was (zero-out); replacing its data by other data moves the update
+    twice as far. The server's own choice of the cohort amplifies nothing against the server.
+    """
+
+    clients: Annotated[int, facts.CLIENTS]
+    cohort_size: Annotated[
+        int, Fact("clients that the server picks at random each round", "m", least=1, at_most="clients")
+    ]
+    rounds: Annotated[int, facts.ROUNDS]
+    max_participations: Annotated[
+        int, Fact("the most rounds any client takes part in; over it a client is absent", least=1, at_most="rounds")
+    ]
+    clip_norm: Annotated[float, Fact("the L2 norm to which a client clips its update", "C", above=0)]
+    noise_multiplier: Annotated[
+        float, Fact("noise standard deviation on each client's update, over the clip norm", "σ", least=0)
+    ]
+
+    kind: ClassVar[str] = "client-level-client-side"
+    says: ClassVar[str] = "Each client clips its whole update, adds noise to it itself, and sends that."
+    unit_is_client: ClassVar[bool] = True
+    local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    relations: ClassVar[tuple[NeighboringRelation, ...]] = (NeighboringRelation.ZERO_OUT,)
+    parties: ClassVar[tuple[Party, ...]] = (
+        Party("Server", "every noisy update, and who took part", Against.CLAIM),
+        Party("Other clients", "global models: averages of noisy updates", Against.CLAIM),
+        Party("Public", "the released models and rounds.jsonl", Against.CLAIM),
+        Party("The client itself", "its own raw data and update", Against.NOTHING),
+    )
+
+    @property
+    def cohorts(self) -> CappedCohorts:
+        """Of one size, as long as enough clients are below their cap."""
+        return CappedCohorts(self.clients, self.cohort_size, self.max_participations)
+
+    def step(self) -> PoissonSampled:
+        """One noisy update; nothing is sampled that the server does not see."""
+        return PoissonSampled(Gaussian(self.noise_multiplier), 1.0)
+
+    def noisy_sums(self, rounds: int) -> int:
+        """One for each round that one client may take part in."""
+        return min(check.integer(0)(rounds=rounds), self.max_participations)
+
+    def in_every_round(self) -> Release:
+        """Without the cap, which only the lists show to have been kept."""
+        return replace(self, max_participations=self.rounds).unamplified()

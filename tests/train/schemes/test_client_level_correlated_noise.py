@@ -1,0 +1,132 @@
+"""Noise that later rounds take back: one Gaussian mechanism for the whole run, held against the matrix itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import linalg
+
+from epsilog.accounting import epsilon
+from epsilog.terms import ClientLevelCorrelatedNoise, CustodyRecord, GaussianDP
+from epsilog.train import Randomness, dry_run, require_fit, rounds
+from epsilog.train.engines.compiled import CompiledEngine
+from epsilog.train.schemes import client_level_correlated_noise
+from epsilog.verify import check_participation
+
+SCHEME = ClientLevelCorrelatedNoise(clients=12, cycle_length=4, rounds=10, bands=3, clip_norm=0.2, noise_multiplier=2.0)
+
+
+def matrix(scheme):
+    """C, written out."""
+    column = np.zeros(scheme.rounds)
+    column[: scheme.bands] = scheme.coefficients[: scheme.rounds]
+    return linalg.toeplitz(column, np.zeros(scheme.rounds))
+
+
+def test_the_matrix_is_the_root_of_the_prefix_sums():
+    whole = matrix(replace(SCHEME, cycle_length=12, bands=10))
+    assert np.allclose(whole @ whole, np.tril(np.ones((10, 10))))
+    assert SCHEME.coefficients == (1.0, 0.5, 0.375)
+
+
+@given(
+    cycle=st.integers(1, 9),
+    bands=st.integers(1, 9),
+    total=st.integers(1, 40),
+    signs=st.integers(0, 2**40 - 1),
+)
+def test_no_client_moves_more_than_it_is_priced_for(cycle, bands, total, signs):
+    """Whatever a client sends in its turns, either way, C moves it by no more than the price says."""
+    scheme = ClientLevelCorrelatedNoise(12, cycle, total, min(bands, cycle), 1.0, 1.0)
+    turns = np.array([2.0 * (signs >> t & 1) - 1 for t in range(total)])
+    most = 0.0
+    for client in range(cycle):
+        sent = np.array([turns[t] if client in scheme.cohorts.due(t + 1) else 0.0 for t in range(total)])
+        most = max(most, np.linalg.norm(matrix(scheme) @ sent), np.linalg.norm(matrix(scheme) @ np.abs(sent)))
+    priced = np.sqrt(scheme.noisy_sums(total)) / scheme.accounted_multiplier
+    assert most <= priced
+    if bands == 1 or total >= cycle * scheme.noisy_sums(total):
+        everything = np.sqrt(scheme.noisy_sums(total) * np.sum(np.square(scheme.coefficients)))
+        assert priced == pytest.approx(everything)
+    every = np.linalg.norm(matrix(scheme) @ np.ones(total))
+    assert every <= np.sqrt(total) / scheme.in_every_round().release.noise_multiplier
+
+
+def test_the_price_is_one_gaussian():
+    mu = np.sqrt(3 * (1 + 0.25 + 0.375**2)) / 2
+    assert epsilon(SCHEME.release(), delta=1e-5).upper == pytest.approx(
+        epsilon(GaussianDP(mu), delta=1e-5).upper, rel=1e-6
+    )
+    assert SCHEME.noisy_sums(0) == 0
+    assert [SCHEME.noisy_sums(t) for t in (1, 4, 5, 9)] == [1, 1, 2, 3]
+
+
+def noise_rows(scheme, task, seed):
+    """What is added to the sums, a row a round: each step, times the divisor, less the sum of clipped updates."""
+    engine, state, rows, padding = CompiledEngine(task), rounds.begin(task), [], []
+    for number in range(1, scheme.rounds + 1):
+        cohort = np.array(scheme.cohorts.due(number))
+        clipped = engine.sum_of_updates(state.model, cohort, clip_norm=scheme.clip_norm, batches=None)
+        outcome = rounds.next_round(scheme, engine, state, Randomness.simulated(seed))
+        rows.append((outcome.state.model - state.model) * scheme.expected_cohort - clipped.total)
+        padding.append(outcome.record.padding)
+        state = outcome.state
+        assert state.memory.size == (0 if number == scheme.rounds else min(number, scheme.bands - 1) * state.model.size)
+    return np.array(rows), np.array(padding)
+
+
+def test_the_noise_that_is_added_becomes_independent_under_the_matrix(small_task):
+    """C times the rows is what was drawn: the same normals as a run with one band draws, from the same seed."""
+    task = small_task()
+    rows, padding = noise_rows(SCHEME, task, 5)
+    alone, same_padding = noise_rows(replace(SCHEME, bands=1), task, 5)
+    assert np.allclose(matrix(SCHEME) @ rows, alone, atol=1e-10)
+    assert np.array_equal(padding, same_padding)
+    assert not np.allclose(rows, alone, atol=0.1)
+    assert padding.shape == (10, 16)
+
+
+def test_the_model_carries_less_noise_at_the_same_price():
+    """The spread of the sum of all noises so far, root mean square over rounds, per unit of the price's multiplier."""
+    scheme = ClientLevelCorrelatedNoise(1000, 50, 200, 50, 1.0, 1.0)
+
+    def error(one):
+        sums = np.tril(np.ones((one.rounds, one.rounds))) @ np.linalg.inv(matrix(one))
+        return np.sqrt((sums**2).sum() / one.rounds) / one.accounted_multiplier
+
+    assert error(scheme) < 0.35 * error(replace(scheme, bands=1))
+
+
+def test_a_verifier_knows_whose_turn_it_is(small_task):
+    outcome, task = [], small_task()
+    state = rounds.begin(task)
+    for _ in range(10):
+        outcome.append(rounds.next_round(SCHEME, CompiledEngine(task), state, Randomness.simulated(1)))
+        state = outcome[-1].state
+    custody = [each.custody for each in outcome]
+    assert check_participation(custody, SCHEME).verdict == "passed"
+    assert custody[4].participants == (0, 4, 8)
+    fewer = [*custody[:4], replace(custody[4], participants=(0, 8)), *custody[5:]]
+    assert check_participation(fewer, SCHEME).verdict == "passed"
+    early = CustodyRecord(2, (0, 1), 0.1, 0.0)
+    assert check_participation([custody[0], early], SCHEME).code == "participation/out-of-turn"
+
+
+def test_without_privacy_no_noise_is_remembered(small_task):
+    bare = dry_run(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False)
+    assert not any(any(record.padding) for record in bare.records)
+
+
+def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch):
+    with pytest.raises(ValueError, match="bands"):
+        replace(SCHEME, bands=5)
+    with pytest.raises(ValueError, match="cycle_length"):
+        replace(SCHEME, cycle_length=13)
+    task = small_task()
+    monkeypatch.setattr(client_level_correlated_noise, "MOST_REMEMBERED", 2 * task.model.size)
+    require_fit(SCHEME, task)
+    monkeypatch.setattr(client_level_correlated_noise, "MOST_REMEMBERED", 2 * task.model.size - 1)
+    with pytest.raises(ValueError, match=r"bands_times_parameters must be in \[0, 41\], got 42"):
+        require_fit(SCHEME, task)
