@@ -15,6 +15,7 @@ from epsilog.accounting.account import epsilon as bound_epsilon
 from epsilog.accounting.curve import profile
 from epsilog.accounting.prepared import prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.roots import largest
 from epsilog.terms import (
     CalibrationError,
     CheckError,
@@ -325,18 +326,10 @@ def rounds_that_fit(
 
 
 def _most(fits: Callable[[int], bool]) -> int:
-    """The largest count that fits, by doubling and halving; 0 if none does."""
-    if not fits(1):
-        return 0
-    most, too_many = 1, 2
-    while fits(too_many):
-        most, too_many = too_many, 4 * too_many
-        if too_many > _MOST_ROUNDS:
-            raise CalibrationError("any number of rounds fits", bracket=(float(most), float(too_many)))
-    while too_many - most > 1:
-        middle = round(math.sqrt(most * too_many)) if too_many > 2 * most else (most + too_many) // 2
-        middle = min(max(middle, most + 1), too_many - 1)
-        most, too_many = (middle, too_many) if fits(middle) else (most, middle)
+    """The largest count that fits; 0 if none does."""
+    most = largest(fits, limit=_MOST_ROUNDS)
+    if most == _MOST_ROUNDS:
+        raise CalibrationError(f"any number of rounds fits: {most} do")
     return most
 
 

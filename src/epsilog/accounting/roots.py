@@ -1,9 +1,14 @@
-"""Where a test begins to hold: to the last double, or to the last whole number."""
+"""Where a test begins to hold: to the last double, or to the last whole number; and about where a curve meets 0."""
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
+
+__all__ = ["bracket", "first", "largest", "secant"]
+
+_APART = 1e-14  # of a root: a bracket that a secant search does not narrow
 
 
 def bracket(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
@@ -33,6 +38,54 @@ def first(holds: Callable[[int], bool], low: int, high: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+def largest(holds: Callable[[int], bool], *, start: int = 1, low: int = 0, limit: int | None = None) -> int:
+    """The largest whole number up to ``limit`` at which a test holds that then ceases to hold; ``low`` if none does.
+
+    ``start`` is tried first, then numbers four times as large, and then halves. What is returned was tried, unless it
+    is ``low``, and so was the number above it, unless it is ``limit``.
+
+    >>> largest(lambda n: n * n < 50), largest(lambda n: n * n < 50, limit=5), largest(lambda n: n < 1)
+    (7, 5, 0)
+    """
+    high = start
+    while (limit is None or high < limit) and holds(high):
+        low, high = high, 4 * high
+    if limit is not None and high >= limit:
+        if holds(limit):
+            return limit
+        high = limit
+    return first(lambda number: not holds(number), low, high) - 1
+
+
+def secant(excess: Callable[[float], float], guess: float, slope: float, *, enough: float, attempts: int = 60) -> float:
+    """About where a curve that falls from above 0 meets it, by secants inside a bracket; no bound rests on it.
+
+    Args:
+        excess: the curve, at numbers above 0.
+        guess: where to look first, above 0.
+        slope: about how steep the curve is there, below 0; it is nowhere taken to be flatter than a thousandth of that.
+        enough: how near to 0 the curve should come.
+        attempts: how often to look.
+
+    >>> round(secant(lambda x: 2 - x * x, 1.0, -1.0, enough=1e-12), 9)
+    1.414213562
+    """
+    low, high, here, flattest = 0.0, math.inf, guess, 1e-3 * slope
+    previous: tuple[float, float] | None = None
+    for _ in range(attempts):
+        value = excess(here)
+        low, high = (here, high) if value > 0 else (low, here)
+        if abs(value) < enough or high - low <= _APART * here:
+            break
+        if previous is not None and previous[0] != here and previous[1] != value:
+            slope = min((value - previous[1]) / (here - previous[0]), flattest)
+        previous, following = (here, value), here - value / slope
+        if not low < following < high:
+            following = (low + high) / 2 if math.isfinite(high) else 2 * here
+        here = following
+    return here
 
 
 def _rank(x: float) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from epsilog.accounting import FederatedEstimate, calibrate, fl_formula, rounds_that_fit
 from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting.roots import largest
 from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
     BallsInBins,
@@ -308,15 +309,10 @@ def _whole_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation:
         release = replace(schedule, rounds=epochs * schedule.bins).release()
         return bound_epsilon(release, delta=delta, relation=relation, gap=GAP).upper <= epsilon
 
-    low, high = 0, 1
-    while fits(high):
-        low, high = high, 2 * high
-        if high > _MOST_EPOCHS:
-            raise CalibrationError(f"any number of rounds meets epsilon {epsilon:g}")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low * schedule.bins
+    epochs = largest(fits, limit=_MOST_EPOCHS)
+    if epochs == _MOST_EPOCHS:
+        raise CalibrationError(f"any number of rounds meets epsilon {epsilon:g}")
+    return epochs * schedule.bins
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from epsilog.accounting.roots import largest
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.folds import Balance
 from epsilog.spend.pricing import Price, price
@@ -69,13 +70,7 @@ def _most_repetitions(request: Request, repeated: Repeated, path: Sequence[Balan
     def fit(count: int) -> bool:
         return _fit(replace(request, release=replace(repeated, count=count)), path)
 
-    good, bad = 0, repeated.count  # what fits, and what may not
-    while bad <= _MOST and fit(bad):
-        good, bad = bad, 2 * bad
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if fit(middle) else (good, middle)
-    return good
+    return largest(fit, start=repeated.count, limit=_MOST)
 
 
 _MOST = 2**40  # repetitions; nobody asks for more

@@ -38,13 +38,35 @@ def test_each_frequency_errs_by_no_more_than_is_said_and_that_is_little(counts):
     tilted, size = list(composed._tilted), composed.size
     composed._transform()
     angle = -8 * np.arctan(np.longdouble(1)) / size
-    exact = np.ones(len(composed._frequency), np.clongdouble)
+    exact = np.ones(len(composed._spectrum.frequency), np.clongdouble)
     for law, count in zip(tilted, counts, strict=True):
-        turn = angle * ((law.points[:, None] * composed._frequency) % size).astype(np.longdouble)
+        turn = angle * ((law.points[:, None] * composed._spectrum.frequency) % size).astype(np.longdouble)
         exact *= (law.weight.astype(np.longdouble) @ (np.cos(turn) + 1j * np.sin(turn))) ** count
-    off = np.abs(exact - composed._power)
-    assert (off <= composed._error).all()
-    assert composed._error.max() < 1e-9
+    off = np.abs(exact - composed._spectrum.power)
+    assert (off <= composed._spectrum.error).all()
+    assert composed._spectrum.error.max() < 1e-9
+
+
+@pytest.mark.parametrize("theta", [0.01, 0.3, 40.0])
+@pytest.mark.parametrize("step", [1e-6, 0.05, 2.0])
+def test_the_kernel_is_summed_over_the_law_wherever_it_starts(theta, step):
+    law = LatticeLaw(np.array([-1, 0, 2]), np.array([0.2, 0.5, 0.3]), 0.0, 0.0)
+    composed = Composition([(law, 6)], step=step, theta=theta, upper=True, nats=40.0)
+    (tilted,), size = list(composed._tilted), composed.size
+    composed.prepare()
+    one = np.zeros(4)
+    one[tilted.points + 1] = tilted.weight
+    whole = np.array([1.0])
+    for _ in range(6):
+        whole = np.convolve(whole, one)
+    index = np.arange(len(whole)) - 6
+    for first in (composed._high - size + 1, -6, -3, 0, 5, 11, 12, composed._high, composed._high + 1):
+        for start in (-1e-12 * step, 0.0, 0.4 * step, step):
+            y = start + step * (index - first)[index >= first]
+            exact = float(np.sum(whole[index >= first] * np.exp(-theta * y) * -np.expm1(-y)))
+            found, error = composed._kernel.total(first, start)
+            assert abs(found - exact) <= error + 1e-13 * abs(exact), (first, start)
+            assert error <= 1e-12 * (1 + 1 / (theta * (theta + 1) * step))
 
 
 def never_cheaper(releases, at, widest=0.01, relation=ADD):

@@ -15,11 +15,11 @@ import numpy as np
 
 from epsilog.accounting.lattice.composition import fast_length
 from epsilog.accounting.lattice.law import Integers, LatticeLaw, TooFineError
+from epsilog.accounting.lattice.window import window
 from epsilog.accounting.laws.base import Array, Normal
-from epsilog.accounting.rounding import BOUND, TINY, down, gamma, up
+from epsilog.accounting.rounding import TINY, down, gamma, up
 
 _NATS = 44.0  # a tilted sum leaves its window with probability at most e^-44, which counts as an error
-_RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
 _LONGEST = 2**22
 _RUN = 32
 _REACH = 40.0  # nats below the strike that a payoff keeps
@@ -174,7 +174,7 @@ class TiltedSum:
         """
         self.tilt, self._upper, self._origin = tilt, upper, count * law.offset
         points, weight, log_total, relative_error = _tilted(law, tilt * step)
-        low, high = _window(points, weight, count)
+        low, _, high = window([(points, weight, count)], _NATS)
         start = math.floor(low)
         self.size = fast_length(math.ceil(high) - start + 8)
         if not self.size <= _LONGEST:
@@ -256,21 +256,6 @@ def _tilted(law: LatticeLaw, rate: float) -> tuple[Integers, Array, float, float
     weight = weight / total
     relative_error = gamma(8 * (8 + float(weight @ (np.abs(exponent) + np.abs(logs))) + abs(top)))
     return points, weight, top + math.log(total), relative_error
-
-
-def _window(points: Integers, weight: Array, count: int) -> tuple[float, float]:
-    """Indices beyond which the sum lies with probability at most e^-44 on either side: Chernoff's bound."""
-    mean = float(weight @ points)
-    away = points - mean
-    rates = _RATES / max(math.sqrt(count * float(weight @ (away * away))), 1e-6)
-    ends = []
-    for sign in (-1, 1):
-        y = sign * rates[:, None] * away
-        moment = (np.expm1(np.minimum(y, 500.0)) - y) @ weight
-        fits = y.max(axis=1) < 500
-        bounds = np.where(fits, (count * np.log1p(moment) + _NATS + 1) / rates, np.inf)
-        ends.append(min(count * float((sign * away).max()), float(bounds.min())) + 2 + BOUND * abs(mean))
-    return count * mean - ends[0], count * mean + ends[1]
 
 
 def _power(points: Integers, weight: Array, error: float, count: int, size: int) -> tuple[Array, float]:

@@ -23,10 +23,12 @@ from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.inversion.characteristic import MU_APART, Characteristic, Complex, Moments, OutOfReachError
 from epsilog.accounting.inversion.sampled import TiltedSampled
 from epsilog.accounting.inversion.tilted import Tilt, tilt_of
+from epsilog.accounting.kernel import log_peak, peak
 from epsilog.accounting.laws.base import Array, Atoms, Normal
 from epsilog.accounting.laws.pair import Pair, Parts
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.questions import FAINT, DeltaAt, EpsilonAt, Question
+from epsilog.accounting.roots import secant
 from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, UNION, down, gamma, union, up
 
 _AIM = 1e-9  # relative error of delta to plan for
@@ -108,7 +110,7 @@ def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -
     laws = [(tilt(theta), count) for tilt, count in tilts]
     if any(law.infinite > 0 for law, _ in laws):
         return math.inf
-    total = math.fsum(count * _upper(law.moments) for law, count in laws) + _entropy(theta)[0]
+    total = math.fsum(count * _upper(law.moments) for law, count in laws) + log_peak(theta)
     total += gamma(16.0) * (abs(total) + 1)
     if isinstance(question, EpsilonAt):
         return max(up((total - math.log(question.delta)) / theta, 14) + TINY, 0.0)
@@ -276,8 +278,7 @@ class Inversion:
         theta, period = self.theta, self._period
         share = min(self._below.reach / period, 0.9)
         near = math.exp(-theta * (1 - share) * period) / -math.expm1(-theta * period)
-        peak = math.exp(-theta * math.log1p(1 / theta)) / (1 + theta)
-        most = peak + 1 / (period * theta * (theta + 1))
+        most = peak(theta) + 1 / (period * theta * (theta + 1))
         outside = self._below.mass(epsilon, share * period) + self._beyond.mass(epsilon, period)
         return (near + most * outside) * SECOND_ORDER
 
@@ -384,31 +385,17 @@ def _nats(count: int) -> float:
 
 
 def _root(ratio: Callable[[float], float], guess: float, theta: float) -> float:
-    """A secant search for where ``ratio`` is 1, in its logarithm; falls as ``ratio`` does, from above 1 at 0."""
-    low, high, here, slope = 0.0, math.inf, guess, -theta
-    previous: tuple[float, float] | None = None
-    for _ in range(60):
-        value = ratio(here)
-        excess = math.log(value) if value > 0 else -50.0
-        low, high = (here, high) if excess > 0 else (low, here)
-        if abs(excess) < 1e-13 or high - low <= 1e-15 * here:
-            break
-        if previous is not None and previous[0] != here and previous[1] != excess:
-            slope = min((excess - previous[1]) / (here - previous[0]), -1e-3 * theta)
-        previous, following = (here, excess), here - excess / slope
-        if not low < following < high:
-            following = (low + high) / 2 if math.isfinite(high) else 2 * here
-        here = following
-    return here
+    """About where ``ratio`` is 1, searched in its logarithm; it falls, from above 1 at 0."""
+
+    def excess(here: float) -> float:
+        return math.log(value) if (value := ratio(here)) > 0 else -50.0
+
+    return secant(excess, guess, -theta, enough=1e-13)
 
 
 def _entropy(theta: float) -> tuple[float, float, float]:
-    """The logarithm of the kernel's peak, theta ln theta - (theta + 1) ln(theta + 1), and its derivatives."""
-    return (
-        -theta * math.log1p(1 / theta) - math.log1p(theta),
-        -math.log1p(1 / theta),
-        1 / (theta * (theta + 1)),
-    )
+    """The logarithm of the kernel's peak and its derivatives."""
+    return log_peak(theta), -math.log1p(1 / theta), 1 / (theta * (theta + 1))
 
 
 Cumulant = Callable[[float], tuple[float, float, float]]
@@ -439,7 +426,7 @@ def _saddle_at_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
         return theta * (k1 + h1) - (k + h - goal), theta * (k2 + h2)
 
     theta = _newton(slope, math.sqrt((0.1 - 2 * goal) / max(cumulant(1.0)[2], TINY)))
-    return theta, max((cumulant(theta)[0] + _entropy(theta)[0] - goal) / theta, 0.0)
+    return theta, max((cumulant(theta)[0] + log_peak(theta) - goal) / theta, 0.0)
 
 
 def _saddle_at_epsilon(cumulant: Cumulant, epsilon: float) -> float:
@@ -458,7 +445,7 @@ def _shortest(cumulant: Cumulant, theta: float, near: float) -> float:
 
     def plan(tilt: float) -> tuple[float, float]:
         k, _, k2 = cumulant(tilt)
-        return 2 * math.sqrt(50 * k2) + 25 / tilt, k - tilt * near + _entropy(tilt)[0]
+        return 2 * math.sqrt(50 * k2) + 25 / tilt, k - tilt * near + log_peak(tilt)
 
     (shortest, least), best = plan(theta), theta
     for share in _SHARES:

@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from epsilog.accounting.kernel import log_peak, peak
 from epsilog.accounting.lattice.law import Integers, LatticeLaw, TooFineError
+from epsilog.accounting.lattice.window import window
 from epsilog.accounting.laws.base import Array
-from epsilog.accounting.rounding import BOUND, LEAST, TINY, UNION, down, gamma, union, up
+from epsilog.accounting.roots import secant
+from epsilog.accounting.rounding import LEAST, TINY, UNION, down, gamma, union, up
 
 _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
-_RATES = np.geomspace(0.02, 40, 18)  # exponents of Chernoff's bound, in standard deviations
 _LONGEST = 2**21
 _SHORT = 2**17  # transforms up to this length are not worth shortening
 _FEW = 20_000  # terms of a Fourier sum that is cheaper than a transform
@@ -95,7 +97,7 @@ class Composition:
         self._log_total_error = math.fsum(
             c * (t.relative_error + gamma(4.0) * abs(t.log_total)) for c, t in zip(counts, tilted, strict=True)
         )
-        low, self._bulk, high = _window(tilted, counts, nats)
+        low, self._bulk, high = window([(t.points, t.weight, c) for t, c in zip(tilted, counts, strict=True)], nats)
         self._high = math.floor(high) + 1
         self.size = fast_length(self._high - math.ceil(low) + 8)
         self._log_inflation = math.fsum(c * t.relative_error for c, t in zip(counts, tilted, strict=True))
@@ -147,10 +149,12 @@ class Composition:
         self._drowned = not float((bound + rounding).max()) <= _MOST_INFLATION
         if self._drowned:
             return
-        self._frequency, self._power = where, np.exp(log_power)
-        ends = (where == 0) | ((size % 2 == 0) & (where == size // 2))
-        self._share = np.where(ends, 1.0, 2.0) / size
-        self._error = np.exp(bound + rounding) * -np.expm1(log_power.real - bound - rounding)  # docs, section 5
+        self._spectrum = _Spectrum(
+            where,
+            np.exp(log_power),
+            np.exp(bound + rounding) * -np.expm1(log_power.real - bound - rounding),  # docs, section 5
+        )
+        self._kernel = _Kernel(self._spectrum, size, theta=self.theta, step=self._step, end=self._high + 1)
 
     def _left(self, part: tuple[_Tilted, int]) -> float:
         """About how much of a law's power is left, in nats over some frequencies; less than nothing does not count."""
@@ -174,14 +178,14 @@ class Composition:
 
     def chernoff(self, epsilon: float) -> float:
         """Bounds delta from above without a transform: the tilted law, a probability, times its kernel's peak."""
-        exponent = self._lead(epsilon) + math.log(_kernel_peak(self.theta))
+        exponent = self._lead(epsilon) + log_peak(self.theta)
         return min(1.0, max(self.infinite, 0.0) + up(math.exp(min(exponent, 0.0)), 62) + LEAST)
 
     def chernoff_epsilon(self, delta: float) -> float:
         """Bounds epsilon from above in the same way; the answer was checked by computing its delta."""
         if not self.infinite < delta:
             return math.inf
-        excess = self._lead(0.0) + math.log(_kernel_peak(self.theta)) - math.log(delta - self.infinite)
+        excess = self._lead(0.0) + log_peak(self.theta) - math.log(delta - self.infinite)
         here = max(excess / self.theta, 0.0)
         for nudge in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
             if self.chernoff(candidate := here * (1 + nudge) + nudge * nudge) <= delta:
@@ -192,25 +196,16 @@ class Composition:
         self.prepare()
         if self._drowned:
             return self.chernoff(epsilon) if self.upper else min(max(self.infinite, 0.0), 1.0)
-        step, theta, size = self._step, self.theta, self.size
-        self.work += len(self._frequency)
+        step, theta = self._step, self.theta
+        self.work += len(self._spectrum.frequency)
         first = math.floor((epsilon - self.offset) / step) + 1
-        first = max(first, self._high - size)  # below the window lies next to nothing; the error counts it
+        first = max(first, self._high + 1 - self.size)  # below the window lies next to nothing; the error counts it
         misplacement = gamma(8.0) * (abs(epsilon) + abs(self.offset) + step * abs(first))
         start = self.offset + first * step - epsilon + self._sign * misplacement
-        length = max(0, min(size, self._high - first + 1))
-        lead, most = self._lead(epsilon), _kernel_peak(theta)
-        total, error = 0.0, most * 2 * math.exp(self._log_inflation - self._nats) + misplacement
-        if length > 0:
-            angle = np.complex128(2j * np.pi / size)
-            shift = np.exp(angle * ((self._frequency * first) % size))
-            end = np.exp(angle * ((self._frequency * length) % size))
-            kernel, size_of_terms = _kernel(
-                angle * self._frequency, end, theta=theta, step=step, start=start, length=length
-            )
-            total = float(np.sum(self._share * (self._power * shift * kernel).real))
-            rounding = gamma(64.0) * np.abs(self._power) * size_of_terms
-            error += float(np.sum(self._share * (self._error * np.abs(kernel) + rounding)))
+        lead, most = self._lead(epsilon), peak(theta)
+        total, error = self._kernel.total(first, start)
+        error += most * 2 * math.exp(self._log_inflation - self._nats) + misplacement
+        if first <= self._high:
             kernels = most + 1 / (theta * (theta + 1) * step)  # the kernel is unimodal: its peak and its integral
             error += kernels * math.exp(self._log_inflation - self._nats - _DISCARD)
         value = total + self._sign * error
@@ -242,28 +237,76 @@ class Composition:
         """How often delta may be looked at in one search."""
         if not self._ready or self._drowned:
             return _ATTEMPTS
-        return min(max(_MOST_WORK // (2 * len(self._frequency)), _LEAST_ATTEMPTS), _ATTEMPTS)
+        return min(max(_MOST_WORK // (2 * len(self._spectrum.frequency)), _LEAST_ATTEMPTS), _ATTEMPTS)
 
     def _root(self, delta: float, guess: float) -> float:
-        """A secant search in log delta, kept inside a bracket; its answer is checked by the caller."""
-        low, high, here, goal = 0.0, math.inf, guess, math.log(delta)
-        slope = -self.theta
-        previous: tuple[float, float] | None = None
-        for _ in range(self._attempts()):
-            value = self.delta(here)
-            blind = 50.0 if here < self.offset + self._step * self._bulk else -50.0  # next to nothing is below the bulk
-            excess = math.log(value) - goal if value > 0 else blind
-            low, high = (here, high) if excess > 0 else (low, here)
-            if abs(excess) < 1e-8 or high - low <= 1e-14 * here:
-                break
-            if previous is not None and previous[0] != here and previous[1] != excess:
-                slope = min((excess - previous[1]) / (here - previous[0]), -1e-3 * self.theta)
-            previous = (here, excess)
-            following = here - excess / slope
-            if not low < following < high:
-                following = (low + high) / 2 if math.isfinite(high) else 2 * here
-            here = following
-        return here
+        """About where delta is ``delta``, searched in its logarithm; the answer is checked by the caller."""
+        goal = math.log(delta)
+
+        def excess(here: float) -> float:
+            if (value := self.delta(here)) > 0:
+                return math.log(value) - goal
+            return 50.0 if here < self.offset + self._step * self._bulk else -50.0  # next to nothing is below the bulk
+
+        return secant(excess, guess, -self.theta, enough=1e-8, attempts=self._attempts())
+
+
+class _Spectrum(NamedTuple):
+    """The powers of characteristic functions at the frequencies that matter, and how far each may be off."""
+
+    frequency: Integers
+    power: Waves
+    error: Array
+
+
+class _Kernel:
+    """Sums of e^(-theta y) (1 - e^-y) over a composed law, from a lattice point on, by the law's spectrum.
+
+    With a = e^(i w - theta step), b = e^-step and n points, of which the first has y = start, 1 - e^-y is 1 - e^-start
+    and e^-start (1 - b^j). So the transform is made of a geometric series, G = (1 - a^n) / (1 - a), and of one that
+    begins at 0, (a (1 - b) G - a^n (1 - b^n)) / (1 - a b): nothing cancels where all losses are small. What turns with
+    a^n does so about ``end`` whatever epsilon is: it is summed once, the rest once for all epsilons between two points.
+    """
+
+    def __init__(self, spectrum: _Spectrum, size: int, *, theta: float, step: float, end: int) -> None:
+        frequency, power, error = spectrum
+        self._frequency, self._size, self._theta, self._step, self._end = frequency, size, theta, step, end
+        turn = 2j * np.pi / size * frequency
+        self._plain, self._other = 1 / -np.expm1(turn - theta * step), 1 / -np.expm1(turn - (theta + 1) * step)
+        self._rising = -math.expm1(-step) * np.exp(turn - theta * step) * self._plain * self._other
+        share = np.where((frequency == 0) | (2 * frequency == size), 1.0, 2.0) / size
+        self._errors = share * error
+        self._terms = [share * power * series for series in (self._plain, self._rising, self._other)]
+        self._sizes = [float(np.sum(np.abs(term))) for term in self._terms]
+        self._last = self._turned(end)
+        self._ends = [float(np.sum(term * self._last).real) for term in self._terms]
+        self._known: tuple[int, Waves, list[float]] | None = None
+
+    def total(self, first: int, start: float) -> tuple[float, float]:
+        """The sum from lattice point ``first`` on, at y = ``start``, and how far it may be off."""
+        length = self._end - first
+        if length <= 0:
+            return 0.0, 0.0
+        fall, every = math.exp(-self._theta * self._step * length), -math.expm1(-self._step * length)
+        lead, low, high = math.exp(-self._theta * start), math.exp(-start), -math.expm1(-start)
+        last, (plain, rising) = self._from(first)
+        total = high * (plain - fall * self._ends[0]) + low * (rising - fall * (self._ends[1] + every * self._ends[2]))
+        size = (abs(high) * self._sizes[0] + low * self._sizes[1]) * (1 + fall) + low * every * fall * self._sizes[2]
+        kernel = high * self._plain + low * self._rising
+        kernel -= fall * last * (kernel + low * every * self._other)
+        error = float(self._errors @ np.abs(kernel)) + gamma(128.0) * size
+        return lead * total, lead * error
+
+    def _from(self, first: int) -> tuple[Waves, list[float]]:
+        """What turns from ``first`` to the end, and the sums that turn to ``first``."""
+        if self._known is None or self._known[0] != first:
+            turned = self._turned(first)
+            sums = [float(np.sum(term * turned).real) for term in self._terms[:2]]
+            self._known = first, self._last * turned.conj(), sums
+        return self._known[1:]
+
+    def _turned(self, point: int) -> Waves:
+        return np.asarray(_turned(self._frequency, np.array([-point]), self._size)[0])
 
 
 class _Tilted(NamedTuple):
@@ -326,52 +369,3 @@ def _tilt(law: LatticeLaw, rate: float) -> _Tilted:
     tilted = tilted / total
     error = gamma(32 + 4 * float(np.sum(tilted * np.abs(exponent - top))) + 4 * abs(top))
     return _Tilted(index, tilted, top + math.log(total), error)
-
-
-def _window(tilted: list[_Tilted], counts: list[int], nats: float) -> tuple[float, float, float]:
-    """Lattice indices beyond which the tilted composition has less than e^-nats on either side, and its mean between.
-
-    By Chernoff's bound.
-    """
-    means = [float(np.sum(t.weight * t.points)) for t in tilted]
-    centred = [t.points - m for t, m in zip(tilted, means, strict=True)]
-    mean = math.fsum(c * m for c, m in zip(counts, means, strict=True))
-    spread = math.sqrt(
-        math.fsum(c * float(np.sum(t.weight * d * d)) for c, t, d in zip(counts, tilted, centred, strict=True))
-    )
-    sides = []
-    for sign in (-1.0, 1.0):
-        best = np.full(len(_RATES), 0.0)
-        rates = _RATES / max(spread, 1e-6)
-        for c, t, d in zip(counts, tilted, centred, strict=True):
-            y = sign * rates[:, None] * d
-            fits = y.max(axis=1) < 500
-            grown = np.expm1(np.minimum(y, 500.0)) - y
-            best += np.where(fits, c * np.log1p(grown @ t.weight), np.inf)
-        most = math.fsum(c * float((sign * d).max()) for c, d in zip(counts, centred, strict=True))
-        sides.append(min(most, float(np.min((best + nats + 1) / rates))) + 2 + BOUND * abs(mean))
-    return mean - sides[0], mean, mean + sides[1]
-
-
-def _kernel(turn: Waves, end: Waves, *, theta: float, step: float, start: float, length: int) -> tuple[Waves, Array]:
-    """The sum of e^(-theta y + turn j) (1 - e^-y) over y = start + j step, j < length, and the size of its terms.
-
-    ``end`` is e^(turn length). With a = e^(turn - theta step) and b = e^-step, 1 - e^-y = (1 - e^-start) + e^-start
-    (1 - b^j), and the sum of a^j (1 - b^j) is (a (1 - b) G - a^n (1 - b^n)) / (1 - a b), G that of a^j: nothing cancels
-    where all losses are small.
-    """
-    a, last = np.exp(turn - theta * step), end * math.exp(-theta * step * length)
-    plain, other = 1 / -np.expm1(turn - theta * step), 1 / -np.expm1(turn - (theta + 1) * step)
-    one, every, low = -math.expm1(-step), -math.expm1(-step * length), math.exp(-start)
-    lead = math.exp(-theta * start)
-    first = -math.expm1(-start) * plain
-    second = low * one * a * plain * other
-    third = low * every * last * other
-    kernel = lead * ((first + second) * (1 - last) - third)
-    size = np.abs(first) + np.abs(second)
-    return np.asarray(kernel), np.asarray(lead * (size * (1 + np.abs(last)) + np.abs(third)))
-
-
-def _kernel_peak(theta: float) -> float:
-    """The largest value of e^(-theta y) (1 - e^-y) over y > 0."""
-    return math.exp(-theta * math.log1p(1 / theta)) / (1 + theta)

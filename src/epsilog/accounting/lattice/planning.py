@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from epsilog.accounting.kernel import log_peak
 from epsilog.accounting.lattice.law import Integers, TooFineError
 from epsilog.accounting.laws.base import LARGEST_LOSS, Array
 from epsilog.accounting.laws.pair import Direction, Pair
@@ -65,7 +66,7 @@ def tilt_for_delta(sketches: Sequence[tuple[Sketch, int]], delta: float) -> tupl
     """Returns the tilt that bounds epsilon at ``delta`` best, and that epsilon."""
 
     def bound(theta: Array) -> Array:
-        return (log_moment(sketches, theta) - math.log(delta) + _entropy(theta)) / theta
+        return (log_moment(sketches, theta) - math.log(delta) + log_peak(theta)) / theta
 
     theta = _least(bound, sketches)
     return theta, max(float(bound(np.array([theta]))[0]), 0.0)
@@ -75,14 +76,10 @@ def tilt_for_epsilon(sketches: Sequence[tuple[Sketch, int]], epsilon: float) -> 
     """Returns the tilt that bounds delta at ``epsilon`` best, and the logarithm of that delta."""
 
     def bound(theta: Array) -> Array:
-        return log_moment(sketches, theta) - theta * epsilon + _entropy(theta)
+        return log_moment(sketches, theta) - theta * epsilon + log_peak(theta)
 
     theta = _least(bound, sketches)
     return theta, float(bound(np.array([theta]))[0])
-
-
-def _entropy(theta: Array) -> Array:
-    return np.asarray(-theta * np.log1p(1 / theta) - np.log1p(theta))
 
 
 def _least(bound: Callable[[Array], Array], sketches: Sequence[tuple[Sketch, int]]) -> float:

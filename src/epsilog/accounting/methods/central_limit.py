@@ -10,7 +10,7 @@ number of rounds and no sampling probability is too extreme. docs/accounting/man
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -20,12 +20,14 @@ from scipy.special import erfcx
 
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.inversion.characteristic import OutOfReachError
+from epsilog.accounting.kernel import peak
 from epsilog.accounting.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
 from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.replaced import ReplacedSample
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_most, size
+from epsilog.accounting.roots import bracket
 from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, TINY, UNION, down, gamma, union, up
 
 FEWEST = 10_000  # rounds from which on a normal law may be near enough
@@ -144,7 +146,7 @@ class Crowd:
         apart = _BERRY_ESSEEN * (third / low) / least + moved / (least * math.sqrt(2 * math.pi))
         wide = math.sqrt(high) / least
         self._apart = (apart + 0.25 * (wide - 1) * wide) * (1 + BOUND) + gamma(8.0)
-        self._peak = math.exp(-theta * math.log1p(1 / theta) - math.log1p(theta))
+        self._peak = peak(theta)
         self._infinite = [_any(parts, side) for side in (0, 1)]
 
     def delta(self, epsilon: float) -> Bounds:
@@ -177,8 +179,10 @@ class Crowd:
             upper = max(excess / self.theta, 0.0) * (1 + BOUND) + TINY
             if not self.delta(upper).upper <= delta:
                 upper = math.inf
-        if math.isfinite(upper):
-            upper = _bisect(lambda at: self.delta(at).upper <= delta, 0.0, upper)[1]
+        if self.delta(0.0).upper <= delta:
+            upper = 0.0
+        elif math.isfinite(upper):
+            _, upper = bracket(lambda at: self.delta(at).upper <= delta, 0.0, upper)
         if self._infinite[0] >= delta:
             return Bounds(math.inf, upper)
         most = min(upper, self.mean + _FAR * self.deviation)
@@ -189,19 +193,7 @@ class Crowd:
         known = next((at for at in steps if self.delta(at).lower >= delta), None)  # far below nothing is known
         if known is None:
             return Bounds(0.0, upper)
-        return Bounds(_bisect(lambda at: self.delta(at).lower < delta, known, max(most, known))[0], upper)
-
-
-def _bisect(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Narrows a bracket whose upper end holds; the lower end does not, unless it is where the search began."""
-    if holds(low):
-        return low, low
-    for _ in range(100):
-        middle = (low + high) / 2
-        if middle in (low, high) or high - low <= 1e-13 * high:
-            break
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return low, high
+        return Bounds(bracket(lambda at: self.delta(at).lower < delta, known, max(most, known))[0], upper)
 
 
 class _Moments(NamedTuple):

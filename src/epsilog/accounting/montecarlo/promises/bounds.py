@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.montecarlo.promises.intervals import at_most, binomial_error
 from epsilog.accounting.montecarlo.promises.two_point import bisected, divergence, require_samples
-from epsilog.accounting.roots import first
+from epsilog.accounting.roots import first, largest
 from epsilog.accounting.rounding import TINY, up
 from epsilog.terms import CalibrationError, CheckError, check
 
@@ -190,6 +190,18 @@ def _largest_hits(scheme: Scheme, samples: int, target_delta: float) -> int:
     return first(lambda hits: not scheme(samples, hits) <= target_delta, 0, samples + 1) - 1
 
 
+def _fewest(enough: Callable[[int], bool], target_delta: float, *, above: int = 0, most: int = 2**52) -> int:
+    """The first number ``above`` one that is enough for a target.
+
+    Raises:
+        CalibrationError: not even ``most`` are.
+    """
+    short = largest(lambda count: not enough(count), start=above + 1, low=above, limit=most)
+    if short == most:
+        raise CalibrationError(f"delta {target_delta:g} needs more samples than anybody can draw")
+    return short + 1
+
+
 def fewest_samples(*, target_delta: float, base_share: float, fallback_share: float = 0.0, bound: float = 1.0) -> int:
     """Finds the least N that promises ``target_delta`` when floor(base_share target N / M) hits pass.
 
@@ -211,12 +223,7 @@ def fewest_samples(*, target_delta: float, base_share: float, fallback_share: fl
         )
         return promise <= target_delta * (1 + 1e-12)
 
-    low, high = 0, 1
-    while not holds(high):
-        low, high = high, 2 * high
-        if high / unit > 2**52:
-            raise CalibrationError(f"more than 2^52 samples needed for delta {target_delta:g}")
-    return math.ceil(first(holds, low, high) / unit)
+    return math.ceil(_fewest(holds, target_delta, most=max(math.floor(2**52 * unit), 1)) / unit)
 
 
 def fewest_samples_integrated(*, target_delta: float, base_delta: float) -> int:
@@ -232,12 +239,7 @@ def fewest_samples_integrated(*, target_delta: float, base_delta: float) -> int:
     def meets(samples: int) -> bool:
         return integrated_delta(samples=samples, base_delta=base_delta) <= target_delta
 
-    low, high = 0, 1
-    while not meets(high):
-        low, high = high, 2 * high
-        if high > 2**80:
-            raise CalibrationError(f"more than 2^80 samples needed for delta {target_delta:g}")
-    return first(meets, low, high)
+    return _fewest(meets, target_delta, most=2**80)
 
 
 def samples_for_power(
@@ -269,18 +271,10 @@ def samples_for_power(
     promise = scheme or (lambda n, k: binomial_delta(samples=n, hits=k, bound=bound))
 
     def fewest(hits: int) -> int:
-        low, high = max(hits, 1) - 1, max(2 * hits, 2)
-        while promise(high, hits) > target_delta:
-            low, high = high, 2 * high
-            if high > 2**52:
-                raise CalibrationError(f"more than 2^52 samples needed for delta {target_delta:g}")
-        return first(lambda samples: promise(samples, hits) <= target_delta, low, high)
+        return _fewest(lambda samples: promise(samples, hits) <= target_delta, target_delta, above=max(hits, 1) - 1)
 
     def strong(hits: int) -> bool:
         return pass_probability(delta=candidate_delta, samples=fewest(hits), hits=hits, bound=bound) >= power
 
-    low, high = -1, 1
-    while not strong(high):
-        low, high = high, 2 * high
-    hits = first(strong, low, high)
+    hits = largest(lambda hits: not strong(hits), low=-1) + 1
     return fewest(hits), hits

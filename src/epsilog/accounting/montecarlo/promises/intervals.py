@@ -7,13 +7,13 @@ An interval holds with probability at least 1 - ``failure`` over the draws; the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, betaln, xlog1py, xlogy
 
+from epsilog.accounting.roots import bracket
 from epsilog.accounting.rounding import BOUND
 from epsilog.terms import check
 
@@ -95,8 +95,7 @@ def upper_end(hits: int, samples: int, failure: float) -> float:
     if hits == samples:
         return 1.0
     tail = failure * (1 - binomial_error(hits))
-    _, end = _crossing(lambda p: float(at_most(np.array([p]), samples, hits)[0]) > tail, hits / samples, 1.0)
-    return end
+    return bracket(lambda p: float(at_most(np.array([p]), samples, hits)[0]) <= tail, hits / samples, 1.0)[1]
 
 
 def lower_end(hits: int, samples: int, failure: float) -> float:
@@ -105,8 +104,7 @@ def lower_end(hits: int, samples: int, failure: float) -> float:
     if hits == 0:
         return 0.0
     tail = failure * (1 - binomial_error(hits))
-    end, _ = _crossing(lambda p: float(more_than(np.array([p]), samples, hits - 1)[0]) <= tail, 0.0, hits / samples)
-    return end
+    return bracket(lambda p: float(more_than(np.array([p]), samples, hits - 1)[0]) > tail, 0.0, hits / samples)[0]
 
 
 def anytime(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
@@ -131,16 +129,6 @@ def anytime(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
         return mixed - (log_p + log_q) < BOUND * (1 + abs(mixed))
 
     mean = hits / samples
-    low = 0.0 if hits == 0 else _crossing(lambda p: not plausible(p), 0.0, mean)[0]
-    high = 1.0 if hits == samples else _crossing(plausible, mean, 1.0)[1]
-    return low, high
-
-
-def _crossing(before: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """The bracket (to 1e-13 of itself) in which ``before`` stops holding; it holds at the lower end or that is low."""
-    for _ in range(2000):
-        middle = math.sqrt(low) * math.sqrt(high) if low > 0 and high > 2 * low else (low + high) / 2
-        if not low < middle < high or high - low <= 1e-13 * high:
-            break
-        low, high = (middle, high) if before(middle) else (low, middle)
+    low = 0.0 if hits == 0 else bracket(plausible, 0.0, mean)[0]
+    high = 1.0 if hits == samples else bracket(lambda p: not plausible(p), mean, 1.0)[1]
     return low, high

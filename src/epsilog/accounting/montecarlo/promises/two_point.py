@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilog.accounting.exact import rounded
+from epsilog.accounting.roots import bracket
 from epsilog.terms import CheckError, check
 
 SMALLEST_DELTA = 1e-300
@@ -74,7 +75,7 @@ def base_delta(*, samples: int, target_delta: float) -> float:
         target_delta: what the released mechanism should promise; in (0, 1].
 
     Returns:
-        A threshold that meets the target exactly, within one part in 1e14 of the largest such double.
+        A threshold that meets the target exactly; the next double does not.
 
     Raises:
         ValueError: an argument out of range, or too few samples for any threshold.
@@ -93,12 +94,7 @@ def base_delta(*, samples: int, target_delta: float) -> float:
     low, high = SMALLEST_DELTA, target
     if target <= low or not passes(low):
         raise CheckError("samples", f"larger for target_delta {target_delta!r}: no base_delta works", repr(samples))
-    while high > low * (1 + 4e-15):
-        middle = math.sqrt(low) * math.sqrt(high) if high > 2 * low else low + (high - low) / 2
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if passes(middle) else (low, middle)
-    return low
+    return bracket(lambda base: not passes(base), low, high)[0]
 
 
 def minimum_samples(*, base_delta: float, target_delta: float) -> int:

@@ -1,0 +1,52 @@
+"""Searches: to the last double, to the last whole number, and by secants; what is returned was tried."""
+
+import math
+
+import pytest
+
+from epsilog.accounting.roots import bracket, first, largest, secant
+
+
+def noting(holds):
+    tried = {}
+
+    def asked(at):
+        tried[at] = holds(at)
+        return tried[at]
+
+    return asked, tried
+
+
+@pytest.mark.parametrize("root", [5e-324, 1e-300, 0.1, 1.0, 7e200])
+def test_a_bracket_ends_at_neighbouring_doubles(root):
+    low, high = bracket(lambda x: x >= root, 0.0, 1e300)
+    assert (low, high) == (math.nextafter(root, 0.0), root)
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 15, 16, 17, 63, 64, 1000])
+@pytest.mark.parametrize("start", [1, 2, 5, 100, 5000])
+@pytest.mark.parametrize("limit", [None, 1, 16, 64, 1000, 10**9])
+def test_the_largest_was_tried_and_so_was_the_one_above(most, start, limit):
+    asked, tried = noting(lambda n: n <= most)
+    found = largest(asked, start=start, limit=limit)
+    assert found == (most if limit is None else min(most, limit))
+    assert found == 0 or tried[found]
+    assert found == limit or tried[found + 1] is False
+    assert len(tried) <= 40
+
+
+def test_a_search_may_begin_below_zero_or_above():
+    assert largest(lambda n: n < -1, low=-1) == -1
+    assert largest(lambda n: n < 20, start=12, low=11) == 19
+    assert first(lambda n: n >= 12, 11, 12) == 12
+
+
+@pytest.mark.parametrize("steep", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("root", [1e-9, 1.0, 1e6])
+def test_secants_find_a_root_however_steep_the_curve(root, steep):
+    found = secant(lambda x: steep * (root * root - x * x) / root, 0.1 * root, -steep, enough=1e-12 * steep * root)
+    assert math.isclose(found, root, rel_tol=1e-8)
+
+
+def test_a_search_that_may_not_look_often_says_where_it_was():
+    assert secant(lambda x: 1 / x, 1.0, -1.0, enough=1e-12, attempts=1) == 2.0
