@@ -743,7 +743,7 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
     assert ("Only Linux is tested" in text_of("doctor")) == (platform != "linux")
     document = json.loads(text_of("doctor", "--json"))
     assert (document["sqlite"], document["journal"]) == ("3.50.1", journal)
-    assert document["extras"] == {"train": True, "demo": False, "server": False, "fast": True}
+    assert document["extras"] == {"train": True, "demo": False, "data": False, "server": False, "fast": True}
 
 
 def test_doctor_says_that_there_are_no_extras(monkeypatch):
@@ -810,7 +810,7 @@ def test_stages_are_told_unless_json_was_asked_for(capsys):
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "diverged"), ("inf", "inf"), (0.123456, "0.1235"), (3, "3")])
 def test_figures_have_four_digits(value, shown):
-    assert programme._figure(value) == shown
+    assert programme._figure(value, "diverged") == shown
 
 
 def summary(name, score, bare, unit="client"):
@@ -820,7 +820,7 @@ def summary(name, score, bare, unit="client"):
         "identity": {"name": name},
         "claim": {"guarantee": guarantee, "parties": parties},
         "utility": {"without_dp": bare} if bare is not None else None,
-        "result": {"test_score": score},
+        "result": {"test_score": score, "diverged": score is None},
     }
 
 
@@ -922,7 +922,7 @@ def test_bars_are_drawn_on_a_terminal_unless_json_was_asked_for(monkeypatch, qui
     run = SimpleNamespace(scheme=SimpleNamespace(rounds=7), epsilon_after=lambda at: SimpleNamespace(upper=at / 8))
     with programme._Watcher(quiet=quiet) as watcher:
         for number in range(1, 8):
-            watcher.round(SimpleNamespace(round=number, test_loss=0.5, test_score=None), run)
+            watcher.round(SimpleNamespace(round=number, test_loss=0.5, test_score=None, diverged=True), run)
             watcher._progress.refresh()
         bars = watcher._progress.tasks
         assert [(bar.total, bar.completed) for bar in bars] == ([(7, 7)] if terminal and not quiet else [])

@@ -79,7 +79,7 @@ def test_a_runs_summary_tells_every_finding_that_is_not_well(capsys):
         "simulation": True,
         "claim": {"statement": "a statement", "epsilon": bound, "unamplified": {"upper": 7.0}},
         "budget": {"epsilon": "4", "delta": "1e-5", "scope": "acme"},
-        "result": {"score_name": "accuracy", "test_score": 0.75},
+        "result": {"score_name": "accuracy", "test_score": 0.75, "diverged": False},
         "utility": {"without_dp": [{"test_score": 0.5}, {"test_score": 0.8125}], "study": []},
         "accounting": {"formula": {"total": 1.5, "verdict": "the formula is below"}},
         "verification": {

@@ -143,13 +143,26 @@ def test_what_a_plan_leaves_out_is_left_blank(tmp_path):
 def test_a_run_that_diverged_says_so(tmp_path):
     plan = make_plan()
     public, private = drawn(plan.scheme, 1)
-    public[-1] = replace(public[-1], test_loss=None, test_score=None)
+    public[-1] = replace(public[-1], test_loss=None, test_score=None, diverged=True)
     finish(tmp_path / "run", tmp_path / "ledger.db", plan, records=(public, private))
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert (report["result"]["diverged"], report["result"]["test_score"]) == (True, None)
     assert report["rounds"][-1]["test_loss"] is None
     assert report["rounds"][-2]["test_loss"] is not None
     assert (tmp_path / "run" / "rounds.jsonl").read_bytes() == lines(public)
+
+
+def test_a_run_without_a_test_set_has_no_score_and_did_not_diverge(tmp_path):
+    plan = make_plan()
+    public, private = drawn(plan.scheme, 1)
+    public = [replace(record, test_loss=None, test_score=None) for record in public]
+    finish(tmp_path / "run", tmp_path / "ledger.db", plan, records=(public, private))
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert (report["result"]["diverged"], report["result"]["test_score"]) == (False, None)
+    assert "rounds" not in {f["check"] for f in report["verification"]["findings"] if f["verdict"] != "passed"}
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "No score was released: there is no test set." in page
+    assert "Training diverged" not in page
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 39, 40, 41, 79, 500])

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from epsilog.train import Federation, Training
+from epsilog.terms import ClientLevelCentral
+from epsilog.train import Federation, PaidRun, Randomness, Training, dry_run, run_rounds
 
 CLASSES = {"loss": "cross-entropy", "widths": (3, 4, 3)}
 
@@ -122,3 +123,25 @@ def test_a_task_describes_itself_by_its_public_facts(small_task, kind):
     }
     assert task.units == (12 if task.unit_is_client else task.examples)
     assert task.examples > 0
+
+
+def test_a_task_without_a_test_set_is_trained_and_never_scored(small_task, tmp_path, charge_for):
+    scored = small_task()
+    task = dataclasses.replace(scored, test_features=None, test_targets=None)
+    assert (task.is_scored, scored.is_scored) == (False, True)
+    assert task.describe()["test_examples"] == 0
+    scheme = ClientLevelCentral(12, 1.0, 2, 1.0, 2.0)
+    paid = PaidRun(scheme, charge_for(scheme, "client"), Randomness.simulated(1))
+    found = run_rounds(paid, task, folder=tmp_path / "run")
+    assert [(one.test_loss, one.test_score, one.diverged) for one in found.records] == 2 * [(None, None, False)]
+    same = dry_run(scheme, scored, randomness=Randomness.simulated(1))
+    assert np.array_equal(found.model, same.model)
+    with pytest.raises(ValueError, match="test_targets must be a numpy array, got a NoneType"):
+        dataclasses.replace(scored, test_targets=None)
+
+
+def test_an_unscored_run_ends_with_a_model_that_its_precision_does_not_hold(small_task):
+    task = dataclasses.replace(small_task(dtype="float32"), test_features=None, test_targets=None)
+    scheme = ClientLevelCentral(12, 1.0, 3, 1e60, 2.0)
+    (record,) = dry_run(scheme, task, randomness=Randomness.simulated(1)).records
+    assert (record.diverged, record.test_loss) == (True, None)

@@ -58,7 +58,7 @@ def of_runs(run):
         {"records": four[:-1]},
         {"records": (four[1], four[0])},
         {"records": (*four, replace(four[-1], round=5))},
-        {"records": each(four, 4, test_loss=None, test_score=None)},
+        {"records": each(four, 4, test_loss=None, test_score=None, diverged=True)},
         {"records": each(four, 2, clip_norm=0.4)},
         {"records": tuple(replace(one, padding=(1e-9,) * 16) for one in four)},
         {"records": tuple(replace(one, padding=(1e9, -1e9)) for one in four)},

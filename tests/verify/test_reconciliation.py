@@ -248,7 +248,8 @@ def test_each_attempt_is_told(run):
 def test_rounds_are_complete_and_in_order(run):
     one, two, three, four = run.records
     more = replace(four, round=5)
-    lost = replace(four, test_loss=None, test_score=None)
+    lost = replace(four, test_loss=None, test_score=None, diverged=True)
+    unscored = replace(four, test_loss=None, test_score=None)
     for records, verdict, says in (
         ((one, two, three, four), "passed", "All 4 rounds"),
         ((), "warned", "0 of 4"),
@@ -258,6 +259,7 @@ def test_rounds_are_complete_and_in_order(run):
         ((two, one, three, four), "failed", "out of order"),
         ((one, two, three, four, more), "failed", "5 rounds were run, 4 were planned"),
         ((one, two, three, lost), "warned", "diverged in round 4 of 4"),
+        ((one, two, three, unscored), "passed", "All 4 rounds"),
     ):
         found = check_rounds(replace(run, records=records))
         assert found.verdict == verdict, says

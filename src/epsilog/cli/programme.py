@@ -80,7 +80,8 @@ class _Watcher:
             return
         if self._bar is None:
             self._bar = self._progress.add_task("round", total=plan.scheme.rounds, facts="")
-        facts = f"loss {_figure(record.test_loss)}  score {_figure(record.test_score)}"
+        none = "diverged" if record.diverged else "none"
+        facts = f"loss {_figure(record.test_loss, none)}  score {_figure(record.test_score, none)}"
         if record.round % 5 == 0 or record.round == plan.scheme.rounds:
             facts += f"  epsilon <= {plan.epsilon_after(record.round).upper:.3f}"
         self._progress.update(self._bar, completed=record.round, facts=facts, description=f"round {record.round}")
@@ -88,7 +89,7 @@ class _Watcher:
 
 def _summary(report: dict[str, Any], folder: Path) -> None:
     claim, result, budget = report["claim"], report["result"], report["budget"]
-    utility = report["utility"] or {}
+    utility, none = report["utility"] or {}, _unscored(result)
     bare = utility.get("without_dp") or []
     figures(
         f"{report['identity']['name']}" + (" (simulation)" if report["simulation"] else ""),
@@ -96,18 +97,19 @@ def _summary(report: dict[str, Any], folder: Path) -> None:
             ("claim", claim["statement"]),
             ("budget", f"epsilon {budget['epsilon']}, delta {budget['delta']} in {budget['scope']}"),
             ("epsilon, certified", interval_text(codec.decode(claim["epsilon"]))),
-            ("closed form (estimate)", _figure(report["accounting"]["formula"]["total"])),
+            ("closed form (estimate)", _figure(report["accounting"]["formula"]["total"], "none")),
             ("participation known", upper_text(float(claim["unamplified"]["upper"]))),
             (
                 result["score_name"],
-                _figure(result["test_score"]) + (f" (without DP {_figure(bare[-1]['test_score'])})" if bare else ""),
+                _figure(result["test_score"], none)
+                + (f" (without DP {_figure(bare[-1]['test_score'], none)})" if bare else ""),
             ),
             ("records against plan and ledger", verdict_text(report["verification"]["verdict"])),
             ("report", str(folder / RunFile.PAGE)),
         ],
     )
     if utility.get("study"):
-        points = "  ".join(f"{p['epsilon']:g}: {_figure(p['test_score'])}" for p in utility["study"])
+        points = "  ".join(f"{p['epsilon']:g}: {_figure(p['test_score'], none)}" for p in utility["study"])
         note(f"Score at other budgets (epsilon: score)  {points}")
     note(report["accounting"]["formula"]["verdict"])
     for finding in report["verification"]["findings"]:
@@ -120,6 +122,7 @@ def _side_by_side(reports: list[dict[str, Any]]) -> None:
     rows = []
     for report in reports:
         guarantee, bare = report["claim"]["guarantee"], (report["utility"] or {}).get("without_dp")
+        none = _unscored(report["result"])
         server = next(row["protected_by"] for row in report["claim"]["parties"] if row["party"] == "Server")
         rows.append(
             [
@@ -127,18 +130,23 @@ def _side_by_side(reports: list[dict[str, Any]]) -> None:
                 f"one {guarantee['privacy_unit']} of {guarantee['population']:,}",
                 server,
                 upper_text(guarantee["epsilon"]),
-                _figure(report["result"]["test_score"]),
-                _figure(bare[-1]["test_score"]) if bare else "-",
+                _figure(report["result"]["test_score"], none),
+                _figure(bare[-1]["test_score"], none) if bare else "-",
             ]
         )
     headings = ["programme", "protects", "against the server", "epsilon", "score", "without DP"]
     table("Side by side (epsilons of different units do not compare)", headings, rows)
 
 
-def _figure(value: float | str | None) -> str:
-    """Four digits; there is no figure where training diverged."""
+def _unscored(result: dict[str, Any]) -> str:
+    """What stands for a score that is not there: training diverged, or there is no test set."""
+    return "diverged" if result["diverged"] or result["test_score"] is not None else "none"
+
+
+def _figure(value: float | str | None, none: str) -> str:
+    """Four digits, or the word for no figure."""
     if value is None:
-        return "diverged"
+        return none
     return f"{value:.4g}" if isinstance(value, (int, float)) else value
 
 

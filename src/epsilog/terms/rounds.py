@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from epsilog.terms import check, codec
+from epsilog.terms.errors import CheckError
 
 
 class RunFile(StrEnum):
@@ -36,9 +37,11 @@ class RoundRecord:
         noise_stddev: the standard deviation that was asked of the noise source.
         clip_norm: the norm bound that was enforced.
         padding: noise on the padding coordinates, in the order drawn.
-        test_loss: loss on the public test set, outside the population; None where the released model has no finite one.
+        test_loss: loss on the public test set, outside the population; None where the released model has no finite one,
+            or nothing is scored.
         test_score: score on the public test set (R squared or accuracy, as the programme says); None likewise.
         unclipped: the noisy share of updates that were within the clip norm; None where the scheme does not ask.
+        diverged: whether the released model, or its loss on the public test set, is not finite: training ends there.
     """
 
     round: int
@@ -49,6 +52,7 @@ class RoundRecord:
     test_loss: float | None
     test_score: float | None
     unclipped: float | None = None
+    diverged: bool = False
 
     def __post_init__(self) -> None:
         check.fields(
@@ -61,14 +65,12 @@ class RoundRecord:
             test_loss=check.optional(check.finite()),
             test_score=check.optional(check.finite()),
             unclipped=check.optional(check.finite()),
+            diverged=check.flag(),
         )
         if (self.test_loss is None) != (self.test_score is None):
             raise ValueError(f"test_loss and test_score must both be there or neither, got {self.test_score!r}")
-
-    @property
-    def diverged(self) -> bool:
-        """Whether the released model has no finite loss on the public test set: training ends there."""
-        return self.test_loss is None
+        if self.diverged and self.test_loss is not None:
+            raise CheckError("test_loss", "absent where training diverged", repr(self.test_loss))
 
 
 @codec.term("custody")

@@ -53,7 +53,7 @@ def _blank_round(scheme: Scheme, task: Task, engine: Callable[[Task], Engine] | 
     trainable = require_fit(scheme, task)
     try:
         computing = made(engine, _blank(task))
-        scored = computing.evaluate(begin(task).model)
+        scored = computing.evaluate(begin(task).model) if task.is_scored else ()
         outcome = next_round(trainable, computing, begin(task), Randomness.simulated(0))
     except ImportError as error:
         raise ProgrammeError(

@@ -70,8 +70,7 @@ def bound_to(scheme: Scheme, task: Task) -> str:
         task.clients.features,
         task.clients.targets,
         task.clients.sizes,
-        task.test_features,
-        task.test_targets,
+        *task.test_set(),
     ]
     parts: list[bytes | memoryview] = [
         repr((scheme, task.name, task.unit, task.model.describe(), task.training)).encode()
@@ -124,8 +123,10 @@ def next_round(
     with np.errstate(over="ignore", invalid="ignore"):
         change = TRAINED[type(scheme)].change(scheme, engine, now)
         model = state.model + change.step
-    scored = engine.evaluate(model)
-    loss, score = scored if np.isfinite([*model, *scored]).all() else (None, None)
+    scored = engine.evaluate(model) if engine.task.is_scored else ()
+    reach = clipping.reach(engine.task.clients.features.dtype)
+    diverged = not (np.abs(model).max() <= reach and np.isfinite(scored).all())
+    loss, score = (None, None) if diverged or not scored else scored
     participations = state.participations.copy()
     participations[cohort] += 1
     clip_norm = scheme.clip_norm if change.clip_norm is None else change.clip_norm
@@ -140,6 +141,7 @@ def next_round(
             loss,
             score,
             change.unclipped,
+            diverged,
         ),
         CustodyRecord(
             done,

@@ -54,9 +54,10 @@ class Task:
         model: what is trained.
         training: how a client computes its update.
         clients: the population's data.
-        test_features: the public test set, outside the population; shape (m, f).
-        test_targets: shape (m,).
+        test_features: the public test set, outside the population; shape (m, f). None for no scores at all.
+        test_targets: shape (m,), or None likewise.
         facts: public facts about the data, for reports.
+        population: privacy units as declared, which is public; None where how many there are is no secret.
 
     What is public is checked at birth: shapes, kinds, the test set. What clients hold is not, since a refusal would
     tell: a row that no step can use (a number that is not finite, a label of no class) is left out of training, and how
@@ -69,23 +70,39 @@ class Task:
     model: Model
     training: Training
     clients: Federation
-    test_features: Floats
-    test_targets: NDArray[Any]
+    test_features: Floats | None
+    test_targets: NDArray[Any] | None
     facts: dict[str, Any]
+    population: int | None = None
 
     def __post_init__(self) -> None:
-        check.fields(self, name=check.text(), unit=check.text())
+        check.fields(self, name=check.text(), unit=check.text(), population=check.optional(check.integer(1)))
         check.within(0, clipping.reach(self.clients.features.dtype))(learning_rate=self.training.learning_rate)
-        require_arrays(test_features=self.test_features, test_targets=self.test_targets)
-        for named, width in (("clients", self.clients.features.shape[1]), ("test", self.test_features.shape[-1])):
-            if self.model.inputs not in (None, width):
-                raise CheckError(f"{named} features", f"width {self.model.inputs}", f"{width}", verb="have")
-        _require_kind(self.model, targets=self.clients.targets, test_targets=self.test_targets)
-        _require_test_set(self.model, self.test_features, self.test_targets)
+        _require_width(self.model, clients=self.clients.features)
+        _require_kind(self.model, targets=self.clients.targets)
+        there = self.clients.count if self.unit_is_client else self.examples
+        if self.population is not None and self.population < there:
+            raise CheckError("population", "at least the number of units that there are", f"{self.population}")
+        if self.is_scored:
+            features, targets = self.test_features, self.test_targets
+            require_arrays(test_features=features, test_targets=targets)
+            assert features is not None
+            assert targets is not None
+            _require_width(self.model, test=features)
+            _require_kind(self.model, test_targets=targets)
+            _require_test_set(self.model, features, targets)
 
     def test_set(self) -> tuple[Floats, NDArray[Any]]:
-        """The public test set, as an engine takes it."""
-        return self.test_features, self.test_targets.astype(self.model.target_type(self.test_features.dtype))
+        """The public test set, as an engine takes it; no rows where models are not scored."""
+        features, targets = self.test_features, self.test_targets
+        if features is None or targets is None:
+            features, targets = np.zeros_like(self.clients.features[:0]), np.zeros(0)
+        return features, targets.astype(self.model.target_type(features.dtype))
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether there is a test set to score released models on."""
+        return self.test_features is not None or self.test_targets is not None
 
     @property
     def examples(self) -> int:
@@ -95,7 +112,8 @@ class Task:
     @property
     def units(self) -> int:
         """Privacy units in all: the N of the guarantee."""
-        return self.clients.count if self.unit_is_client else self.examples
+        there = self.clients.count if self.unit_is_client else self.examples
+        return there if self.population is None else self.population
 
     def describe(self) -> dict[str, Any]:
         """Returns public facts only: what a report may print."""
@@ -104,10 +122,16 @@ class Task:
             "privacy_unit": self.unit,
             "units": self.units,
             "clients": self.clients.count,
-            "test_examples": int(self.test_targets.size),
+            "test_examples": 0 if self.test_targets is None else int(self.test_targets.size),
             "model": self.model.describe(),
             **self.facts,
         }
+
+
+def _require_width(model: Model, **named: Floats) -> None:
+    for name, features in named.items():
+        if model.inputs not in (None, features.shape[-1]):
+            raise CheckError(f"{name} features", f"width {model.inputs}", f"{features.shape[-1]}", verb="have")
 
 
 def _require_kind(model: Model, **named: NDArray[Any]) -> None:

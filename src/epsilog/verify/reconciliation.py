@@ -369,7 +369,7 @@ def check_rounds(evidence: Evidence) -> Finding:
             "rounds/too-many", Verdict.FAILED, f"{len(numbers)} rounds were run, {planned} were planned.", counted
         )
     if any(record.diverged for record in evidence.records):
-        says = f"Training diverged in round {len(numbers)} of {planned}: the released model has no finite loss. "
+        says = f"Training diverged in round {len(numbers)} of {planned}: the released model or its loss is not finite. "
         return Finding("rounds/diverged", Verdict.WARNED, says + "The whole plan stays charged.", counted)
     if len(numbers) < planned:
         says = f"{len(numbers)} of {planned} planned rounds were run; the whole plan stays charged."

@@ -1,5 +1,6 @@
 """Own data: every way in gives the same rows, what a row holds is never an error, and what is public is one by name."""
 
+import dataclasses
 import datetime as dt
 import sys
 import tempfile
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 
 from epsilog.terms import ProgrammeError
-from epsilog.train import Federation
+from epsilog.train import Federation, Training
 from epsilog.train.data import OwnData, schema, tables
 from epsilog.train.data.schema import Schema, feature, goal
 from epsilog.train.data.tables import is_held_out
+from epsilog.train.models import choose
 
 pl = pytest.importorskip("polars", reason="extra data")
 
@@ -324,7 +326,13 @@ def test_places_that_are_not_public_may_stay_empty_and_want_of_them_tells_no_num
     assert str(population).startswith("population must be at least the number of privacy units in the data")
     assert str(population).endswith("got 3")
     assert "4" not in str(population)
-    assert found.placed(9).clients.sizes.tolist() == [3, 2, 1, 1, 0, 0, 0, 0, 0]
+    task = found.task(choose("linear"), Training(0.1), population=9, clients=9)
+    assert task.clients.sizes.tolist() == [3, 2, 1, 1, 0, 0, 0, 0, 0]
+    assert (task.units, task.describe()["units"], task.describe()["clients"]) == (9, 9, 9)
+    rows = own(written(tmp_path, "csv")).load("visit").task(choose("linear"), Training(0.1), population=50, clients=6)
+    assert (rows.describe()["units"], rows.describe()["clients"]) == (50, 6)
+    with pytest.raises(ValueError, match="population must be at least the number of units that there are, got 6"):
+        dataclasses.replace(rows, population=6)
 
 
 def test_counts_that_are_public_must_be_stated_as_they_are(tmp_path):

@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import ProgrammeError, check
-from epsilog.train import models
+from epsilog.train.data.dataset import Dataset, TestSet
 from epsilog.train.federation import Federation
-from epsilog.train.models import Kind
-from epsilog.train.task import Task, Training
 
 PICKLE_SHA256 = "ced7d60a0318e08183e44a0baf50f3bb6bceb4962ca22a7567395745d8559a3d"
 COLUMNS_SHA256 = "fcd4950a70dea06bab2d555f908962f1417195aa065a53673083487998cf6dac"
@@ -43,47 +41,21 @@ sys.stdout.buffer.write(buffer.getvalue())
 """
 
 
-def load_task(
-    name: str,
-    *,
-    unit: str,
-    model: str | Kind,
-    learning_rate: float,
-    local_steps: int = 1,
-    nominal_examples: int = 10,
-    cache: Path | None = None,
-) -> Task:
-    """Loads a data set as a training problem.
-
-    Args:
-        name: "chem97".
-        unit: "school" (whole schools are held out for the test set) or "pupil" (pupils are held out).
-        model: a kind of model by its name, or one with its options (``models.choose``).
-        learning_rate: of every local step.
-        local_steps: steps a client takes in a round, for the unit "school".
-        nominal_examples: the public client size that steps are scaled by, for the unit "pupil".
-        cache: folder for the converted file; None for ``$XDG_CACHE_HOME/epsilog`` or ``~/.cache/epsilog``.
-
-    Raises:
-        ValueError: an unknown name, unit or model.
-        ProgrammeError: the data is not installed, or is not the data it should be.
-    """
-    name = check.one_of(("chem97",))(data=name)
+def load(unit: str, cache: Path) -> Dataset:
+    """Loads the data for a privacy unit: "school" or "pupil"."""
     unit = check.one_of(tuple(HELD_OUT))(privacy_unit=unit)
-    kind = models.choose(model) if isinstance(model, str) else model
-    columns = chem97_columns(cache or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "epsilog")
+    columns = chem97_columns(cache)
     held_out = _held_out(columns, unit)
     features, targets = _standardised(columns)
-    return Task(
-        name=name,
+    return Dataset(
+        name="chem97",
         unit=unit,
         unit_is_client=unit == "school",
-        model=models.built(kind, inputs=features.shape[1], classes=None),
-        training=Training(learning_rate, local_steps=local_steps, nominal_examples=nominal_examples),
         clients=_federation(columns["school"], features, targets, held_out=held_out, keep_empty=unit == "pupil"),
-        test_features=features[held_out],
-        test_targets=targets[held_out],
+        test=TestSet(features[held_out], targets[held_out]),
+        classes=None,
         facts=_facts(unit),
+        counts_are_public=True,
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError
 from epsilog.train.federation import Federation
+from epsilog.train.models import Kind, built
+from epsilog.train.task import Task, Training
 
 
 class TestSet(NamedTuple):
@@ -71,9 +72,31 @@ class Dataset:
         words = {"population": "privacy units", "clients": "clients"}
         return [CheckError(n, bound.format(words[n]), f"{said}") for n, said, there in found if said < there]
 
-    def placed(self, clients: int) -> Dataset:
-        """The same among so many places for clients, at least as many as there are."""
-        return replace(self, clients=self.clients.padded(clients))
+    def task(
+        self, kind: Kind, training: Training, *, population: int | None = None, clients: int | None = None
+    ) -> Task:
+        """The training problem with a model of some kind.
+
+        Args:
+            kind: of model.
+            training: how a client computes its update.
+            population: privacy units as declared; None where how many there are is no secret.
+            clients: places for clients, at least as many as there are; None for no place to spare.
+        """
+        none = (None, None)
+        features, targets = none if self.test is None else self.test
+        return Task(
+            name=self.name,
+            unit=self.unit,
+            unit_is_client=self.unit_is_client,
+            model=built(kind, inputs=self.inputs, classes=self.classes),
+            training=training,
+            clients=self.clients if clients is None else self.clients.padded(clients),
+            test_features=features,
+            test_targets=targets,
+            facts=self.facts,
+            population=population,
+        )
 
 
 def require_words(unit: str, *, client: str, row: str) -> bool:
@@ -83,8 +106,3 @@ def require_words(unit: str, *, client: str, row: str) -> bool:
     if unit not in (client, row):
         raise CheckError("privacy_unit", f"{client!r} (a whole client) or {row!r} (one row)", repr(unit))
     return unit == client
-
-
-def nothing(features: int, classes: int | None) -> TestSet:
-    """A test set of no examples."""
-    return TestSet(np.zeros((0, features), np.float32), np.zeros(0, np.float32 if classes is None else np.int64))

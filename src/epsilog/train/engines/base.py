@@ -104,4 +104,4 @@ class Engine(Protocol):
         """
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """Returns mean loss and score on the public test set."""
+        """Returns mean loss and score on the public test set; only asked for where the task has one."""
