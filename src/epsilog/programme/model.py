@@ -28,6 +28,7 @@ from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Schem
 from epsilog.terms.facts import Fact
 from epsilog.terms.schemes import SCHEMES
 from epsilog.train.models import Kind, choose
+from epsilog.train.models.own import is_own, require_name
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)  # as the ledger reads them
 
@@ -146,12 +147,15 @@ class ModelSection(_Part):
 
     @model_validator(mode="after")
     def _known(self) -> ModelSection:
-        self.chosen()
+        if is_own(self.kind):
+            require_name(self.kind)
+        else:
+            self.chosen(Path())
         return self
 
-    def chosen(self) -> Kind:
-        """The kind of model with its options."""
-        return choose(self.kind, **(self.model_extra or {}))
+    def chosen(self, beside: Path) -> Kind:
+        """The kind of model with its options; a module of the user's own is read from the folder ``beside``."""
+        return choose(self.kind, beside=beside, **(self.model_extra or {}))
 
 
 class Training(_Part):

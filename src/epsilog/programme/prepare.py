@@ -15,6 +15,8 @@ from epsilog.terms import CheckError, ProgrammeError, RecordsError, codec
 if TYPE_CHECKING:
     from epsilog.train import Task
 
+OF_A_MODEL = ("kind", "inputs", "init", "apply", "loss", "score")  # what a model may be refused for
+
 
 def load_programme_task(programme: Programme, source: str) -> Task:
     """Loads the data and compares it with what the programme declares.
@@ -29,13 +31,14 @@ def load_programme_task(programme: Programme, source: str) -> Task:
         task = load_task(
             training.data,
             unit=programme.guarantee.privacy_unit,
-            model=programme.model.chosen(),
+            model=programme.model.chosen(Path(source).parent),
             learning_rate=training.learning_rate,
             local_steps=training.local_steps or 1,
             nominal_examples=training.nominal_examples or 1,
         )
     except CheckError as error:
-        section = "guarantee" if error.field in Promise.model_fields else "training"
+        sections = {"guarantee": Promise.model_fields, "model": OF_A_MODEL}
+        section = next((name for name, fields in sections.items() if error.field in fields), "training")
         raise ProgrammeError(source, [error.under(section)]) from error
     scheme, unit, stated = programme.scheme, programme.guarantee.privacy_unit, programme.guarantee.population
     found = []
@@ -54,6 +57,19 @@ def load_programme_task(programme: Programme, source: str) -> Task:
 def settings_hash(programme: Programme) -> str:
     """SHA-256 of the programme as stated; runs, folders and charges are told apart by it."""
     return codec.fingerprint(programme.model_dump(mode="json"))
+
+
+def require_same(plan: RegisteredPlan, task: Task, folder: Path) -> None:
+    """Refuses to go on with a stored plan whose data or model are no longer what it says.
+
+    Raises:
+        ProgrammeError: the code of a model, or a file of data, has changed since the plan was registered.
+    """
+    stated, found = plan.details["data"], task.describe()
+    names = sorted({*stated, *found})
+    differ = [name for name in names if codec.canonical(stated.get(name)) != codec.canonical(found.get(name))]
+    if differ:
+        raise ProgrammeError(plan.name, [f"{folder} holds a plan that was made for another {' and '.join(differ)}"])
 
 
 def make_plan(programme: Programme, task: Task, base: Path) -> RegisteredPlan:

@@ -11,6 +11,7 @@ from epsilog.programme.model import load
 from epsilog.programme.prepare import (
     load_programme_task,
     make_plan,
+    require_same,
     settings_hash,
     stored_plan,
     write_atomically,
@@ -71,6 +72,7 @@ def run(path: Path, *, runs: Path, ledger: Path, observer: Observer) -> Outcome:
     if is_closed(plan, ledger):
         with exclusive(folder / "lock", folder.name):
             return _proved(plan, folder=folder, ledger=ledger, observer=observer)
+    require_same(plan, task, folder)
     studied = study_plans(programme, plan, task)
     observer.stage("rehearsing")
     try_all(plan, task, folder)

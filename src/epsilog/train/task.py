@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, check
-from epsilog.train import clipping
+from epsilog.train import clipping, models
 from epsilog.train.federation import PRECISIONS, Federation, Floats, require_arrays
 from epsilog.train.models import Model
 
@@ -79,6 +79,8 @@ class Task:
         check.fields(self, name=check.text(), unit=check.text(), population=check.optional(check.integer(1)))
         check.within(0, clipping.reach(self.clients.features.dtype))(learning_rate=self.training.learning_rate)
         _require_width(self.model, clients=self.clients.features)
+        if not self.model.shipped:
+            models.require_rows_apart(self.model, inputs=self.clients.features.shape[1])
         _require_kind(self.model, targets=self.clients.targets)
         there = self.clients.count if self.unit_is_client else self.examples
         if self.population is not None and self.population < there:

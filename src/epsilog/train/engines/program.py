@@ -79,9 +79,11 @@ def sum_of_updates(
     def add(slot: Any, sums: Any) -> Any:
         total, largest, clipped, dropped = sums
         update = _difference(jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), start), start)
-        norm = jnp.sqrt(sum(jnp.sum(part**2) for part in jax.tree.leaves(update)))
+        there = work.lists[slot, 1] > 0  # a client without rows has no update, whatever a model makes of blank rows
+        norm = jnp.where(there, jnp.sqrt(sum(jnp.sum(part**2) for part in jax.tree.leaves(update))), 0.0)
         factor = clipping.factors(norm, clip_norm, xp=jnp)
-        total = jax.tree.map(lambda whole, part: whole + jnp.where(factor > 0, factor * part, 0.0), total, update)
+        kept = there & (factor > 0)
+        total = jax.tree.map(lambda whole, part: whole + jnp.where(kept, factor * part, 0.0), total, update)
         largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norm, 0.0))
         return total, largest, clipped + (factor < 1), dropped + (factor == 0)
 
@@ -146,13 +148,17 @@ def sum_of_noisy_runs(
 
 
 def _over_tiles(tiles: Tiles, work: Work, place: tuple[Any, Any], add: Any, sums: Any) -> Any:
-    """Adds up what ``add`` makes of the rows that a client's step takes; what fills up the last tile is zeros."""
+    """Adds up what ``add`` makes of the rows that a client's step takes.
+
+    What fills up the last tile is the first of them, which the model can take; zeros if there is none.
+    """
     (begin, length), first, taken = work.lists[place[0]], work.first[place], work.counts[place]
 
     def one(index: Any, sums: Any) -> Any:
         turns = index * tiles.size + jnp.arange(tiles.size)
-        ids, here = work.picks[begin + (first + turns) % jnp.maximum(length, 1)], turns < taken
-        x, y = jnp.where(here[:, None], work.features[ids], 0), jnp.where(here, work.targets[ids], 0)
+        here = turns < taken
+        ids = work.picks[begin + (first + jnp.where(here, turns, 0)) % jnp.maximum(length, 1)]
+        x, y = jnp.where(taken > 0, work.features[ids], 0), jnp.where(taken > 0, work.targets[ids], 0)
         return add(x, y, here, sums)
 
     return one(0, sums) if tiles.single else jax.lax.fori_loop(0, (taken + tiles.size - 1) // tiles.size, one, sums)

@@ -5,5 +5,6 @@
 
 from epsilog.train.models.base import Model, layered
 from epsilog.train.models.kinds import KINDS, Kind, build, built, choose
+from epsilog.train.models.probe import require_rows_apart
 
-__all__ = ["KINDS", "Kind", "Model", "build", "built", "choose", "layered"]
+__all__ = ["KINDS", "Kind", "Model", "build", "built", "choose", "layered", "require_rows_apart"]

@@ -18,6 +18,7 @@ from epsilog.terms import CheckError, check
 from epsilog.train.models.layers import Layer
 from epsilog.train.models.losses import LOSSES, Loss, Score, accuracy, r_squared
 
+MOST_IDS = 2**24  # whole numbers up to here are themselves in float32
 Params = Any
 """A pytree of arrays."""
 Forward = Callable[[Callable[[int, Any], Any], Any], Any]
@@ -36,11 +37,12 @@ class Model:
             targets that returns one number an example.
         classes: how many classes there are, where targets are class numbers; None where they are real numbers.
         score: a function of outputs and targets of the whole test set; None for accuracy, or R squared.
-        ids: where every feature is a whole number (the id of a word, of an item): how many there are. A row with any
-            other number cannot be used, as one that is not finite.
+        ids: where every feature is a whole number from 0 (the id of a word, of an item): how many there are. Rows hold
+            them as real numbers; a row with any other number cannot be used, like one that is not finite.
         inputs: features of a row; None where ``apply`` takes any number.
         name: the kind of model, for reports.
         facts: what else a report may say of it; public.
+        shipped: whether the kind is one of ours; any other is tried on made-up rows before it is trained.
         layers: what ``apply`` is made of, where it was put together by ``layered``.
         forward: how it is.
 
@@ -59,6 +61,7 @@ class Model:
     inputs: int | None = None
     name: str = "own"
     facts: Mapping[str, Any] = field(default_factory=dict)
+    shipped: bool = False
     layers: tuple[Layer, ...] = ()
     forward: Forward | None = None
     start: NDArray[np.float64] = field(init=False)
@@ -66,7 +69,7 @@ class Model:
     _rebuild: Callable[[list[Any]], Params] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check.fields(self, classes=check.optional(check.integer(2)), ids=check.optional(check.integer(1)))
+        check.fields(self, classes=check.optional(check.integer(2)), ids=check.optional(check.integer(1, MOST_IDS)))
         check.fields(self, inputs=check.optional(check.integer(1)), name=check.text())
         if not callable(self.loss):
             check.fields(self, loss=check.one_of(tuple(LOSSES)))

@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from epsilog.terms import CheckError, check
 from epsilog.train.models.base import Model, layered
 from epsilog.train.models.layers import Dense
+from epsilog.train.models.own import Own, is_own
 
 
 class Kind(Hashable, Protocol):
@@ -53,12 +55,19 @@ class Linear:
 KINDS: dict[str, Callable[..., Kind]] = {kind.name: kind for kind in (Linear, Mlp)}
 
 
-def choose(kind: str, **options: Any) -> Kind:
+def choose(kind: str, /, beside: Path = Path(), **options: Any) -> Kind:
     """A kind of model with its options, checked.
+
+    Args:
+        kind: one of ``KINDS``, or module:factory.
+        beside: the folder of that module's file.
+        **options: of the kind.
 
     Raises:
         CheckError: an unknown kind or option, or one that is out of its bounds.
     """
+    if is_own(kind):
+        return Own.read(kind, beside, options)
     made = KINDS[check.one_of(tuple(KINDS))(kind=kind)]
     known = [one.name for one in fields(made)]  # type: ignore[arg-type] # kinds are dataclasses
     for name, value in options.items():
@@ -67,11 +76,11 @@ def choose(kind: str, **options: Any) -> Kind:
     return made(**options)
 
 
-def build(kind: str, *, inputs: int, classes: int | None, **options: Any) -> Model:
+def build(kind: str, /, *, inputs: int, classes: int | None, **options: Any) -> Model:
     """Builds a model of a kind that is known by name.
 
     Args:
-        kind: one of ``KINDS``.
+        kind: one of ``KINDS``, or module:factory for a Python file in the current folder.
         inputs: features of a row.
         classes: how many classes there are; None where targets are real numbers.
         **options: of the kind.
@@ -107,4 +116,4 @@ def _dense(name: str, widths: tuple[int, ...], classes: int | None, facts: dict[
         return call(len(layers) - 1, x)
 
     loss = "half-squared-error" if classes is None else "cross-entropy"
-    return layered(layers, forward, loss, classes=classes, inputs=widths[0], name=name, facts=facts)
+    return layered(layers, forward, loss, classes=classes, inputs=widths[0], name=name, facts=facts, shipped=True)

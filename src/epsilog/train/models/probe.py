@@ -1,0 +1,112 @@
+"""What a model must keep to, tried on made-up rows: what it makes of a row is decided by that row.
+
+A model that mixes the rows of a batch, as BatchNorm does, has no gradient of an example: whoever is in the batch would
+move every other one's. Rows, targets and parameters are drawn from a fixed public key; nobody's data is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError
+from epsilog.train.models.base import Model
+
+ROWS = 6
+TOLERANCE = 1e-4  # relative, of sums in another order and in single precision; mixing shows in the first digit
+
+
+@lru_cache(maxsize=256)
+def require_rows_apart(model: Model, *, inputs: int) -> None:
+    """Refuses a model that cannot be trained by example, or not twice with the same result.
+
+    Args:
+        model: what is to be trained.
+        inputs: features of a row.
+
+    Raises:
+        CheckError: ``apply`` fails on rows of that width, gives another output a second time or when other rows change,
+            or the loss is not one number for each example.
+    """
+    import jax
+
+    draws = np.random.Generator(np.random.Philox(key=1))
+    features, others = (_rows(model, inputs, draws) for _ in range(2))
+    targets, other_targets = (_targets(model, draws) for _ in range(2))
+    others[0], other_targets[0] = features[0], targets[0]
+    with jax.enable_x64(True):
+        for vector in (model.start, model.start + 0.1 * draws.standard_normal(model.size)):
+            params = model.unflatten(jax.numpy.asarray(vector))
+            first, again, beside, alone = (
+                _made(model, params, *one)
+                for one in (
+                    (features, targets),
+                    (features, targets),
+                    (others, other_targets),
+                    (features[:1], targets[:1]),
+                )
+            )
+            for one, other in zip(first, again, strict=True):
+                if not np.array_equal(one, other, equal_nan=True):
+                    raise CheckError("apply", "the same function each time", "another result for the same rows")
+            for changed in (beside, alone):
+                for name, one, other in zip(("apply", "loss"), first, changed, strict=True):
+                    _require_alike(name, one[0], other[0])
+
+
+def _require_alike(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
+    scale = 1.0 + np.abs(one).max(initial=0.0, where=np.isfinite(one))
+    if not np.allclose(one, other, rtol=0.0, atol=TOLERANCE * scale, equal_nan=True):
+        raise CheckError(
+            name,
+            "a function of each row on its own (a norm over the batch, as BatchNorm, is none; over a row, as LayerNorm "
+            "or GroupNorm, is one)",
+            "another result for a row when other rows changed",
+        )
+
+
+def _made(model: Model, params: Any, features: NDArray[Any], targets: NDArray[Any]) -> tuple[Any, Any]:
+    """Outputs and losses, each with a row for a row."""
+    import jax.numpy as jnp
+
+    count, width = features.shape
+    outputs = _tried("apply", f"take rows of {width} features", lambda: model.apply(params, jnp.asarray(features)))
+    if getattr(outputs, "shape", ())[:1] != (count,):
+        raise CheckError("apply", "an output for each row", _kind(outputs), verb="give")
+    goals = jnp.asarray(targets)
+    losses = _tried("loss", "take outputs and targets", lambda: model.losses(outputs, goals))
+    score = _tried("score", "take outputs and targets", lambda: model.scored(outputs, goals))
+    for name, found, expected, what in (
+        ("loss", losses, (count,), "one number for each example"),
+        ("score", score, (), "one number for a test set"),
+    ):
+        if getattr(found, "shape", None) != expected:
+            raise CheckError(name, what, _kind(found), verb="give")
+    return np.asarray(outputs), np.asarray(losses)
+
+
+def _tried(name: str, does: str, run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except Exception as error:  # whatever somebody's code raises
+        verb, _, bound = does.partition(" ")
+        raise CheckError(name, bound, f"{type(error).__name__}: {error}".splitlines()[0][:200], verb=verb) from error
+
+
+def _kind(made: Any) -> str:
+    shape = getattr(made, "shape", None)
+    return f"a {type(made).__name__}" if shape is None else f"shape {tuple(shape)}"
+
+
+def _rows(model: Model, inputs: int, draws: np.random.Generator) -> NDArray[np.float64]:
+    if model.ids is None:
+        return draws.standard_normal((ROWS, inputs))
+    return draws.integers(0, model.ids, (ROWS, inputs)).astype(np.float64)
+
+
+def _targets(model: Model, draws: np.random.Generator) -> NDArray[Any]:
+    return draws.standard_normal(ROWS) if model.classes is None else draws.integers(0, model.classes, ROWS)
