@@ -103,9 +103,10 @@ def inside(fact: Fact, kind: type):
 # the programme file
 
 
-GIVEN = {"clients": 9, "cohort_size": 3, "rounds": 7, "max_participations": 2, "epochs": 1, "noise_multiplier": 1.0}
+GIVEN = {"clients": 12, "cohort_size": 3, "rounds": 4, "max_participations": 2, "epochs": 1, "noise_multiplier": 1.0}
 GIVEN |= {"clip_norm": 1.0, "sampling_probability": 0.5, "batch_probability": 0.5}
 GIVEN |= {"target_quantile": 0.5, "clip_learning_rate": 0.2, "quantile_noise": 2.0, "cycle_length": 4, "bands": 2}
+GIVEN |= {"survivors": 2, "grid": 0.01, "modulus_bits": 20}
 
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
@@ -115,12 +116,12 @@ def test_the_file_takes_what_the_term_takes(scheme):
     made = section(scheme)
     assert set(made.model_fields) == {"kind", *known} - ({"clients"} if scheme.unit_is_client else set())
     stated = {name: value for name, value in given.items() if name in made.model_fields} | {"kind": scheme.kind}
-    assert made.model_validate(stated).term(9, 1.0) == scheme(**given)
+    assert made.model_validate(stated).term(12, 1.0) == scheme(**given)
     for name in set(known) & set(made.model_fields) - {"noise_multiplier"}:  # the file knows "calibrate", and no zero
         kind, fact = facts.type_of(scheme, name), known[name]
         least = inside(fact, kind)
         changed = {name: least} | {below: least for below, other in known.items() if other.at_most == name}
-        assert made.model_validate(stated | changed).term(9, 1.0) == scheme(**given | changed)
+        assert made.model_validate(stated | changed).term(12, 1.0) == scheme(**given | changed)
         past = [given[fact.at_most] + 1] if fact.at_most in made.model_fields else []
         for value in outside(fact, kind) + past:
             with pytest.raises(ValueError, match=name):
@@ -136,7 +137,8 @@ def bound(scheme, fact: Fact, kind: type) -> str:
     """A bound as the page says it; the clients of a scheme at the client level are the population."""
     if kind is int:
         most = "guarantee.population" if fact.at_most == "clients" and scheme.unit_is_client else fact.at_most
-        return f"whole number, at least {fact.least}" + (f", at most `{most}`" if most else "")
+        most = f"`{most}`" if most else fact.most
+        return f"whole number, at least {fact.least}" + (f", at most {most}" if most else "")
     shown = {(0, None, None): "above 0", (0, 1, None): "in (0, 1]", (0, None, 1): "in (0, 1)"}
     return shown[fact.above, fact.most, fact.below]
 

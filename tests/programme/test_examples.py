@@ -29,14 +29,14 @@ def test_every_scheme_has_an_example():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(set(OURS) - {"client-level-central", "example-level-client-side"}))
 def test_an_example_runs_from_plan_to_proof(kind, tmp_path):
-    """Six rounds and no study; the two others run whole elsewhere."""
+    """Eight rounds and no study; the two others run whole elsewhere."""
     text = OURS[kind].read_text().replace("../docs/playbook.md", str(OURS[kind]))
-    text = re.sub(r"(?m)^(rounds|rounds_per_release) = \d+", r"\1 = 6", re.sub(r"(?m)^study = .*$", "", text))
+    text = re.sub(r"(?m)^(rounds|rounds_per_release) = \d+", r"\1 = 8", re.sub(r"(?m)^study = .*$", "", text))
     path = tmp_path / "p.toml"
     path.write_text(text)
     outcome = run(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
     ends = {found.check: found.verdict for found in outcome.reconciliation.findings}
-    assert ends.pop("control") in ("passed", "warned")  # central noise has little padding in six rounds
+    assert ends.pop("control") in ("passed", "warned")  # central noise has little padding in eight rounds
     assert set(ends.values()) == {"passed"}, outcome.reconciliation.findings
     assert len(outcome.report["claim"]["parties"]) >= 3
     again = examine(read_folder(outcome.folder), Books.read(tmp_path / "ledger.db"))

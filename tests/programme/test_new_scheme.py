@@ -48,8 +48,8 @@ def everybody():
         def expected_cohort(self):
             return self.clients
 
-        def step(self):
-            return PoissonSampled(Gaussian(self.noise_multiplier), 1.0)
+        def step(self, share=1.0):
+            return PoissonSampled(Gaussian(share * self.noise_multiplier), 1.0)
 
         def noisy_sums(self, rounds):
             return rounds + self.spare_rounds

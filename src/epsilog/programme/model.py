@@ -233,12 +233,11 @@ class Programme(_Part):
         return self
 
     def _clients_fit(self) -> None:
-        """Where whole clients are protected, the population is what a scheme's counts of clients are held against."""
-        scheme, most = self.scheme.describes, self.guarantee.population
-        for name, fact in facts.of(scheme).items() if scheme.unit_is_client else ():
-            if fact.at_most == "clients" and getattr(self.scheme, name) > most:
-                bound = f"at most guarantee.population = {most}"
-                raise CheckError(f"scheme.{name}", bound, f"{getattr(self.scheme, name)}")
+        """Where whole clients are protected, the population is what a scheme's counts are held against at its birth."""
+        try:
+            self.scheme.term(self.guarantee.population, 1.0)
+        except CheckError as error:
+            raise error.under("scheme") from None
 
     def _training_fits(self) -> None:
         """A scheme's training settings are stated, and no others: they would say something that is not done."""

@@ -51,6 +51,7 @@ from epsilog.terms.schemes.client_level_adaptive_clip import ClientLevelAdaptive
 from epsilog.terms.schemes.client_level_central import ClientLevelCentral
 from epsilog.terms.schemes.client_level_client_side import ClientLevelClientSide
 from epsilog.terms.schemes.client_level_correlated_noise import ClientLevelCorrelatedNoise
+from epsilog.terms.schemes.client_level_distributed import ClientLevelDistributed
 from epsilog.terms.schemes.example_level_client_side import ExampleLevelClientSide
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "ClientLevelCentral",
     "ClientLevelClientSide",
     "ClientLevelCorrelatedNoise",
+    "ClientLevelDistributed",
     "Composed",
     "ConflictError",
     "CustodyRecord",

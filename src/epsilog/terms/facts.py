@@ -72,7 +72,7 @@ class Fact:
         return self._whole(most) if kind is int else self._real()
 
     def _whole(self, most: float | None) -> check.Rule[int]:
-        least = int(self.least or 0)
+        least, most = int(self.least or 0), self.most if most is None else most
         return check.integer(least) if most is None else check.integer(least, int(most))
 
     def _real(self) -> check.Rule[float]:

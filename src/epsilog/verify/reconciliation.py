@@ -17,11 +17,9 @@ from epsilog.spend import Amounts
 from epsilog.terms import (
     EVIDENCE,
     Finding,
-    Gaussian,
     Guarantee,
     Interval,
     NeighboringRelation,
-    PoissonSampled,
     Release,
     Repeated,
     Scheme,
@@ -402,8 +400,7 @@ def what_ifs(evidence: Evidence) -> tuple[WhatIf, ...]:
     if any(padding) and scheme.noise_multiplier > 0:
         share = stddev_interval(padding, failure_probability=0.05)[0] / scheme.noise_stddev
         weak = share * scheme.accounted_multiplier
-        step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
-        cost = _upper(Repeated(PoissonSampled(Gaussian(weak), step.sampling_probability), sums), plan)
+        cost = _upper(Repeated(scheme.step(share), scheme.noisy_sums(scheme.rounds)), plan)
         says = f"If noise were as weak as padding allows (multiplier {weak:.4g}), epsilon would be {upper_text(cost)}."
         found.append(WhatIf("weakest noise that the padding allows (95%)", cost, says))
     further = _further_attempts(evidence.ledger)

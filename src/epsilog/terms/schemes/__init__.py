@@ -9,6 +9,7 @@ from epsilog.terms.schemes import (  # noqa: F401 - they enter themselves
     client_level_central,
     client_level_client_side,
     client_level_correlated_noise,
+    client_level_distributed,
     example_level_client_side,
 )
 from epsilog.terms.schemes.base import SCHEMES, Against, Party, scheme

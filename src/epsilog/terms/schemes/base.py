@@ -96,9 +96,9 @@ class Scheme:
         """How a round's clients are picked."""
         raise TypeError(f"{type(self).__name__} does not say how a round's clients are picked")
 
-    def step(self) -> PoissonSampled:
-        """One noisy sum, as accounted."""
-        raise TypeError(f"{type(self).__name__} does not say what one step is")
+    def step(self, share: float = 1.0) -> PoissonSampled:
+        """One noisy sum, as accounted, if its noise had ``share`` of the planned standard deviation."""
+        raise TypeError(f"{type(self).__name__} does not say what one step is, asked at {share}")
 
     def noisy_sums(self, rounds: int) -> int:
         """How many noisy sums one unit may be part of in the first ``rounds`` rounds, at most."""

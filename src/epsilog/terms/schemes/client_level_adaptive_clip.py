@@ -74,9 +74,9 @@ class ClientLevelAdaptiveClip(Scheme):
             return 0.0
         return ROUNDED / math.hypot(1 / self.noise_multiplier, 0.5 / self.quantile_noise)
 
-    def step(self) -> PoissonSampled:
+    def step(self, share: float = 1.0) -> PoissonSampled:
         """One round."""
-        return PoissonSampled(Gaussian(self.accounted_multiplier), self.sampling_probability)
+        return PoissonSampled(Gaussian(share * self.accounted_multiplier), self.sampling_probability)
 
     def noisy_sums(self, rounds: int) -> int:
         """One a round."""

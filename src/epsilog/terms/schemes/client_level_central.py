@@ -56,9 +56,9 @@ class ClientLevelCentral(Scheme):
         """Clients expected in a round; the divisor of the noisy sum."""
         return self.sampling_probability * self.clients
 
-    def step(self) -> PoissonSampled:
+    def step(self, share: float = 1.0) -> PoissonSampled:
         """One round."""
-        return PoissonSampled(Gaussian(self.noise_multiplier), self.sampling_probability)
+        return PoissonSampled(Gaussian(share * self.noise_multiplier), self.sampling_probability)
 
     def noisy_sums(self, rounds: int) -> int:
         """One a round."""

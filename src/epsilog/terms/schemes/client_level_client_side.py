@@ -54,9 +54,9 @@ class ClientLevelClientSide(Scheme):
         """Of one size, as long as enough clients are below their cap."""
         return CappedCohorts(self.clients, self.cohort_size, self.max_participations)
 
-    def step(self) -> PoissonSampled:
+    def step(self, share: float = 1.0) -> PoissonSampled:
         """One noisy update; nothing is sampled that the server does not see."""
-        return PoissonSampled(Gaussian(self.noise_multiplier), 1.0)
+        return PoissonSampled(Gaussian(share * self.noise_multiplier), 1.0)
 
     def noisy_sums(self, rounds: int) -> int:
         """One for each round that one client may take part in."""

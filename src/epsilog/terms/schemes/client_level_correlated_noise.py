@@ -78,9 +78,9 @@ class ClientLevelCorrelatedNoise(Scheme):
         """Over the norm of one column, rounded down."""
         return ROUNDED * self.noise_multiplier / math.hypot(*self.coefficients)
 
-    def step(self) -> PoissonSampled:
+    def step(self, share: float = 1.0) -> PoissonSampled:
         """One turn; nothing is sampled."""
-        return PoissonSampled(Gaussian(self.accounted_multiplier), 1.0)
+        return PoissonSampled(Gaussian(share * self.accounted_multiplier), 1.0)
 
     def noisy_sums(self, rounds: int) -> int:
         """One for each turn of a client."""

@@ -59,9 +59,9 @@ class ExampleLevelClientSide(Scheme):
         """Noisy steps each time a client takes part: round(E / p)."""
         return max(1, round(self.epochs / self.batch_probability))
 
-    def step(self) -> PoissonSampled:
+    def step(self, share: float = 1.0) -> PoissonSampled:
         """One batch of a client; the cohort draw is the server's and amplifies nothing against it, so it is absent."""
-        return PoissonSampled(Gaussian(self.noise_multiplier), self.batch_probability)
+        return PoissonSampled(Gaussian(share * self.noise_multiplier), self.batch_probability)
 
     def noisy_sums(self, rounds: int) -> int:
         """``local_steps`` for each round that one client may take part in."""

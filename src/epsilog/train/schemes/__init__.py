@@ -5,6 +5,7 @@ from epsilog.train.schemes import (  # noqa: F401 - they enter themselves
     client_level_central,
     client_level_client_side,
     client_level_correlated_noise,
+    client_level_distributed,
     example_level_client_side,
 )
 from epsilog.train.schemes.base import TRAINED, Change, Now, Streams, Trainer, trains

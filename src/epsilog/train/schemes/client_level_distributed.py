@@ -1,0 +1,79 @@
+"""Noise in shares, on a grid, modulo a power of two: what secure aggregation would show the server, simulated."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import ClientLevelDistributed, check
+from epsilog.train.engines import Clipped, Engine
+from epsilog.train.noise import Stream
+from epsilog.train.schemes.base import Change, Now, trains
+from epsilog.train.task import Task
+
+SPREAD = 12.0  # standard deviations of noise for which there must be room before sums wrap around
+
+
+def require_room(scheme: ClientLevelDistributed, task: Task) -> None:  # noqa: ARG001
+    """Refuses numbers that are too short for the sum, or noise that no 64-bit number holds."""
+    noise = scheme.share_stddev * math.sqrt(scheme.cohort_size)
+    needed = math.ceil(math.log2(scheme.cohort_size / scheme.grid + SPREAD * noise + 1)) + 1
+    check.integer(min(needed, 63))(modulus_bits=scheme.modulus_bits)
+
+
+@trains(ClientLevelDistributed, require_fit=require_room)
+def change(scheme: ClientLevelDistributed, engine: Engine, now: Now, /) -> Change:
+    """Mean of the cohort's updates from a sum of whole numbers. A client's padding is one coordinate of its own share.
+
+    Everybody replies: shares of ``survivors`` clients are the planned noise, and the whole cohort's are more.
+    """
+    seen, padding = [], np.zeros(now.cohort.size)
+    total, width = np.zeros(now.model.size, dtype=np.int64), scheme.grid * scheme.clip_norm
+    bare = np.zeros(now.model.size)
+    for place, client in enumerate(now.cohort.tolist()):
+        clipped = engine.sum_of_updates(
+            now.model,
+            now.cohort[place : place + 1],
+            clip_norm=scheme.clip_norm if now.private else np.inf,
+            batches=lambda client: now.streams("batches", client=client),
+        )
+        seen.append(clipped)
+        if not now.private:
+            bare += clipped.total
+            continue
+        share = discrete_gaussians(now.streams("noise", client=client), scheme.share_stddev, now.model.size + 1)
+        total = _wrapped(total + np.trunc(clipped.total / width).astype(np.int64) + share[:-1], scheme.modulus_bits)
+        padding[place] = share[-1] * width * math.sqrt(scheme.survivors)
+    step = (width * total + bare) / max(now.cohort.size, 1)
+    return Change(step, _together(seen, now.model.size), padding)
+
+
+def discrete_gaussians(stream: Stream, stddev: float, count: int) -> NDArray[np.int64]:
+    """Draws whole numbers k with probability proportional to exp(-k^2 / (2 stddev^2)); shape (count,).
+
+    Rejection from the discrete Laplace law, as in Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithm 3, in
+    doubles: ``spend`` has the exact sampler, one number at a time, for releases to people.
+    """
+    scale, drawn = math.floor(stddev) + 1, [np.zeros(0, dtype=np.int64)]
+    while (missing := count - sum(map(len, drawn))) > 0:
+        tries = 2 * missing + 16
+        two = stream.generator.geometric(-math.expm1(-1 / scale), (2, tries))
+        candidates = two[0] - two[1]
+        exponent = (np.abs(candidates) - stddev**2 / scale) ** 2 / (2 * stddev**2)
+        drawn.append(candidates[stream.generator.standard_exponential(tries) > exponent][:missing])
+    return np.asarray(np.rint(stream.noise_factor * np.concatenate(drawn)), dtype=np.int64)
+
+
+def _wrapped(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """Modulo 2^bits, as signed numbers."""
+    half = 1 << (bits - 1)
+    return np.asarray((numbers + half) % (1 << bits) - half)
+
+
+def _together(parts: list[Clipped], size: int) -> Clipped:
+    total = np.sum([part.total for part in parts], axis=0) if parts else np.zeros(size)
+    largest = max((part.largest_norm for part in parts), default=0.0)
+    clipped, dropped, count = (sum(getattr(part, name) for part in parts) for name in ("clipped", "dropped", "count"))
+    return Clipped(total, largest, clipped, dropped, count)
