@@ -62,7 +62,10 @@ def test_the_examples_load(write_programme):
         (("seed = 20261121\n", ""), "seed must be given when simulation = true"),
         (("simulation = true ", "simulation = false "), "a real budget refuses fixed seeds"),
         (("local_steps = 1\n", ""), "training.local_steps must be given"),
-        (('kind = "mlp"', 'kind = "forest"'), "model.kind must be one of linear, mlp, got 'forest'"),
+        (
+            ('kind = "mlp"', 'kind = "forest"'),
+            "model.kind must be one of linear, mlp, cnn, recommender, next-character, got 'forest'",
+        ),
         (("hidden = [16]", "hidden = [0]"), "model.hidden[0] must be at least 1, got 0"),
         (("hidden = [16]", "depth = 2"), "model.depth must be an option of mlp (hidden), got 2"),
         (("add-or-remove-one", "replace-one"), "guarantee.relation must be"),

@@ -100,7 +100,7 @@ def test_a_missing_package_says_what_to_install(tmp_path, monkeypatch):
     ("settings", "says"),
     [
         ({"unit": "teacher"}, "privacy_unit must be one of school, pupil, got 'teacher'"),
-        ({"model": "forest"}, "kind must be one of linear, mlp, got 'forest'"),
+        ({"model": "forest"}, "kind must be one of linear, mlp, cnn, recommender, next-character, got 'forest'"),
         ({"local_steps": 0}, "local_steps must be at least 1, got 0"),
     ],
 )

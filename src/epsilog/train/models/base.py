@@ -21,8 +21,10 @@ from epsilog.train.models.losses import LOSSES, Loss, Score, accuracy, r_squared
 MOST_IDS = 2**24  # whole numbers up to here are themselves in float32
 Params = Any
 """A pytree of arrays."""
-Forward = Callable[[Callable[[int, Any], Any], Any], Any]
-"""(call, features) -> outputs, where ``call(i, x)`` is what layer i makes of x."""
+Call = Callable[[int, Any], Any]
+"""(i, x) -> what layer i makes of x."""
+Forward = Callable[[Call, Any], Any]
+"""(call, features) -> outputs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -155,5 +155,33 @@ class Conv:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """The same numbers for every row, from zero: (n, ...) -> (n, width).
+
+    Attributes:
+        width: how many.
+    """
+
+    width: int
+
+    def __post_init__(self) -> None:
+        check.fields(self, width=check.integer(1))
+
+    def init(self, draws: np.random.Generator) -> Arrays:  # noqa: ARG002 - as every layer
+        """Zeros."""
+        return (np.zeros(self.width),)
+
+    def apply(self, params: Arrays, x: Any) -> Any:
+        """The numbers, whatever enters."""
+        import jax.numpy as jnp
+
+        return jnp.broadcast_to(params[0], (len(x), self.width))
+
+    def ghost(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
+        """The slopes are the gradient."""
+        return (slopes**2).sum(axis=1), slopes
+
+
 def _normals(draws: np.random.Generator, shape: tuple[int, int], variance: float) -> Any:
     return draws.standard_normal(shape) * np.sqrt(variance) if variance else np.zeros(shape)
