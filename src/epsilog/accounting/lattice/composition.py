@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epsilog.accounting.kernel import log_peak, peak
-from epsilog.accounting.lattice.law import Integers, LatticeLaw, TooFineError
+from epsilog.accounting.lattice.law import Integers, LatticeLaw, TooFineError, ascending
 from epsilog.accounting.lattice.window import window
 from epsilog.accounting.laws.base import Array
 from epsilog.accounting.roots import secant
@@ -121,7 +121,7 @@ class Composition:
             np.broadcast_to(np.zeros(1, kind), len(where)) for kind in (float, float, complex)
         )
         parts = sorted(zip(self._tilted, self._counts, strict=True), key=self._left)
-        others = np.unique(np.concatenate([law.points for law, _ in parts[1:]])) if len(parts) > 1 else _NONE
+        others = ascending(*(law.points for law, _ in parts[1:])) if len(parts) > 1 else _NONE
         shared: Array | None = None
         for done, (law, count) in enumerate(parts):  # the smoothest first: few frequencies survive it
             n = len(law.points)

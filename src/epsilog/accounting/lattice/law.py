@@ -41,6 +41,12 @@ class LatticeLaw(NamedTuple):
     offset: float
 
 
+def ascending(*indices: Integers) -> Integers:
+    """All of several ascending lists of lattice indices, each once: merging runs is faster than hashing."""
+    index = np.sort(np.concatenate(indices), kind="stable")
+    return index[np.append(True, np.diff(index) > 0)] if len(index) else index
+
+
 class _Spread(NamedTuple):
     """What connecting the dots puts on each lattice point, and the masses outside the lattice's range."""
 
@@ -227,18 +233,22 @@ def _merge(cells: _Cells, points: _Points, atom: float) -> list[float]:
             cell, share = cell + 1, 1.0
         first, first_share, reached = cell, share, False
         surplus = error = mass = gross = 0.0
-        while cell < ceiling and not reached:
-            plus, less, took = share * a * p[cell], share * b * q[cell], share * own[cell]
-            gross += plus + abs(less)
+        while cell < ceiling:
+            plus, less = share * a * p[cell], share * b * q[cell]
+            gross += plus + (less if less >= 0 else -less)
             off = share * (most_a * p_error[cell] + most_b * q_error[cell]) + _ADDED * gross
-            over = surplus + plus - less - error - off
+            gain, took = plus - less, share * own[cell]
+            over = surplus + gain - error - off
             reached = over > 0 and (point > 0 or cell > _SLICES // 2)
-            split = reached and over > 4 * atom * (mass + took)  # an atom on its point goes there whole
-            part = min(1.0, max(0.0, error - surplus) / max(plus - less - off, TINY)) if split else 1.0
-            surplus, error, mass = surplus + part * (plus - less), error + part * off, mass + part * took
-            share *= 1 - part
+            if reached and over > 4 * atom * (mass + took):  # but an atom on its point goes there whole
+                part = min(1.0, max(0.0, error - surplus) / max(gain - off, TINY))
+                mass, share = mass + part * took, share * (1 - part)
+            else:
+                surplus, error, mass, share = surplus + gain, error + off, mass + took, 0.0
             if share <= 0:
                 cell, share = cell + 1, 1.0
+            if reached:
+                break
         if reached or surplus >= error:
             weight[point] = mass * (1 - _ADDED * (cell - first + 1))
         else:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting.kernel import log_peak
-from epsilog.accounting.lattice.law import Integers, TooFineError
+from epsilog.accounting.lattice.law import Integers, TooFineError, ascending
 from epsilog.accounting.laws.base import LARGEST_LOSS, Array
 from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.rounding import TINY
@@ -108,7 +108,7 @@ def lattice_points(
     outcomes = pair.outcomes()
     if outcomes is not None and len(outcomes.low) <= _FEW_ATOMS:  # nothing lies elsewhere
         at = np.floor((outcomes.low[np.isfinite(outcomes.low)] - offset) / step).clip(first, last).astype(np.int64)
-        return np.unique(np.concatenate((*(at + i for i in (-1, 0, 1, 2)), [-1, 0, 1])))
+        return ascending(*(at + i for i in (-1, 0, 1, 2)), np.arange(-1, 2))
     if every > 0 and last - first <= every * _MOST_POINTS / 4:
         return every * np.arange(min(first // every, -1), max(-(-last // every), 1) + 1)
     edges = np.clip(part.edges, low, high)
@@ -125,7 +125,7 @@ def lattice_points(
         raise TooFineError(pair, float(position[-1]) / _MOST_POINTS)
     losses = np.interp(np.arange(0, math.ceil(position[-1]) + 1), position, edges)
     index = np.rint((losses - offset) / step).astype(np.int64)
-    index = np.unique(np.concatenate((index, first + np.arange(3), last - np.arange(3), [-1, 0, 1])))  # atoms lie here
+    index = ascending(index, first + np.arange(3), last - np.arange(3), np.arange(-1, 2))  # atoms lie here
     return index[(index >= min(first, -1)) & (index <= max(last, 1))]
 
 
