@@ -136,6 +136,19 @@ def test_elementary_functions_err_by_no_more_than_is_assumed(name, points):
     assert off(np.vectorize(getattr(math, name)), truth, points) < ELEMENTARY / 2
 
 
+@pytest.mark.parametrize("across", [1e-250, 1e-17, 1e-3, 1.0, 1e3, 1e17, 1e250])
+def test_the_angle_of_a_complex_number_errs_by_no_more_than_is_assumed(across):
+    points = spread(1e-3, 1e3)
+    found = np.arctan2(points, across * points[::-1])
+    with mpmath.workdps(60):
+        angles = [
+            mpmath.atan2(y, mpmath.mpf(x))
+            for y, x in zip(points.tolist(), (across * points[::-1]).tolist(), strict=True)
+        ]
+        relative = [abs(mpmath.mpf(one) / angle - 1) for one, angle in zip(found.tolist(), angles, strict=True)]
+    assert max(relative) < ELEMENTARY / 2 * UNIT
+
+
 def test_the_scaled_error_function_errs_by_no_more_than_is_assumed_from_0_on():
     points = np.concatenate(([0.0], np.abs(spread(1e-20, 1e20)), np.linspace(0, 30, 200)))
     with mpmath.workdps(60):

@@ -30,7 +30,7 @@ UNDERFLOW = 256 * LEAST
 """More than a few products and quotients lose below the normal numbers, if none of them makes a loss grow."""
 
 ELEMENTARY = 4
-"""Roundings in ``exp``, ``expm1``, ``log``, ``log1p``, ``sin``, ``cos``, NumPy's and libm's: measured below 1.3."""
+"""Roundings in ``exp``, ``expm1``, ``log``, ``log1p``, ``sin``, ``cos`` and ``arctan2``, NumPy's and libm's."""
 
 ERFCX = 16
 """Roundings in SciPy's ``erfcx`` from 0 on: measured below 8."""

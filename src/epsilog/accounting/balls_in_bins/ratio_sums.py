@@ -49,7 +49,7 @@ def spread(law: Normal, *, step: float, low: int, high: int) -> RatioLaw:
 
     Mass and mean of every cell stay; what lies above the last point is moved to it.
     """
-    points = np.unique(np.concatenate(([0], np.arange(max(low, 1), high + 1))))
+    points = np.concatenate(([0], np.arange(max(low, 1), high + 1)))
     y: Array = np.asarray(step * points, dtype=np.float64)
     gaps = step * np.diff(points)
     p, q, p_error, q_error = _masses(law, y[1:])
@@ -277,7 +277,7 @@ def _power(points: Integers, weight: Array, error: float, count: int, size: int)
     shift = np.exp(-2j * math.pi / size * ((np.arange(size // 2 + 1) * (int(points[run][0]) % size)) % size))
     values = np.fft.rfft(wrapped) + peeled * shift
     modulus = np.abs(values)
-    logs = np.log(values + (modulus < TINY))
+    logs = np.log(np.maximum(modulus, TINY)) + 1j * np.arctan2(values.imag, values.real)
     power = np.exp(count * logs)
     size_of = np.where(modulus < TINY, 0.0, np.abs(power))
     power = np.where(modulus < TINY, 0.0, power)

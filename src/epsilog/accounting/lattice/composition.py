@@ -141,8 +141,9 @@ class Composition:
                 )
                 if fast and count * error > _ROUGH and len(where) * n <= _DIRECT:
                     values, error = _sum(law, _factors(where, law.points, size))
-            logs = np.log(np.where(np.abs(values) < TINY, TINY, values))  # far below the error
-            bound = bound + count * np.logaddexp(logs.real, math.log(error))
+            modulus = np.maximum(np.abs(values), TINY)  # far below the error
+            logs = np.log(modulus) + 1j * np.arctan2(values.imag, values.real)
+            bound = bound + count * (logs.real + np.log1p(error / modulus))
             rounding = rounding + count * gamma(8.0 + len(parts)) * (1 + np.abs(logs))
             log_power = log_power + count * logs
         self._ready, self._tilted = True, []
@@ -271,9 +272,13 @@ class _Kernel:
     def __init__(self, spectrum: _Spectrum, size: int, *, theta: float, step: float, end: int) -> None:
         frequency, power, error = spectrum
         self._frequency, self._size, self._theta, self._step, self._end = frequency, size, theta, step, end
-        turn = 2j * np.pi / size * frequency
-        self._plain, self._other = 1 / -np.expm1(turn - theta * step), 1 / -np.expm1(turn - (theta + 1) * step)
-        self._rising = -math.expm1(-step) * np.exp(turn - theta * step) * self._plain * self._other
+        half = np.pi / size * frequency
+        sine, cosine = np.sin(half), np.cos(half)
+        short, across = 2 * sine * sine, 2 * sine * cosine  # e^(i w) is 1 - short + i across
+        one, both = _left(theta * step, short, across), _left((theta + 1) * step, short, across)
+        self._plain, self._other = 1 / one, 1 / both
+        turned = math.exp(-theta * step) * ((1 - short) + 1j * across)
+        self._rising = -math.expm1(-step) * turned * self._plain * self._other
         share = np.where((frequency == 0) | (2 * frequency == size), 1.0, 2.0) / size
         self._errors = share * error
         self._terms = [share * power * series for series in (self._plain, self._rising, self._other)]
@@ -307,6 +312,12 @@ class _Kernel:
 
     def _turned(self, point: int) -> Waves:
         return np.asarray(_turned(self._frequency, np.array([-point]), self._size)[0])
+
+
+def _left(fall: float, short: Array, across: Array) -> Waves:
+    """1 - e^(i w - fall), with 1 - e^(i w) as ``short`` - i ``across``: no part of it cancels."""
+    kept = math.exp(-fall)
+    return np.asarray((-math.expm1(-fall) + kept * short) - 1j * (kept * across))
 
 
 class _Tilted(NamedTuple):

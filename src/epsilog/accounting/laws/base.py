@@ -114,13 +114,17 @@ def normal_cells(x: Array) -> tuple[Array, Array]:
     """Masses of a standard normal between edges, and how far each may be off.
 
     ndtr(x) errs by (8 + 4 x^2) u of the smaller tail (its argument is rounded before it is squared), and rounding of
-    x - mu moves that tail by (1 + x^2) u of it (Mills' ratio): twice both is allowed for, at either edge of a cell.
+    x - mu moves that tail by (1 + x^2) u of it (Mills' ratio): twice both is allowed for, at either edge of a cell. The
+    larger tail is what the smaller one leaves.
     """
-    below, above = ndtr(x), ndtr(-x)
-    square = np.square(np.minimum(np.abs(x), 60))
+    away = np.abs(x)
+    tail = ndtr(-away)
+    below, above = np.where(x > 0, 1 - tail, tail), np.where(x > 0, tail, 1 - tail)
+    square = np.square(np.minimum(away, 60))
+    squared = gamma(8.0) * square * tail
     # from 37 on tails leave the normal numbers; beyond 60 no e^loss brings them back
-    underflow = np.where((square > 37**2) & (square < 60**2), np.exp(-square / 2) + LEAST, 0.0)
-    squared = gamma(8.0) * square * np.minimum(below, above) + underflow
+    far = (away > 37) & (away < 60)
+    squared[far] += np.exp(-square[far] / 2) + LEAST
     rising, falling = _between(0.0, below, 1.0), _between(1.0, above, 0.0)
     error_below, error_above = (_between(0.0, gamma(16.0) * tail + squared, 0.0) for tail in (below, above))
     left = np.concatenate((below, _ONE)) < 0.5  # cells below the median

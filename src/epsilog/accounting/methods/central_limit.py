@@ -338,7 +338,7 @@ def _rise(x: Array, log: Array, power: float) -> Array:
     """(1 + x)^power - 1 - power x: at least 0, growing on either side of 0."""
     series = np.ones_like(x)
     for k in range(9, 2, -1):
-        series = 1 + (power - k + 1) * x / k * series
+        series = 1 + (power - k + 1) / k * x * series
     small = (np.abs(x) < _SMALL) & (np.abs(power * x) < _SMALL)
     return np.where(small, power * (power - 1) / 2 * x * x * series, np.expm1(power * log) - power * x)
 
@@ -347,7 +347,7 @@ def _turn(x: Array, log: Array, power: float) -> Array:
     """(1 + x)^power ln(1 + x) - x: of one sign, monotone on either side of 0."""
     series = np.ones_like(x)
     for k in range(10, 2, -1):
-        series = 1 - (k - 1) * x / k * series
+        series = 1 - (k - 1) / k * x * series
     curve = np.where(np.abs(x) < _SMALL, -x * x / 2 * series, log - x)
     return np.asarray(log * np.expm1(power * log) + curve)
 
