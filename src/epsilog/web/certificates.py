@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from epsilog.accounting.montecarlo import Trial, balls_in_bins_delta, certify, narrowing, strategies
+from epsilog.accounting.montecarlo import Direction, Trial, balls_in_bins_delta, certify, narrowing, strategies
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
@@ -93,7 +93,7 @@ class CertificateAsk(Ask):
                 direction=direction,
                 epochs=self.epochs,
             ).value
-            for direction in ("remove", "add")
+            for direction in (Direction.REMOVE, Direction.ADD)
         )
 
 

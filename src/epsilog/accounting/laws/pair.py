@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +57,7 @@ def _outcomes(low: Array, high: Array, mass: Array, infinite: tuple[float, float
     return Outcomes(low[order], high[order], mass[order], infinite, error)
 
 
-class Direction(Enum):
+class Direction(StrEnum):
     """How the loss of a pair follows from the ratio u of its base law."""
 
     PLAIN = "plain"  # (P, Q)

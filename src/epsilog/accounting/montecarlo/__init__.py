@@ -12,6 +12,7 @@ claim that anybody can draw again; only its ``run`` touches files, processes and
 noise).
 """
 
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.oracle import OracleDelta, balls_in_bins_delta
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
 from epsilog.accounting.montecarlo.draws.shards import Trial
@@ -53,6 +54,7 @@ __all__ = [
     "BesideProfile",
     "Certificate",
     "CertificatePlan",
+    "Direction",
     "HockeyStick",
     "OracleDelta",
     "SweepPlan",

@@ -2,10 +2,11 @@
 
 import pytest
 
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws import shards, tilt
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
-from epsilog.accounting.montecarlo.evidence.documents import Evidence
+from epsilog.accounting.montecarlo.evidence.documents import Evidence, trial_from_json, trial_json
 from epsilog.terms import BallsInBins, Gaussian
 
 BINS = BallsInBins(Gaussian(1.0), bins=16)
@@ -30,3 +31,18 @@ def test_counts_of_all_shards_are_the_whole_and_fewer_are_a_beginning():
     for wrong in ((), (*FULL, 0)):
         with pytest.raises(ValueError, match="hits must have 1 to 3 entries"):
             Evidence(TRIAL, wrong)
+
+
+@pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
+def test_a_direction_is_written_as_plain_text_and_read_as_itself(direction):
+    trial = shards.Trial(BINS, PAYOFF, tilt.Tilt(direction, 2.0), 1.0, 100)
+    written = trial_json(trial)
+    assert type(written["direction"]) is str
+    assert written["direction"] == direction.value
+    assert trial_from_json(written).tilt.direction is direction
+
+
+@pytest.mark.parametrize("direction", ["plain", "both", Direction.BOTH, "Remove", None])
+def test_draws_know_two_directions_only(direction):
+    with pytest.raises(ValueError, match="direction must be one of remove, add"):
+        tilt.Tilt(direction)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.accounting.gaussian import gaussian_delta
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.normals import normals
-from epsilog.accounting.montecarlo.draws.oracle import REMOVE, cube_lower_bound
+from epsilog.accounting.montecarlo.draws.oracle import cube_lower_bound
 from epsilog.accounting.montecarlo.draws.partitions import draw_counts, gaussian_joint, log_moment
 from epsilog.terms import UnsupportedMechanismError
 
@@ -79,10 +80,10 @@ class Mixture:
         return np.asarray(drawn @ self.root)
 
     def draw(
-        self, rng: np.random.Generator, count: int, direction: str, *, floor: float, shift: float
+        self, rng: np.random.Generator, count: int, direction: Direction, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
         """Draws losses; see ``Pair``."""
-        index = rng.integers(self.bins, size=count) if direction == REMOVE else None
+        index = rng.integers(self.bins, size=count) if direction == Direction.REMOVE else None
         loss, log_weight = np.empty(count), np.zeros(count)
         step = max(1, _CHUNK // self.bins)
         part_of = self._alike if self.exact else self._general
@@ -134,7 +135,7 @@ class Mixture:
         fields -= self.half
         return _mixed(fields, sign=-1, floor=floor), log_weight
 
-    def brackets(self, epsilon: float, direction: str) -> tuple[float, float]:
+    def brackets(self, epsilon: float, direction: Direction) -> tuple[float, float]:
         """The cube bound for independent noise (else 0) and the Gaussian of the largest mode."""
         stddevs = 1 / np.sqrt(np.maximum(2 * self.half, 1e-300))
         low = 0.0

@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from scipy.special import lambertw, log_ndtr
 
 from epsilog.accounting.gaussian import gaussian_delta
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.rounding import BOUND, TINY, gamma
 from epsilog.terms import CalibrationError, check
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-REMOVE, ADD = "remove", "add"
-DIRECTIONS = (REMOVE, ADD)
+DIRECTIONS = (Direction.REMOVE, Direction.ADD)
 _ROUND_OFF = 2e-15  # relative error of one phi, in units of the bin count
 _SCAN = 12  # order of the rules that only look for a saddle
 _ANGLE = 0.6 * math.pi  # direction of the arcs: e^(zK) and e^(b z^2) both decay along it
@@ -54,7 +54,7 @@ class OracleDelta:
 
 
 def balls_in_bins_delta(
-    *, bins: int, noise_stddev: float, epsilon: float, direction: str = REMOVE, epochs: int = 1
+    *, bins: int, noise_stddev: float, epsilon: float, direction: Direction = Direction.REMOVE, epochs: int = 1
 ) -> OracleDelta:
     """Computes delta(epsilon) of balls-in-bins over independent Gaussian noise, in one direction.
 
@@ -62,7 +62,7 @@ def balls_in_bins_delta(
         bins: rounds in an epoch.
         noise_stddev: noise standard deviation over the clip norm (independent noise: the noise multiplier).
         epsilon: in nats, at least 0.
-        direction: "remove" or "add".
+        direction: remove or add.
         epochs: how often the same assignment is gone through.
 
     Returns:
@@ -90,8 +90,8 @@ def balls_in_bins_delta(
     high = gaussian_delta(1 / stddev, epsilon)[1]
     if bins == 1:
         return OracleDelta(high, min(low, high), high)
-    value, error = _priced(_remove if direction == REMOVE else _add, bins, 1 / stddev, epsilon)
-    if direction == REMOVE and not error < 1e-9 * value:
+    value, error = _priced(_remove if direction == Direction.REMOVE else _add, bins, 1 / stddev, epsilon)
+    if direction == Direction.REMOVE and not error < 1e-9 * value:
         value, error = min((value, error), _priced(_direct, bins, 1 / stddev, epsilon), key=lambda pair: pair[1])
     if not math.isfinite(error):  # out of reach (delta below 1e-300, say): the brackets are still proven
         return OracleDelta(high, low, high)
@@ -113,7 +113,7 @@ def _priced(method: Any, bins: int, t: float, epsilon: float) -> tuple[float, fl
     return (value, error) if math.isfinite(error) and value >= 0 else (math.nan, math.inf)
 
 
-def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, direction: str) -> float:
+def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, direction: Direction) -> float:
     """Bounds delta from below by the events "some coordinate exceeds c" (remove) and "none does" (add).
 
     Source:
@@ -124,7 +124,7 @@ def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, directio
     threshold = np.linspace(-8 * s, 1 + 12 * s + s * s * (epsilon + math.log(bins)), 4001)
     log_q = bins * log_ndtr(threshold / s)
     log_p = log_ndtr((threshold - 1) / s) + (bins - 1) * log_ndtr(threshold / s)
-    if direction == REMOVE:
+    if direction == Direction.REMOVE:
         gain = -np.expm1(log_p) + math.exp(min(epsilon, 700.0)) * np.expm1(log_q)
     else:
         gain = np.exp(log_q) - math.exp(min(epsilon, 700.0)) * np.exp(log_p)

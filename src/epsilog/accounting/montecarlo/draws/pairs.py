@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.mixtures import METHOD, Mixture
 from epsilog.accounting.montecarlo.draws.paths import Cyclic, Spaced
 from epsilog.terms import (
@@ -56,7 +57,7 @@ class Pair(Protocol):
         ...
 
     def draw(
-        self, rng: np.random.Generator, count: int, direction: str, *, floor: float, shift: float
+        self, rng: np.random.Generator, count: int, direction: Direction, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
         """Draws ``count`` privacy losses; those known to be at most ``floor`` may come back as ``-inf``.
 
@@ -65,7 +66,7 @@ class Pair(Protocol):
         """
         ...
 
-    def brackets(self, epsilon: float, direction: str) -> tuple[float, float]:
+    def brackets(self, epsilon: float, direction: Direction) -> tuple[float, float]:
         """Proven bounds below and above delta(epsilon)."""
         ...
 

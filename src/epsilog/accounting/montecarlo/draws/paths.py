@@ -11,9 +11,9 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from epsilog.accounting.gaussian import gaussian_delta
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.mixtures import log_mean_exp, require_noise
 from epsilog.accounting.montecarlo.draws.normals import normals
-from epsilog.accounting.montecarlo.draws.oracle import REMOVE
 from epsilog.accounting.montecarlo.draws.partitions import draw_counts, gaussian_joint, log_moment
 from epsilog.terms import CyclicParticipation, SpacedParticipation
 
@@ -67,17 +67,17 @@ class _Banded(ABC):
     def _largest_energy(self) -> float:
         """The squared norm over the noise of the fullest participation."""
 
-    def brackets(self, epsilon: float, direction: str) -> tuple[float, float]:
+    def brackets(self, epsilon: float, direction: Direction) -> tuple[float, float]:
         """0 and the Gaussian of the fullest participation."""
         del direction
         return 0.0, gaussian_delta(math.sqrt(self._largest_energy()), epsilon)[1]
 
     def draw(
-        self, rng: np.random.Generator, count: int, direction: str, *, floor: float, shift: float
+        self, rng: np.random.Generator, count: int, direction: Direction, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
         """Draws losses; see ``Pair``."""
         del floor
-        taken = self.taken(rng, count) if direction == REMOVE else None
+        taken = self.taken(rng, count) if direction == Direction.REMOVE else None
         x = normals(rng, count, self.rounds).T.copy()
         if taken is not None:
             for j, value in enumerate(self.column):
@@ -87,7 +87,7 @@ class _Banded(ABC):
             x -= shift * self.field[:, None]
             log_weight = shift * (self.field @ x) + shift**2 * self.mean_field_energy / 2
         loss = self.loss(self.ratios(x))
-        return (loss if direction == REMOVE else -loss), log_weight
+        return (loss if direction == Direction.REMOVE else -loss), log_weight
 
 
 class Spaced(_Banded):

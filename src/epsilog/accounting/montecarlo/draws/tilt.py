@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.mixtures import METHOD, Mixture, log_mean_exp
-from epsilog.accounting.montecarlo.draws.oracle import ADD, DIRECTIONS, REMOVE
+from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.pairs import Pair
 from epsilog.accounting.montecarlo.draws.partitions import LARGEST_ORDER
 from epsilog.accounting.montecarlo.draws.payoff import Payoff
@@ -37,25 +38,27 @@ class Tilt:
     """How one direction is sampled.
 
     Attributes:
-        direction: "remove" or "add".
+        direction: remove or add.
         strength: 0 for plain draws; the Renyi order lambda (a whole number) for remove; the shift c for add.
     """
 
-    direction: str
+    direction: Direction
     strength: float = 0.0
 
     def __post_init__(self) -> None:
         check.fields(self, direction=check.one_of(DIRECTIONS), strength=check.at_least(0))
-        if self.direction == REMOVE and not (self.strength == int(self.strength) and self.strength <= LARGEST_TILT):
+        if self.direction == Direction.REMOVE and not (
+            self.strength == int(self.strength) and self.strength <= LARGEST_TILT
+        ):
             raise CheckError("strength", f"a whole number up to {LARGEST_TILT} for remove", repr(self.strength))
 
 
 def draw(pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor: float) -> tuple[Array, Array]:
     """Draws losses and the logs of their weights; losses at most ``floor`` may be ``-inf``; shapes (count,)."""
-    if tilt.direction == ADD:
-        return pair.draw(rng, count, ADD, floor=floor, shift=tilt.strength)
+    if tilt.direction == Direction.ADD:
+        return pair.draw(rng, count, Direction.ADD, floor=floor, shift=tilt.strength)
     if tilt.strength == 0:
-        return pair.draw(rng, count, REMOVE, floor=floor, shift=0.0)
+        return pair.draw(rng, count, Direction.REMOVE, floor=floor, shift=0.0)
     order = int(tilt.strength)
     if pair.exact:
         loss = pair.draw_tilted(rng, order, count)
@@ -118,7 +121,7 @@ def log_bound(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
     if tilt.strength == 0:
         return 0.0
     largest = payoff.log_largest(tilt.strength)
-    if tilt.direction == ADD:
+    if tilt.direction == Direction.ADD:
         c = tilt.strength
         result = largest + c * pair.mean_energy / 2 + c**2 * pair.mean_field_energy / 2
     elif pair.exact and tilt.strength <= LARGEST_ORDER:
@@ -154,17 +157,17 @@ def hits(
 
 
 @one_thread()
-def choose_tilt(pair: Pair, payoff: Payoff, direction: str) -> Tilt:
+def choose_tilt(pair: Pair, payoff: Payoff, direction: Direction) -> Tilt:
     """Finds the tilt with the smallest bound M: no draws are needed, and a Bernoulli trial's cost is M / delta.
 
     The smallest M is itself a proven upper bound on delta (a Renyi bound).
     """
     plain = Tilt(direction)
-    if direction == REMOVE:
+    if direction == Direction.REMOVE:
         most = LARGEST_ORDER if pair.exact else LARGEST_TILT if isinstance(pair, Mixture) else 0
-        candidates = [Tilt(REMOVE, float(order)) for order in range(1, most + 1)]
+        candidates = [Tilt(Direction.REMOVE, float(order)) for order in range(1, most + 1)]
     else:
-        candidates = [Tilt(ADD, float(shift)) for shift in np.geomspace(0.1, 200, 60)]
+        candidates = [Tilt(Direction.ADD, float(shift)) for shift in np.geomspace(0.1, 200, 60)]
     best, smallest = plain, 0.0
     for tilt in candidates:
         try:

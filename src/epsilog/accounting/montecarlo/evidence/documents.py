@@ -138,7 +138,7 @@ def trial_json(trial: Trial) -> dict[str, Any]:
         "candidate": trial.candidate,
         "release": codec.encode(trial.release),
         "payoff": payoff_json(trial.payoff),
-        "direction": trial.tilt.direction,
+        "direction": trial.tilt.direction.value,
         "tilt": float(trial.tilt.strength),
         "log_bound": trial.log_bound,
         "samples": trial.samples,

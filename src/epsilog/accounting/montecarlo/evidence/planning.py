@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws import tilt as tilts
 from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
@@ -118,7 +119,7 @@ def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int)
 
 
 @one_thread()
-def pilot_delta(release: Release, payoff: Payoff, direction: str, seed: int, *, draws: int = 4096) -> float:
+def pilot_delta(release: Release, payoff: Payoff, direction: Direction, seed: int, *, draws: int = 4096) -> float:
     """Estimates delta from draws of their own stream, which no certificate uses."""
     pair = pair_of(release)
     tilt = tilts.choose_tilt(pair, payoff, direction)

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from epsilog import disk
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.shards import SHARD, Trial, count_hits
 from epsilog.terms import CheckError, RecordsError, check, codec
 
 Progress = Callable[[Trial, int, int], None]  # trial, draws done, hits so far
-Key = tuple[int, str, int]  # candidate, direction, shard
+Key = tuple[int, Direction, int]  # candidate, direction, shard
 LARGEST_SEED = 2**128 - 1
 SHORTEST = 16  # characters of a nonce: of one that takes few values, all can be tried beforehand
 
