@@ -29,6 +29,7 @@ from epsilog.terms.facts import Fact
 from epsilog.terms.schemes import SCHEMES
 from epsilog.train.models import Kind, choose
 from epsilog.train.models.own import is_own, require_name
+from epsilog.train.server import OPTIMIZERS, SCHEDULES, Server
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)  # as the ledger reads them
 
@@ -158,7 +159,32 @@ class ModelSection(_Part):
         return choose(self.kind, beside=beside, **(self.model_extra or {}))
 
 
-class Training(_Part):
+class Pace(_Part):
+    """The part of [training] that says how fast everybody goes; all of it may be left out."""
+
+    schedule: Literal[SCHEDULES] | None = None  # type: ignore[valid-type]
+    server_optimizer: Literal[OPTIMIZERS] | None = None  # type: ignore[valid-type]
+    server_learning_rate: Positive | None = None
+    server_momentum: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = None
+    server_schedule: Literal[SCHEDULES] | None = None  # type: ignore[valid-type]
+
+    @model_validator(mode="after")
+    def _served(self) -> Pace:
+        self.server()
+        return self
+
+    def server(self) -> Server:
+        """How the server moves the model."""
+        stated = {
+            name: getattr(self, f"server_{name}") for name in ("optimizer", "learning_rate", "momentum", "schedule")
+        }
+        try:
+            return Server(**{name: value for name, value in stated.items() if value is not None})
+        except CheckError as error:
+            raise CheckError(f"server_{error.field}", error.bound, error.value) from None
+
+
+class Training(Pace):
     """[training]: the data, and how it is trained on; everything here is public."""
 
     data: Text
@@ -243,7 +269,7 @@ class Programme(_Part):
         """A scheme's training settings are stated, and no others: they would say something that is not done."""
         kind, wanted = self.scheme.kind, self.scheme.describes.local_settings
         for name, field in Training.model_fields.items():
-            if field.is_required():
+            if field.is_required() or name in Pace.model_fields:
                 continue
             stated = getattr(self.training, name) is not None
             if stated != (name in wanted):

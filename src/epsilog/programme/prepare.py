@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from pathlib import Path
@@ -40,6 +41,8 @@ def load_programme_task(programme: Programme, source: str) -> Task:
         sections = {"guarantee": Promise.model_fields, "model": OF_A_MODEL}
         section = next((name for name, fields in sections.items() if error.field in fields), "training")
         raise ProgrammeError(source, [error.under(section)]) from error
+    paced = dataclasses.replace(task.training, schedule=training.schedule or "constant", server=training.server())
+    task = dataclasses.replace(task, training=paced)
     scheme, unit, stated = programme.scheme, programme.guarantee.privacy_unit, programme.guarantee.population
     found = []
     if task.unit_is_client != scheme.describes.unit_is_client:

@@ -14,6 +14,7 @@ from epsilog.train.paid import PaidRun
 from epsilog.train.rehearsal import rehearse
 from epsilog.train.rounds import require_fit
 from epsilog.train.run import Curve, Trained, dry_run, run_rounds
+from epsilog.train.server import Server
 from epsilog.train.task import Task, Training
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Federation",
     "PaidRun",
     "Randomness",
+    "Server",
     "Task",
     "Trained",
     "Training",

@@ -29,7 +29,7 @@ from epsilog import disk
 from epsilog.terms import ConflictError, CustodyRecord, RecordsError, RoundRecord, RunFile, codec
 from epsilog.train.rounds import Outcome, State, output_hash
 
-PARTS = ("round", "model", "participations", "memory", "bound", "record", "custody")  # of a checkpoint
+PARTS = ("round", "model", "participations", "memory", "server", "bound", "record", "custody")  # of a checkpoint
 Record = TypeVar("Record", RoundRecord, CustodyRecord)
 
 
@@ -86,6 +86,7 @@ class RunFolder:
             model=state.model,
             participations=state.participations,
             memory=state.memory,
+            server=state.server,
             bound=np.array(self.bound),
             record=np.frombuffer(_line(outcome.record), dtype=np.uint8),
             custody=np.frombuffer(_line(outcome.custody), dtype=np.uint8),
@@ -134,7 +135,7 @@ class RunFolder:
             raise RecordsError(
                 f"{self.checkpoint(last).name} and {self.custody.name} differ on who took part how often"
             )
-        return State(last, stored["model"], stored["participations"], stored["memory"])
+        return State(last, *(stored[name] for name in ("model", "participations", "memory", "server")))
 
     def _require_nothing_beyond(self, last: int) -> None:
         """A settled round that the ledger does not know means that the ledger was set back."""

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
 from epsilog.train import clipping, sampling
 from epsilog.train.engines import Engine
+from epsilog.train.engines.base import Paced
 from epsilog.train.noise import Randomness
 from epsilog.train.schemes import TRAINED, Now
+from epsilog.train.server import pace
 from epsilog.train.task import Task
 
 Vector = NDArray[np.float64]
@@ -33,12 +35,14 @@ class State:
         model: the released global model; shape (d,).
         participations: rounds that each client took part in; shape (clients,).
         memory: what the scheme remembers besides; shape (m,). It may undo the noise: it is the curator's own.
+        server: what the server's optimiser remembers of the noisy steps; public, and empty where it needs nothing.
     """
 
     round: int
     model: Vector
     participations: NDArray[np.int64]
     memory: Vector = field(default_factory=lambda: np.zeros(0))
+    server: Vector = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,12 +121,13 @@ def next_round(
         The outcome. A model without a finite loss is released as well, and its record says so: that is read off the
         released model and public data alone, so nobody's data shows in it.
     """
-    done = state.round + 1
+    done, training = state.round + 1, engine.task.training
     cohort = sampling.cohort(scheme.cohorts, randomness.stream("cohort", done), done, state.participations)
     now = Now(done, state.model, state.memory, cohort, partial(randomness.stream, round=done), private)
     with np.errstate(over="ignore", invalid="ignore"):
-        change = TRAINED[type(scheme)].change(scheme, engine, now)
-        model = state.model + change.step
+        paced = Paced(engine, pace(training.schedule, done, scheme.rounds))
+        change = TRAINED[type(scheme)].change(scheme, paced, now)
+        model, server = training.server.moved(state.model, change.step, state.server, done=done, rounds=scheme.rounds)
     scored = engine.evaluate(model) if engine.task.is_scored else ()
     reach = clipping.reach(engine.task.clients.features.dtype)
     diverged = not (np.abs(model).max() <= reach and np.isfinite(scored).all())
@@ -131,7 +136,7 @@ def next_round(
     participations[cohort] += 1
     clip_norm = scheme.clip_norm if change.clip_norm is None else change.clip_norm
     return Outcome(
-        State(done, model, participations, change.memory),
+        State(done, model, participations, change.memory, server),
         RoundRecord(
             done,
             output_hash(model),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from epsilog.terms import CheckError, check
 from epsilog.train import clipping, models
 from epsilog.train.federation import PRECISIONS, Federation, Floats, require_arrays
 from epsilog.train.models import Model
+from epsilog.train.server import SCHEDULES, Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,16 @@ class Training:
             all rows in every step.
         nominal_examples: the client size that example-level steps are scaled by. A step is (sum + noise) / (p * this):
             a client's true size is private under add/remove, since one example more would rescale signal and noise.
+        schedule: by which clients' learning rate changes over the rounds: "constant", "cosine" or "step".
+        server: how the server moves the model along a round's noisy step.
     """
 
     learning_rate: float
     local_steps: int = 1
     batch_size: int | None = None
     nominal_examples: int = 10
+    schedule: str = "constant"
+    server: Server = field(default_factory=Server)
 
     def __post_init__(self) -> None:
         check.fields(
@@ -40,6 +45,8 @@ class Training:
             local_steps=check.integer(1),
             batch_size=check.optional(check.integer(1)),
             nominal_examples=check.integer(1),
+            schedule=check.one_of(SCHEDULES),
+            server=check.instance(Server),
         )
 
 

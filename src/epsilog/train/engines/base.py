@@ -78,7 +78,9 @@ class Engine(Protocol):
     def unusable(self, cohort: Ids) -> int:
         """How many rows of the cohort are there and cannot be used."""
 
-    def sum_of_updates(self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams) -> Clipped:
+    def sum_of_updates(
+        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
+    ) -> Clipped:
         """Trains each client of the cohort from ``model``, clips its whole update and sums them.
 
         Args:
@@ -86,10 +88,18 @@ class Engine(Protocol):
             cohort: ids, each once.
             clip_norm: bound on each client's whole update.
             batches: shuffles a client's usable rows, where the task's training has a batch size.
+            pace: what the task's learning rate is multiplied by in this round.
         """
 
     def sum_of_noisy_runs(
-        self, model: Vector, cohort: Ids, *, runs: NoisyRuns, batches: ClientStreams, noise: ClientStreams
+        self,
+        model: Vector,
+        cohort: Ids,
+        *,
+        runs: NoisyRuns,
+        batches: ClientStreams,
+        noise: ClientStreams,
+        pace: float = 1.0,
     ) -> Clipped:
         """Runs DP-SGD at each client of the cohort from ``model`` and sums the model differences.
 
@@ -101,7 +111,55 @@ class Engine(Protocol):
             runs: steps, sampling, clip and noise.
             batches: a client's coins: for each step, one for each of its usable rows.
             noise: a client's normals: for each step d, and one more for the padding.
+            pace: what the task's learning rate is multiplied by in this round.
         """
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set; only asked for where the task has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """An engine whose clients go at another pace in this round; schemes need not know.
+
+    Attributes:
+        engine: the engine itself.
+        pace: what the task's learning rate is multiplied by.
+    """
+
+    engine: Engine
+    pace: float
+
+    @property
+    def task(self) -> Task:
+        """As ``Engine`` says."""
+        return self.engine.task
+
+    def unusable(self, cohort: Ids) -> int:
+        """As ``Engine`` says."""
+        return self.engine.unusable(cohort)
+
+    def sum_of_updates(
+        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
+    ) -> Clipped:
+        """As ``Engine`` says."""
+        return self.engine.sum_of_updates(model, cohort, clip_norm=clip_norm, batches=batches, pace=pace * self.pace)
+
+    def sum_of_noisy_runs(
+        self,
+        model: Vector,
+        cohort: Ids,
+        *,
+        runs: NoisyRuns,
+        batches: ClientStreams,
+        noise: ClientStreams,
+        pace: float = 1.0,
+    ) -> Clipped:
+        """As ``Engine`` says."""
+        return self.engine.sum_of_noisy_runs(
+            model, cohort, runs=runs, batches=batches, noise=noise, pace=pace * self.pace
+        )
+
+    def evaluate(self, model: Vector) -> tuple[float, float]:
+        """As ``Engine`` says."""
+        return self.engine.evaluate(model)

@@ -76,7 +76,9 @@ class CompiledEngine:
         """How many rows of the cohort are there and cannot be used."""
         return int((self.task.clients.sizes[cohort] - self._counts[cohort]).sum())
 
-    def sum_of_updates(self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams) -> Clipped:
+    def sum_of_updates(
+        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
+    ) -> Clipped:
         """As ``base.Engine`` says."""
         training = self.task.training
         taken = np.minimum(self._counts, training.batch_size or self._counts.max(initial=0))
@@ -86,7 +88,7 @@ class CompiledEngine:
             _tiles(taken, int(taken.max()), model.size),
             vector=model,
             clip_norm=clip_norm,
-            learning_rate=np.asarray(training.learning_rate, self._precision),
+            learning_rate=np.asarray(training.learning_rate * pace, self._precision),
         )
         parts, slots = [], min(SLOTS, self._counts.size)
         with exact():
@@ -96,7 +98,14 @@ class CompiledEngine:
         return _merged(parts, model.size)
 
     def sum_of_noisy_runs(
-        self, model: Vector, cohort: Ids, *, runs: NoisyRuns, batches: ClientStreams, noise: ClientStreams
+        self,
+        model: Vector,
+        cohort: Ids,
+        *,
+        runs: NoisyRuns,
+        batches: ClientStreams,
+        noise: ClientStreams,
+        pace: float = 1.0,
     ) -> Clipped:
         """As ``base.Engine`` says."""
         p, training = runs.batch_probability, self.task.training
@@ -108,7 +117,7 @@ class CompiledEngine:
             _tiles(self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p)), int(self._counts.max()), model.size),
             vector=model,
             clip_norm=np.float64(runs.clip_norm),
-            step_size=np.asarray(training.learning_rate / (p * training.nominal_examples), self._precision),
+            step_size=np.asarray(pace * training.learning_rate / (p * training.nominal_examples), self._precision),
         )
         parts, padding = [], [np.zeros(0)]
         with exact():

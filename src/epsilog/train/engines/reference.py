@@ -41,7 +41,9 @@ class ReferenceEngine:
         """How many rows of the cohort are there and cannot be used."""
         return sum(int(self.task.clients.sizes[client]) - len(self._usable(client)) for client in cohort)
 
-    def sum_of_updates(self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams) -> Clipped:
+    def sum_of_updates(
+        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
+    ) -> Clipped:
         """As ``base.Engine`` says."""
         updates = []
         for client in cohort:
@@ -49,16 +51,23 @@ class ReferenceEngine:
             if self.task.training.batch_size is not None:
                 keys = batches(int(client)).words(len(rows)).tolist()
                 rows = [row for _, row in sorted(zip(keys, rows, strict=True))]
-            updates.append(self._local_run(model, rows) - model)
+            updates.append(self._local_run(model, rows, pace * self.task.training.learning_rate) - model)
         return _clipped(updates, clip_norm, model)
 
     def sum_of_noisy_runs(
-        self, model: Vector, cohort: Ids, *, runs: NoisyRuns, batches: ClientStreams, noise: ClientStreams
+        self,
+        model: Vector,
+        cohort: Ids,
+        *,
+        runs: NoisyRuns,
+        batches: ClientStreams,
+        noise: ClientStreams,
+        pace: float = 1.0,
     ) -> Clipped:
         """As ``base.Engine`` says."""
         total, seen, padding = np.zeros_like(model), [_clipped([], runs.clip_norm, model)], []
         training = self.task.training
-        step_size = training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        step_size = pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
         for client in cohort:
             rows, stream, here = self._usable(client), noise(int(client)), model
             joins = batches(int(client)).coins((runs.steps, len(rows)), runs.batch_probability)
@@ -80,7 +89,7 @@ class ReferenceEngine:
             outputs = trained.apply(trained.unflatten(jnp.asarray(model)), jnp.asarray(features, jnp.float64))
             return float(trained.losses(outputs, targets).mean()), float(trained.scored(outputs, targets))
 
-    def _local_run(self, model: Vector, rows: list[int]) -> Vector:
+    def _local_run(self, model: Vector, rows: list[int], learning_rate: float) -> Vector:
         """Takes a client's rows in turn, so many a step; with fewer than that, all of them in each."""
         if not rows:
             return model
@@ -88,7 +97,7 @@ class ReferenceEngine:
         turns = itertools.cycle(rows)
         for _ in range(self.task.training.local_steps):
             slope = np.mean([self._gradient(model, next(turns)) for _ in range(size)], axis=0)
-            model = model - self.task.training.learning_rate * slope
+            model = model - learning_rate * slope
         return model
 
     def _usable(self, client: int) -> list[int]:

@@ -1,0 +1,88 @@
+"""What the server makes of a round's noisy step, and how fast everybody goes: public rules, and post-processing.
+
+The step is already protected when it arrives here. A server optimiser and a schedule look at steps, at the round's
+number and at nothing else, so they cost no privacy, and what they remember is as public as the models.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError, check
+
+Vector = NDArray[np.float64]
+OPTIMIZERS = ("sgd", "momentum", "adam")
+SCHEDULES = ("constant", "cosine", "step")
+SECOND_MOMENTUM, FLOOR = 0.99, 1e-3  # of Adam, as Reddi et al. 2021 use them at a server
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How the server moves the model along a round's step.
+
+    Attributes:
+        optimizer: "sgd" adds the step, "momentum" a fading sum of all steps so far (Polyak 1964), "adam" their fading
+            mean over the root of that of their squares (Kingma & Ba 2015, Algorithm 1; FedAdam of Reddi et al. 2021,
+            arXiv:2003.00295, with its floor of 1e-3 and second momentum of 0.99).
+        learning_rate: what that is multiplied by; 1 where it is not given, and to be given for "adam".
+        schedule: by which the learning rate changes over the rounds.
+        momentum: the share that stays from round to round; 0.9 where it is not given, and of no use to "sgd".
+    """
+
+    optimizer: str = "sgd"
+    learning_rate: float | None = None
+    schedule: str = "constant"
+    momentum: float | None = None
+
+    def __post_init__(self) -> None:
+        check.fields(self, optimizer=check.one_of(OPTIMIZERS), learning_rate=check.optional(check.positive()))
+        check.fields(self, schedule=check.one_of(SCHEDULES), momentum=check.optional(check.half_open(0, 1)))
+        if self.optimizer == "adam" and self.learning_rate is None:
+            raise CheckError("learning_rate", "given for adam", "nothing")
+        if self.optimizer == "sgd" and self.momentum is not None:
+            raise CheckError("momentum", "absent for sgd", f"{self.momentum}")
+
+    def moved(self, model: Vector, step: Vector, memory: Vector, *, done: int, rounds: int) -> tuple[Vector, Vector]:
+        """The model after a round's step, and what is remembered for the next.
+
+        Args:
+            model: before the round; shape (d,).
+            step: the round's noisy step; shape (d,).
+            memory: what the round before left; empty before the first.
+            done: the round's number, from 1.
+            rounds: how many are planned.
+        """
+        rate = (1.0 if self.learning_rate is None else self.learning_rate) * pace(self.schedule, done, rounds)
+        keep = 0.9 if self.momentum is None else self.momentum
+        if self.optimizer == "sgd":
+            return model + rate * step, memory
+        first, second = np.split(memory, 2) if self.optimizer == "adam" else (memory, memory[:0])
+        first = first if first.size else np.zeros_like(step)
+        if self.optimizer == "momentum":
+            summed = keep * first + step
+            return model + rate * summed, summed
+        second = second if second.size else np.zeros_like(step)
+        mean, square = keep * first + (1 - keep) * step, SECOND_MOMENTUM * second + (1 - SECOND_MOMENTUM) * step**2
+        fair = mean / (1 - keep**done), square / (1 - SECOND_MOMENTUM**done)
+        return model + rate * fair[0] / (np.sqrt(fair[1]) + FLOOR), np.concatenate([mean, square])
+
+
+def pace(schedule: str, done: int, rounds: int) -> float:
+    """What a learning rate is multiplied by in a round: 1 in the first.
+
+    "cosine" falls along half a wave, and would be 0 after the last round; "step" falls to a tenth after half of the
+    rounds, and to a hundredth after three quarters.
+
+    >>> [pace("step", done, 4) for done in (1, 2, 3, 4)]
+    [1.0, 1.0, 0.1, 0.01]
+    """
+    before = done - 1
+    if schedule == "cosine":
+        return 0.5 * (1.0 + math.cos(math.pi * before / rounds))
+    if schedule == "step":
+        return (1.0, 0.1, 0.01)[(2 * before >= rounds) + (4 * before >= 3 * rounds)]
+    return 1.0
