@@ -7,27 +7,25 @@ BIN := .venv/bin
 run: .venv/.run-ready ## install what the main job needs and run it: two programmes on real data, from plan to proof
 	$(BIN)/epsilog run examples/central.toml examples/local.toml
 
-test: .venv/.dev-ready lint ## install everything, run all checks, then all tests, pytest last
+test: .venv/.dev-ready lint ## install everything, run all checks, then all tests, which build the docs and test the pages
 	scripts/system-packages
 	scripts/peer-environments
-	$(BIN)/python hatch_build.py test
 	$(BIN)/python -m pytest -m "slow or not slow" --numprocesses auto --dist worksteal
 
-check: lint ## everything that takes about a minute
+check: lint docs ## everything that takes about a minute
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-lint: .venv/.dev-ready ## format, lint, strict types, import contract, docs with warnings as errors
+lint: .venv/.dev-ready ## format, lint, strict types, import contract
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 bench: .venv/.dev-ready ## measure ourselves beside the peers; figures go to bench/RESULTS.md by hand, with their date
 	$(BIN)/python -m bench
 
-docs: .venv/.dev-ready
-	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+docs: .venv/.dev-ready ## build the docs, warnings as errors
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 # The lock files hold versions and hashes only; `requirements/run.txt` is what `make run` installs.
 .venv/.run-ready: requirements/run.txt pyproject.toml

@@ -1,7 +1,6 @@
 """Every command answers, as text and as JSON, with the exit code it promises."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -9,17 +8,16 @@ import sys
 import urllib.request
 
 import pytest
+from tests.commands import run as epsilog
 
 from epsilog.cli.account import read_release
 
 
-def epsilog(*args, cwd=None):
-    command = [sys.executable, "-m", "epsilog", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
-
-
 def test_plan_federated_shows_the_worked_example():
-    done = epsilog("plan", "federated", "-N", 50_000, "-m", 500, "-T", 200, "-z", 1.2, "--delta-cap", 0, "--json")
+    """In an interpreter of its own, as users have it; the other commands are forked."""
+    asked = "plan federated -N 50000 -m 500 -T 200 -z 1.2 --delta-cap 0 --json"
+    command = [sys.executable, "-m", "epsilog", *asked.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
     assert plan["formula"]["total"] == pytest.approx(0.5621, abs=5e-5)
@@ -224,8 +222,6 @@ def test_serve_answers_at_the_address_that_it_says(host, tmp_path):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_can_complete_commands(shell):
     """The shell is named here; people's is found by asking which one started the command."""
-    environment = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    command = [sys.executable, "-m", "epsilog", "--show-completion", shell]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = epsilog("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert done.returncode == 0, done.stderr
     assert "EPSILOG_COMPLETE=complete_" in done.stdout

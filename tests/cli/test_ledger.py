@@ -8,16 +8,12 @@ import sys
 import time
 
 import pytest
+from tests.commands import run as epsilog
 
 import epsilog as ep
 from epsilog.spend import open_ledger, verify_file
 
 pytestmark = pytest.mark.slow
-MAIN = [sys.executable, "-m", "epsilog"]
-
-
-def epsilog(*args, cwd):
-    return subprocess.run([*MAIN, *map(str, args)], capture_output=True, text=True, cwd=cwd, check=False)
 
 
 def test_an_owner_makes_a_budget_once(tmp_path):
@@ -74,7 +70,7 @@ def test_a_scope_that_no_budget_has_is_said_to_be_unknown(tmp_path):
 
 
 def test_ctrl_c_ends_a_command_in_words(tmp_path):
-    command = [*MAIN, "selftest", "--kills", "10000", "--folder", "."]
+    command = [sys.executable, "-m", "epsilog", "selftest", "--kills", "10000", "--folder", "."]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     while not list(tmp_path.glob("*/*.acks")):
         time.sleep(0.05)

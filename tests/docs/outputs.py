@@ -6,7 +6,6 @@ compared in a test; those that train, or that print hashes with a time in them, 
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -17,7 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MAIN = "import sys; sys.argv[0] = 'epsilog'; from epsilog.cli import main; main()"
+sys.path.append(str(ROOT / "tests"))
+from commands import run  # noqa: E402 - this is a script too
+
 BLOCK = re.compile(r"```console\n\$ (epsilog [^\n]*)\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (certify|sweep|draw|check))|.*--help$")
@@ -41,13 +42,11 @@ def is_quick(command: str) -> bool:
 
 def printed(command: str, folder: Path) -> str:
     """What a command prints, as plain text without trailing blanks."""
-    words = [sys.executable, "-c", MAIN]
+    words = []
     for word in shlex.split(command)[1:]:
         found = sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
         words += found or [word]
-    plain = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "PY_COLORS")}
-    environment = plain | {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = run(*words, cwd=folder, COLUMNS="88", NO_COLOR="1", FORCE_COLOR="", PY_COLORS="", TERM="dumb")
     if "Traceback" in done.stderr:
         raise RuntimeError(f"{command}: {done.stderr}")
     lines = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
