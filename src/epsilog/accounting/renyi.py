@@ -208,7 +208,7 @@ def _reach(shift: float, noise: float) -> float:
 
 def _concentrated(reach: float, orders: Array) -> Array:
     """Two unit Gaussians ``reach`` apart: order reach^2 / 2, rounded up."""
-    return np.asarray(up(orders * reach * reach / 2, _FEW) + (LEAST if reach else 0.0))
+    return np.asarray(up(orders / 2 * reach * reach, _FEW) + (LEAST if reach else 0.0))  # twice it may overflow
 
 
 def _pure(epsilon: float, orders: Array) -> Array:
