@@ -1,7 +1,6 @@
 """The whole run: once through, again, refused, killed anywhere, and tampered with afterwards."""
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -23,6 +22,9 @@ from epsilog.terms import (
     codec,
 )
 from epsilog.verify import read_evidence, reconcile
+
+sys.path.insert(0, str(Path(__file__).parent))
+import killed
 
 pytestmark = pytest.mark.slow
 
@@ -331,62 +333,22 @@ def test_an_edited_ledger_fails(done, copied):
     assert "entry" in findings["ledger"].says
 
 
-DRIVER = """
-import os, sys
-from pathlib import Path
-die_at, path, runs = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
-count = 0
-def counted(real):
-    def call(*args, **kwargs):
-        global count
-        count += 1
-        if count == die_at:
-            os._exit(137)
-        result = real(*args, **kwargs)
-        count += 1
-        if count == die_at:
-            os._exit(137)
-        return result
-    return call
-os.fsync, os.replace, Path.replace = counted(os.fsync), counted(os.replace), counted(Path.replace)
-from epsilog.spend.ledger import Ledger
-for verb in ("create_budget", "reserve", "advance"):
-    setattr(Ledger, verb, counted(getattr(Ledger, verb)))
-from epsilog.programme import run
-class Silent:
-    def stage(self, says): pass
-    def round(self, record, plan): pass
-outcome = run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent())
-print("points", count)
-print("model", outcome.report["result"]["model_hash"])
-"""
-
-
-def driven(die_at, path, runs):
-    command = [sys.executable, "-c", DRIVER, str(die_at), str(path), str(runs)]
-    return subprocess.run(
-        command, capture_output=True, text=True, env=os.environ | {"JAX_PLATFORMS": "cpu"}, check=False
-    )
-
-
 def test_killed_at_any_point_it_resumes(write_programme, tmp_path):
     """Deaths at points all over the run, one after another: one charge, one release a round, the same model."""
-    path = write_programme()
-    whole = driven(0, path, tmp_path / "whole")
-    assert whole.returncode == 0, whole.stderr
-    points, model = int(whole.stdout.split()[1]), whole.stdout.split()[3]
-    assert points > 30
+    path, told = write_programme(), tmp_path / "told"
+    assert killed.driven(0, path, tmp_path / "whole", told) == 0
+    points, model = told.read_text().split()
+    assert int(points) > 30
     deaths = 0
     for fraction in (0.02, 0.1, 0.25, 0.4, 0.3, 0.3, 0.2, 0.5):
-        attempt = driven(max(1, round(points * fraction)), path, tmp_path / "killed")
-        deaths += attempt.returncode == 137
-        if attempt.returncode == 0:
+        code = killed.driven(max(1, round(int(points) * fraction)), path, tmp_path / "killed", told)
+        assert code in (0, killed.DIED)
+        deaths += code == killed.DIED
+        if code == 0:
             break
-        assert attempt.returncode == 137, attempt.stderr
-    last = driven(0, path, tmp_path / "killed")
-    assert last.returncode == 0, last.stderr
+    assert killed.driven(0, path, tmp_path / "killed", told) == 0
     assert deaths >= 4
-    assert last.stdout.split()[3] == model
+    assert told.read_text().split()[1] == model
     with read_ledger(tmp_path / "killed" / "ledger.db") as books:
         books.verify()
         verbs = [entry.verb for entry in books.history()]

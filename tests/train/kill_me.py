@@ -1,12 +1,11 @@
 """Trains under a charge kept in a file; the parent kills it at a random moment. Not a test itself."""
 
 import json
+import multiprocessing
 import os
-import sys
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-from conftest import MemoryCharge, small_task
 from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.train import PaidRun, Randomness, run_rounds
 
@@ -19,8 +18,8 @@ SCHEMES = {
 class FileCharge:
     """The ledger as far as training knows it: one flushed line an entry; a torn last line never happened."""
 
-    def __init__(self, path, scheme, unit):
-        self.path, self.request = path, MemoryCharge(scheme, unit).request
+    def __init__(self, path, request):
+        self.path, self.request = path, request
 
     @property
     def state(self):
@@ -53,8 +52,19 @@ class FileCharge:
         self._append({"round": round_number, "hash": output_hash})
 
 
-if __name__ == "__main__":
-    kind, folder = sys.argv[1], Path(sys.argv[2])
+def begin(kind: str, folder: Path) -> ForkServerProcess:
+    """The training in a process of its own, forked where everything is imported already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["epsilog.train.engines.compiled", "epsilog.spend"])
+    child = context.Process(target=train, args=(kind, folder))
+    child.start()
+    return child
+
+
+def train(kind: str, folder: Path) -> None:
+    """What is killed."""
+    from conftest import MemoryCharge, small_task  # beside this file, whose folder is searched
+
     task = small_task(unit_is_client=kind == "central")
-    charge = FileCharge(folder / "ledger.jsonl", SCHEMES[kind], task.unit)
+    charge = FileCharge(folder / "ledger.jsonl", MemoryCharge(SCHEMES[kind], task.unit).request)
     run_rounds(PaidRun(SCHEMES[kind], charge, Randomness.simulated(4)), task, folder=folder / "run")

@@ -25,6 +25,9 @@ from epsilog.terms import (
 )
 from epsilog.train import PaidRun, Randomness, checkpoints, dry_run, run, run_rounds
 
+sys.path.insert(0, str(Path(__file__).parent))
+import kill_me
+
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 CLIENT_SIDE = ExampleLevelClientSide(12, 5, 3, 2, 0.5, 1, 0.2, 1.0)
 REMEMBERING = [
@@ -324,6 +327,7 @@ def test_two_processes_cannot_train_in_one_folder(charge_for, small_task, tmp_pa
         train(small_task(), charge_for(CENTRAL, "client"), tmp_path)
 
 
+@pytest.mark.slow
 def test_importing_the_part_does_not_import_jax():
     code = "import sys, epsilog.train; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -334,24 +338,27 @@ def test_importing_the_part_does_not_import_jax():
 def test_killed_by_signal_at_random_moments_it_ends_with_the_same_bytes(kind, tmp_path):
     def start(folder):
         folder.mkdir(exist_ok=True)
-        script = [sys.executable, str(Path(__file__).parent / "kill_me.py"), kind, str(folder)]
-        return subprocess.Popen(script)
+        return kill_me.begin(kind, folder)
+
+    def ended(child):
+        child.join(120)
+        return child.exitcode
 
     def rounds_done(folder):
         ledger = folder / "ledger.jsonl"
         return ledger.read_text().count("hash") if ledger.exists() else 0
 
-    assert start(tmp_path / "whole").wait() == 0
+    assert ended(start(tmp_path / "whole")) == 0
     moments, kills = np.random.default_rng(8), 0
     for _ in range(6):
         child, goal = start(tmp_path / "killed"), rounds_done(tmp_path / "killed") + int(moments.integers(1, 5))
-        while child.poll() is None and rounds_done(tmp_path / "killed") < goal:
+        while child.is_alive() and rounds_done(tmp_path / "killed") < goal:
             time.sleep(0.001)
         time.sleep(moments.random() * 0.01)
-        child.send_signal(signal.SIGKILL)
-        kills += child.wait() == -signal.SIGKILL
+        child.kill()
+        kills += ended(child) == -signal.SIGKILL
     assert kills >= 3
-    assert start(tmp_path / "killed").wait() == 0
+    assert ended(start(tmp_path / "killed")) == 0
     assert files(tmp_path / "killed" / "run") == files(tmp_path / "whole" / "run")
     ends = [np.load(tmp_path / one / "run" / "checkpoints" / "round-0030.npz")["model"] for one in ("whole", "killed")]
     assert np.array_equal(*ends)

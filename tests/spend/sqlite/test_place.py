@@ -1,9 +1,9 @@
 """One file, one name: what happens to a ledger whose file is linked, moved, removed, replaced or copied."""
 
 import itertools
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,20 +14,24 @@ from epsilog.spend.sqlite import library, place
 from epsilog.spend.tables import SqlSession
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, PureDP, StorageError
 
+sys.path.insert(0, str(Path(__file__).parent))
+import obeying
+
 
 class Another:
     """Another process with this ledger open as ``l``."""
 
     def __init__(self, path):
-        script = Path(__file__).with_name("another.py")
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen([sys.executable, script], **pipes)
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["epsilog.spend.selftest", "epsilog.spend.sqlite"])
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=obeying.obey, args=(theirs,))
+        self.process.start()
         self.path = path
 
     def does(self, line):
-        self.process.stdin.write(line.replace("PATH", repr(str(self.path))) + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
+        self.pipe.send(line.replace("PATH", repr(str(self.path))))
+        return self.pipe.recv()
 
     def opens(self):
         return self.does("l = open_ledger(Path(PATH))")
@@ -37,7 +41,8 @@ class Another:
 
     def kill(self):
         self.process.kill()
-        self.process.wait()
+        self.process.join()
+        self.pipe.close()
 
 
 @pytest.fixture
@@ -48,8 +53,6 @@ def another(path):
     other = Another(path)
     assert other.opens() == "done"
     yield other
-    other.process.stdin.close()
-    other.process.stdout.close()
     other.kill()
 
 
@@ -314,8 +317,6 @@ def test_to_look_at_an_open_ledger_frees_no_lock(path, monkeypatch):
             assert is_ledger(path)
             assert "stayed locked" in other.charges("a")
         assert other.charges("a") == "done"
-        other.process.stdin.close()
-        other.process.stdout.close()
         other.kill()
 
 

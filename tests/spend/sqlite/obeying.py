@@ -1,6 +1,6 @@
 """Another process with a ledger open: does one line of Python at a time, and says how that went."""
 
-import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from epsilog.spend import open_ledger
@@ -8,18 +8,15 @@ from epsilog.spend.sqlite import library, place, store
 from epsilog.terms import PureDP
 
 
-def obey() -> None:
+def obey(pipe: Connection) -> None:
+    """Does what comes through a pipe, until it is killed."""
     names: dict[str, object] = {"Path": Path, "PureDP": PureDP, "open_ledger": open_ledger}
     names |= {"library": library, "place": place, "store": store}
-    for line in iter(sys.stdin.readline, ""):
+    while True:
+        line = pipe.recv()
         try:
             exec(line, names)  # noqa: S102
             answer = "done"
         except Exception as error:  # noqa: BLE001 - it is the answer
             answer = f"{type(error).__name__}: {error}"
-        sys.stdout.write(answer + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    obey()
+        pipe.send(answer)
