@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,11 +68,21 @@ def imports(folder):
     """Every import of ours, wherever it stands: who, from where, what."""
     for file in (folder / "src/epsilog").rglob("*.py"):
         who = ".".join(file.with_suffix("").relative_to(folder / "src").parts)
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("epsilog."):
-                yield from ((who, node.module, name.name) for name in node.names if name.name not in ("*", "__all__"))
-            if isinstance(node, ast.Import):
-                yield from ((who, name.name, None) for name in node.names if name.name.startswith("epsilog."))
+        yield from ((who, *what) for what in imported(file.read_text(encoding="utf-8")))
+
+
+@cache
+def imported(source):
+    """What a module imports of ours: from where, what. Trees that differ in one module are read in once."""
+    return tuple(_imported(ast.parse(source)))
+
+
+def _imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("epsilog."):
+            yield from ((node.module, name.name) for name in node.names if name.name not in ("*", "__all__"))
+        if isinstance(node, ast.Import):
+            yield from ((name.name, None) for name in node.names if name.name.startswith("epsilog."))
 
 
 def past_a_face(folder):
@@ -83,10 +94,12 @@ def past_a_face(folder):
             yield f"{who}: from {module} import {name}"
 
 
+@pytest.mark.slow
 def test_parts_are_entered_by_their_faces():
     assert not list(past_a_face(ROOT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -68,14 +68,14 @@ def test_a_release_is_read_once(monkeypatch, ask):
     ("release", "relation"),
     [
         (SGD, ADD),
-        (SGD, REPLACE),
+        pytest.param(SGD, REPLACE, marks=pytest.mark.slow),
         (Repeated(PoissonSampled(Laplace(1.0), 0.05), 200), ADD),
         (Repeated(FixedSizeSampled(Gaussian(1.0), 10, 1000), 100), REPLACE),
         (Repeated(ExponentialMechanism(0.1), 100), ADD),
         (Repeated(RandomizedResponse(0.8, 4), 50), REPLACE),
         (BallsInBins(Gaussian(2.0), bins=100), ADD),
         (Composed([ZeroConcentratedDP(0.02), Laplace(4.0)]), ADD),
-        (Composed([SGD, Laplace(3.0), BallsInBins(Gaussian(2.0), bins=20)]), ADD),
+        pytest.param(Composed([SGD, Laplace(3.0), BallsInBins(Gaussian(2.0), bins=20)]), ADD, marks=pytest.mark.slow),
     ],
     ids=repr,
 )
@@ -123,6 +123,7 @@ def test_rounds_that_fit_fit_by_the_claim():
     assert epsilon(Repeated(step, most + 1), delta=1e-6).upper > 1.0 * (1 - 1e-3)
 
 
+@pytest.mark.slow
 def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch):
     """No upper bound alone is below the claim's; were it so, the search would still return what the claim meets."""
 

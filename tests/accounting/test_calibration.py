@@ -54,7 +54,7 @@ def test_a_cost_that_falls_inside_the_unit_interval():
     [
         (lambda count: Repeated(Gaussian(10.0), count), 5),
         (lambda sensitivity: DiscreteLaplace(30.0, sensitivity), 30),
-        (lambda bins: BallsInBins(Gaussian(1.0), bins), 79),
+        pytest.param(lambda bins: BallsInBins(Gaussian(1.0), bins), 79, marks=pytest.mark.slow),
     ],
 )
 def test_whole_numbers_are_exact_whether_the_cost_grows_or_falls(make, exact):
@@ -74,6 +74,7 @@ def test_a_delta_as_the_parameter():
     assert calibrate(lambda d: ApproximateDP(0.5, d), **GOAL) == pytest.approx(1e-6, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_costs_too_small_to_tell_apart_do_not_mislead_it():
     assert calibrate(lambda n: Repeated(PureDP(1e-30), n), whole=True, **GOAL) == 2**53 - 1
     with pytest.raises(CalibrationError, match="every value tried meets the goal"):
@@ -96,6 +97,7 @@ def test_an_end_that_was_given_says_what_is_wrong_with_it(bounds, complaint):
         calibrate(lambda q: sgd(1.0, q, 100), **GOAL, **bounds)
 
 
+@pytest.mark.slow
 def test_a_given_end_is_never_passed():
     with pytest.raises(CalibrationError, match="no value tried meets the goal") as caught:
         calibrate(lambda q: sgd(1.0, q, 100), low=0.4, **GOAL)
@@ -113,6 +115,7 @@ def test_a_parameter_without_a_meaning_anywhere_is_an_error_that_quotes_the_reas
         calibrate(lambda bins: BallsInBins(Gaussian(1.0), bins), **GOAL)
 
 
+@pytest.mark.slow
 def test_little_noise_under_replace_one_is_answered_on_the_way():
     """A first guess may have too little noise for the pair; that must not end the search."""
     noise = calibrate(lambda z: sgd(z, 0.01, 1_000), epsilon=3_000.0, delta=1e-6, relation=REPLACE)

@@ -95,6 +95,7 @@ def test_the_popular_formula_is_no_bound():
     assert estimate < epsilon(sgd(1.0, 0.01, 1000), delta=1e-5).lower
 
 
+@pytest.mark.slow
 @quick
 @given(release=generators.releases(), at=st.sampled_from([1e-9, 1e-6, 1e-3]))
 def test_lower_stays_below_upper_and_epsilon_falls_with_delta(release, at):
@@ -119,6 +120,7 @@ def test_order_and_empty_parts_do_not_matter(release):
     assert other.lower <= one.upper
 
 
+@pytest.mark.slow
 @quick
 @given(release=generators.releases(), extra=generators.singles())
 def test_one_more_release_never_costs_less(release, extra):
@@ -127,6 +129,7 @@ def test_one_more_release_never_costs_less(release, extra):
     )
 
 
+@pytest.mark.slow
 @quick
 @given(noise=generators.noises(), share=generators.shares(), rounds=st.integers(1, 500))
 def test_more_noise_less_sampling_fewer_rounds_never_cost_more(noise, share, rounds):
@@ -148,6 +151,7 @@ def test_delta_and_epsilon_are_the_same_curve(release, at):
         assert epsilon(release, delta=min(there.upper * 1.0001, 0.9), gap=0.02).lower <= at * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @quick
 @given(release=generators.releases())
 def test_a_term_read_back_costs_the_same(release):
@@ -243,7 +247,14 @@ def test_bad_questions():
         calibrate(Gaussian, epsilon=1.0)
 
 
-@pytest.mark.parametrize(("goal", "exact"), [(1.0, 3.0956225834), (2.0, 1.7477003633), (8.0, 0.7881816261)])
+@pytest.mark.parametrize(
+    ("goal", "exact"),
+    [
+        pytest.param(1.0, 3.0956225834, marks=pytest.mark.slow),
+        (2.0, 1.7477003633),
+        pytest.param(8.0, 0.7881816261, marks=pytest.mark.slow),
+    ],
+)
 def test_calibration_lands_on_the_safe_side(goal, exact):
     noise = calibrate(lambda z: sgd(z, 0.01, 5_000), epsilon=goal, delta=1e-6)
     assert exact <= noise <= 1.001 * exact
@@ -268,6 +279,7 @@ def test_a_goal_that_nothing_meets_says_where_it_looked():
         calibrate(lambda z: Gaussian(10 + z), epsilon=50.0, delta=1e-6, low=1, high=2)
 
 
+@pytest.mark.slow
 def test_rounds_that_fit_is_the_last_count_that_does():
     step = PoissonSampled(Gaussian(1.0), 0.01)
     count = rounds_that_fit(step, epsilon=2.0, delta=1e-6)

@@ -51,6 +51,7 @@ def test_delta_is_the_sum_over_all_outcomes(kind, shift, scale):
             assert found.upper - found.lower <= 1e-3 * found.upper + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DiscreteLaplace, DiscreteGaussian])
 def test_two_in_a_sample_or_together_are_the_sum_over_all_outcomes(kind):
     """A sampled release, and two releases of which the inner outcomes count."""

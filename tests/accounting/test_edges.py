@@ -63,6 +63,7 @@ def test_both_laws_of_a_statement_are_whole(release):
     assert math.fsum(p * math.exp(-u) for p, u in zip(law.p, law.u, strict=True)) == pytest.approx(1, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_merging_laws_with_atoms_loses_and_never_fails():
     rng = np.random.default_rng(1)
     for _ in range(120):
@@ -87,7 +88,7 @@ def test_merging_laws_with_atoms_loses_and_never_fails():
 @pytest.mark.parametrize(
     "release",
     [
-        Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000),
+        pytest.param(Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000), marks=pytest.mark.slow),
         Repeated(PoissonSampled(Gaussian(1e-12), 0.5), 10),
     ],
 )
@@ -128,6 +129,7 @@ def test_groups_at_an_epsilon_whose_exponential_overflows():
     assert profile(PureDP(1.0)).group_delta(units=2, epsilon=1000.0).upper == 0
 
 
+@pytest.mark.slow
 def test_one_gaussian_without_noise_gives_a_whole_mix_away():
     mix = Composed([Gaussian(0.0), Laplace(1.0)])
     assert epsilon(mix, delta=1e-5).lower == math.inf
@@ -251,9 +253,9 @@ def test_composing_agrees_with_convolving():
         (1.0, 0.01, 1_000, EpsilonAt(1e-5), True),
         (1.0, 0.01, 1_000, DeltaAt(50.0), True),  # 6e-173
         (0.1, 1e-3, 1_000, EpsilonAt(1e-5), False),  # a rare large loss, far from all others
-        (0.05, 1e-3, 1_000, EpsilonAt(1e-5), False),
-        (0.5, 1e-5, 5, EpsilonAt(1e-7), False),
-        (1.0, 1e-6, 2, EpsilonAt(1e-10), False),
+        pytest.param(0.05, 1e-3, 1_000, EpsilonAt(1e-5), False, marks=pytest.mark.slow),
+        pytest.param(0.5, 1e-5, 5, EpsilonAt(1e-7), False, marks=pytest.mark.slow),
+        pytest.param(1.0, 1e-6, 2, EpsilonAt(1e-10), False, marks=pytest.mark.slow),
         (1.0, 1e-4, 10**7, EpsilonAt(1e-6), True),
     ],
 )
@@ -276,6 +278,7 @@ def test_a_thousand_losses_of_all_but_nothing():
     assert 2.0**-100 * -math.expm1(lower - 1000) <= 1e-30
 
 
+@pytest.mark.slow
 def test_noise_next_to_none_gives_away_whoever_is_sampled():
     lower, upper = lattice_bounds(
         prepare(Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000), ADD).orderings(), DeltaAt(1.0), gap=0.002
@@ -295,6 +298,7 @@ def test_far_beyond_what_is_lost_delta_is_next_to_nothing(at):
     assert 0 < delta(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), epsilon=at).upper < 1e-250
 
 
+@pytest.mark.slow
 def test_losses_too_large_for_a_lattice_are_bounded_by_renyi():
     """One loss is about mu^2 / 2 = 555; whoever is sampled k times, a binomial number, loses it k times."""
     found = epsilon(Repeated(PoissonSampled(Gaussian(0.03), 0.01), 100), delta=1e-5)
@@ -322,6 +326,7 @@ def test_noise_whose_square_overflows_is_still_a_release(noise):
     assert prepare(Repeated(Gaussian(noise), 9), ADD).mu == pytest.approx(mu, rel=1e-15)
 
 
+@pytest.mark.slow
 def test_many_laplace_laws_of_unlike_scales_are_narrow_at_once():
     parts = [Gaussian(30.0 + i) for i in range(20)] + [Laplace(100.0 + 0.7 * i) for i in range(40)]
     parts += [PoissonSampled(Gaussian(1.0 + 0.01 * i), 0.01) for i in range(20)]

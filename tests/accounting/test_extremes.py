@@ -84,6 +84,7 @@ def test_randomized_response_that_is_next_to_noise():
     assert found.gap < 1e-14
 
 
+@pytest.mark.slow
 def test_any_randomized_response_holds_its_largest_loss_and_its_deltas():
     rng = np.random.default_rng(1)
     for _ in range(300):
@@ -126,6 +127,7 @@ def test_the_largest_loss_of_rare_samples(stated, share, count, exact):
     assert found.gap < 1e-13
 
 
+@pytest.mark.slow
 def test_the_largest_loss_of_any_sampled_finite_law():
     rng = np.random.default_rng(3)
     for _ in range(200):
@@ -168,7 +170,8 @@ def test_rare_samples_have_narrow_answers(share, count):
     assert found.gap < 1e-4
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_compositions_of_any_two_outcomes_hold_the_truth(seed):
     rng = np.random.default_rng(seed)
     for _ in range(8 if seed == 1 else 16):
@@ -181,6 +184,7 @@ def test_compositions_of_any_two_outcomes_hold_the_truth(seed):
         check_epsilon(release, pairs, count, min(max(float(truth), 1e-300) * rng.uniform(0.2, 1.5), 0.999))
 
 
+@pytest.mark.slow
 def test_compositions_of_randomized_response_hold_the_truth():
     rng = np.random.default_rng(5)
     for _ in range(25):
@@ -224,6 +228,7 @@ def test_mixes_hold_the_truth():
         assert contains(found, max(oracle.delta_of_mix(way, at) for way in ways)), (releases, at)
 
 
+@pytest.mark.slow
 def test_fixed_size_samples_lie_between_one_order_of_the_neighbours_and_both_together():
     """Both orders occur, so the truth is at least the worse of them; the share is not a double."""
     rng = np.random.default_rng(7)

@@ -119,6 +119,7 @@ def test_everybody_in_every_step_is_one_gaussian_and_never_below_its_curve(peer,
     assert delta_at(epsilon) <= DELTA < delta_at(epsilon * 0.99)
 
 
+@pytest.mark.slow
 def test_steps_add_up_in_any_order_and_more_never_cost_less(made):
     steps = [(1.0, 0.01, 5), (0.9, 0.02, 3), (1.0, 0.01, 4)]
     one, other, costs = made(), made(), []

@@ -69,6 +69,7 @@ def told_apart(noise_multiplier, epsilon):
     return float(np.max(hit - math.exp(epsilon) * false_alarm))
 
 
+@pytest.mark.slow
 def test_under_replace_one_a_clipped_sum_moves_twice():
     """``GaussianDpEvent`` divides by the clip norm; their loss distributions double it, Renyi forgets to."""
     event = events.GaussianDpEvent(2.0)
@@ -87,7 +88,9 @@ def test_under_replace_one_a_clipped_sum_moves_twice():
     [
         events.LaplaceDpEvent(2.0),
         events.SampledWithoutReplacementDpEvent(1000, 1000, events.GaussianDpEvent(2.0)),
-        events.SampledWithoutReplacementDpEvent(1000, 100, events.GaussianDpEvent(2.0)),
+        pytest.param(
+            events.SampledWithoutReplacementDpEvent(1000, 100, events.GaussianDpEvent(2.0)), marks=pytest.mark.slow
+        ),
     ],
     ids=str,
 )

@@ -51,6 +51,7 @@ def test_poisson():
     assert run.interval(1e-6).lower > run.interval(1e-4).upper
 
 
+@pytest.mark.slow
 def test_without_replacement_a_replaced_client_moves_the_sum_twice_as_far():
     state = changed("without-replacement", "config", "sampling_method")
     state["config"]["neighboring_relation"] = "replace-one"

@@ -32,6 +32,7 @@ def test_in_the_environment_of(peer):
     assert "skipped" not in done.stdout, "something was not tested: " + done.stdout[-2000:]
 
 
+@pytest.mark.slow
 def test_no_framework_is_imported_before_it_is_used():
     ours = ", ".join(f"epsilog.adapters.{name}" for name in ("opacus", "flower", "dp_accounting"))
     frameworks = {"torch", "opacus", "flwr", "dp_accounting", "jax"}

@@ -13,6 +13,7 @@ from tests.commands import run as epsilog
 from epsilog.cli.account import read_release
 
 
+@pytest.mark.slow
 def test_plan_federated_shows_the_worked_example():
     """In an interpreter of its own, as users have it; the other commands are forked."""
     asked = "plan federated -N 50000 -m 500 -T 200 -z 1.2 --delta-cap 0 --json"
@@ -93,6 +94,7 @@ def test_exit_codes_and_messages(args, code, says, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_errors_are_json_where_json_was_asked_for(tmp_path):
     done = epsilog("plan", "queries", "-e", 1, "-Q", 0, "--json", cwd=tmp_path)
     assert done.returncode == 2

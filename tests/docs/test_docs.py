@@ -49,8 +49,10 @@ def section(page, heading):
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", PYTHON, *sorted((ROOT / "docs/how-to").glob("*.md"))],
-    ids=lambda page: page.stem,
+    [
+        pytest.param(page, id=page.stem, marks=[] if page.stem == "README" else pytest.mark.slow)
+        for page in (ROOT / "README.md", PYTHON, *sorted((ROOT / "docs/how-to").glob("*.md")))
+    ],
 )
 def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -84,6 +84,7 @@ def test_a_fixed_size_is_priced_for_replace_one_only():
         plan.federated(**RUN, sampling="fixed-size")
 
 
+@pytest.mark.slow
 def test_balls_in_bins_is_priced_between_poisson_sampling_and_none():
     binned = plan.federated(**RUN, sampling="balls-in-bins")
     assert 0 < binned.epsilon.gap <= 0.002
@@ -97,6 +98,7 @@ def test_balls_in_bins_is_priced_between_poisson_sampling_and_none():
         plan.federated(**RUN, sampling="balls-in-bins", relation=NeighboringRelation.REPLACE_ONE)
 
 
+@pytest.mark.slow
 def test_balls_in_bins_is_calibrated_in_noise_and_in_whole_epochs():
     given = {"population": 5_000, "cohort_size": 100, "sampling": "balls-in-bins"}
     noise = plan.noise_for(**given, rounds=100, epsilon=2.0)
@@ -108,7 +110,7 @@ def test_balls_in_bins_is_calibrated_in_noise_and_in_whole_epochs():
     assert plan.federated(**given, rounds=rounds, noise_multiplier=noise).epsilon.upper <= 2.0
 
 
-@pytest.mark.parametrize("epochs", [1, 3, 6, 7])
+@pytest.mark.parametrize("epochs", [1, *(pytest.param(epochs, marks=pytest.mark.slow) for epochs in (3, 6, 7))])
 def test_the_most_epochs_that_fit_are_found_whatever_their_number(epochs):
     """The cap lies between the price of so many epochs and of one more."""
     given = {"population": 500, "cohort_size": 50, "sampling": "balls-in-bins", "noise_multiplier": 4.0}

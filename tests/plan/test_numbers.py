@@ -91,7 +91,19 @@ QUESTIONS = {
 }  # fmt: skip
 
 
-SLOW = {"crossover", "rounds_for", "noise_for", "renyi", "queries", "estimate", "rates"}
+SLOW = {
+    "crossover",
+    "rounds_for",
+    "noise_for",
+    "renyi",
+    "queries",
+    "estimate",
+    "rates",
+    "mix",
+    "rounds_that_fit",
+    "calibrate",
+    "federated",
+}
 
 
 @pytest.mark.parametrize(

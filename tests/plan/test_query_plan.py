@@ -51,6 +51,7 @@ def test_what_is_consumed_is_priced_at_the_noise_that_is_recommended(used, cost)
     assert consumed.split == pytest.approx(used / 100)  # which says nothing about the noise that is recommended
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     epsilon=st.floats(0.1, 5),
@@ -206,6 +207,7 @@ def test_noise_past_all_numbers_is_still_json(mechanism):
     json.dumps(found.to_json(), allow_nan=False)
 
 
+@pytest.mark.slow
 def test_crossover_agrees_with_its_rows():
     found = plan.crossover(epsilon=1.0, delta=1e-6, counts=range(1, 16))
     first = next(row.queries for row in found.rows if row.gaussian_optimal < row.laplace_pure)

@@ -112,7 +112,7 @@ def test_a_public_report_holds_no_figure_of_the_curators(files):
         assert word not in text
 
 
-@pytest.mark.parametrize("name", ["report.json", "plan.json", "owner.json"])
+@pytest.mark.parametrize("name", [pytest.param("report.json", marks=pytest.mark.slow), "plan.json", "owner.json"])
 def test_a_sample_of_changed_places_fails(files, books, name):
     sample = list(mutants(codec.parse(files[name])))[:: {"report.json": 199, "plan.json": 23, "owner.json": 7}[name]]
     assert len(sample) > 8

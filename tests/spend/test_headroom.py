@@ -59,6 +59,7 @@ def test_headroom_is_the_least_on_the_path_and_counts_charges(budget):
     assert budget.what_fits("acme/claims", ApproximateDP(0.1, 1e-6)).charges == 0
 
 
+@pytest.mark.slow
 def test_nothing_fits_a_spent_budget(budget):
     budget.charge("acme", ApproximateDP(4.0, 1e-5), key="all")
     assert budget.what_fits("acme", Repeated(STEP, 10), delta="1e-9") == Headroom({"epsilon": "0", "delta": "0"}, 0, 0)

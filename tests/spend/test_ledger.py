@@ -340,6 +340,7 @@ def test_history_is_that_of_a_scope_and_what_lies_under_it(ledger):
     assert len(ledger.history()) == 4
 
 
+@pytest.mark.slow
 def test_a_charge_costs_the_same_however_long_the_history_is(ledger):
     ledger.create_budget("acme", kind="pure", epsilon="100")
     statements = []
@@ -359,6 +360,7 @@ def test_a_charge_costs_the_same_however_long_the_history_is(ledger):
     ]
 
 
+@pytest.mark.slow
 def test_rounds_cost_the_same_however_many_there_were(ledger, charge):
     endless = ledger.reserve("acme", PureDP(0.1), key="endless")
     endless.start()

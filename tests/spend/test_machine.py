@@ -184,9 +184,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 class TestLedger(LedgerMachine.TestCase):
-    settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+    settings = settings(max_examples=6, stateful_step_count=25, deadline=None)
 
 
 @pytest.mark.slow
 class TestLedgerAtLength(LedgerMachine.TestCase):
-    settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

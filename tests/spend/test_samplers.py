@@ -40,7 +40,9 @@ def p_value(draws, weight):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("scale", [0.3, Fraction(2, 3), 1, 2.5, 17])
+@pytest.mark.parametrize(
+    "scale", [2.5, *(pytest.param(scale, marks=pytest.mark.slow) for scale in (0.3, Fraction(2, 3), 1, 17))]
+)
 def test_draws_follow_their_law_and_not_one_30_percent_off(law, scale):
     draw, weight = LAWS[law]
     below = random.Random(20).randrange  # noqa: S311

@@ -178,7 +178,14 @@ def test_a_byte_does_not_wrap_around():
     assert scheme.after(np.uint8(200)).count == scheme.release().count == 60_000
 
 
-@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, Decimal, Fraction])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        np.float16,
+        Fraction,
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (np.float32, np.longdouble, Decimal)),
+    ],
+)
 def test_narrow_noise_is_accounted_in_doubles(kind):
     wide = float(kind("0.7") if kind is not Fraction else Fraction(0.7))
     for make in (Gaussian, terms.Laplace, lambda x: terms.PoissonSampled(Gaussian(x), kind(0.25))):
@@ -218,6 +225,7 @@ def _is_check(made):
     return isinstance(made.func.value, ast.Name) and made.func.value.id == "check" and made.func.attr in CONVERTERS
 
 
+@pytest.mark.slow
 def test_every_checked_argument_is_replaced_by_what_the_check_returns():
     root = Path(ep.__file__).parent
     found = {

@@ -81,6 +81,7 @@ def test_no_update_and_no_gradient_is_longer_than_the_bound(small_task):
     assert noisy_runs(engine, 0.5).largest_norm <= 0.5
 
 
+@pytest.mark.slow
 def test_a_client_whose_update_is_not_finite_counts_as_zero_and_is_counted(small_task):
     def spoil(features, *_):
         features[2] = 1e99  # a row that can be used, and that makes local training diverge
@@ -113,13 +114,13 @@ ROWS = [
         for part in ("features", "targets")
         for bad in (np.nan, np.inf, 1e300)
     ),
-    *(pytest.param("cross-entropy", "targets", bad) for bad in (99, -1, 3, 2**62)),
-    pytest.param("cross-entropy", "features", np.nan),
+    *(pytest.param("cross-entropy", "targets", bad, marks=pytest.mark.slow) for bad in (99, -1, 3, 2**62)),
+    pytest.param("cross-entropy", "features", np.nan, marks=pytest.mark.slow),
 ]
 
 
 @pytest.mark.parametrize(("loss", "part", "bad"), ROWS)
-@pytest.mark.parametrize("batch_size", [None, 2])
+@pytest.mark.parametrize("batch_size", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_row_that_cannot_be_used_is_as_good_as_absent_and_is_counted(small_task, loss, part, bad, batch_size):
     kind = {"loss": loss, "widths": (3, 4, 3 if loss == "cross-entropy" else 1), "batch_size": batch_size}
     spoilt, removed = (small_task(change=change, **kind) for change in (spoilt_row(part, bad), remove_row))
@@ -132,6 +133,7 @@ def test_a_row_that_cannot_be_used_is_as_good_as_absent_and_is_counted(small_tas
         assert sums[0].count == sums[1].count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [1e99, -1e99])
 def test_no_client_touches_what_another_one_sends(small_task, bad):
     """Lists and tiles are shared: what fills them up must not be anybody's row."""
@@ -147,6 +149,7 @@ def test_no_client_touches_what_another_one_sends(small_task, bad):
             assert sums[0].total.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same(small_task, dtype):
     """The norm of its gradient is a product whose factors' squares overflow and vanish; it was called 0."""
@@ -175,6 +178,7 @@ def test_a_batch_of_everybody_is_no_batch(small_task):
     assert updates(batched).total == pytest.approx(updates(whole).total)
 
 
+@pytest.mark.slow
 def test_a_row_between_the_first_and_the_last_is_trained_on(small_task):
     """With fewer rows in all steps than a client holds, it is chance that says which: over rounds, every row counts."""
 
@@ -211,6 +215,7 @@ def test_an_empty_client_still_sends_its_noise(small_task):
     assert ours.padding == pytest.approx(drawn[:, -1].sum() / np.sqrt(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resident", [0, compiled.RESIDENT])
 @pytest.mark.parametrize("bad", [None, np.nan])
 def test_where_nobody_has_a_usable_row_the_noise_alone_is_sent(small_task, monkeypatch, resident, bad):

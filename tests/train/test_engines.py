@@ -97,6 +97,7 @@ def test_a_row_that_cannot_be_used_is_as_good_as_absent_and_is_counted(small_tas
     assert np.isfinite(found.total).all()
 
 
+@pytest.mark.slow
 def test_more_noise_is_more_noise_and_none_is_none(small_task, engine):
     made = engine(small_task(unit_is_client=False))
     exact, one, two = (noisy_runs(made, np.inf, noise_stddev=stddev, steps=1).total for stddev in (0.0, 0.1, 0.2))

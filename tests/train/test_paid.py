@@ -223,6 +223,7 @@ def test_records_of_another_run_in_the_folder_cost_nothing(small_task, charge_fo
     refused(small_task(), charge, tmp_path, RecordsError, "the ledger has released 0 rounds only")
 
 
+@pytest.mark.slow
 def test_a_missing_engine_costs_nothing_and_says_what_to_install(tmp_path):
     code = """
 import sys

@@ -40,7 +40,11 @@ def padding_fits(outcomes, scheme):
 
 
 @pytest.mark.parametrize(
-    ("scheme", "unit_is_client"), [(CENTRAL, True), (CLIENT_SIDE, False)], ids=["central", "client"]
+    ("scheme", "unit_is_client"),
+    [
+        pytest.param(CENTRAL, True, id="central"),
+        pytest.param(CLIENT_SIDE, False, id="client", marks=pytest.mark.slow),
+    ],
 )
 def test_the_noise_has_the_stated_size_and_the_control_that_is_30_percent_weak_is_caught(
     small_task, scheme, unit_is_client
@@ -84,6 +88,7 @@ def test_one_client_moves_the_model_by_at_most_the_clip_over_the_public_divisor(
     assert max(moved) > 0.1 / 12
 
 
+@pytest.mark.slow
 def test_one_example_moves_a_clients_upload_by_at_most_the_clip_a_step(small_task):
     def remove(_features, _targets, present):
         present[0, 0] = False

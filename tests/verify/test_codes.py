@@ -160,6 +160,7 @@ def charged(entry, share):
     return replace(entry, amounts=less)
 
 
+@pytest.mark.slow
 def test_the_reference_lists_every_code_and_no_other(run, folder):
     found = [
         *of_plans(),

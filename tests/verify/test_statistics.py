@@ -54,6 +54,7 @@ def test_sound_noise_passes_and_noise_30_percent_off_fails(seed):
     assert check_noise(records(rng, scale=1.3), noise_stddev=1.0).verdict == "warned"
 
 
+@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated():
     """2,000 sound runs at a false alarm of 5%: 100 expected, more than 150 has probability below 1e-6."""
     rng = np.random.default_rng(7)
@@ -62,6 +63,7 @@ def test_false_alarms_are_as_rare_as_stated():
     assert verdicts.count("warned") < 90  # noise that is too strong: 50 expected
 
 
+@pytest.mark.slow
 def test_power_is_what_simulation_finds():
     rng = np.random.default_rng(3)
     values = [check_noise(records(rng, scale=0.7, rounds=6), noise_stddev=1.0).verdict == "failed" for _ in range(400)]
@@ -118,7 +120,7 @@ def test_no_padding_is_not_a_pass():
     assert check_noise(records(np.random.default_rng(0)), noise_stddev=0.0).verdict == "failed"
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_poisson_cohorts_pass_and_others_fail(seed):
     rng = np.random.default_rng(seed)
     assert check_participation(custody(poisson(rng)), CENTRAL).verdict == "passed"
@@ -142,6 +144,7 @@ def rejected_by(participants):
     return tests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_each_test_of_participation_sees_what_the_others_do_not(seed):
     """A rate 6% off in either direction, one round, one client, and sizes that are all alike or far apart."""

@@ -127,6 +127,7 @@ def test_the_front_ends_own_tests_pass():
     assert re.search(r"Tests\D*\d{4,} passed", re.sub(r"\x1b\[[\d;]*m", "", done.stdout)), done.stdout
 
 
+@pytest.mark.slow
 @built
 def test_without_the_extra_the_rest_works_and_serve_says_what_is_missing():
     code = (

@@ -640,6 +640,7 @@ def test_what_is_no_request_passes_untouched():
 # --- certificates of an earlier server --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_path):
     made = {"software": _SOFTWARE, "ask": CertificateAsk(samples=2000, bins=4).model_dump()}
     names = ["a" * 16, "0123456789abcdef", "b" * 16]

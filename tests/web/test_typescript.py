@@ -42,7 +42,10 @@ def test_the_pages_types_are_fresh():
     assert typescript.TARGET.read_text(encoding="utf-8") == typescript.document(), message
 
 
-@pytest.mark.parametrize(("path", "ask"), ASKED, ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [pytest.param(*one, id=one[0], marks=pytest.mark.slow if one[0].endswith("crossover") else ()) for one in ASKED],
+)
 def test_answers_hold_what_their_description_says(path, ask):
     status, _, body = worker.answer(path, ask)
     assert status == 200

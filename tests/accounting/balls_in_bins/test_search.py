@@ -104,6 +104,7 @@ def test_two_bins_by_integration(noise, at, direction):
     assert upper - lower <= 5e-4 * exact
 
 
+@pytest.mark.slow
 @quick
 @given(mu=st.floats(0.02, 4.0), fine=st.floats(0.002, 0.5), reach=st.floats(1.5, 6.0))
 def test_one_ratio_lies_between_its_lattice_laws_in_the_convex_order(mu, fine, reach):
@@ -223,7 +224,7 @@ def test_extremes_are_answered_if_loosely(bins, noise, at):
     assert 0 <= found.lower <= found.upper <= epsilon(Gaussian(noise), delta=at).upper * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("bins", "noise"), [(100, 1.0), (1000, 4.0), (20, 0.5)])
+@pytest.mark.parametrize(("bins", "noise"), [pytest.param(100, 1.0, marks=pytest.mark.slow), (1000, 4.0), (20, 0.5)])
 def test_delta_far_below_what_doubles_add_up_to(bins, noise):
     release = BallsInBins(Gaussian(noise), bins)
     found = epsilon(release, delta=1e-25)
@@ -262,6 +263,7 @@ def test_zero_out_is_add_or_remove_and_what_has_to_hold_is_said():
     assert any("truncated" in line for line in assumptions(release))
 
 
+@pytest.mark.slow
 def test_calibration_lands_on_the_safe_side():
     noise = calibrate(lambda z: BallsInBins(Gaussian(z), 100), epsilon=1.0, delta=1e-6)
     assert epsilon(BallsInBins(Gaussian(noise), 100), delta=1e-6).upper <= 1.0 * (1 + 1e-3)
@@ -272,7 +274,15 @@ def profile_of(law, at):
     return float(np.maximum(law.p - math.exp(at) * law.q, 0.0).sum()) + law.only_p
 
 
-@pytest.mark.parametrize(("bins", "noise", "at"), [(16, 1.0, 1.0), (100, 1.0, 0.5), (300, 2.0, 0.1), (2, 1.5, 0.4)])
+@pytest.mark.parametrize(
+    ("bins", "noise", "at"),
+    [
+        (16, 1.0, 1.0),
+        pytest.param(100, 1.0, 0.5, marks=pytest.mark.slow),
+        pytest.param(300, 2.0, 0.1, marks=pytest.mark.slow),
+        (2, 1.5, 0.4),
+    ],
+)
 @pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
 def test_the_laws_that_compose_lie_on_either_side_of_the_payoffs(bins, noise, at, direction):
     lower, upper = both_sides(bins, noise, at, direction, width=1e-4)
@@ -292,6 +302,7 @@ def test_the_laws_that_compose_keep_their_sides_at_every_epsilon_below_zero_too(
     assert profile_of(below, at) <= exact * (1 + 1e-9) + 1e-13
 
 
+@pytest.mark.slow
 def test_beside_next_to_nothing_it_costs_what_it_costs_alone():
     alone = epsilon(BallsInBins(Gaussian(1.0), 50), delta=1e-6)
     beside = epsilon(Composed([BallsInBins(Gaussian(1.0), 50), PureDP(1e-9)]), delta=1e-6)
@@ -300,6 +311,7 @@ def test_beside_next_to_nothing_it_costs_what_it_costs_alone():
     assert beside.gap <= 0.005
 
 
+@pytest.mark.slow
 def test_fresh_bins_cost_less_than_the_same_bins_and_more_epochs_more():
     found = [epsilon(Repeated(BallsInBins(Gaussian(1.0), 100), k), delta=1e-6) for k in (1, 2, 5, 10)]
     assert all(less.lower < more.upper for less, more in pairwise(found))

@@ -139,6 +139,7 @@ def test_waves_and_moments_err_by_no_more_than_they_say(mu, share, theta, direct
     assert law.moments.log_total_error < small
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     mu=st.floats(0.05, 4.0),
@@ -193,6 +194,7 @@ def test_a_gaussian_tilts_in_closed_form():
 # answers beside the lattice, which shares nothing but the pairs
 
 
+@pytest.mark.slow
 def test_the_lattice_agrees():
     reached = []
 
@@ -228,7 +230,9 @@ MIX = [
 ]
 
 
-@pytest.mark.parametrize("at", [1e-8, 1e-5, 1e-2])
+@pytest.mark.parametrize(
+    "at", [pytest.param(1e-8, marks=pytest.mark.slow), 1e-5, pytest.param(1e-2, marks=pytest.mark.slow)]
+)
 def test_a_mix_of_everything_agrees_with_the_lattice_in_any_order(at):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     parts = MIX[:-1]
@@ -285,6 +289,7 @@ parts = st.one_of(
 mixes = st.lists(st.builds(Repeated, parts, st.integers(1, 5_000)), min_size=1, max_size=4).map(Composed)
 
 
+@pytest.mark.slow
 def test_tilts_and_accuracies_agree_within_what_they_say():
     """Every tilt is another sum with other errors: the intervals must share a point. Found a lost digit in ln phi."""
     reached = []
@@ -345,6 +350,7 @@ def test_two_proven_intervals_that_do_not_meet_are_an_error(monkeypatch):
         epsilon(sgd(1.0, 0.01, 500), delta=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mu", "share", "power", "sign"),
     [

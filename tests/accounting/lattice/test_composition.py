@@ -82,6 +82,7 @@ def never_cheaper(releases, at, widest=0.01, relation=ADD):
         before = found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ATOMS)
 def test_one_more_sampled_round_beside_a_gaussian_never_costs_less(base):
     never_cheaper([mix(2.0, base, rounds) for rounds in (4, 5, 6, 9, 10, 11, 20, 50)], 1e-6)

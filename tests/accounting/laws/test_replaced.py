@@ -48,6 +48,7 @@ def test_one_round_is_the_integral(noise, share, at):
     assert integrated(1.05 * noise, share, at) < found.lower * (1 - 1e-3)  # the control: 5% more noise is noticed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_no_other_contributions_in_the_plane_are_easier_to_tell(seed):
     """Two vectors of norm at most 1, either order, on a fine grid over the plane."""

@@ -88,10 +88,10 @@ def limit(share, spread, rounds):
 @pytest.mark.parametrize(
     ("base", "spread", "share", "rounds", "goal"),
     [
-        (Gaussian(100.0), math.expm1(1e-4), 1e-5, 10**15, 1e-6),  # said [0, 147]
-        (Gaussian(1.0), math.expm1(1.0), 1e-12, 10**12, 1e-9),  # said [0, 0.02]
-        (Gaussian(5.0), math.expm1(0.04), 1e-10, 10**15, 1e-6),
-        (GaussianDP(0.37), math.expm1(0.37**2), 1e-12, 10**13, 1e-8),
+        pytest.param(Gaussian(100.0), math.expm1(1e-4), 1e-5, 10**15, 1e-6, marks=pytest.mark.slow),  # said [0, 147]
+        pytest.param(Gaussian(1.0), math.expm1(1.0), 1e-12, 10**12, 1e-9, marks=pytest.mark.slow),  # said [0, 0.02]
+        pytest.param(Gaussian(5.0), math.expm1(0.04), 1e-10, 10**15, 1e-6, marks=pytest.mark.slow),
+        pytest.param(GaussianDP(0.37), math.expm1(0.37**2), 1e-12, 10**13, 1e-8, marks=pytest.mark.slow),
         (PureDP(1.0), math.expm1(1.0) ** 2 * math.exp(-1), 1e-8, 10**15, 1e-6),
         (DiscreteGaussian(20.0), math.expm1(1 / 400), 2.48e-9, 330027137281847, 1e-6),  # said [0, 14.5]
         (DiscreteGaussian(50.0, 3), math.expm1(9 / 2500), 1e-7, 10**13, 1e-40),
@@ -111,6 +111,7 @@ def test_limits(base, spread, share, rounds, goal):
     assert told.upper <= goal * 1.01
 
 
+@pytest.mark.slow
 def test_next_to_nothing_is_nothing():
     """The total variation is 6.6e-7 at most: at delta 1e-6 epsilon is 0, where a lattice said 0.02."""
     found = epsilon(sampled(Gaussian(1.0), 1e-12, 10**12), delta=1e-6)
@@ -120,6 +121,7 @@ def test_next_to_nothing_is_nothing():
     assert total.upper <= 1.01 * total.lower
 
 
+@pytest.mark.slow
 def test_the_largest_count():
     """A lattice said only that delta is at most 1."""
     found = delta(sampled(Gaussian(100.0), 1e-6, 2**53 - 1), epsilon=1.0)
@@ -178,6 +180,7 @@ def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
     assert upper >= 1 - (1 - 5e-4) ** 20_000
 
 
+@pytest.mark.slow
 def test_few_rounds_are_refused_and_rare_large_losses_leave_it_wide_but_right():
     with pytest.raises(OutOfReachError):
         by_many(sampled(Gaussian(1.0), 0.1, 100), EpsilonAt(1e-6))

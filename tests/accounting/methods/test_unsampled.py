@@ -32,6 +32,7 @@ def plain(release):
     return Composed(Repeated(part, count) for part, count in unsampled(bag, sampled_parts(bag)).items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("release", "at"),
     [
@@ -50,6 +51,7 @@ def test_bins_beside_gaussians_cost_no_more_than_the_gaussians(release, at):
     assert delta(release, epsilon=found.upper).upper <= at * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_only_the_bins_that_do_not_help_are_ignored():
     """Beside useless bins the sampling of the other rounds still counts."""
     steps = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1_000)

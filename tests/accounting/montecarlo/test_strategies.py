@@ -64,6 +64,7 @@ def test_the_optimum_beats_every_neighbour(bands):
         assert strategies.prefix_error(strategies.normalised(moved), rounds) >= least * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_more_bands_never_hurt_and_two_bands_by_brute_force():
     rounds = 40
     errors = [strategies.prefix_error(strategies.optimal(bands, rounds), rounds) for bands in (1, 2, 4, 8, 16)]

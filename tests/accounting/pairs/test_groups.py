@@ -53,6 +53,7 @@ def test_a_group_of_one_is_one_unit():
     assert found.gap < 0.002
 
 
+@pytest.mark.slow
 def test_larger_groups_lose_more_and_never_more_than_the_general_bound():
     release = Composed([Repeated(PoissonSampled(Gaussian(1.0), 0.01), 100), Gaussian(20.0)])
     curve = profile(release)

@@ -89,6 +89,7 @@ def test_campaigns_hold_with_the_truncate_journal_too(tmp_path):
     in_fresh_interpreter("truncate_campaigns", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_forked_child_uses_connections_of_its_own(tmp_path):
     in_fresh_interpreter("own_connections", tmp_path)
 

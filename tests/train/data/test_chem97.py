@@ -24,6 +24,7 @@ def load(cache, unit="school", model="linear", **settings):
     return load_task("chem97", unit=unit, model=model, learning_rate=0.1, cache=cache, **settings)
 
 
+@pytest.mark.slow
 def test_schools_are_held_out_whole(cache):
     task = load(cache)
     columns = data.chem97_columns(cache)

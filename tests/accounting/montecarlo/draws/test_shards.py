@@ -69,6 +69,7 @@ def test_every_key_opens_its_own_stream():
     assert len({float(shards.stream(*key).random()) for key in keys}) == len(keys)
 
 
+@pytest.mark.slow
 def test_one_failure_stops_both_directions():
     pair = [trial(samples=20 * shards.SHARD), trial(direction="add", strength=8.0, samples=20 * shards.SHARD)]
     remove, add = run.run_trials(pair, seed=1)

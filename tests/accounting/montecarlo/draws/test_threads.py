@@ -27,6 +27,7 @@ def two_threads():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_threads")
 def test_draws_pilots_and_tilts_have_one_thread(monkeypatch):
     seen, plain = [], tilt.log_values

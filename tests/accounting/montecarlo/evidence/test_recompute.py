@@ -106,7 +106,9 @@ def noticed(document, **options):
 ROUNDED = {("interval", "lower"), ("interval", "upper"), ("interval", "estimate"), ("claim", "delta")}
 
 
-@pytest.mark.parametrize("kind", [pytest.param("short", marks=pytest.mark.slow), "certificate", "derived"])
+@pytest.mark.parametrize(
+    "kind", ["certificate", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("short", "derived"))]
+)
 def test_every_changed_leaf_is_noticed_without_a_draw(request, kind, monkeypatch):
     """By what the document says of itself; drawing again comes on top. Only results may differ in their last bits."""
     document = request.getfixturevalue(kind)
@@ -136,6 +138,7 @@ def test_another_count_is_noticed_by_drawing_again(request, kind):
         assert any("hits recorded" in line for line in montecarlo.check_document(other))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["short", "certificate", "derived"])
 def test_what_is_added_or_left_out_is_noticed(request, kind, monkeypatch):
     document = request.getfixturevalue(kind)
@@ -314,6 +317,7 @@ def test_a_composition_states_what_it_takes_from_outside():
 # ---- plans and nonces ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_nonce_settles_the_draws_together_with_the_plan(derived):
     plan = montecarlo.plan_from_json(derived["plan"])
     assert as_read(montecarlo.run_certificate(plan, nonce=NONCE)) == derived

@@ -98,6 +98,7 @@ def test_a_certificate_outside_its_brackets_is_refused(monkeypatch):
         certificates.certify(BINS, epsilon=1.0, samples=10**6, seed=1)
 
 
+@pytest.mark.slow
 def test_composition_with_a_gaussian_beside_one_bin_is_one_gaussian():
     """One bin is a Gaussian of mu = 1 / 0.8; beside another of mu = 0.5 they are one of the root of squares."""
     mu, other, epsilon = 1 / 0.8, 0.5, 1.0
@@ -179,6 +180,7 @@ def test_beside_means_one_profile_in_each_direction(number):
         certificates.certify(BINS, epsilon=1.0, beside=(table,) * number, samples=1000, seed=1)
 
 
+@pytest.mark.slow
 def test_deltas_out_of_reach_are_small_and_never_nothing():
     """M far below the least double, and brackets that underflow: what is claimed is above the truth, which is not 0."""
     for noise, epsilon in ((5.0, 400.0), (100.0, 50.0), (1e5, 1.0)):
@@ -208,6 +210,7 @@ def test_a_sweep_finds_the_noise_that_the_oracle_finds():
     assert found.release == BallsInBins(Gaussian(found.noise), bins=16)
 
 
+@pytest.mark.slow
 def test_the_claim_is_the_integral_over_the_worst_test():
     plan = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.05, 1.0, 0.95))
     for side in range(2):
@@ -249,6 +252,7 @@ def test_repeated_sweeps_release_no_more_than_claimed():
     assert all(c is not None for c in real)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slack", [0.05, 0.5, 0.9])
 def test_few_draws_still_make_a_plan(slack):
     """With counts of a few hits a small change of the threshold changes none of them."""

@@ -132,6 +132,7 @@ def test_binomial_chances_at_the_edges_are_chances(samples, hits, p):
     assert low == pytest.approx(float(exact), rel=1e-9, abs=1e-300)
 
 
+@pytest.mark.slow
 def test_the_promise_is_the_least_double_above_the_exact_ratio():
     """M (k + 1) / (N + 1) has two roundings, which one step to the next double does not always cover."""
     rng, short = np.random.default_rng(4), 0
@@ -177,6 +178,7 @@ def test_the_stopping_rule_is_needed():
     assert expected_delta(deltas, samples, hits, rule="first pass from the noisy end") > promise
 
 
+@pytest.mark.slow
 def test_shared_draws_keep_the_promise():
     """With a fixed list the same uniforms may serve every candidate: simulated, 40,000 sweeps, seed fixed."""
     samples, hits, runs = 400, 6, 40_000
@@ -197,8 +199,8 @@ def test_shared_draws_keep_the_promise():
     [
         (2000, 10, 0.004, 1.0),
         (500, 0, 0.001, 1.0),
-        (10**6, 9, 9e-6, 1.0),
-        (5000, 60, 2e-4, 0.02),
+        pytest.param(10**6, 9, 9e-6, 1.0, marks=pytest.mark.slow),
+        pytest.param(5000, 60, 2e-4, 0.02, marks=pytest.mark.slow),
         (50, 50, 0.3, 1.0),
         (1000, 12, 5e-3, 3.0),
     ],
@@ -242,6 +244,7 @@ def test_the_integrated_form_is_its_integral(samples, base, fallback):
     assert min(exact, 1) <= found <= min(exact * (1 + 1e-9), 1)
 
 
+@pytest.mark.slow
 def test_bounds_are_ordered_and_the_supremum_converges():
     for samples, hits in [(2000, 10), (10**6, 9), (50, 3)]:
         single = bounds.single_candidate_delta(samples=samples, hits=hits)
@@ -293,6 +296,7 @@ def test_clopper_pearson_against_scipy_and_forwards():
         assert hits == samples or stats.binom.cdf(hits, samples, high) <= 5e-7
 
 
+@pytest.mark.slow
 def test_clopper_pearson_covers_exactly_enough():
     """Exact coverage by summing the binomial law; the control with half the failure budget too much is not covered."""
     samples, p = 60, 0.07
@@ -306,6 +310,7 @@ def test_clopper_pearson_covers_exactly_enough():
     assert coverage(0.5) < 0.95
 
 
+@pytest.mark.slow
 def test_looking_all_the_time_stays_valid():
     """2,000 runs of 3,000 draws with nine looks; false alarms below 1e-6, by Ville. Control: Clopper-Pearson."""
     rng = np.random.default_rng(5)

@@ -57,10 +57,10 @@ def exact_overall(samples, base):
         (10**30, 0.3),
         (10**30, 0.999999),
         (3, 1 - 1e-12),
-        (10**4, 1e-300),
-        (10**30, 1e-300),
-        (1, 1e-300),
-        (167164667686606329610240, 7.587969306381874e-295),
+        pytest.param(10**4, 1e-300, marks=pytest.mark.slow),
+        pytest.param(10**30, 1e-300, marks=pytest.mark.slow),
+        pytest.param(1, 1e-300, marks=pytest.mark.slow),
+        pytest.param(167164667686606329610240, 7.587969306381874e-295, marks=pytest.mark.slow),
         (10**29, 1e-285),
     ],
 )
@@ -70,6 +70,7 @@ def test_overall_delta_is_the_exact_value_rounded_up(samples, base):
     assert found <= exact * (1 + mp.mpf(10) ** -12)
 
 
+@pytest.mark.slow
 def test_overall_delta_is_never_far_off():
     """All over the domain, against a point of the curve that is cut near its minimum: y = 3 b + 80 / N."""
     rng = np.random.default_rng(5)
