@@ -17,6 +17,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+__all__ = ["MU", "PLANNED", "down", "up"]
+
 Array = npt.NDArray[np.float64]
 Number = TypeVar("Number", float, Array)
 
@@ -55,6 +57,9 @@ SECOND_ORDER = 1.01
 
 BOUND = 1e-9
 """What the logarithm of an error bound may be off by: far above its roundings, and nothing beside SECOND_ORDER."""
+
+PLANNED = 1e-12
+"""A part by which planned noise is larger than its formula says: far above its roundings; rounding.md, 4."""
 
 
 def gamma(roundings: Number) -> Number:

@@ -9,6 +9,7 @@ from typing import Any
 
 from epsilog.accounting import calibrate, classic_gaussian_stddev, gaussian_mu
 from epsilog.accounting import delta as bound_delta
+from epsilog.accounting.rounding import PLANNED
 from epsilog.plan.consumed import Consumed, at_most, consumed, stepped, taken
 from epsilog.terms import (
     CheckError,
@@ -397,7 +398,7 @@ def _exact(mechanism: str, epsilon: float, delta: float) -> float:
 def _gaussian_stddev(epsilon: float, delta: float) -> float:
     """Exact, on the safe side (Balle & Wang 2018)."""
     mu = gaussian_mu(epsilon=epsilon, delta=delta)
-    return (1 + 1e-12) / mu if mu > 0 else math.inf  # the margin covers the few roundings that follow
+    return (1 + PLANNED) / mu if mu > 0 else math.inf
 
 
 def _optimal(mechanism: str, epsilon: float, delta: float, groups: Sequence[tuple[int, float]]) -> list[float]:

@@ -26,7 +26,6 @@ from epsilog.terms import (
 )
 
 _LARGEST = 1e9  # dearer than any cap can be
-_ROUNDED_UP = 1 + 1e-14  # what adding up the parts' mu may be off by
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +81,7 @@ def _proven(request: Request, kind: str) -> Price:
     if kind in ("pure", "approximate"):
         return _epsilon_price(request, kind)
     from epsilog.accounting import mu, rho
+    from epsilog.accounting.rounding import MU, up
 
     relation = _relation(request)
     match kind, request.release:
@@ -94,9 +94,7 @@ def _proven(request: Request, kind: str) -> Price:
     found = mu(request.release, relation)
     if found is None:
         raise UnsupportedMechanismError(request.release, method="gdp pricing", reason="it has no finite mu")
-    return Price(
-        {"mu_squared": Fraction(found * _ROUNDED_UP) ** 2}, "mu of Gaussians (Dong et al. 2022, Corollary 3.3)"
-    )
+    return Price({"mu_squared": Fraction(up(found, MU)) ** 2}, "mu of Gaussians (Dong et al. 2022, Corollary 3.3)")
 
 
 def _refuse_unproven(request: Request, kind: str, stated: Price) -> None:
@@ -134,6 +132,7 @@ def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | Non
     was asked for. Under zCDP and GDP budgets it is the rho or mu squared of Gaussians, or of the statement.
     """
     from epsilog.accounting import epsilon, mu
+    from epsilog.accounting.rounding import MU, down
 
     if kind in ("pure", "approximate"):
         below = _float_below(charged["delta"] if kind == "approximate" else "0")
@@ -146,11 +145,13 @@ def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | Non
     found = mu(request.release, _relation(request))
     if found is None:
         return None
-    squared, quantity = found * found / _ROUNDED_UP**4, "mu_squared" if kind == "gdp" else "rho"
-    return Amounts({quantity: _units_below(quantity, squared if kind == "gdp" else squared / 2)})
+    squared = Fraction(down(found, MU)) ** 2
+    if kind == "gdp":
+        return Amounts({"mu_squared": _units_below("mu_squared", squared)})
+    return Amounts({"rho": _units_below("rho", squared / 2)})
 
 
-def _units_below(quantity: str, lower: float) -> int:
+def _units_below(quantity: str, lower: float | Fraction) -> int:
     """Whole units that are not above a lower bound; dearer than everything where the bound is infinite."""
     return (
         charge_units(quantity, _LARGEST) + 1
