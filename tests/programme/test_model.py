@@ -63,6 +63,18 @@ def test_the_examples_load(write_programme):
         (("simulation = true ", "simulation = false "), "a real budget refuses fixed seeds"),
         (("local_steps = 1\n", ""), "training.local_steps must be given"),
         (
+            ("local_steps = 1\n", 'local_steps = 1\nschedule = "linear"\n'),
+            "training.schedule must be 'constant', 'cosine'",
+        ),
+        (
+            ("local_steps = 1\n", 'local_steps = 1\nserver_optimizer = "adam"\n'),
+            "training.server_learning_rate must be given for adam",
+        ),
+        (
+            ("local_steps = 1\n", "local_steps = 1\nserver_momentum = 0.5\n"),
+            "training.server_momentum must be absent for sgd",
+        ),
+        (
             ('kind = "mlp"', 'kind = "forest"'),
             "model.kind must be one of linear, mlp, cnn, recommender, next-character, got 'forest'",
         ),

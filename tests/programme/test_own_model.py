@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from epsilog.programme import load
@@ -73,3 +74,16 @@ def test_a_file_is_read_when_the_programme_is_run_and_not_when_it_is_checked(wri
     assert load(path).model.kind == "net:wide"
     with pytest.raises(ProgrammeError, match=r"model\.kind must be module:factory"):
         load(write_programme((OWN[0], 'kind = "net.py:wide"')))
+
+
+def test_a_programme_starts_from_public_parameters(write_programme):
+    path = write_programme(("hidden = [16] ", 'initial = "start.npy" '))
+    with pytest.raises(ProgrammeError, match=r"model\.initial must be an .npy file of numbers, got start.npy: No such"):
+        task_of(path)
+    np.save(path.parent / "start.npy", np.linspace(-1, 1, 81))
+    plan = make_plan(load(path), task_of(path), path.parent)
+    assert plan.details["model"] == {"kind": "mlp", "initial": "start.npy"}
+    assert len(plan.details["data"]["model"]["initial"]["sha256"]) == 64
+    np.save(path.parent / "start.npy", np.linspace(-1, 1, 82))
+    with pytest.raises(ProgrammeError, match=r"model\.initial must hold the model's 81 parameters, got 82"):
+        task_of(path)

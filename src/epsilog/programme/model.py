@@ -145,18 +145,19 @@ class ModelSection(_Part):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     kind: Text
+    initial: Text | None = None
 
     @model_validator(mode="after")
     def _known(self) -> ModelSection:
         if is_own(self.kind):
             require_name(self.kind)
         else:
-            self.chosen(Path())
+            choose(self.kind, **(self.model_extra or {}))
         return self
 
     def chosen(self, beside: Path) -> Kind:
         """The kind of model with its options; a module of the user's own is read from the folder ``beside``."""
-        return choose(self.kind, beside=beside, **(self.model_extra or {}))
+        return choose(self.kind, beside, self.initial, **(self.model_extra or {}))
 
 
 class Pace(_Part):

@@ -16,7 +16,7 @@ from epsilog.terms import CheckError, ProgrammeError, RecordsError, codec
 if TYPE_CHECKING:
     from epsilog.train import Task
 
-OF_A_MODEL = ("kind", "inputs", "init", "apply", "loss", "score")  # what a model may be refused for
+OF_A_MODEL = ("kind", "initial", "inputs", "init", "apply", "loss", "score")  # what a model may be refused for
 
 
 def load_programme_task(programme: Programme, source: str) -> Task:
@@ -103,7 +103,7 @@ def make_plan(programme: Programme, task: Task, base: Path) -> RegisteredPlan:
         details={
             "settings": settings_hash(programme),
             "programme": programme.programme.model_dump(mode="json"),
-            "model": programme.model.model_dump(mode="json"),
+            "model": programme.model.model_dump(mode="json", exclude_none=True),
             "training": programme.training.model_dump(mode="json", exclude_none=True),
             "data": task.describe(),
             "boundary": programme.boundary.model_dump(mode="json"),

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from epsilog.terms import CheckError, check
 from epsilog.train.models.base import MOST_IDS, Call, Forward, Model, layered
+from epsilog.train.models.initial import Warm
 from epsilog.train.models.layers import Conv, Dense, Embedding, Layer, Shift
 from epsilog.train.models.own import Own, is_own
 
@@ -195,17 +196,20 @@ class NextCharacter:
 KINDS: dict[str, Callable[..., Kind]] = {kind.name: kind for kind in (Linear, Mlp, Cnn, Recommender, NextCharacter)}
 
 
-def choose(kind: str, /, beside: Path = Path(), **options: Any) -> Kind:
+def choose(kind: str, /, beside: Path = Path(), initial: Any = None, **options: Any) -> Kind:
     """A kind of model with its options, checked.
 
     Args:
         kind: one of ``KINDS``, or module:factory.
-        beside: the folder of that module's file.
+        beside: the folder of that module's file, and of ``initial``.
+        initial: public parameters to start from, an array (d,) or the path of an .npy file; None for the kind's own.
         **options: of the kind.
 
     Raises:
         CheckError: an unknown kind or option, or one that is out of its bounds.
     """
+    if initial is not None:
+        return Warm.read(choose(kind, beside, **options), initial, beside)
     if is_own(kind):
         return Own.read(kind, beside, options)
     made = KINDS[check.one_of(tuple(KINDS))(kind=kind)]

@@ -1,0 +1,72 @@
+"""A warm start: public numbers, bound by their hash, in the place of a kind's own."""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+import pytest
+
+from epsilog.terms import CheckError, ClientLevelCentral
+from epsilog.train import Randomness, dry_run
+from epsilog.train.models import build, choose
+from epsilog.train.rounds import bound_to, output_hash
+
+
+def mlp(**options):
+    return build("mlp", inputs=3, classes=None, hidden=[4], **options)
+
+
+def test_training_goes_on_from_a_model_that_was_released(small_task, tmp_path):
+    scheme = ClientLevelCentral(12, 0.5, 2, 0.2, 1.0)
+    cold = small_task()
+    released = dry_run(scheme, cold, randomness=Randomness.simulated(1)).model
+    np.save(tmp_path / "released.npy", released)
+    kind = choose("mlp", beside=tmp_path, initial="released.npy", hidden=[4])
+    warm = dataclasses.replace(cold, model=kind.build(inputs=3, classes=None))
+    assert np.array_equal(warm.model.start, released)
+    assert warm.describe()["model"]["initial"]["sha256"] == output_hash(released)
+    assert "declared public" in warm.describe()["model"]["initial"]["data"]
+    assert bound_to(scheme, warm) != bound_to(scheme, cold)
+    ends = [dry_run(scheme, task, randomness=Randomness.simulated(1)).model for task in (warm, cold)]
+    assert not np.array_equal(*ends)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8", ">f8"])
+def test_an_array_starts_a_model_as_a_file_does(dtype):
+    vector = np.arange(21, dtype=dtype) / 4
+    model = mlp(initial=vector)
+    assert model.start.tolist() == vector.tolist()
+    assert model.facts["initial"]["sha256"] == hashlib.sha256(vector.astype("<f8").tobytes()).hexdigest()
+    assert model.layers  # norms are known still
+    assert model.shipped
+
+
+def save(path, what):
+    np.save(path, what, allow_pickle=True)
+
+
+def archive(path):
+    with path.open("wb") as file:
+        np.savez(file, a=np.zeros(21))
+
+
+@pytest.mark.parametrize(
+    ("write", "says"),
+    [
+        (None, "initial must be an .npy file of numbers, got w.npy: No such file"),
+        (lambda path: path.write_bytes(b"no numbers"), "initial must be an .npy file of numbers"),
+        (lambda path: path.write_bytes(b""), "initial must be an .npy file of numbers"),
+        (lambda path: save(path, np.array([{}])), "initial must be an .npy file of numbers, got w.npy: .*pickle"),
+        (archive, "got w.npy: an archive"),
+        (lambda path: save(path, np.zeros(20)), "initial must hold the model's 21 parameters, got 20"),
+        (lambda path: save(path, np.zeros((21, 1))), r"initial must be finite real numbers of shape \(d,\)"),
+        (lambda path: save(path, np.zeros(21, int)), "initial must be finite real numbers"),
+        (lambda path: save(path, np.full(21, np.nan)), "initial must be finite real numbers"),
+        (lambda path: save(path, np.full(21, np.inf)), "initial must be finite real numbers"),
+    ],
+)
+def test_what_is_no_start_is_refused(tmp_path, write, says):
+    if write is not None:
+        write(tmp_path / "w.npy")
+    with pytest.raises(CheckError, match=says):
+        choose("mlp", beside=tmp_path, initial="w.npy", hidden=[4]).build(inputs=3, classes=None)
