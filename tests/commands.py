@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 PRELOADED = (
-    "epsilog.cli.main",
+    "epsilog.cli.entry",
     "epsilog.accounting.montecarlo",
     "epsilog.programme",
     "pydantic.type_adapter",
@@ -71,6 +71,6 @@ def _become(words: list[str], cwd: str, outputs: list[str]) -> None:
 
 if __name__ == "__main__":
     _serve()
-    from epsilog.cli.main import main
+    from epsilog.cli.entry import main
 
     main()

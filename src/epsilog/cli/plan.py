@@ -1,4 +1,4 @@
-"""`epsilog plan federated` and `epsilog plan queries`: the two calculators."""
+"""`epsilog plan federated` and `epsilog plan queries`, the two calculators, and what a printed algorithm spends."""
 
 from __future__ import annotations
 
@@ -149,6 +149,47 @@ def queries(
             note(finding.says)
     if not priced.compatible:
         raise typer.Exit(REFUSED)
+
+
+@plan_app.command("algorithm-2")
+def algorithm_2(
+    sigma: Annotated[float, typer.Option("--sigma", help="The printed noise magnitude.")],
+    batch_probability: Annotated[float, typer.Option("--batch-probability", "-p", help="Chance to join a batch.")],
+    examples: Annotated[int, typer.Option("--examples", "-n", help="Examples of the client.")],
+    participations: Annotated[int, typer.Option("--participations", "-R", help="Rounds the client takes part in.")],
+    epochs: Annotated[int, typer.Option("--epochs", "-E", help="E, as printed.")] = 1,
+    clip_norm: Annotated[float, typer.Option("--clip-norm", "-C", help="Clip norm of a gradient.")] = 1.0,
+    delta: Annotated[float, typer.Option("--delta", help="Failure probability.")] = 1e-5,
+    as_json: Json = False,
+) -> None:
+    """Price Algorithm 2 of Naseri et al. (NDSS 2022) as it is printed, with the noise outside the divisor.
+
+    Example: epsilog plan algorithm-2 --sigma 1 -p 0.1 -n 64 -R 10
+    """
+    from epsilog import plan
+
+    found = plan.algorithm_two(
+        sigma=sigma,
+        batch_probability=batch_probability,
+        examples=examples,
+        clip_norm=clip_norm,
+        epochs=epochs,
+        participations=participations,
+        delta=delta,
+    )
+    if as_json:
+        return print_json(found.to_json())
+    figures(
+        "Algorithm 2, as printed",
+        [
+            ("noise multiplier of a step", f"{lower_text(found.noise_multiplier, 6)} (sigma p n / C)"),
+            ("epsilon, E in epochs", interval_text(found.epochs)),
+            ("epsilon, E in iterations", interval_text(found.iterations)),
+            ("epsilon if sigma were the multiplier", interval_text(found.mistaken)),
+        ],
+    )
+    note("For a neighbour with nothing in one example's place: the divisor must not change with the data.")
+    return None
 
 
 def _numbers(text: str) -> list[float]:

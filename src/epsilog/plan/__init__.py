@@ -7,12 +7,14 @@ document whose hash goes into the ledger. Pure functions; no disk, no clock, no 
 from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
 from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, profile_view
+from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
 from epsilog.plan.registered import RegisteredPlan, price, register
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
 from epsilog.plan.wording import delta_sentence, formula_sentence, limits
 
 __all__ = [
+    "AsPrinted",
     "Consumed",
     "Contribution",
     "Crossover",
@@ -27,6 +29,7 @@ __all__ = [
     "RegisteredPlan",
     "Schedule",
     "Sensitivity",
+    "algorithm_two",
     "crossover",
     "curve",
     "delta_sentence",

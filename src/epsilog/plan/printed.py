@@ -1,0 +1,84 @@
+"""What Algorithm 2 of Naseri et al. (NDSS 2022, arXiv:2009.03561) spends as it is printed.
+
+A printed step is theta - rate * (sum of clipped gradients / (p |D|) + N(0, sigma^2)): the noise stands outside the
+divisor and lacks the clip norm. One example moves the mean by C / (p |D|), so the noise multiplier of the sum is
+sigma p |D| / C, which depends on the size of a client. To call sigma the multiplier is wrong by that factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.terms import Gaussian, Interval, NeighboringRelation, PoissonSampled, Repeated, check, codec
+
+__all__ = ["AsPrinted", "algorithm_two"]
+
+ROUNDED = 1.0 - 2.0**-50  # three products and a quotient, rounded down
+
+
+@dataclass(frozen=True, slots=True)
+class AsPrinted:
+    """The price of one client's part of a run, under both readings of E.
+
+    Attributes:
+        noise_multiplier: of each step's sum of clipped gradients; what an accountant has to be fed.
+        mistaken: the price that feeding it sigma would give, under the second reading.
+        iterations: the price if E counts noisy steps.
+        epochs: the price if E counts passes over the data: round(E / p) noisy steps each time a client takes part.
+    """
+
+    noise_multiplier: float
+    mistaken: Interval
+    iterations: Interval
+    epochs: Interval
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        prices = {name: codec.encode(getattr(self, name)) for name in ("mistaken", "iterations", "epochs")}
+        return {"noise_multiplier": self.noise_multiplier, **prices}
+
+
+def algorithm_two(
+    *,
+    sigma: float,
+    batch_probability: float,
+    examples: int,
+    clip_norm: float,
+    epochs: int,
+    participations: int,
+    delta: float,
+) -> AsPrinted:
+    """Prices the printed algorithm for one client, in nats.
+
+    The divisor p |D| holds still only if the size of a client does not change, so a neighbour has nothing in one
+    example's place (zero-out); under add or remove the printed step is no Gaussian mechanism at all.
+
+    Args:
+        sigma: the printed noise magnitude, above 0.
+        batch_probability: p, the chance that an example joins a batch, in (0, 1].
+        examples: of the client, the printed D.
+        clip_norm: C, the L2 norm to which each example's gradient is clipped.
+        epochs: E.
+        participations: rounds that the client takes part in.
+        delta: of the guarantee, in (0, 1).
+
+    >>> found = algorithm_two(
+    ...     sigma=1.0, batch_probability=0.1, examples=64, clip_norm=1.0, epochs=1, participations=10, delta=1e-5
+    ... )
+    >>> round(found.noise_multiplier, 6), round(found.epochs.upper, 3), round(found.mistaken.upper, 2)
+    (6.4, 0.572, 7.05)
+    """
+    sigma, clip_norm = check.positive()(sigma=sigma), check.positive()(clip_norm=clip_norm)
+    p, examples = check.share()(batch_probability=batch_probability), check.integer(1)(examples=examples)
+    epochs, participations = check.integer(1)(epochs=epochs), check.integer(1)(participations=participations)
+    delta = check.between(0, 1)(delta=delta)
+    multiplier = ROUNDED * sigma * p * examples / clip_norm
+
+    def price(noise: float, steps: int) -> Interval:
+        release = Repeated(PoissonSampled(Gaussian(noise), p), steps * participations)
+        return bound_epsilon(release, delta=delta, relation=NeighboringRelation.ZERO_OUT)
+
+    passes = max(1, round(epochs / p))
+    return AsPrinted(multiplier, price(sigma, passes), price(multiplier, epochs), price(multiplier, passes))

@@ -1,0 +1,48 @@
+"""The printed algorithm is priced at the multiplier that its steps have, under both readings of E."""
+
+import mpmath
+import pytest
+
+from epsilog.accounting import epsilon
+from epsilog.plan import algorithm_two
+from epsilog.terms import Gaussian, NeighboringRelation, PoissonSampled, Repeated
+
+GIVEN = {
+    "sigma": 1.0,
+    "batch_probability": 0.25,
+    "examples": 40,
+    "clip_norm": 4.0,
+    "epochs": 2,
+    "participations": 3,
+    "delta": 1e-5,
+}
+
+
+def priced(noise, steps):
+    release = Repeated(PoissonSampled(Gaussian(noise), 0.25), steps)
+    return epsilon(release, delta=1e-5, relation=NeighboringRelation.ZERO_OUT).upper
+
+
+def test_the_multiplier_is_sigma_p_n_over_c_and_both_readings_are_priced():
+    found = algorithm_two(**GIVEN)
+    assert found.noise_multiplier == pytest.approx(2.5, rel=1e-12)
+    assert found.noise_multiplier <= mpmath.mpf(1) * 0.25 * 40 / 4
+    assert found.iterations.upper == pytest.approx(priced(2.5, 2 * 3), rel=1e-6)
+    assert found.epochs.upper == pytest.approx(priced(2.5, 8 * 3), rel=1e-6)
+    assert found.mistaken.upper == pytest.approx(priced(1.0, 8 * 3), rel=1e-6)
+    assert set(found.to_json()) == {"noise_multiplier", "mistaken", "iterations", "epochs"}
+
+
+def test_sigma_may_flatter_or_frighten():
+    """For a client of few examples, or a large clip, feeding sigma to an accountant is not even on the safe side."""
+    assert algorithm_two(**GIVEN).mistaken.lower > algorithm_two(**GIVEN).epochs.upper
+    small = algorithm_two(**GIVEN | {"examples": 4})
+    assert small.mistaken.upper < small.epochs.lower
+
+
+@pytest.mark.parametrize(
+    "change", [{"sigma": 0.0}, {"batch_probability": 1.1}, {"examples": 0}, {"epochs": 0}, {"delta": 1.0}]
+)
+def test_what_has_no_meaning_is_refused_by_name(change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        algorithm_two(**GIVEN | change)
