@@ -27,7 +27,9 @@ def run(
     Example: epsilog run examples/central.toml examples/local.toml
     """
     from epsilog.programme import run as run_programme
+    from epsilog.train.engines import keep_compilations
 
+    keep_compilations()
     summaries: list[dict[str, Any]] = []
     failed = False
     for path in programmes:

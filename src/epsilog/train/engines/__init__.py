@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns
+from epsilog.train.engines.compilations import keep_compilations
 from epsilog.train.task import Task
 
-__all__ = ["ClientStreams", "Clipped", "Engine", "NoisyRuns", "made"]
+__all__ = ["ClientStreams", "Clipped", "Engine", "NoisyRuns", "keep_compilations", "made"]
 
 
 def made(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
