@@ -80,7 +80,7 @@ def test_one_client_moves_the_model_by_at_most_the_clip_over_the_public_divisor(
 
     quiet = dataclasses.replace(CENTRAL, noise_multiplier=0.0, sampling_probability=1.0)
     models = []
-    for change in (None, *map(remove, range(12))):
+    for change in (None, *map(remove, range(0, 12, 4))):
         task = small_task(change=change)
         models.append(train(task, dataclasses.replace(quiet, rounds=1), Randomness.simulated(3))[0].state.model)
     moved = [np.linalg.norm(model - models[0]) for model in models[1:]]

@@ -97,7 +97,7 @@ def serving(app):
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        for _ in range(200):
+        for _ in range(1200):
             if server.started:
                 break
             time.sleep(0.05)

@@ -114,6 +114,7 @@ def test_a_failure_says_what_may_be_said(error, says):
     assert says in job.snapshot["says"]
     assert "path of ours" not in job.snapshot["says"]
     assert len(job.snapshot["says"]) <= 500
+    until(lambda: not job._thread.is_alive())  # or what it raised were noticed in another test
 
 
 def test_a_shelf_runs_so_many_at_once_and_forgets_the_oldest_that_are_over():
