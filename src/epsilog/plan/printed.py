@@ -52,7 +52,7 @@ def algorithm_two(
 ) -> AsPrinted:
     """Prices the printed algorithm for one client, in nats.
 
-    The divisor p |D| holds still only if the size of a client does not change, so a neighbour has nothing in one
+    The divisor p D holds still only if the size of a client does not change, so a neighbour has nothing in one
     example's place (zero-out); under add or remove the printed step is no Gaussian mechanism at all.
 
     Args:

@@ -15,7 +15,6 @@ from epsilog.terms.rounds import RoundRecord
 from epsilog.terms.sampling import PoissonSampled
 from epsilog.terms.schemes.base import Against, Party, Scheme, scheme
 
-REACH = 1e6  # how far a clip norm may move from the first one, either way
 ROUNDED = 1.0 - 2.0**-50  # a quotient of a root of a sum of two quotients, rounded down
 
 
@@ -49,6 +48,7 @@ class ClientLevelAdaptiveClip(Scheme):
     says: ClassVar[str] = "The server clips each client's update to a norm that it learns with noise, and adds noise."
     unit_is_client: ClassVar[bool] = True
     adaptive_clip: ClassVar[bool] = True
+    reach: ClassVar[float] = 1e6  # how far a clip norm may move from the first one, either way
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
     parties: ClassVar[tuple[Party, ...]] = (
         Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
@@ -86,7 +86,7 @@ class ClientLevelAdaptiveClip(Scheme):
         """The clip norm after a round with ``clip_norm`` that released ``unclipped``, the noisy share within it."""
         exponent = -self.clip_learning_rate * (unclipped - self.target_quantile)
         moved = clip_norm * math.exp(max(-700.0, min(exponent, 700.0)))
-        return max(self.clip_norm / REACH, min(moved, self.clip_norm * REACH))
+        return max(self.clip_norm / self.reach, min(moved, self.clip_norm * self.reach))
 
     def clip_norms(self, records: Sequence[RoundRecord]) -> tuple[float, ...]:
         """Each follows from what the round before declared and released; nan where it released no share."""

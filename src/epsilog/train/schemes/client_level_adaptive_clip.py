@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from epsilog.terms import ClientLevelAdaptiveClip, check
-from epsilog.terms.schemes.client_level_adaptive_clip import REACH
 from epsilog.train import clipping
 from epsilog.train.engines import Engine
 from epsilog.train.schemes.base import PADDING, Change, Now, trains
@@ -14,7 +13,7 @@ from epsilog.train.task import Task
 
 def require_reach(scheme: ClientLevelAdaptiveClip, task: Task) -> None:  # noqa: ARG001
     """Refuses a clip norm, or a noise, that may move to where a clip cannot be relied on."""
-    low, high = clipping.SMALLEST_CLIP * REACH, clipping.LARGEST_CLIP / REACH
+    low, high = clipping.SMALLEST_CLIP * scheme.reach, clipping.LARGEST_CLIP / scheme.reach
     check.within(low, high)(clip_norm=scheme.clip_norm)
     if scheme.noise_multiplier:
         check.within(low, high)(noise_stddev=scheme.noise_stddev)
