@@ -25,7 +25,7 @@ def test_the_examples_load(write_programme):
     [
         (
             ("population = 2000 ", "population = 0 "),
-            "guarantee.population must be at least 1, got 0",
+            "guarantee.population must be at least 1, or 'from data', got 0",
         ),
         (
             ("population = 2000 ", "people = 3\npopulation = 2000 "),

@@ -3,6 +3,7 @@
 import hashlib
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from tests.prove.drawn import drawn, lines
 
@@ -24,23 +25,18 @@ SETTINGS = (
 REAL = (("simulation = true ", "simulation = false "), ("seed = 20261121\n", ""))
 
 
+def dataset(unit):
+    """A hundred schools of one row each."""
+    rows = np.zeros((SCHOOLS, 3)), np.zeros(SCHOOLS), np.ones(SCHOOLS, dtype=int)
+    facts = {"score": "R squared on the test set"}
+    return train.Dataset("chem97", unit, True, train.Federation(*rows), None, None, facts, counts_are_public=True)
+
+
 class Training:
     """What ``epsilog.train`` offers to a programme; notes how it is called."""
 
     def __init__(self):
         self.called, self.fails = [], None
-
-    def load_task(self, data, **_):
-        facts = {"score": "R squared on the test set"}
-        clients = SimpleNamespace(count=SCHOOLS)
-        return SimpleNamespace(
-            name=data,
-            unit_is_client=True,
-            units=SCHOOLS,
-            clients=clients,
-            facts=facts,
-            describe=lambda: {"units": SCHOOLS},
-        )
 
     def require_fit(self, scheme, task):
         assert task.units == SCHOOLS
@@ -74,8 +70,9 @@ class Training:
 @pytest.fixture
 def training(monkeypatch):
     stand_in = Training()
-    for name in ("load_task", "require_fit", "rehearse", "dry_run", "run_rounds"):
+    for name in ("require_fit", "rehearse", "dry_run", "run_rounds"):
         monkeypatch.setattr(train, name, getattr(stand_in, name))
+    monkeypatch.setattr("epsilog.programme.data.load_dataset", lambda _, unit: dataset(unit))
     return stand_in
 
 

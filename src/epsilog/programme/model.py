@@ -10,19 +10,13 @@ import re
 import tomllib
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Union
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    create_model,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
+from epsilog import train
+from epsilog.programme.data import KINDS_OF_DATA, Data
+from epsilog.programme.parts import LARGEST, Count, Part, Positive, Text
 from epsilog.refusals import refusals
 from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, facts
 from epsilog.terms.facts import Fact
@@ -47,25 +41,11 @@ def _decimal(least: str, below: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _not_blank(value: str) -> str:
-    if not value.strip():
-        raise ValueError("must be a string that is not blank")
-    return value
-
-
-Text = Annotated[str, AfterValidator(_not_blank)]
 Amount = Annotated[Decimal, _decimal("1e-9", "1e9")]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 MOST_EPSILON = 1000.0  # of a study: no guarantee is left long before
-LARGEST = 2**53  # whole numbers above it are not the same in everybody's JSON
-Count = Annotated[int, Field(ge=1, lt=LARGEST, strict=True)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Identity(_Part):
+class Identity(Part):
     """[programme]: what it is, what for, and who answers for it."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
@@ -73,15 +53,21 @@ class Identity(_Part):
     owner: Text
 
 
-class Promise(_Part):
+class Promise(Part):
     """[guarantee]: what is protected, against which neighbour, among how many."""
 
     privacy_unit: Text
     relation: NeighboringRelation
-    population: Count
+    population: Count | Literal["from data"]
+    population_is_public: Annotated[bool, Field(strict=True)] = False
+
+    @property
+    def stated(self) -> int | None:
+        """The population, where it is stated and not read from the data."""
+        return self.population if isinstance(self.population, int) else None
 
 
-class Budget(_Part):
+class Budget(Part):
     """[budget]: the cap, where it is booked, and why this delta."""
 
     scope: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
@@ -96,7 +82,7 @@ class Budget(_Part):
         return (Decimal(1) / population).quantize(Decimal("1e-12"), rounding="ROUND_DOWN")
 
 
-class SchemeSection(_Part):
+class SchemeSection(Part):
     """[scheme]: the facts of a scheme's term, except what other sections say; see ``section``."""
 
     describes: ClassVar[type[Scheme]]
@@ -139,7 +125,7 @@ def _stated(kind: type, fact: Fact) -> Any:
     return Annotated[kind, Field(strict=True, allow_inf_nan=False, **bounds)]
 
 
-class ModelSection(_Part):
+class ModelSection(Part):
     """[model]: what is trained: a kind of model, and that kind's options."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -160,7 +146,7 @@ class ModelSection(_Part):
         return choose(self.kind, beside, self.initial, **(self.model_extra or {}))
 
 
-class Pace(_Part):
+class Pace(Part):
     """The part of [training] that says how fast everybody goes; all of it may be left out."""
 
     schedule: Literal[SCHEDULES] | None = None  # type: ignore[valid-type]
@@ -186,15 +172,22 @@ class Pace(_Part):
 
 
 class Training(Pace):
-    """[training]: the data, and how it is trained on; everything here is public."""
+    """[training]: how a client computes its update; everything here is public."""
 
-    data: Text
     learning_rate: Positive
     local_steps: Count | None = None
     nominal_examples: Count | None = None
 
+    def chosen(self) -> train.Training:
+        """The same as the trainer takes it."""
+        stated = {
+            name: getattr(self, name) for name in ("learning_rate", "local_steps", "nominal_examples", "schedule")
+        }
+        given = {name: value for name, value in stated.items() if value is not None}
+        return train.Training(**given, server=self.server())
 
-class Boundary(_Part):
+
+class Boundary(Part):
     """[boundary]: what the claim covers, and what it does not."""
 
     participation: Text
@@ -203,13 +196,13 @@ class Boundary(_Part):
     post_processing: Text
 
 
-class Reporting(_Part):
+class Reporting(Part):
     """[reporting]: the calendar period that the report belongs to."""
 
     period: Text
 
 
-class Run(_Part):
+class Run(Part):
     """[run]: whether this is a simulation, and what is shown only then."""
 
     simulation: Annotated[bool, Field(strict=True)]
@@ -229,15 +222,13 @@ class Run(_Part):
         return self
 
 
-class Programme(_Part):
-    """A whole programme file."""
+class Programme(Part):
+    """What is promised, and how it is kept: a programme file without its data and model."""
 
     programme: Identity
     guarantee: Promise
     budget: Budget
     scheme: SchemeSection
-    model: ModelSection
-    training: Training
     boundary: Boundary
     reporting: Reporting
     run: Run
@@ -253,7 +244,6 @@ class Programme(_Part):
             bound = f"{str(self.scheme.describes.adaptive_clip).lower()} for {self.scheme.kind}"
             raise CheckError("boundary.adaptive_clip", bound, str(self.boundary.adaptive_clip).lower())
         self._clients_fit()
-        self._training_fits()
         if self.boundary.rounds_per_release != self.scheme.rounds:
             bound = f"scheme.rounds = {self.scheme.rounds} (one release per run)"
             raise CheckError("boundary.rounds_per_release", bound, f"{self.boundary.rounds_per_release}")
@@ -261,10 +251,57 @@ class Programme(_Part):
 
     def _clients_fit(self) -> None:
         """Where whole clients are protected, the population is what a scheme's counts are held against at its birth."""
+        if self.guarantee.stated is None:
+            return
         try:
-            self.scheme.term(self.guarantee.population, 1.0)
+            self.scheme.term(self.guarantee.stated, 1.0)
         except CheckError as error:
             raise error.under("scheme") from None
+
+    @property
+    def population(self) -> int:
+        """Privacy units in all; known once the data is."""
+        assert isinstance(self.guarantee.population, int)
+        return self.guarantee.population
+
+    @property
+    def delta(self) -> Decimal:
+        """The delta of the claim."""
+        return self.budget.delta_for(self.population)
+
+    def counting(self, population: int) -> Self:
+        """The same with the population that the data has, where it is read from there."""
+        stated = self.model_copy(update={"guarantee": self.guarantee.model_copy(update={"population": population})})
+        stated._clients_fit()
+        return stated
+
+    @classmethod
+    def of(cls, **sections: Any) -> Self:
+        """Reads and checks the sections of a programme, each a dictionary that says what the file's section says.
+
+        Raises:
+            ProgrammeError: unknown, missing or wrong fields; all are named.
+        """
+        return _checked(cls, sections, "programme")
+
+
+class ProgrammeFile(Programme):
+    """A whole programme file."""
+
+    data: Data
+    model: ModelSection
+    training: Training
+
+    @model_validator(mode="after")
+    def _fits_its_data(self) -> ProgrammeFile:
+        self._training_fits()
+        public = self.data.is_public
+        if self.guarantee.stated is None and not (public or self.guarantee.population_is_public):
+            raise CheckError("guarantee.population_is_public", "true for a population from data", "false")
+        if self.run.simulation and not public:
+            bound = "false for data that is not stated to be public (data.public): a simulation protects nobody"
+            raise CheckError("run.simulation", bound, "true")
+        return self
 
     def _training_fits(self) -> None:
         """A scheme's training settings are stated, and no others: they would say something that is not done."""
@@ -277,20 +314,22 @@ class Programme(_Part):
                 value = getattr(self.training, name) if stated else "nothing"
                 raise CheckError(f"training.{name}", f"{'absent' if stated else 'given'} for {kind}", f"{value}")
 
-    @property
-    def delta(self) -> Decimal:
-        """The delta of the claim."""
-        return self.budget.delta_for(self.guarantee.population)
+
+P = TypeVar("P", bound=Programme)
 
 
-def _model() -> type[Programme]:
-    """The programme file with a [scheme] section of every scheme that is known by now."""
+def _checked(kind: type[P], document: Any, source: str) -> P:
+    """Checks a document against a kind of programme, with a [scheme] section of every scheme that is known by now."""
     sections: Any = Union[tuple(section(scheme) for scheme in SCHEMES.values())]  # noqa: UP007 - made at run time
     told: Any = Annotated[sections, Field(discriminator="kind")]
-    return create_model("Programme", __base__=Programme, scheme=(told, ...))
+    model = create_model(kind.__name__, __base__=kind, scheme=(told, ...))
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise ProgrammeError(source, refusals(error.errors(), hidden={*SCHEMES, *KINDS_OF_DATA})) from error
 
 
-def load(path: Path) -> Programme:
+def load(path: Path) -> ProgrammeFile:
     """Reads and checks a programme file.
 
     Raises:
@@ -302,7 +341,4 @@ def load(path: Path) -> Programme:
         raise ProgrammeError(str(path), [f"cannot be read: {error.strerror}"]) from error
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or numbers and nesting beyond all bounds
         raise ProgrammeError(str(path), [f"is not TOML: {error}"]) from error
-    try:
-        return _model().model_validate(document)
-    except ValidationError as error:
-        raise ProgrammeError(str(path), refusals(error.errors(), hidden=SCHEMES)) from error
+    return _checked(ProgrammeFile, document, str(path))

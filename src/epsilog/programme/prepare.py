@@ -2,63 +2,134 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import hashlib
 import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
-from epsilog.programme.model import Programme, Promise
-from epsilog.terms import CheckError, ProgrammeError, RecordsError, codec
-
-if TYPE_CHECKING:
-    from epsilog.train import Task
+from epsilog.programme.model import Programme, ProgrammeFile, load
+from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, RecordsError, check, codec
+from epsilog.terms.cohorts import CyclicCohorts
+from epsilog.train import Dataset, Task, Training
 
 OF_A_MODEL = ("kind", "initial", "inputs", "init", "apply", "loss", "score")  # what a model may be refused for
 
 
-def load_programme_task(programme: Programme, source: str) -> Task:
-    """Loads the data and compares it with what the programme declares.
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A programme with the task that it is about.
+
+    Attributes:
+        programme: with its population as a number.
+        task: what is trained on what.
+        learning: what the programme states of model and training, as plain JSON values.
+        settings: SHA-256 of all that is stated; runs, folders and charges are told apart by it.
+        base: the folder that paths are relative to.
+    """
+
+    programme: Programme
+    task: Task
+    learning: dict[str, Any]
+    settings: str
+    base: Path
+
+
+def prepare_file(path: Path) -> Prepared:
+    """Reads a programme file, brings in its data and holds one against the other.
 
     Raises:
-        ProgrammeError: an unknown data set, model or unit, or declared counts that the data contradicts.
+        ProgrammeError: the file is wrong, the data is not what it says, or counts do not fit.
     """
-    from epsilog.train import load_task
-
-    training = programme.training
-    try:
-        task = load_task(
-            training.data,
-            unit=programme.guarantee.privacy_unit,
-            model=programme.model.chosen(Path(source).parent),
-            learning_rate=training.learning_rate,
-            local_steps=training.local_steps or 1,
-            nominal_examples=training.nominal_examples or 1,
+    stated = load(path)
+    with _told_of(str(path)):
+        unit, public = stated.guarantee.privacy_unit, stated.guarantee.population_is_public
+        dataset = stated.data.load(unit, path.parent, counts_are_public=public)
+        _require_level(stated, unit, unit_is_client=dataset.unit_is_client)
+        programme = stated.counting(dataset.units) if stated.guarantee.stated is None else stated
+        clients = getattr(programme.scheme, "clients", programme.population)
+        _require_order(programme, dataset)
+        _refuse(str(path), dataset.misfits(population=programme.population, clients=clients))
+        task = dataset.task(
+            stated.model.chosen(path.parent), stated.training.chosen(), population=programme.population, clients=clients
         )
+    sections = {"model": stated.model, "training": stated.training}
+    learning = {name: each.model_dump(mode="json", exclude_none=True) for name, each in sections.items()}
+    return Prepared(programme, task, learning, settings_hash(programme), path.parent)
+
+
+def prepare_task(programme: Programme, task: Task) -> Prepared:
+    """Holds a programme against a task that was made in Python.
+
+    Raises:
+        ProgrammeError: the task protects another unit than the programme says, or another number of them.
+    """
+    if isinstance(programme, ProgrammeFile):
+        raise ProgrammeError(
+            "programme", [CheckError("task", "absent for a programme that brings its data", task.name)]
+        )
+    with _told_of("programme"):
+        unit = programme.guarantee.privacy_unit
+        check.one_of((task.unit,))(privacy_unit=unit)
+        _require_level(programme, unit, unit_is_client=task.unit_is_client)
+        programme = programme.counting(task.units) if programme.guarantee.stated is None else programme
+        counted = {"population": (programme.population, task.units)}
+        if hasattr(programme.scheme, "clients"):
+            counted["clients"] = (programme.scheme.clients, task.clients.count)
+        wrong = ((name, *both) for name, both in counted.items() if both[0] != both[1])
+        _refuse("programme", [CheckError(name, f"{there} for this task", f"{said}") for name, said, there in wrong])
+    training = {name: value for name, value in asdict(task.training).items() if value is not None}
+    learning = {"model": task.model.describe(), "training": training}
+    settings = codec.fingerprint([settings_hash(programme), task.describe(), learning])
+    return Prepared(programme, task, learning, settings, Path())
+
+
+def _require_order(programme: Programme, dataset: Dataset) -> None:
+    """Where clients take turns by their place, one client more or less moves all that come after it."""
+    relation, term = programme.guarantee.relation, programme.scheme.term(programme.population, 1.0)
+    if relation is not NeighboringRelation.ZERO_OUT and isinstance(term.cohorts, CyclicCohorts) and dataset.is_own:
+        bound = f"zero-out for own data under {term.kind}: whose turn it is depends on who else is there"
+        raise CheckError("relation", bound, relation.value)
+
+
+def _require_level(programme: Programme, unit: str, *, unit_is_client: bool) -> None:
+    if unit_is_client != programme.scheme.describes.unit_is_client:
+        raise CheckError("scheme.kind", f"one that protects one {unit}", repr(programme.scheme.kind))
+
+
+SECTIONS = {
+    **dict.fromkeys(("privacy_unit", "relation", "population", "population_is_public"), "guarantee"),
+    **dict.fromkeys(OF_A_MODEL, "model"),
+    "clients": "scheme",
+    **dict.fromkeys((field.name for field in fields(Training)), "training"),
+}
+"""Where a field stands that is held against the data; the rest is about the data."""
+
+
+def _placed(error: CheckError) -> CheckError:
+    return error if error.field.startswith("scheme.") else error.under(SECTIONS.get(error.field, "data"))
+
+
+def _refuse(source: str, wrong: Sequence[CheckError]) -> None:
+    """What does not fit is told by the section and the field where it stands."""
+    if wrong:
+        raise ProgrammeError(source, [_placed(each) for each in wrong])
+
+
+@contextlib.contextmanager
+def _told_of(source: str) -> Iterator[None]:
+    try:
+        yield
     except CheckError as error:
-        sections = {"guarantee": Promise.model_fields, "model": OF_A_MODEL}
-        section = next((name for name, fields in sections.items() if error.field in fields), "training")
-        raise ProgrammeError(source, [error.under(section)]) from error
-    paced = dataclasses.replace(task.training, schedule=training.schedule or "constant", server=training.server())
-    task = dataclasses.replace(task, training=paced)
-    scheme, unit, stated = programme.scheme, programme.guarantee.privacy_unit, programme.guarantee.population
-    found = []
-    if task.unit_is_client != scheme.describes.unit_is_client:
-        found.append(CheckError("scheme.kind", f"one that protects one {unit}", repr(scheme.kind)))
-    if stated != task.units:
-        found.append(CheckError("guarantee.population", f"{task.units} for this data", f"{stated}"))
-    clients = getattr(scheme, "clients", task.clients.count)
-    if clients != task.clients.count:
-        found.append(CheckError("scheme.clients", f"{task.clients.count} for this data", f"{clients}"))
-    if found:
-        raise ProgrammeError(source, found)
-    return task
+        raise ProgrammeError(source, [_placed(error)]) from None
 
 
 def settings_hash(programme: Programme) -> str:
-    """SHA-256 of the programme as stated; runs, folders and charges are told apart by it."""
+    """SHA-256 of the programme as stated."""
     return codec.fingerprint(programme.model_dump(mode="json"))
 
 
@@ -75,24 +146,25 @@ def require_same(plan: RegisteredPlan, task: Task, folder: Path) -> None:
         raise ProgrammeError(plan.name, [f"{folder} holds a plan that was made for another {' and '.join(differ)}"])
 
 
-def make_plan(programme: Programme, task: Task, base: Path) -> RegisteredPlan:
-    """Prices a programme; references are read relative to ``base``.
+def make_plan(prepared: Prepared) -> RegisteredPlan:
+    """Prices a programme.
 
     Raises:
         CalibrationError: the budget cannot be met.
         ProgrammeError: a reference that is not there.
     """
+    programme = prepared.programme
     scheme, guarantee, budget = programme.scheme, programme.guarantee, programme.budget
     given = None if scheme.noise_multiplier == "calibrate" else scheme.noise_multiplier
     return register(
-        lambda z: scheme.term(guarantee.population, z),
+        lambda z: scheme.term(programme.population, z),
         name=programme.programme.name,
         noise_multiplier=given,
         budget_epsilon=budget.epsilon,
         delta=programme.delta,
         relation=guarantee.relation,
         privacy_unit=guarantee.privacy_unit,
-        population=guarantee.population,
+        population=programme.population,
         budget={
             "scope": budget.scope,
             "epsilon": str(budget.epsilon),
@@ -101,14 +173,13 @@ def make_plan(programme: Programme, task: Task, base: Path) -> RegisteredPlan:
         },
         simulation=programme.run.simulation,
         details={
-            "settings": settings_hash(programme),
+            "settings": prepared.settings,
             "programme": programme.programme.model_dump(mode="json"),
-            "model": programme.model.model_dump(mode="json", exclude_none=True),
-            "training": programme.training.model_dump(mode="json", exclude_none=True),
-            "data": task.describe(),
+            **prepared.learning,
+            "data": prepared.task.describe(),
             "boundary": programme.boundary.model_dump(mode="json"),
             "reporting": programme.reporting.model_dump(mode="json"),
-            "references": _hashed(programme.references, base),
+            "references": _hashed(programme.references, prepared.base),
         },
     )
 

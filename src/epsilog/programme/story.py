@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from epsilog.plan import RegisteredPlan
-from epsilog.programme.model import load
+from epsilog.programme.model import Programme
 from epsilog.programme.prepare import (
-    load_programme_task,
+    Prepared,
     make_plan,
+    prepare_file,
+    prepare_task,
     require_same,
-    settings_hash,
     stored_plan,
     write_atomically,
     write_json,
@@ -21,8 +22,8 @@ from epsilog.programme.simulation import simulate, study_plans
 from epsilog.programme.steps import close, is_closed, reserve, train, try_all
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import open_ledger
-from epsilog.terms import RoundRecord, RunFile
-from epsilog.train import exclusive
+from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile
+from epsilog.train import Task, exclusive
 from epsilog.verify import Reconciliation, read_evidence, reconcile
 
 
@@ -46,13 +47,31 @@ class Outcome:
     folder: Path
 
 
-def run(path: Path, *, runs: Path, ledger: Path, observer: Observer) -> Outcome:
+class Silent:
+    """Nobody watches."""
+
+    def stage(self, says: str) -> None:
+        """As ``Observer`` says."""
+
+    def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
+        """As ``Observer`` says."""
+
+
+def run(
+    programme: Path | str | Programme,
+    task: Task | None = None,
+    *,
+    runs: Path | str = "runs",
+    ledger: Path | str | None = None,
+    observer: Observer | None = None,
+) -> Outcome:
     """Takes one programme from plan to proof, or goes on where a killed run stopped.
 
     Args:
-        path: the programme file.
+        programme: the programme file; or what it would promise, for a task that was made in Python.
+        task: what is trained on what, where the programme does not say.
         runs: where run folders live.
-        ledger: the SQLite ledger that is charged; made if there is none.
+        ledger: the SQLite ledger that is charged; made if there is none. None for ``ledger.db`` in ``runs``.
         observer: told of stages and rounds.
 
     Raises:
@@ -63,12 +82,14 @@ def run(path: Path, *, runs: Path, ledger: Path, observer: Observer) -> Outcome:
         LedgerIntegrityError: the ledger was edited.
         ConflictError: another process is running this programme, or the ledger's budget is of another kind.
     """
-    programme = load(path)
+    observer, runs = observer or Silent(), Path(runs)
+    ledger = runs / "ledger.db" if ledger is None else Path(ledger)
     observer.stage("reading the data")
-    task = load_programme_task(programme, str(path))
-    folder = runs / f"{programme.programme.name}-{settings_hash(programme)[:8]}"
+    prepared = _prepared(programme, task)
+    programme, task = prepared.programme, prepared.task
+    folder = runs / f"{programme.programme.name}-{prepared.settings[:8]}"
     observer.stage("planning")
-    plan = stored_plan(folder / RunFile.PLAN) or make_plan(programme, task, path.parent)
+    plan = stored_plan(folder / RunFile.PLAN) or make_plan(prepared)
     if is_closed(plan, ledger):
         with exclusive(folder / "lock", folder.name):
             return _proved(plan, folder=folder, ledger=ledger, observer=observer)
@@ -91,6 +112,18 @@ def run(path: Path, *, runs: Path, ledger: Path, observer: Observer) -> Outcome:
                 )
                 close(charge, folder, utility)
             return _proved(plan, folder=folder, ledger=ledger, observer=observer)
+
+
+def _prepared(programme: Path | str | Programme, task: Task | None) -> Prepared:
+    if not isinstance(programme, Programme):
+        if task is not None:
+            raise ProgrammeError(
+                str(programme), [CheckError("task", "absent for a file, which brings its data", task.name)]
+            )
+        return prepare_file(Path(programme))
+    if task is None:
+        raise ProgrammeError("programme", [CheckError("task", "given for a programme without data", "nothing")])
+    return prepare_task(programme, task)
 
 
 def _proved(plan: RegisteredPlan, *, folder: Path, ledger: Path, observer: Observer) -> Outcome:

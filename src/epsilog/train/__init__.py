@@ -7,7 +7,7 @@ sweeps. JAX is imported when training begins, not before.
 """
 
 from epsilog.train.checkpoints import exclusive
-from epsilog.train.data import load_task
+from epsilog.train.data import Dataset, load_dataset, load_task
 from epsilog.train.federation import Federation
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import PaidRun
@@ -19,6 +19,7 @@ from epsilog.train.task import Task, Training
 
 __all__ = [
     "Curve",
+    "Dataset",
     "Federation",
     "PaidRun",
     "Randomness",
@@ -28,6 +29,7 @@ __all__ = [
     "Training",
     "dry_run",
     "exclusive",
+    "load_dataset",
     "load_task",
     "rehearse",
     "require_fit",

@@ -322,7 +322,7 @@ def test_places_that_are_not_public_may_stay_empty_and_want_of_them_tells_no_num
     found = own(written(tmp_path, "csv")).load("ward")
     assert found.misfits(population=4, clients=4) == []
     assert found.misfits(population=1000, clients=1000) == []
-    (population, _) = found.misfits(population=3, clients=3)
+    (population,) = found.misfits(population=3, clients=3)
     assert str(population).startswith("population must be at least the number of privacy units in the data")
     assert str(population).endswith("got 3")
     assert "4" not in str(population)
@@ -444,7 +444,7 @@ def test_the_unit_is_one_of_the_datas_words(tmp_path):
     ):
         data.load("pat")
     with pytest.raises(ValueError, match="row must be another word than the client's"):
-        OwnData(tmp_path, SCHEMA, row="ward").load("ward")
+        OwnData(tmp_path, SCHEMA, row="ward")
 
 
 @pytest.mark.parametrize(
@@ -468,7 +468,7 @@ def test_the_unit_is_one_of_the_datas_words(tmp_path):
         (lambda: feature([dt.datetime(2000, 1, 1), dt.date(2001, 1, 1)]), "low must be a date without a time"),
         (goal, r"classes must be given \(labels or how many\), or target_range, and not both, got neither"),
         (lambda: goal(2, [0, 1]), "classes must be given .* got both"),
-        (lambda: goal(1), "count must be at least 2, got 1"),
+        (lambda: goal(1), "classes must be at least 2, got 1"),
         (lambda: goal(None, ["a"]), r"target_range must be \[low, high\], two numbers"),
         (lambda: Schema("a", {"b": feature(["x"])}, "c", goal(["one"])), "classes must name at least two"),
         (lambda: Schema("a", {}, "c", goal(2)), "features must name at least one column, got none"),

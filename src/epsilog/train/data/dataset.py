@@ -38,6 +38,7 @@ class Dataset:
         classes: how many classes there are; None where targets are real numbers.
         facts: public facts, for reports.
         counts_are_public: whether anybody may know how many units and clients there are. Where not, errors do not say.
+        is_own: whether who is in it is not fixed by a shipped file, so that clients' places depend on who is there.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Dataset:
     classes: int | None
     facts: dict[str, Any]
     counts_are_public: bool
+    is_own: bool = False
 
     @property
     def inputs(self) -> int:
@@ -65,7 +67,9 @@ class Dataset:
         Counts that are public must be these. Others are places, which may stay empty: a place without anybody does not
         show in what is released, and a refusal for want of places tells that they are too few, and no more.
         """
-        found = [("population", population, self.units), ("clients", clients, self.clients.count)]
+        found = [("population", population, self.units)]
+        if not self.unit_is_client:  # else the population counts them
+            found.append(("clients", clients, self.clients.count))
         if self.counts_are_public:
             return [CheckError(n, f"{there} for this data", f"{said}") for n, said, there in found if said != there]
         bound = "at least the number of {} in the data (which is not told: state one with room to spare)"
@@ -97,12 +101,3 @@ class Dataset:
             facts=self.facts,
             population=population,
         )
-
-
-def require_words(unit: str, *, client: str, row: str) -> bool:
-    """Whether the privacy unit is a client; it is one of the data's own two words, so that nobody mistakes it."""
-    if client == row:
-        raise CheckError("row", "another word than the client's: what one row is", repr(row))
-    if unit not in (client, row):
-        raise CheckError("privacy_unit", f"{client!r} (a whole client) or {row!r} (one row)", repr(unit))
-    return unit == client

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epsilog.terms import CheckError, check
 from epsilog.train.data import frames
 from epsilog.train.data.columns import Table, of_arrays
-from epsilog.train.data.dataset import Dataset, TestSet, require_words
+from epsilog.train.data.dataset import Dataset, TestSet
 from epsilog.train.data.schema import Schema
 from epsilog.train.data.tables import Rows, encoded, require_columns, unusable
 
@@ -50,6 +50,8 @@ class OwnData:
             decimal=check.one_of((".", ",")),
             counts_are_public=check.flag(),
         )
+        if self.row == self.schema.client:
+            raise CheckError("row", "another word than the client's: what one row is", repr(self.row))
         if self.test is not None and self.test_share is not None:
             raise CheckError("test", "absent where test_share is given", repr(str(self.test)))
 
@@ -59,10 +61,10 @@ class OwnData:
         Raises:
             CheckError: what is wrong with the file, its columns or the test set; never what a row of it holds.
         """
-        unit_is_client = require_words(unit, client=self.schema.client, row=self.row)
+        rows = Rows.of(read_table(self.path, self.schema.columns.values(), decimal=self.decimal), self.schema)
+        unit_is_client = self._level(unit)
         if self.test_share and not unit_is_client and self.schema.id is None:
             raise CheckError("id", "a column that names each row, to hold rows out by", "nothing")
-        rows = Rows.of(read_table(self.path, self.schema.columns.values(), decimal=self.decimal), self.schema)
         held_out = rows.held_out(self.test_share or 0.0, whole_clients=unit_is_client)
         return Dataset(
             name="own data",
@@ -73,7 +75,15 @@ class OwnData:
             classes=self.schema.classes,
             facts=self._facts(unit_is_client=unit_is_client),
             counts_are_public=self.counts_are_public,
+            is_own=True,
         )
+
+    def _level(self, unit: str) -> bool:
+        """Whether a unit is a whole client; it is one of the data's own two words, so that nobody mistakes it."""
+        client, row = self.schema.client, self.row
+        if unit not in (client, row):
+            raise CheckError("privacy_unit", f"{client!r} (a whole client) or {row!r} (one row)", repr(unit))
+        return unit == client
 
     def _test_set(self, rows: Rows, held_out: NDArray[np.bool_]) -> TestSet | None:
         if self.test is not None:
@@ -108,6 +118,9 @@ class OwnData:
         return {
             "source": "the owner's own; read from a file that is neither named nor hashed here",
             "row": self.row,
+            "counts": "as they are"
+            if self.counts_are_public
+            else "places that were stated, at least as many as there are",
             "partition": f"natural: a client is a {self.schema.client}",
             "schema": self.schema.to_json(),
             "scaling": "numbers and dates are kept within their public range, which becomes -1 to 1; words become "

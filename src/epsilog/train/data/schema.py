@@ -60,8 +60,10 @@ class Range:
 
     def to_json(self) -> Any:
         """Plain JSON values."""
-        ends = [str(end) if self.is_dates else end for end in (self.low, self.high)]
-        return ends if self.missing is None else {"range": ends, "missing": str(self.missing)}
+        low, high, missing = (
+            str(each) if isinstance(each, date) else each for each in (self.low, self.high, self.missing)
+        )
+        return [low, high] if missing is None else {"range": [low, high], "missing": missing}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ def goal(classes: Any = None, target_range: Any = None) -> Target:
             raise CheckError("target_range", "[low, high], two numbers", repr(target_range))
         return found
     if isinstance(classes, int) and not isinstance(classes, bool):
-        return ClassNumbers(classes)
+        return ClassNumbers(check.integer(2)(classes=classes))
     return Categories(check.each(check.text())(classes=classes))
 
 
