@@ -64,6 +64,17 @@ def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):
         exec(compile(block, str(page), "exec"), names)  # noqa: S102 - the docs are ours
 
 
+@pytest.mark.slow
+def test_arrays_become_a_report_as_the_page_on_own_data_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in outputs.CODE.findall((ROOT / "docs/own-data.md").read_text(encoding="utf-8")):
+        exec(compile(block, "own-data.md", "exec"), names)  # noqa: S102 - the docs are ours
+    assert names["outcome"].reconciliation.verdict == "passed"
+    assert names["outcome"].report["result"]["test_score"] > 0.8
+    assert capsys.readouterr().out.endswith("2 [ 1.  0. nan]\n")
+
+
 def test_the_readme_begins_with_the_two_commands():
     lines = [line.strip() for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.strip()]
     assert [line.split("#")[0].strip() for line in lines[1:3]] == ["make run", "make test"]

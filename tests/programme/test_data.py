@@ -114,6 +114,17 @@ def test_a_level_that_the_scheme_does_not_protect_is_refused(written):
     )
 
 
+def test_own_data_takes_turns_only_where_a_place_is_kept(written):
+    """One clinic more would move all that come after it to other rounds."""
+    turns = (
+        ('kind = "client-level-central"', 'kind = "client-level-correlated-noise"'),
+        ("sampling_probability = 0.25", "cycle_length = 8\nbands = 4"),
+    )
+    found = refusal(written(*turns))
+    assert "guarantee.relation must be zero-out for own data under client-level-correlated-noise" in found
+    assert prepare.prepare_file(written(*turns, ("add-or-remove-one", "zero-out"))).task.unit_is_client
+
+
 def test_private_data_is_not_simulated_with(written):
     private = (("public = true", "public = false"), ('population = "from data"', "population = 250"))
     assert "run.simulation must be false for data that is not stated to be public" in refusal(written(*private))

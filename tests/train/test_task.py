@@ -119,6 +119,7 @@ def test_a_task_describes_itself_by_its_public_facts(small_task, kind):
         "clients": 12,
         "test_examples": 20,
         "model": {"kind": "mlp", "inputs": 3, "hidden": [4], "loss": task.model.loss, "parameters": task.model.size},
+        "score": "R squared on the test set" if task.model.classes is None else "accuracy on the test set",
         "source": "drawn",
     }
     assert task.units == (12 if task.unit_is_client else task.examples)

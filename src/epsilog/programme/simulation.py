@@ -50,7 +50,7 @@ def simulate(studied: Studied, plan: RegisteredPlan, task: Task, seed: int, tell
     without = tuple((record.test_loss, record.test_score) for record in bare.records)
     tell(f"a control run with {1 - WEAKENED:.0%} too little noise, which the checks must reject")
     control = run_control(plan, task, seed=seed + 1)
-    return Utility(str(task.facts["score"]), without, tuple(points), control.to_json())
+    return Utility(str(task.describe()["score"]), without, tuple(points), control.to_json())
 
 
 def _at(programme: Programme, plan: RegisteredPlan, epsilon: float) -> RegisteredPlan:

@@ -79,7 +79,7 @@ class Task:
     clients: Federation
     test_features: Floats | None
     test_targets: NDArray[Any] | None
-    facts: dict[str, Any]
+    facts: dict[str, Any] = field(default_factory=dict)
     population: int | None = None
 
     def __post_init__(self) -> None:
@@ -114,6 +114,15 @@ class Task:
         return self.test_features is not None or self.test_targets is not None
 
     @property
+    def score_name(self) -> str:
+        """What the score is."""
+        if not self.is_scored:
+            return "no score"
+        usual = "R squared" if self.model.classes is None else "accuracy"
+        own = getattr(self.model.score, "__name__", "own score")
+        return f"{usual if self.model.score is None else own} on the test set"
+
+    @property
     def examples(self) -> int:
         """Examples of all clients together; private where the unit is the client."""
         return len(self.clients.features)
@@ -133,6 +142,7 @@ class Task:
             "clients": self.clients.count,
             "test_examples": 0 if self.test_targets is None else int(self.test_targets.size),
             "model": self.model.describe(),
+            "score": self.score_name,
             **self.facts,
         }
 

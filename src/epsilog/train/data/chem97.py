@@ -136,5 +136,4 @@ def _facts(unit: str) -> dict[str, Any]:
         "test_set": f"the {HELD_OUT[unit]} {unit}s with the smallest SHA-256 of their number; treated as public",
         "standardisation": "gcsescore (0..8) kept in 3..8, minus 6; age (months, -6..5) / 6; female +1, male -1; "
         "target (score - 5) / 5 (score 0..10)",
-        "score": "R squared on the test set",
     }

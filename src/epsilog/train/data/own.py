@@ -127,7 +127,6 @@ class OwnData:
             f"columns of 0 and 1; targets are {what}. No statistic of the data is used",
             "unusable_rows": "left out: something is missing, not finite or not listed, and nothing is stated for it",
             "test_set": self._told_test(self.schema.client if unit_is_client else self.row),
-            "score": self._score(),
         }
 
     def _told_test(self, unit: str) -> str:
@@ -139,11 +138,6 @@ class OwnData:
             f"each {unit} whose SHA-256 is below {self.test_share:g} of its range; outside the population and not "
             "protected: every round's loss and score on them are released"
         )
-
-    def _score(self) -> str:
-        if self.test is None and self.test_share is None:
-            return "no score"
-        return "R squared on the test set" if self.schema.classes is None else "accuracy on the test set"
 
 
 def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Table:
