@@ -81,7 +81,7 @@ def test_a_programme_starts_from_public_parameters(write_programme):
     with pytest.raises(ProgrammeError, match=r"model\.initial must be an .npy file of numbers, got start.npy: No such"):
         task_of(path)
     np.save(path.parent / "start.npy", np.linspace(-1, 1, 81))
-    plan = make_plan(load(path), task_of(path), path.parent)
+    plan = make_plan(prepare_file(path))
     assert plan.details["model"] == {"kind": "mlp", "initial": "start.npy"}
     assert len(plan.details["data"]["model"]["initial"]["sha256"]) == 64
     np.save(path.parent / "start.npy", np.linspace(-1, 1, 82))
