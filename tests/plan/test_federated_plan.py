@@ -6,7 +6,14 @@ import pytest
 
 from epsilog import plan
 from epsilog.plan.wording import formula_sentence
-from epsilog.terms import CalibrationError, DeltaPolicy, Interval, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import (
+    CalibrationError,
+    DeltaPolicy,
+    Interval,
+    NeighboringRelation,
+    UnsupportedMechanismError,
+    Verdict,
+)
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
 
@@ -170,9 +177,13 @@ def test_limits_say_what_is_not_covered():
     said = plan.limits(
         sampling="poisson", without_replacement=False, rounds_per_release=5, adaptive_clip=True, privacy_unit="school"
     )
-    assert sum("NOT" in line for line in said) == 2
-    assert any("every 5 rounds" in line for line in said)
-    assert "school" in said[0]
+    assert [limit.code for limit in said if limit.verdict is Verdict.WARNED] == [
+        "limits/several-updates",
+        "limits/clip-learnt",
+    ]
+    assert ["NOT" in limit.says for limit in said] == [limit.verdict is Verdict.WARNED for limit in said]
+    assert any("every 5 rounds" in limit.says for limit in said)
+    assert "school" in said[0].says
 
 
 def test_a_sentence_never_rounds_a_bound_to_its_wrong_side():

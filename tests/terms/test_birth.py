@@ -88,7 +88,7 @@ def test_local_steps_round_epochs_over_probability():
 def test_delta_policy(cap, given, population, used, warned):
     decision = DeltaPolicy(cap).decide(given, population=population)
     assert decision.delta == used
-    assert bool(decision.warnings) is warned
+    assert bool(decision.findings) is warned
     assert decision.rationale
 
 

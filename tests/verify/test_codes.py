@@ -48,6 +48,14 @@ def of_plans():
     asked = {"epsilon": 2.0, "queries": 2, "mechanism": "gaussian"}
     yield from plan.queries(**asked, delta=0.01, population=50, policy=DeltaPolicy(None), queries_used=3).findings
     yield from plan.queries(**asked | {"epsilon": 20.0, "queries": 1}, delta=1e-5).findings
+    for said in (True, False):
+        yield from plan.limits(
+            sampling="poisson",
+            without_replacement=said,
+            rounds_per_release=1,
+            adaptive_clip=said,
+            privacy_unit="client",
+        )
 
 
 def of_runs(run):

@@ -75,7 +75,8 @@ def federated(
             *_together(releases_per_period, interval_text(priced.cumulative)),
         ],
     )
-    for line in (priced.verdict, *priced.delta.warnings, *(f"Assumes: {a}" for a in priced.epsilon.assumptions)):
+    warned = (finding.says for finding in priced.delta.findings)
+    for line in (priced.verdict, *warned, *(f"Assumes: {a}" for a in priced.epsilon.assumptions)):
         note(line)
     return None
 

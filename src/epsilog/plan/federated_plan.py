@@ -133,11 +133,7 @@ class FederatedPlan:
             **{name: getattr(schedule, name) for name in facts.of(Schedule)},
             "sampling_probability": schedule.sampling_probability,
             "noise_stddev": schedule.noise_stddev,
-            "delta": {
-                "value": self.delta.delta,
-                "rationale": self.delta.rationale,
-                "warnings": list(self.delta.warnings),
-            },
+            "delta": self.delta.to_json(),
             "relation": self.relation.value,
             "privacy_unit": self.privacy_unit,
             "formula": {

@@ -152,9 +152,7 @@ class QueryPlan:
         """Plain JSON values."""
         return {
             "epsilon": self.epsilon,
-            "delta": None
-            if self.delta is None
-            else {"value": self.delta.delta, "rationale": self.delta.rationale, "warnings": list(self.delta.warnings)},
+            "delta": None if self.delta is None else self.delta.to_json(),
             "mechanism": self.mechanism,
             "sensitivity": self.sensitivity,
             "queries": self.queries,
@@ -272,7 +270,7 @@ def queries(
         consumed=used,
         classic_total_delta=min(1.0, queries * at) if mechanism == "gaussian" else 0.0,
         findings=(
-            *(Finding("delta/too-large", Verdict.WARNED, says) for says in (decision.warnings if decision else ())),
+            *(decision.findings if decision else ()),
             *_overuse(queries, queries_used),
             *(_classic_faults(max(epsilons), queries, at) if mechanism == "gaussian" else ()),
         ),

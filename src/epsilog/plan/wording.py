@@ -1,11 +1,19 @@
-"""Sentences about numbers that plans and reports share."""
+"""What plans and reports say about their numbers."""
 
 from __future__ import annotations
 
 import math
 
-from epsilog.terms import Interval
+from epsilog.terms import Finding, Interval, Verdict
 from epsilog.terms.digits import lower_text, upper_text
+
+_SEVERAL = "One unit may give several updates a round: this price does NOT cover that. Clip their sum as one update."
+_LEARNT = "The clip norm is learnt from the data: its noisy count is one more release and is NOT in this price."
+_FIXED = "The clip norm is fixed beforehand, or learnt from public data only."
+_TRUSTED = (
+    "The server adds the noise and is trusted; it has no guarantee against itself. Client losses, counts and private "
+    "evaluations that are shown are further releases."
+)
 
 
 def formula_sentence(total: float, certified: Interval) -> str:
@@ -52,8 +60,8 @@ def delta_sentence(delta: float, population: int) -> tuple[str, str]:
 
 def limits(
     *, sampling: str, without_replacement: bool, rounds_per_release: int, adaptive_clip: bool, privacy_unit: str
-) -> tuple[str, ...]:
-    """What a federated calculation covers and what it does not, in sentences for the record.
+) -> tuple[Finding, ...]:
+    """What a federated calculation covers (passed) and what it does not (warned), for the record.
 
     Args:
         sampling: "poisson", "fixed-size" or "balls-in-bins".
@@ -67,18 +75,24 @@ def limits(
         "fixed-size": "every round draws exactly m units, each set equally likely",
         "balls-in-bins": "every unit is put into one round of each epoch, the same one throughout",
     }[sampling]
-    return (
+    covers = (
         f"Covers what anyone learns from the models about one {privacy_unit}, as long as {scheme} and who took part "
-        "stays hidden. Against whoever knows who took part, only the unamplified number holds.",
-        "One unit gives at most one clipped update a round."
-        if without_replacement
-        else "One unit may give several updates a round: this price does NOT cover that. Clip their sum as one update.",
-        "Every round's model may be published; that is what is priced."
-        if rounds_per_release == 1
-        else f"A model leaves the server every {rounds_per_release} rounds; all rounds are priced all the same.",
-        "The clip norm is learnt from the data: its noisy count is one more release and is NOT in this price."
-        if adaptive_clip
-        else "The clip norm is fixed beforehand, or learnt from public data only.",
-        "The server adds the noise and is trusted; it has no guarantee against itself. Client losses, counts and "
-        "private evaluations that are shown are further releases.",
+        "stays hidden. Against whoever knows who took part, only the unamplified number holds."
     )
+    return (
+        Finding("limits/participation-hidden", Verdict.PASSED, covers),
+        Finding("limits/one-update", Verdict.PASSED, "One unit gives at most one clipped update a round.")
+        if without_replacement
+        else Finding("limits/several-updates", Verdict.WARNED, _SEVERAL),
+        Finding("limits/models-published", Verdict.PASSED, _published(rounds_per_release)),
+        Finding("limits/clip-learnt", Verdict.WARNED, _LEARNT)
+        if adaptive_clip
+        else Finding("limits/clip-fixed", Verdict.PASSED, _FIXED),
+        Finding("limits/server-trusted", Verdict.PASSED, _TRUSTED),
+    )
+
+
+def _published(rounds_per_release: int) -> str:
+    if rounds_per_release == 1:
+        return "Every round's model may be published; that is what is priced."
+    return f"A model leaves the server every {rounds_per_release} rounds; all rounds are priced all the same."

@@ -43,7 +43,7 @@ from epsilog.terms.mechanisms import (
     Release,
     ZeroConcentratedDP,
 )
-from epsilog.terms.policy import DeltaDecision, DeltaPolicy
+from epsilog.terms.policy import DeltaDecision, DeltaPolicy, delta_finding
 from epsilog.terms.rounds import CustodyRecord, RoundRecord, RunFile
 from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled, Shuffled
 from epsilog.terms.schemes.base import Scheme
@@ -107,4 +107,5 @@ __all__ = [
     "UnsupportedMechanismError",
     "Verdict",
     "ZeroConcentratedDP",
+    "delta_finding",
 ]

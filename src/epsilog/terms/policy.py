@@ -6,6 +6,21 @@ from dataclasses import dataclass
 
 from epsilog.terms import check
 from epsilog.terms.errors import CheckError
+from epsilog.terms.findings import Finding, Verdict
+
+
+def delta_finding(delta: float, *, population: int) -> Finding:
+    """Compares delta with 1/N: at 1/N a mechanism may publish the record of a unit picked at random.
+
+    >>> delta_finding(1e-6, population=50_000).code, delta_finding(0.1, population=10).code
+    ('delta/holds', 'delta/too-large')
+    """
+    share = 1 / population
+    numbers = (("delta", delta), ("one_over_n", share))
+    if delta < share:
+        return Finding("delta/holds", Verdict.PASSED, f"delta {delta:.3g} is below 1/N = {share:.3g}.", numbers)
+    says = f"delta {delta:.3g} is not below 1/N = {share:.3g} (N = {population})."
+    return Finding("delta/too-large", Verdict.WARNED, says, numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,15 +30,22 @@ class DeltaDecision:
     Attributes:
         delta: the value used.
         rationale: where it comes from, in words.
-        warnings: what is wrong with it, in words; empty when nothing is.
+        findings: what is wrong with it; empty when nothing is.
     """
 
     delta: float
     rationale: str
-    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
-        check.fields(self, delta=check.between(0, 1), rationale=check.text(), warnings=check.each(check.text()))
+        check.fields(
+            self, delta=check.between(0, 1), rationale=check.text(), findings=check.each(check.instance(Finding))
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values."""
+        findings = [finding.to_json() for finding in self.findings]
+        return {"value": self.delta, "rationale": self.rationale, "findings": findings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +68,8 @@ class DeltaPolicy:
 
         >>> DeltaPolicy().decide(None, population=50_000).delta
         1e-06
-        >>> DeltaPolicy(delta_cap=None).decide(2e-5, population=50_000).warnings
-        ('delta 2e-05 is not below 1/N = 2e-05 (N = 50000)',)
+        >>> DeltaPolicy(delta_cap=None).decide(2e-5, population=50_000).findings[0].says
+        'delta 2e-05 is not below 1/N = 2e-05 (N = 50000).'
         """
         population = check.integer(1)(population=population)
         share = 1 / population
@@ -61,5 +83,5 @@ class DeltaPolicy:
             rationale = f"given as {given:g}, lowered to the policy cap {delta:g}" if delta < given else "as given"
         if delta >= 1:  # N = 1 and no cap: there is no room below 1/N
             raise CheckError("delta", "in (0, 1)", f"{delta!r} (population {population} and no cap)")
-        warnings = (f"delta {delta:g} is not below 1/N = {share:g} (N = {population})",) if delta >= share else ()
-        return DeltaDecision(delta, rationale, warnings)
+        found = delta_finding(delta, population=population)
+        return DeltaDecision(delta, rationale, (found,) if found.verdict is Verdict.WARNED else ())

@@ -25,6 +25,7 @@ from epsilog.terms import (
     Scheme,
     Verdict,
     codec,
+    delta_finding,
 )
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.books import LedgerWord
@@ -227,14 +228,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
 def check_delta(evidence: Evidence) -> Finding:
     """Delta must be below 1/N: at 1/N a mechanism may publish the record of a unit picked at random."""
     guarantee = evidence.plan.guarantee
-    numbers = (("delta", guarantee.delta), ("one_over_n", 1 / guarantee.population))
-    if guarantee.delta < 1 / guarantee.population:
-        says = f"delta {guarantee.delta:.3g} is below 1/N = {1 / guarantee.population:.3g}."
-        return Finding("delta/holds", Verdict.PASSED, says, numbers)
-    says = (
-        f"delta {guarantee.delta:.3g} is not below 1/N = {1 / guarantee.population:.3g} (N = {guarantee.population})."
-    )
-    return Finding("delta/too-large", Verdict.WARNED, says, numbers)
+    return delta_finding(guarantee.delta, population=guarantee.population)
 
 
 LEDGER_CHECKS = ("ledger", "charge", "released", "attempts", "files")

@@ -48,7 +48,7 @@ class Delta(Answer):
 
     value: float
     rationale: str
-    warnings: list[str]
+    findings: list[Finding]
 
 
 class Formula(Answer):
@@ -83,7 +83,7 @@ class FederatedAnswer(Answer):
     verdict: str
     delta_grade: Grade
     delta_sentence: str
-    limits: list[str]
+    limits: list[Finding]
 
 
 class CurvePoint(Answer):

@@ -91,16 +91,17 @@ def sensitivity(ask: SensitivityAsk) -> dict[str, Any]:
 def _answer(ask: FederatedAsk) -> dict[str, Any]:
     answer = plan.federated(**ask.arguments())
     grade, sentence = plan.delta_sentence(answer.delta.delta, ask.population)
+    limits = plan.limits(
+        sampling=ask.sampling,
+        without_replacement=ask.without_replacement,
+        rounds_per_release=ask.rounds_per_release,
+        adaptive_clip=ask.adaptive_clip,
+        privacy_unit=ask.privacy_unit,
+    )
     return answer.to_json() | {
         "delta_grade": grade,
         "delta_sentence": sentence,
-        "limits": plan.limits(
-            sampling=ask.sampling,
-            without_replacement=ask.without_replacement,
-            rounds_per_release=ask.rounds_per_release,
-            adaptive_clip=ask.adaptive_clip,
-            privacy_unit=ask.privacy_unit,
-        ),
+        "limits": [limit.to_json() for limit in limits],
     }
 
 
@@ -122,5 +123,4 @@ def _without(ask: FederatedGoal, name: str) -> dict[str, Any]:
 
 def _stamped(kind: str, question: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     record = {"v": 0, "kind": kind, "software": f"epsilog {version('epsilog')}", "question": question, "answer": answer}
-    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in answer.items()}
-    return {"record": record | {"answer": plain}, "sha256": codec.fingerprint(record | {"answer": plain})}
+    return {"record": record, "sha256": codec.fingerprint(record)}

@@ -80,7 +80,7 @@ export type CurvePoint = {
 export type Delta = {
   value: number;
   rationale: string;
-  warnings: string[];
+  findings: Finding[];
 };
 
 /** A schedule with its price. */
@@ -104,7 +104,7 @@ export type FederatedAnswer = {
   verdict: string;
   delta_grade: "void" | "weak" | "good";
   delta_sentence: string;
-  limits: string[];
+  limits: Finding[];
 };
 
 /** A schedule with the boundary of the claim. */

@@ -111,8 +111,8 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
       {answer && (
         <Card title="What this covers, and what it does not">
           <ul class="limits">
-            {answer.limits.map((line) => (
-              <li key={line}>{line}</li>
+            {answer.limits.map((limit) => (
+              <li key={limit.code}>{limit.says}</li>
             ))}
           </ul>
         </Card>

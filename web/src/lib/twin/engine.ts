@@ -29,7 +29,8 @@ function decideDelta(given: number | null, population: number, cap: number | nul
     weak: `δ is below 1/N = ${show(share)}, but by less than a factor of ten.`,
     good: `δ is well below 1/N = ${show(share)}.`,
   }[grade];
-  return { value, rationale, grade, sentence };
+  const findings = grade === "void" ? [finding("delta/too-large", "warned", sentence)] : [];
+  return { value, rationale, grade, sentence, findings };
 }
 
 const bound = (upper: number, method: string, relation: string): Interval => ({
@@ -68,7 +69,7 @@ function federated(ask: FederatedAsk): FederatedAnswer {
     ...readFederatedSchedule(ask),
     sampling_probability: q,
     noise_stddev: ask.noise_multiplier * ask.clip_norm,
-    delta: { value: delta.value, rationale: delta.rationale, warnings: [] },
+    delta: { value: delta.value, rationale: delta.rationale, findings: delta.findings },
     delta_grade: delta.grade,
     delta_sentence: delta.sentence,
     formula,
@@ -77,7 +78,7 @@ function federated(ask: FederatedAsk): FederatedAnswer {
     releases_per_period: ask.releases_per_period,
     cumulative: price(ask.rounds * ask.releases_per_period),
     verdict: sentence(formula.total, epsilon.upper),
-    limits: ["Computed in this browser. Lower bounds, tighter bounds and other sampling schemes need the server."],
+    limits: [finding("limits/in-browser", "passed", "Computed in this browser. Lower bounds, tighter bounds and other sampling schemes need the server.")],
   };
 }
 
@@ -166,7 +167,7 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
   };
   const compatible = ask.queries_used <= ask.queries;
   const remaining = ask.epsilon - consumed.optimal.upper;
-  const findings: Finding[] = [];
+  const findings: Finding[] = [...(decided?.findings ?? [])];
   if (ask.queries_used > ask.queries)
     findings.push(finding("queries/too-many", "failed", `incompatible plan: queries_used must be at most queries = ${ask.queries}, got ${ask.queries_used}`));
   if (gaussian && ask.queries > 1)
@@ -175,7 +176,7 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
     findings.push(finding("laplace/plain-split", "warned", "composing Laplace noise tightly with a δ needs the server; the plain split is shown"));
   return {
     epsilon: ask.epsilon,
-    delta: delta > 0 ? { value: delta, rationale: decided?.rationale ?? "as given", warnings: [] } : null,
+    delta: delta > 0 ? { value: delta, rationale: decided?.rationale ?? "as given", findings: decided?.findings ?? [] } : null,
     delta_grade: decided?.grade ?? null,
     delta_sentence: decided?.sentence ?? null,
     mechanism: ask.mechanism,
