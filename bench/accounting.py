@@ -1,7 +1,7 @@
 """Times epsilog's certified intervals beside dp-accounting and prv-accountant on the same tasks; prints Markdown.
 
-Run on a quiet machine: OMP_NUM_THREADS=1 python bench/accounting.py [--quick]. One warm-up, then medians. The number
-of a peer is its upper bound; ours is the whole interval, at the default gap.
+Run OMP_NUM_THREADS=1 python bench/accounting.py [--quick]. CPU time; one warm-up, then medians. The number of a peer
+is its upper bound; ours is the whole interval, at the default gap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from epsilog.terms.digits import lower_text, upper_text
 
 REPEATS = 3 if "--quick" in sys.argv else 7
 MOST_ROUNDS = 10**7  # the peers did not end within minutes beyond
-SLOW = 2.0  # seconds: what takes longer is timed once
+SLOW = 2.0  # seconds of CPU: what takes longer is timed once
 
 
 def sgd(noise: float, share: float, rounds: int) -> Release:
@@ -46,17 +46,17 @@ CURVE = range(20, 1001, 20)
 
 
 def median(work: Callable[[], object]) -> tuple[float, object]:
-    """Median seconds and the last answer; one warm-up unless the work is slow."""
-    started = time.perf_counter()
+    """Median seconds of CPU and the last answer; one warm-up unless the work is slow."""
+    started = time.process_time()
     answer = work()
-    first = time.perf_counter() - started
+    first = time.process_time() - started
     if first > SLOW:
         return first, answer
     times = []
     for _ in range(REPEATS):
-        started = time.perf_counter()
+        started = time.process_time()
         answer = work()
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return statistics.median(times), answer
 
 
@@ -145,7 +145,10 @@ def main() -> None:
     versions = ", ".join(
         f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "dp-accounting", "prv-accountant")
     )
-    print(f"Python {platform.python_version()}, {versions}; medians of {REPEATS} (over {SLOW:g} s: one), one core.\n")
+    print(
+        f"Python {platform.python_version()}, {versions}; "
+        f"CPU time, medians of {REPEATS} (over {SLOW:g} s: one), one core.\n"
+    )
     rows = ours()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(

@@ -258,7 +258,10 @@ class Inversion:
         return here, low, terms
 
     def _chernoff(self, sign: float, near: float, nats: float) -> _Tail:
-        """The nearest distance from ``near`` beyond which the tilted law has at most e^-nats on one side."""
+        """The nearest distance from ``near`` beyond which the tilted law has at most e^-nats on one side.
+
+        Not ``lattice.window``: a continuous law has no weights to look at, only its cumulant at other tilts.
+        """
         best, ideal = None, math.sqrt(2 * nats)
         for rate in (ideal, *_RATES):
             exponent = rate / self._deviation

@@ -205,7 +205,7 @@ def _small_tail(u: float) -> float:
 
 
 def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The point, of either sign, from which on a test holds, by 70 halvings; no bound rests on it."""
+    """The point, of either sign (``roots.bracket`` knows one), from which on a test holds; no bound rests on it."""
     for _ in range(70):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
