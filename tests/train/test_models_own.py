@@ -76,6 +76,23 @@ def test_a_users_own_cnn_gives_both_engines_the_same_sums():
     agree(*(noisy_runs(engine(apart), cohort=cohort) for engine in (CompiledEngine, ReferenceEngine)), 1e-6)
 
 
+def test_parameters_may_be_any_pytree():
+    """A registered class with places that hold nothing, as libraries of modules make them."""
+
+    @dataclasses.dataclass
+    class Module:
+        weights: jax.Array
+        rest: None = None
+
+    jax.tree_util.register_dataclass(Module, data_fields=["weights", "rest"], meta_fields=[])
+    model = Model(lambda: [Module(jnp.arange(3.0))], lambda p, x: x @ p[0].weights, "half-squared-error")
+    assert model.start.tolist() == [0, 1, 2]
+    (again,) = model.unflatten(model.start + 1)
+    assert again.weights.tolist() == [1, 2, 3]
+    assert again.rest is None
+    require_rows_apart(model, inputs=3)
+
+
 def words(*, spoil=None):
     """Windows of three words, and the one that comes next: the first of them."""
     draws = np.random.default_rng(4)
