@@ -72,7 +72,7 @@ def until(found, seconds=60.0):
         if answer:
             return answer
         assert time.monotonic() < end, "the page did not get there"
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def one(driver, css):
