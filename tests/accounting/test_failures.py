@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import epsilog as ep
@@ -63,6 +63,7 @@ def test_beside_a_gaussian_the_gaussian_stays_exact():
     rest=st.floats(0, 1),
     delta=st.floats(0, 1, exclude_max=True),
 )
+@example(chances=[(5e-324, 13), (5e-324, 20)], rest=0.0, delta=0.0)  # 33 least doubles, and a little less
 def test_chances_are_bounded_from_both_sides(chances, rest, delta):
     mix = Composed(Repeated(ApproximateDP(1.0, chance), count) for chance, count in chances)
     taken = failures.apart(flatten(mix))

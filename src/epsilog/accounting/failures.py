@@ -66,7 +66,7 @@ def _joint(chances: list[tuple[float, int]]) -> Failure:
         survives = math.prod(((1 - Fraction(chance)) ** count for chance, count in chances), start=Fraction(1))
         return Failure(rounded(1 - survives, up=False), rounded(1 - survives, up=True))
     failing = union(chances)
-    least = max(down(failing, UNION), *(chance for chance, _ in chances))
+    least = max(down(failing, UNION) - LEAST, *(chance for chance, _ in chances))
     return Failure(least, min(up(failing, UNION) + LEAST, 1.0))
 
 

@@ -104,7 +104,7 @@ def down(number: Number, roundings: float) -> Number:
 def union(chances: Iterable[tuple[float, float]]) -> float:
     """The chance that something happens in at least one of independent rounds, 1 - prod (1 - p)^n, over (p, n).
 
-    It is off by ``UNION`` roundings.
+    It is off by ``UNION`` roundings, and below the normal numbers by ``LEAST``.
 
     >>> union([(0.5, 2), (0.0, 10)]), union([(1.0, 1)])
     (0.75, 1.0)

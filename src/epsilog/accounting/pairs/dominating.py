@@ -203,7 +203,7 @@ def certain_mass(parts: Parts) -> float:
         (0.0 if pair.direction is Direction.ADD else pair.law.only_p * pair.sampling_probability, n)
         for pair, n in parts
     ]
-    return down(union(alone), UNION)
+    return max(down(union(alone), UNION) - LEAST, 0.0)
 
 
 def share_of(part: PoissonSampled | FixedSizeSampled) -> float:
