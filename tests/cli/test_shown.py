@@ -16,6 +16,7 @@ from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, app
 from epsilog.plan import federated, queries
 from epsilog.spend import open_ledger, selftest, verify_file
 from epsilog.terms import (
+    CheckError,
     DeltaPolicy,
     Finding,
     Gaussian,
@@ -242,6 +243,20 @@ def test_the_pages_of_a_calculator_go_to_standard_output_or_to_a_file(monkeypatc
     assert shown(*given) == (0, page + "\n")
     assert shown(*given, "-o", tmp_path / "page.html")[0] == 0
     assert (tmp_path / "page.html").read_text() == page
+
+
+def test_init_writes_a_file_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text("who,age,ill\na,1,no\n")
+    command = ("init", "rows.csv", "--client", "who", "--target", "ill", "--row", "visit", "--protect", "row")
+    code, text = shown(*command)
+    assert (code, text) == (0, 'wrote programme.toml; fill in each "?", and then: epsilog run programme.toml\n')
+    written = (tmp_path / "programme.toml").read_text()
+    assert 'path = "rows.csv"' in written
+    assert 'privacy_unit = "visit"' in written
+    with pytest.raises(CheckError, match=r"output must be a file that is not there yet, got 'programme\.toml'"):
+        CliRunner().invoke(app, command, catch_exceptions=False)
+    assert (tmp_path / "programme.toml").read_text() == written
 
 
 def test_doctor_looks_for_each_extra_that_the_package_has():

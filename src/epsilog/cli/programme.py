@@ -11,7 +11,7 @@ import typer
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
-from epsilog.terms import EVIDENCE, RecordsError, RunFile, check, codec
+from epsilog.terms import EVIDENCE, CheckError, RecordsError, RunFile, check, codec
 from epsilog.terms.digits import upper_text
 
 
@@ -48,6 +48,34 @@ def run(
         console.print(f"\nTo look around: {command}", soft_wrap=True)  # one line, so that it can be copied
     if failed:
         raise typer.Exit(NOT_VERIFIED)
+
+
+@app.command("init")
+def init(
+    data: Annotated[Path, typer.Argument(help="Your data: CSV, Parquet, NPZ, or a folder of NPY files.")],
+    client: Annotated[str, typer.Option("--client", prompt=True, help="The column that says whose a row is.")],
+    target: Annotated[str, typer.Option("--target", prompt=True, help="The column to predict.")],
+    row: Annotated[str, typer.Option("--row", prompt="What is one row, in one word", help="What one row is.")],
+    protect: Annotated[str, typer.Option("--protect", help="Who is protected: a whole client, or one row.")] = "client",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The programme file to write; must not be there yet.")
+    ] = Path("programme.toml"),
+) -> None:
+    """Write a programme file for your own data, with a marked blank wherever you have to say something.
+
+    It reads the names and types of columns, and no row: ranges, lists and counts are yours to state.
+
+    Example: epsilog init visits.csv --client clinic --target long_stay --row visit
+    """
+    from epsilog.programme.drafting import draft
+
+    text = draft(data, client=client, target=target, row=row, level=protect, beside=output.parent)
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise CheckError("output", "a file that is not there yet", repr(str(output))) from None
+    console.print(f'wrote {output}; fill in each "?", and then: epsilog run {shlex.quote(str(output))}', soft_wrap=True)
 
 
 class _Watcher:

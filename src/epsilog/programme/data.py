@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,10 +33,10 @@ class ShippedSection(Part):
         return load_dataset(self.name, unit=unit)
 
 
-def _feature(given: Any) -> Any:
+def _said(read: Callable[[Any], object], given: Any) -> Any:
     """Stays as it was written, once it is known to say something."""
     try:
-        feature(given)
+        read(given)
     except CheckError as error:
         raise ValueError(f"must be {error.bound}") from None
     return given
@@ -47,9 +49,9 @@ class OwnSection(Part):
     client: Text
     row: Text
     target: Text
-    features: Annotated[dict[str, Annotated[Any, AfterValidator(_feature)]], Field(min_length=1)]
-    classes: list[str] | Annotated[int, Field(strict=True)] | None = None
-    target_range: list[Any] | None = None
+    features: Annotated[dict[str, Annotated[Any, AfterValidator(partial(_said, feature))]], Field(min_length=1)]
+    classes: Annotated[Any, AfterValidator(lambda given: _said(goal, given))] = None
+    target_range: Annotated[Any, AfterValidator(lambda given: _said(partial(goal, None), given))] = None
     missing: dict[str, Any] = Field(default_factory=dict)
     test: Text | None = None
     test_share: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None

@@ -13,9 +13,15 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+BLANK = "?"
+"""What `epsilog init` leaves where somebody has to say something."""
+
+
 def _not_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("must be a string that is not blank")
+    if value.strip() == BLANK:
+        raise ValueError("must be filled in")
     return value
 
 

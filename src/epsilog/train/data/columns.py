@@ -37,6 +37,10 @@ class Column(Protocol):
     def width(self) -> int:
         """Numbers in a row."""
 
+    @property
+    def kind(self) -> str:
+        """Its type, in the words of the library that holds it."""
+
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Some rows as numbers, NaN where there is none; shape (rows, width)."""
 
@@ -80,6 +84,11 @@ class Array:
     def width(self) -> int:
         """Numbers in a row."""
         return int(np.prod(self.values.shape[1:]))
+
+    @property
+    def kind(self) -> str:
+        """As ``Column`` says."""
+        return f"{self.values.dtype} {self.values.shape[1:] or ''}".strip()
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """As ``Column`` says."""

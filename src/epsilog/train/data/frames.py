@@ -42,6 +42,11 @@ class Series:
         return int(np.prod(getattr(self.values.dtype, "shape", 1)))
 
     @property
+    def kind(self) -> str:
+        """As ``columns.Column`` says."""
+        return str(self.values.dtype)
+
+    @property
     def _is_wide(self) -> bool:
         return type(self.values.dtype).__name__ == "Array"
 
@@ -106,12 +111,17 @@ def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
 
 def read_parquet(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
     """Reads the columns that are wanted."""
+    return _collected(path, _polars().scan_parquet, wanted, list(types_of(path)), decimal)
+
+
+def types_of(path: Path) -> dict[str, str]:
+    """The names of a Parquet file's columns, each with its type."""
     polars = _polars()
     try:
-        header = polars.scan_parquet(path).collect_schema().names()
+        found = polars.scan_parquet(path).collect_schema()
     except (polars.exceptions.PolarsError, OSError):
         raise CheckError("path", "a whole Parquet file", path.name) from None
-    return _collected(path, polars.scan_parquet, wanted, header, decimal)
+    return {name: str(kind) for name, kind in found.items()}
 
 
 def table_of(frame: Any) -> Table:

@@ -151,10 +151,7 @@ def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Ta
         return _among({name: _mapped(file) for name, file in files.items() if name in wanted}, files)
     if path.suffix.lower() not in SUFFIXES:
         raise CheckError("path", f"a file ending in {', '.join(SUFFIXES)}, or a folder of .npy files", repr(path.name))
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise CheckError("path", "a file that can be read", f"{path.name}: {error.strerror}") from None
+    _require_readable(path)
     match path.suffix.lower():
         case ".npz":
             return _unzipped(path, wanted)
@@ -162,6 +159,30 @@ def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Ta
             return frames.read_parquet(path, wanted, decimal=decimal)
         case _:
             return frames.read_csv(path, wanted, decimal=decimal)
+
+
+def columns_of(path: Path) -> dict[str, str]:
+    """The names of a file's columns, each with its type where the file says one; no row is read.
+
+    Raises:
+        CheckError: as ``read_table``.
+    """
+    if not path.is_dir() and path.suffix.lower() in (".csv", ".tsv"):
+        _require_readable(path)
+        return dict.fromkeys(frames.header_of(path), "")
+    if path.suffix.lower() == ".parquet":
+        _require_readable(path)
+        return frames.types_of(path)
+    header = read_table(path, ()).header
+    columns = read_table(path, header).columns
+    return {name: column.kind for name, column in columns.items()}
+
+
+def _require_readable(path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise CheckError("path", "a file that can be read", f"{path.name}: {error.strerror}") from None
 
 
 def _among(columns: Mapping[str, Any], header: Collection[str]) -> Table:

@@ -209,9 +209,12 @@ def goal(classes: Any = None, target_range: Any = None) -> Target:
         both = "neither" if classes is None else "both"
         raise CheckError("classes", "given (labels or how many), or target_range, and not both", both)
     if classes is None:
-        found = feature(target_range)
+        try:
+            found = feature(target_range)
+        except CheckError as error:
+            raise CheckError("target_range", error.bound, repr(target_range)) from None
         if not isinstance(found, Range):
-            raise CheckError("target_range", "[low, high], two numbers", repr(target_range))
+            raise CheckError("target_range", "[low, high], two numbers or two dates", repr(target_range))
         return found
     if isinstance(classes, int) and not isinstance(classes, bool):
         return ClassNumbers(check.integer(2)(classes=classes))
