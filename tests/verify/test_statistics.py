@@ -243,6 +243,10 @@ def test_norms_and_declared_noise():
     assert check_norms(None, sound, planned).verdict == "not checked"
     high = [CustodyRecord(1, (1, 2), 0.5001, 0.5)]
     assert check_norms(high, sound, planned).verdict == "failed"
+    unseen = CustodyRecord(2, (1, 2), None, 0.0)
+    assert check_norms([unseen], sound, planned).verdict == "not checked"
+    assert check_norms([*custody(poisson(rng)), unseen], sound, planned).verdict == "not checked"
+    assert check_norms([*high, unseen], sound, planned).verdict == "failed"
 
 
 def test_one_quiet_round_among_many_is_found():

@@ -81,26 +81,30 @@ class CustodyRecord:
     Attributes:
         round: 1, 2, ...
         participants: ids of the clients that took part.
-        largest_norm: the largest norm after clipping (of updates, or of example gradients, as the scheme says).
+        largest_norm: the largest norm after clipping (of updates, or of example gradients, as the scheme says); None
+            where clients clip elsewhere and nobody else sees a norm.
         clipped_fraction: the share of them that clipping shortened.
         dropped: how many of them were not finite, or had no finite norm, and counted as zero.
         unusable_rows: rows of the participants that no step could use: a value not finite, or a label of no class.
+        silent: participants from whom nothing came that could be read; each counted as a zero update.
     """
 
     round: int
     participants: tuple[int, ...]
-    largest_norm: float
+    largest_norm: float | None
     clipped_fraction: float
     dropped: int = 0
     unusable_rows: int = 0
+    silent: int = 0
 
     def __post_init__(self) -> None:
         check.fields(
             self,
             round=check.integer(1),
             participants=check.each(check.integer(-check.LARGEST_INTEGER)),
-            largest_norm=check.at_least(0),
+            largest_norm=check.optional(check.at_least(0)),
             clipped_fraction=check.within(0, 1),
             dropped=check.integer(0),
             unusable_rows=check.integer(0),
+            silent=check.integer(0),
         )

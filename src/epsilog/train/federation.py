@@ -28,6 +28,7 @@ class Federation:
         features: shape (rows, f); float32 or float64, which is also the precision of local training.
         targets: shape (rows,); real numbers, or class numbers.
         sizes: how many of the rows are each client's, in their order; shape (clients,). A client may have none.
+        names: who the clients are, where their rows lie with themselves and not here; see ``elsewhere``.
 
     >>> two = Federation.from_arrays([[[1.0], [2.0]], [[3.0]]], [[0.1, 0.2], [0.3]])
     >>> two.count, two.sizes.tolist(), two.features[two.rows_of(1)].tolist()
@@ -37,6 +38,7 @@ class Federation:
     features: Floats
     targets: NDArray[Any]
     sizes: NDArray[np.integer[Any]]
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_arrays(features=self.features, targets=self.targets, sizes=self.sizes)
@@ -46,6 +48,8 @@ class Federation:
             raise CheckError("targets", f"shape {self.features.shape[:1]}", f"{self.targets.shape}", verb="have")
         check.one_of(PRECISIONS)(features_dtype=str(self.features.dtype))
         self._require_sizes()
+        if self.names:
+            self._require_names()
 
     def _require_sizes(self) -> None:
         if self.sizes.dtype.kind not in "iu" or self.sizes.ndim != 1 or not self.sizes.size:
@@ -54,6 +58,33 @@ class Federation:
             )
         if self.sizes.min() < 0 or self.sizes.sum() != len(self.features):
             raise CheckError("sizes", f"not below 0 and {len(self.features)} in all", f"{self.sizes.sum()} in all")
+
+    def _require_names(self) -> None:
+        if len(set(self.names)) != self.count or len(self.names) != self.count:
+            raise CheckError("names", f"{self.count}, one a client and each once", f"{len(self.names)}", verb="be")
+        if len(self.features):
+            raise CheckError("features", "no rows here where clients are named", f"{len(self.features)}", verb="hold")
+
+    @classmethod
+    def elsewhere(
+        cls, names: Sequence[str], *, width: int, classes: int | None = None, dtype: str = "float64"
+    ) -> Federation:
+        """Clients whose rows lie with themselves: what a server knows of them, all of it public.
+
+        Args:
+            names: who they are, in a fixed order: what a run is bound to, since participations are counted by it.
+            width: features of a row.
+            classes: how many classes targets are numbers of; None where they are real numbers.
+            dtype: "float32" or "float64", the precision of local training.
+
+        >>> two = Federation.elsewhere(["north", "south"], width=3)
+        >>> two.count, len(two.features)
+        (2, 0)
+        """
+        dtype, width = check.one_of(PRECISIONS)(dtype=dtype), check.integer(1)(width=width)
+        targets = np.zeros(0, dtype if classes is None else np.int64)
+        names = check.each(check.text())(names=tuple(names))
+        return cls(np.zeros((0, width), dtype), targets, np.zeros(len(names), np.int64), names)
 
     @classmethod
     def from_arrays(

@@ -32,6 +32,20 @@ class Stream:
     generator: np.random.Generator
     noise_factor: float = 1.0
 
+    @classmethod
+    def replayed(cls, key: int, noise_factor: float = 1.0) -> Stream:
+        """Opens simulated draws by their ``key``, from the beginning, wherever that is."""
+        return cls(np.random.Generator(np.random.Philox(key=key)), noise_factor)
+
+    @property
+    def key(self) -> int | None:
+        """What opens the same draws again; None of draws that protect people, which nothing opens again."""
+        drawing = self.generator.bit_generator
+        if not isinstance(drawing, np.random.Philox):
+            return None
+        low, high = drawing.state["state"]["key"].tolist()
+        return int(low) | int(high) << 64
+
     def words(self, count: int) -> NDArray[np.uint64]:
         """Draws 64-bit words; shape (count,)."""
         return np.asarray(self.generator.bit_generator.random_raw(count), dtype=np.uint64)
@@ -109,8 +123,7 @@ class Randomness:
             return Stream(np.random.Generator(_secure(os.getpid(), purpose, round)))
         whose = "" if client is None else f"/{client}"
         named = hashlib.sha256(f"epsilog/train/{self.seed}/{purpose}/{round}{whose}".encode()).digest()
-        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(named[:16], "little")))
-        return Stream(generator, self.noise_factor)
+        return Stream.replayed(int.from_bytes(named[:16], "little"), self.noise_factor)
 
 
 @lru_cache(maxsize=8)

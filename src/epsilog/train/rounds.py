@@ -67,7 +67,8 @@ def output_hash(model: Vector) -> str:
 def bound_to(scheme: Scheme, task: Task) -> str:
     """SHA-256 of what a run goes on with after a kill: the scheme, the model, its training, every number of the data.
 
-    A cap on participations counts clients by their place in the data, and under one scheme.
+    A cap on participations counts clients by their place in the data, and under one scheme. Of rows that lie elsewhere
+    it is who the clients are.
     """
     arrays = [
         task.model.start,
@@ -77,7 +78,7 @@ def bound_to(scheme: Scheme, task: Task) -> str:
         *task.test_set(),
     ]
     parts: list[bytes | memoryview] = [
-        repr((scheme, task.name, task.unit, task.model.describe(), task.training)).encode()
+        repr((scheme, task.name, task.unit, task.model.describe(), task.training, task.clients.names)).encode()
     ]
     for array in arrays:
         parts += [f"{array.dtype.str}{array.shape}".encode(), np.ascontiguousarray(array).data]
@@ -155,5 +156,6 @@ def next_round(
             change.clipped.clipped_fraction,
             change.clipped.dropped,
             engine.unusable(cohort),
+            change.clipped.silent,
         ),
     )

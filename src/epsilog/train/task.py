@@ -89,6 +89,8 @@ class Task:
         if not self.model.shipped:
             models.require_rows_apart(self.model, inputs=self.clients.features.shape[1])
         _require_kind(self.model, targets=self.clients.targets)
+        if self.clients.names and not self.unit_is_client and self.population is None:
+            raise CheckError("population", "declared where rows lie with their clients", "None")
         there = self.clients.count if self.unit_is_client else self.examples
         if self.population is not None and self.population < there:
             raise CheckError("population", "at least the number of units that there are", f"{self.population}")

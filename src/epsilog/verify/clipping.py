@@ -53,10 +53,13 @@ def check_norms(custody: Sequence[CustodyRecord] | None, records: Sequence[Round
     over = [
         record.round
         for record, limit in zip(custody, limits, strict=True)
-        if not record.largest_norm <= limit * (1 + ROUNDING)
+        if record.largest_norm is not None and not record.largest_norm <= limit * (1 + ROUNDING)
     ]
-    clip_norm = max(limits)
-    largest = max(record.largest_norm for record in custody)
+    seen = [record.largest_norm for record in custody if record.largest_norm is not None]
+    if len(seen) < len(custody) and not over:
+        says = "Clients clipped where their rows lie, and nobody else saw a norm."
+        return Finding("norms/not-checked", Verdict.NOT_CHECKED, says)
+    clip_norm, largest = max(limits), max(seen)
     shortened = sum(record.clipped_fraction for record in custody) / len(custody)
     dropped, unusable = (sum(getattr(one, name) for one in custody) for name in ("dropped", "unusable_rows"))
     numbers = (

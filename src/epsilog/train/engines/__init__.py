@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from epsilog.terms import CheckError
 from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns
 from epsilog.train.engines.compilations import keep_compilations
 from epsilog.train.task import Task
@@ -18,6 +19,8 @@ def made(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
     """The engine for a task: the one that is asked for, or the compiled one, for which JAX is imported here."""
     if engine is not None:
         return engine(task)
+    if task.clients.names:
+        raise CheckError("engine", "one that reaches the clients, whose rows lie with themselves", "None")
     from epsilog.train.engines.compiled import CompiledEngine
 
     return CompiledEngine(task)

@@ -7,7 +7,7 @@ another, changes what a client draws. Under a simulation every engine therefore 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -28,19 +28,21 @@ class Clipped:
 
     Attributes:
         total: the sum; shape (d,).
-        largest_norm: largest L2 norm after clipping, of updates or of example gradients.
+        largest_norm: largest L2 norm after clipping, of updates or of example gradients; None if clients keep it.
         clipped: how many of them clipping shortened, or dropped.
         dropped: how many of them were not finite, or had no finite norm, and counted as zero.
         count: how many there were.
         padding: each client's noise on a coordinate whose true sum is 0, scaled to one step's; empty if none is added.
+        silent: clients of the cohort from whom nothing came that could be read; they are not in ``count``.
     """
 
     total: Vector
-    largest_norm: float
+    largest_norm: float | None
     clipped: int
     dropped: int
     count: int
     padding: Vector = field(default_factory=lambda: np.zeros(0))
+    silent: int = 0
 
     @property
     def clipped_fraction(self) -> float:
@@ -66,7 +68,7 @@ class NoisyRuns:
 
 
 class Engine(Protocol):
-    """A task's data, wherever it lies, with the two computations of a round and the evaluation.
+    """A task's data, wherever it lies, with the computations of a round and the evaluation.
 
     A row that no step can use (see ``Federation.usable``) is as good as absent. What is summed is float64.
     """
@@ -89,6 +91,31 @@ class Engine(Protocol):
             clip_norm: bound on each client's whole update.
             batches: shuffles a client's usable rows, where the task's training has a batch size.
             pace: what the task's learning rate is multiplied by in this round.
+        """
+
+    def sum_of_noisy_updates(
+        self,
+        model: Vector,
+        cohort: Ids,
+        *,
+        clip_norm: float,
+        noise_stddev: float,
+        batches: ClientStreams,
+        noise: ClientStreams,
+        pace: float = 1.0,
+    ) -> Clipped:
+        """As ``sum_of_updates``, and each client adds noise of its own to its clipped update.
+
+        Engines that hold the rows leave it to ``noisy_updates``.
+
+        Args:
+            model: the global model; shape (d,).
+            cohort: ids, each once.
+            clip_norm: bound on each client's whole update.
+            noise_stddev: of each client's noise.
+            batches: as in ``sum_of_updates``.
+            noise: a client's normals: d of them, and one more for the padding.
+            pace: as in ``sum_of_updates``.
         """
 
     def sum_of_noisy_runs(
@@ -145,6 +172,21 @@ class Paced:
         """As ``Engine`` says."""
         return self.engine.sum_of_updates(model, cohort, clip_norm=clip_norm, batches=batches, pace=pace * self.pace)
 
+    def sum_of_noisy_updates(
+        self,
+        model: Vector,
+        cohort: Ids,
+        *,
+        clip_norm: float,
+        noise_stddev: float,
+        batches: ClientStreams,
+        noise: ClientStreams,
+        pace: float = 1.0,
+    ) -> Clipped:
+        """As ``Engine`` says."""
+        settings = {"clip_norm": clip_norm, "noise_stddev": noise_stddev, "pace": pace * self.pace}
+        return self.engine.sum_of_noisy_updates(model, cohort, **settings, batches=batches, noise=noise)
+
     def sum_of_noisy_runs(
         self,
         model: Vector,
@@ -163,3 +205,24 @@ class Paced:
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """As ``Engine`` says."""
         return self.engine.evaluate(model)
+
+
+def noisy_updates(
+    engine: Engine,
+    model: Vector,
+    cohort: Ids,
+    *,
+    clip_norm: float,
+    noise_stddev: float,
+    batches: ClientStreams,
+    noise: ClientStreams,
+    pace: float = 1.0,
+) -> Clipped:
+    """``Engine.sum_of_noisy_updates`` of whoever has the rows: a sum of clipped updates, and noise on it."""
+    clipped = engine.sum_of_updates(model, cohort, clip_norm=clip_norm, batches=batches, pace=pace)
+    total, padding = clipped.total.copy(), np.zeros(cohort.size)
+    for place, client in enumerate(cohort.tolist()):
+        drawn = noise_stddev * noise(client).normals((total.size + 1,))
+        total += drawn[:-1]
+        padding[place] = drawn[-1]
+    return replace(clipped, total=total, padding=padding)

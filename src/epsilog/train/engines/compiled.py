@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsilog.train import sampling
 from epsilog.train.engines import program
-from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector
+from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector, noisy_updates
 from epsilog.train.engines.program import Tiles, Work, exact
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
@@ -96,6 +96,8 @@ class CompiledEngine:
                 turns = self._local_batches(batches, part)
                 parts.append(compute(self._work(part, turns, capacity=_capacity(self._counts), slots=slots)))
         return _merged(parts, model.size)
+
+    sum_of_noisy_updates = noisy_updates
 
     def sum_of_noisy_runs(
         self,

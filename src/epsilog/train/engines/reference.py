@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from epsilog.train import clipping
 from epsilog.train.engines import program
-from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector
+from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector, noisy_updates
 from epsilog.train.models import Model
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
@@ -54,6 +54,8 @@ class ReferenceEngine:
             updates.append(self._local_run(model, rows, pace * self.task.training.learning_rate) - model)
         return _clipped(updates, clip_norm, model)
 
+    sum_of_noisy_updates = noisy_updates
+
     def sum_of_noisy_runs(
         self,
         model: Vector,
@@ -78,7 +80,7 @@ class ReferenceEngine:
                 here = here - step_size * (seen[-1].total + draws[step, :-1])
             total = total + (here - model)
             padding.append(draws[:, -1].sum() / np.sqrt(runs.steps))
-        largest = max(one.largest_norm for one in seen)
+        largest = max(one.largest_norm or 0.0 for one in seen)
         clipped, dropped, count = (sum(getattr(one, name) for one in seen) for name in ("clipped", "dropped", "count"))
         return Clipped(total, largest, clipped, dropped, count, np.array(padding))
 

@@ -74,6 +74,6 @@ def _wrapped(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
 
 def _together(parts: list[Clipped], size: int) -> Clipped:
     total = np.sum([part.total for part in parts], axis=0) if parts else np.zeros(size)
-    largest = max((part.largest_norm for part in parts), default=0.0)
+    largest = max((part.largest_norm or 0.0 for part in parts), default=0.0)
     clipped, dropped = sum(part.clipped for part in parts), sum(part.dropped for part in parts)
     return Clipped(total, largest, clipped, dropped, sum(part.count for part in parts))
