@@ -145,6 +145,9 @@ def test_where_ghost_norms_would_be_wrong_gradients_are_formed(width, forward):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
+        (lambda: Dense(10**6, 10**6), r"parameters must be in \[1, 8000000\], got 1000001000000"),
+        (lambda: Embedding(10**7, 1), "parameters must be in"),
+        (lambda: Conv(10**3, 10**3, 10**2), "parameters must be in"),
         (lambda: Dense(0, 1), "inputs must be at least 1, got 0"),
         (lambda: Dense(1, 1, gain=-1), "gain must be finite and at least 0, got -1"),
         (lambda: Embedding(2, 0), "width must be at least 1, got 0"),

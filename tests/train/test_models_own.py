@@ -177,6 +177,10 @@ def own(**changes):
         ({"apply": lambda p, x: x @ p["v"]}, "apply must take rows of 3 features, got KeyError: 'v'"),
         ({"loss": lambda o, t: ((o - t) ** 2).mean()}, r"loss must give one number for each example, got shape \(\)"),
         ({"loss": lambda o, t: (o - o.mean() - t) ** 2}, "loss must be a function of each row on its own"),
+        (
+            {"init": lambda: {"w": jnp.zeros((3, 2))}, "loss": "cross-entropy", "classes": 4},
+            r"apply must give 4 outputs for each row, got shape \(6, 2\)",
+        ),
         ({"score": lambda o, t: o - t}, r"score must give one number for a test set, got shape \(6,\)"),
     ],
 )
@@ -201,6 +205,9 @@ from epsilog.train.models import Model
 def linear(*, inputs, classes, start=0.0):
     assert classes is None
     return Model(lambda: {"w": jnp.full(inputs, start)}, lambda p, x: x @ p["w"], "half-squared-error")
+
+def counted(**_):
+    return Model(lambda: jnp.zeros((3, 7)), lambda p, x: x @ p, "cross-entropy", classes=7)
 
 def nothing(**_):
     return None
@@ -227,6 +234,9 @@ def test_a_model_from_a_file_says_which_code_it_is(tmp_path):
     ("kind", "options", "says"),
     [
         ("net:linear", {"depth": 2}, "kind must be code that makes a model .*got TypeError: .*depth"),
+        ("net:linear", {"start": {"a": 1}}, "start must be text, finite numbers, or lists of them"),
+        ("net:linear", {"start": float("nan")}, "start must be text, finite numbers, or lists of them"),
+        ("net:counted", {}, "kind must be a factory of a model of None classes, as the data has, got 7"),
         ("net:nothing", {}, "kind must be a factory of an epsilog.train.models.Model, got one of a NoneType"),
         ("net:missing", {}, "kind must be a function of its module, got 'net:missing'"),
         ("net:jnp", {}, "kind must be a function of its module"),

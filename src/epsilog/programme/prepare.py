@@ -17,7 +17,17 @@ from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Recor
 from epsilog.terms.cohorts import CyclicCohorts
 from epsilog.train import Dataset, Task, Training
 
-OF_A_MODEL = ("kind", "initial", "inputs", "init", "apply", "loss", "score")  # what a model may be refused for
+OF_A_MODEL = (
+    "kind",
+    "initial",
+    "inputs",
+    "init",
+    "apply",
+    "loss",
+    "score",
+    "filters",
+    "parameters",
+)  # what a model may be refused for
 
 
 @dataclass(frozen=True, slots=True, eq=False)

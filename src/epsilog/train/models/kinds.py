@@ -247,7 +247,7 @@ def built(kind: Kind, *, inputs: int, classes: int | None) -> Model:
     return _built(kind, inputs, classes)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _built(kind: Kind, inputs: int, classes: int | None) -> Model:
     return kind.build(inputs=inputs, classes=classes)
 

@@ -14,12 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from epsilog.terms import check
+from epsilog.train.clipping import LARGEST_MODEL
 
 Arrays = tuple[Any, ...]
 
 
 class Layer(Protocol):
-    """A piece of a model with parameters of its own."""
+    """A piece of a model with parameters of its own. A layer of your own says None to ``ghost``: clips rest on it."""
 
     def init(self, draws: np.random.Generator) -> Arrays:
         """The starting parameters, from public draws."""
@@ -56,6 +57,7 @@ class Dense:
 
     def __post_init__(self) -> None:
         check.fields(self, inputs=check.integer(1), outputs=check.integer(1), gain=check.at_least(0))
+        _require_few((self.inputs + 1) * self.outputs)
 
     def init(self, draws: np.random.Generator) -> Arrays:
         """He's normals, and zeros for the bias."""
@@ -89,6 +91,7 @@ class Embedding:
 
     def __post_init__(self) -> None:
         check.fields(self, ids=check.integer(1), width=check.integer(1), gain=check.at_least(0))
+        _require_few(self.ids * self.width)
 
     def init(self, draws: np.random.Generator) -> Arrays:
         """Normals."""
@@ -134,6 +137,7 @@ class Conv:
     def __post_init__(self) -> None:
         check.fields(self, inputs=check.integer(1), outputs=check.integer(1), kernel=check.integer(1))
         check.fields(self, gain=check.at_least(0))
+        _require_few((self.kernel**2 * self.inputs + 1) * self.outputs)
 
     def init(self, draws: np.random.Generator) -> Arrays:
         """He's normals, and zeros for the bias."""
@@ -167,6 +171,7 @@ class Shift:
 
     def __post_init__(self) -> None:
         check.fields(self, width=check.integer(1))
+        _require_few(self.width)
 
     def init(self, draws: np.random.Generator) -> Arrays:  # noqa: ARG002 - as every layer
         """Zeros."""
@@ -181,6 +186,11 @@ class Shift:
     def ghost(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
         """The slopes are the gradient."""
         return (slopes**2).sum(axis=1), slopes
+
+
+def _require_few(parameters: int) -> None:
+    """Refuses a layer of more parameters than a model may have, before memory is asked for."""
+    check.integer(1, LARGEST_MODEL)(parameters=parameters)
 
 
 def _normals(draws: np.random.Generator, shape: tuple[int, int], variance: float) -> Any:

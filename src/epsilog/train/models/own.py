@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import re
 import sys
 from dataclasses import dataclass, field
@@ -62,7 +63,7 @@ class Own:
             source = file.read_bytes()
         except OSError as error:
             raise CheckError("kind", f"a function in {file.name}", f"{kind!r}: {error.strerror}") from error
-        frozen = tuple((name, _frozen(value)) for name, value in sorted(options.items()))
+        frozen = tuple((name, _frozen(name, value)) for name, value in sorted(options.items()))
         return cls(kind, hashlib.sha256(source).hexdigest(), frozen, source)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
@@ -77,6 +78,8 @@ class Own:
         made = self._tried(lambda: factory(inputs=inputs, classes=classes, **dict(self.options)))
         if not isinstance(made, Model):
             raise CheckError("kind", "a factory of an epsilog.train.models.Model", f"one of a {type(made).__name__}")
+        if made.classes != classes:
+            raise CheckError("kind", f"a factory of a model of {classes} classes, as the data has", f"{made.classes}")
         facts = {**made.facts, **{name: _plain(value) for name, value in self.options}, "code_sha256": self.sha256}
         return dataclasses.replace(made, name=self.kind, facts=facts, shipped=False, inputs=inputs)
 
@@ -102,8 +105,13 @@ class Own:
             raise CheckError("kind", "code that makes a model of inputs, classes and its options", reason) from error
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+def _frozen(name: str, value: Any) -> Any:
+    """An option as it can be compared and printed."""
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(name, one) for one in value)
+    if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
+        raise CheckError(name, "text, finite numbers, or lists of them", repr(value))
+    return value
 
 
 def _plain(value: Any) -> Any:

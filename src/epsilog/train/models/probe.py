@@ -20,7 +20,7 @@ ROWS = 6
 TOLERANCE = 1e-4  # relative, of sums in another order and in single precision; mixing shows in the first digit
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def require_rows_apart(model: Model, *, inputs: int) -> None:
     """Refuses a model that cannot be trained by example, or not twice with the same result.
 
@@ -77,6 +77,8 @@ def _made(model: Model, params: Any, features: NDArray[Any], targets: NDArray[An
     outputs = _tried("apply", f"take rows of {width} features", lambda: model.apply(params, jnp.asarray(features)))
     if getattr(outputs, "shape", ())[:1] != (count,):
         raise CheckError("apply", "an output for each row", _kind(outputs), verb="give")
+    if model.loss == "cross-entropy" and outputs.shape != (count, model.classes):
+        raise CheckError("apply", f"{model.classes} outputs for each row", _kind(outputs), verb="give")
     goals = jnp.asarray(targets)
     losses = _tried("loss", "take outputs and targets", lambda: model.losses(outputs, goals))
     score = _tried("score", "take outputs and targets", lambda: model.scored(outputs, goals))
