@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from epsilog.programme.parts import Part, Text
 from epsilog.terms import CheckError
-from epsilog.train.data import Dataset, OwnData, Schema, load_dataset
-from epsilog.train.data.schema import Feature, Target, feature, goal
+from epsilog.train import Dataset
+from epsilog.train.data import Feature, OwnData, Schema, Target, feature, goal, load_dataset
 
 NO_TEST = "none"
 KINDS_OF_DATA = ("shipped-data", "own-data")

@@ -21,9 +21,8 @@ from epsilog.refusals import refusals
 from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, facts
 from epsilog.terms.facts import Fact
 from epsilog.terms.schemes import SCHEMES
-from epsilog.train.models import Kind, choose
-from epsilog.train.models.own import is_own, require_name
-from epsilog.train.server import OPTIMIZERS, SCHEDULES, Server
+from epsilog.train import OPTIMIZERS, SCHEDULES, Server
+from epsilog.train.models import Kind, choose, is_own, require_name
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)  # as the ledger reads them
 

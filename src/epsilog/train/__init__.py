@@ -7,17 +7,20 @@ sweeps. JAX is imported when training begins, not before.
 """
 
 from epsilog.train.checkpoints import exclusive
-from epsilog.train.data import Dataset, load_dataset, load_task
+from epsilog.train.data import load_dataset, load_task
+from epsilog.train.data.dataset import Dataset
 from epsilog.train.federation import Federation
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import PaidRun
 from epsilog.train.rehearsal import rehearse
 from epsilog.train.rounds import require_fit
 from epsilog.train.run import Curve, Trained, dry_run, run_rounds
-from epsilog.train.server import Server
+from epsilog.train.server import OPTIMIZERS, SCHEDULES, Server
 from epsilog.train.task import Task, Training
 
 __all__ = [
+    "OPTIMIZERS",
+    "SCHEDULES",
     "Curve",
     "Dataset",
     "Federation",

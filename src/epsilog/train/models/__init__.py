@@ -5,6 +5,18 @@
 
 from epsilog.train.models.base import Model, layered
 from epsilog.train.models.kinds import KINDS, Kind, build, built, choose
+from epsilog.train.models.own import is_own, require_name
 from epsilog.train.models.probe import require_rows_apart
 
-__all__ = ["KINDS", "Kind", "Model", "build", "built", "choose", "layered", "require_rows_apart"]
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Model",
+    "build",
+    "built",
+    "choose",
+    "is_own",
+    "layered",
+    "require_name",
+    "require_rows_apart",
+]
