@@ -1,13 +1,15 @@
 """The kinds that are shipped: each trains, each gives both engines the same sums, and its options are checked."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
-from tests.train.test_engine import agree, noisy_runs, updates
+from tests.train.test_engine import agree, batches, noise, noisy_runs, updates
 
 from epsilog.terms import CheckError, ClientLevelCentral
 from epsilog.train import Federation, Randomness, Task, Training, dry_run, models
+from epsilog.train.engines import NoisyRuns
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.reference import ReferenceEngine
 
@@ -132,3 +134,23 @@ def test_an_item_that_is_none_counts_for_nobody():
     rows = np.array([[1, 5], [2, 7]], dtype=np.float32)
     filled = np.pad(rows, ((0, 0), (0, 2)))
     assert long.apply(params, filled) == pytest.approx(np.asarray(short.apply(params, rows)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e12, 1e18])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_example_moves_a_client_further_than_the_bound(kind, scale, dtype):
+    """Whatever the parameters and the rows, one example's step is at most the clip times the rate."""
+    made = task(kind, unit_is_client=False, clients=3)
+    rows = made.clients.features * (scale if made.model.ids is None else 1)
+    single = Federation(rows[:3].astype(dtype), made.clients.targets[:3], np.ones(3, dtype=int))
+    engine = CompiledEngine(dataclasses.replace(made, clients=single))
+    runs = NoisyRuns(steps=1, batch_probability=1.0, clip_norm=0.5, noise_stddev=0.0)
+    vector = scale * np.random.default_rng(3).standard_normal(made.model.size)
+    for client in range(3):
+        one = engine.sum_of_noisy_runs(vector, np.array([client]), runs=runs, batches=batches, noise=noise)
+        assert one.largest_norm <= 0.5
+        moved = np.linalg.norm(one.total) / (0.3 / 10)
+        rounding = np.finfo(dtype).eps * np.linalg.norm(vector) / (0.3 / 10)
+        assert moved <= 0.5 * (1 + 1e-5) + rounding
