@@ -230,6 +230,15 @@ def test_a_model_from_a_file_says_which_code_it_is(tmp_path):
     assert not model.shipped
 
 
+def test_no_option_passes_for_a_fact_of_the_model(tmp_path):
+    (tmp_path / "net.py").write_text(CODE.replace("start=0.0", "start=0.0, **_"))
+    claims = {"kind": "linear", "loss": "none", "parameters": 1, "code_sha256": "0"}
+    options = {name: claim for name, claim in claims.items() if name != "kind"}
+    told = choose("net:linear", tmp_path, **options).build(inputs=3, classes=None).describe()
+    assert not claims.items() & told.items()
+    assert own(facts=claims).describe()["kind"] == "own"
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "says"),
     [

@@ -137,7 +137,7 @@ class Model:
     def describe(self) -> dict[str, Any]:
         """Returns public facts only: what a report may print."""
         shape = {} if self.inputs is None else {"inputs": self.inputs}
-        return {"kind": self.name, **shape, **self.facts, "loss": self.loss_name, "parameters": self.size}
+        return {**self.facts, "kind": self.name, **shape, "loss": self.loss_name, "parameters": self.size}
 
 
 def layered(layers: tuple[Layer, ...], forward: Forward, loss: str | Loss, **described: Any) -> Model:
