@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epsilog.terms import check
-from epsilog.train.data import chem97
+from epsilog.train.data import chem97, fashion_mnist
 from epsilog.train.data.dataset import Dataset
 from epsilog.train.models import Kind, choose
 from epsilog.train.task import Task, Training
 
-SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {"chem97": chem97.load}
+SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {"chem97": chem97.load, "fashion-mnist": fashion_mnist.load}
 """By name, what loads a set for a privacy unit, given a folder for converted files."""
 
 
