@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsilog.train import Federation
+from epsilog.train import Federation, federation
 
 SIZES = st.lists(st.integers(0, 5), min_size=1, max_size=8).filter(any)
 
@@ -72,3 +72,17 @@ def test_a_table_on_disk_is_read_where_it_lies(tmp_path):
     ours = Federation(mapped, np.zeros(600), np.full(100, 6))
     assert isinstance(ours.features, np.memmap)
     assert not ours.features.flags.writeable
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_going_through_a_file_in_memory_changes_nothing_of_it(tmp_path, monkeypatch, mode):
+    monkeypatch.setattr(federation, "BLOCK", 64)
+    rows = np.random.default_rng(1).standard_normal((600, 3))
+    np.save(tmp_path / "x.npy", rows)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    if mode == "c":
+        mapped[5] = rows[5] = 7
+    parts = [np.array(mapped[block]) for block in federation.blocks(mapped)]
+    assert len(parts) == 29
+    assert np.array_equal(np.concatenate(parts), rows)
+    assert np.array_equal(mapped, rows)

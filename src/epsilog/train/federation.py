@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -196,7 +197,7 @@ class Federation:
         """Which rows a step can use: every number finite and within reach, a label of some class; shape (rows,)."""
         reach = clipping.reach(self.features.dtype)
         within = np.empty(len(self.features), dtype=bool)
-        for block in self._blocks():
+        for block in blocks(self.features):
             within[block] = model.takes(self.features[block], reach=reach).all(axis=1)
         if model.classes is None:
             within &= np.abs(self.targets) <= reach
@@ -224,9 +225,15 @@ class Federation:
         """Clients in all."""
         return int(self.sizes.size)
 
-    def _blocks(self) -> Iterator[slice]:
-        step = max(1, BLOCK // self.features.shape[1])
-        return (slice(first, first + step) for first in range(0, len(self.features), step))
+
+def blocks(array: NDArray[Any]) -> Iterator[slice]:
+    """Goes through an array part by part; what was read of a file that is mapped into memory does not stay there."""
+    step = max(1, BLOCK // max(1, array[:1].size))
+    for first in range(0, len(array), step):
+        yield slice(first, first + step)
+        mapped, mode = getattr(array, "_mmap", None), getattr(array, "mode", "c")
+        if mapped is not None and mode != "c":  # a private copy has pages that lie in no file
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def require_arrays(**named: Any) -> None:

@@ -18,6 +18,7 @@ from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
 from epsilog.train import clipping, sampling
 from epsilog.train.engines import Engine
 from epsilog.train.engines.base import Paced
+from epsilog.train.federation import blocks
 from epsilog.train.noise import Randomness
 from epsilog.train.schemes import TRAINED, Now
 from epsilog.train.server import pace
@@ -77,14 +78,14 @@ def bound_to(scheme: Scheme, task: Task) -> str:
         task.clients.sizes,
         *task.test_set(),
     ]
-    parts: list[bytes | memoryview] = [
-        repr((scheme, task.name, task.unit, task.model.describe(), task.training, task.clients.names)).encode()
-    ]
+    stated = (scheme, task.name, task.unit, task.model.describe(), task.training, task.clients.names)
+    whole = hashlib.sha256(hashlib.sha256(repr(stated).encode()).digest())
     for array in arrays:
-        parts += [f"{array.dtype.str}{array.shape}".encode(), np.ascontiguousarray(array).data]
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(hashlib.sha256(part).digest())
+        whole.update(hashlib.sha256(f"{array.dtype.str}{array.shape}".encode()).digest())
+        content = hashlib.sha256()
+        for block in blocks(array):
+            content.update(np.ascontiguousarray(array[block]).data)
+        whole.update(content.digest())
     return whole.hexdigest()
 
 
