@@ -1,0 +1,108 @@
+"""Three sites that fit a line with NumPy, and the server that trains it under a charge."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+from flwr.serverapp import ServerApp
+
+from epsilog.adapters.flower_app import client_app, client_names, train
+from epsilog.spend import open_ledger
+from epsilog.terms import ClientLevelCentral, NeighboringRelation
+from epsilog.train import Federation, PaidRun, Randomness, Task, Training
+from epsilog.train.models import build
+from epsilog.train.site import Site, from_functions
+
+SITES, SEED, DELTA = 3, 4, "1e-6"
+SCHEME = ClientLevelCentral(SITES, 1.0, 3, 0.2, 1.0)
+
+
+def update(site):
+    """Plain least squares on the rows of one site."""
+    draws = np.random.default_rng(site)
+    features, targets = np.column_stack([draws.standard_normal((4, 2)), np.ones(4)]), draws.standard_normal(4)
+
+    def change(model, training):
+        return -training.learning_rate * features.T @ (features @ model - targets) / 4
+
+    return change
+
+
+def books_of(path):
+    """A site's ledger, made by whoever answers for the site."""
+    with open_ledger(path) as books:
+        books.create_budget(
+            "site",
+            kind="approximate",
+            relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+            privacy_unit="site",
+            simulation=True,
+            epsilon="50",
+            delta="0.01",
+        )
+
+
+def site_at(number, folder):
+    ledger = Path(folder) / f"site-{number}.db"
+    return Site(from_functions(update(number)), "site", ledger, "site/runs", DELTA, trusts_server=True, simulation=True)
+
+
+def task_of(names):
+    model = build("linear", inputs=2, classes=None)
+    clients = Federation.elsewhere(names, width=2)
+    return Task("lines", "site", True, model, Training(0.1), clients, None, None, {})
+
+
+def late(message, context, call_next):
+    """Site 2 computes its first answer, and sends it when nobody waits for it any more."""
+    reply, folder = call_next(message, context), Path(str(context.node_config["folder"]))
+    if context.node_config["site"] == 2 and not (folder / "was-late").exists():
+        (folder / "was-late").touch()
+        time.sleep(float(context.run_config["reply-seconds"]) + 1)
+    return reply
+
+
+client = client_app(
+    lambda context: site_at(int(context.node_config["site"]), str(context.node_config["folder"])), mods=[late]
+)
+server = ServerApp()
+
+
+class Dying:
+    """A grid whose server dies in round 2, once its messages are out."""
+
+    def __init__(self, grid, folder):
+        self.grid, self.folder = grid, folder
+
+    def __getattr__(self, name):
+        return getattr(self.grid, name)
+
+    def push_messages(self, messages):
+        ids = self.grid.push_messages(messages)
+        with (self.folder / "pushed").open("a") as lines:
+            lines.write(f"{len(messages)}\n")
+        if len((self.folder / "pushed").read_text().splitlines()) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return ids
+
+
+def paid_from(books):
+    """The server's own charge: made at first, found again when a killed run goes on."""
+    books.create_budget("lines", kind="approximate", privacy_unit="site", epsilon="50", delta="0.01", simulation=True)
+    charge = books.reserve("lines", SCHEME.release(), key="one", delta=DELTA, rounds=SCHEME.rounds, simulation=True)
+    return PaidRun(SCHEME, charge, Randomness.simulated(SEED))
+
+
+@server.main()
+def main(grid, context):
+    folder = Path(str(context.run_config["folder"]))
+    task = task_of(client_names(sorted(folder.glob("site-*.pub"))))
+    with open_ledger(folder / "server.db") as books:
+        paid = paid_from(books)
+        seconds = float(context.run_config["reply-seconds"])
+        trained = train(Dying(grid, folder), paid, task, folder=folder / "run", run="one", reply_seconds=seconds)
+        paid.charge.commit()
+    np.save(folder / "model.tmp.npy", trained.model)
+    (folder / "model.tmp.npy").rename(folder / "model.npy")
