@@ -51,6 +51,7 @@ def one_layer(layer, shape):
     return layered((layer,), forward, loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layer", "shape"), SHAPES, ids=str)
 def test_ghost_norms_and_sums_are_those_of_gradients_that_are_formed(layer, shape):
     model, random = one_layer(layer, shape[1:]), np.random.default_rng(sum(shape))

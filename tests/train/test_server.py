@@ -101,6 +101,7 @@ class KilledError(BaseException):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS[:2], ids=lambda server: server.optimizer)
 @pytest.mark.parametrize("last", [1, 3])
 def test_a_killed_run_ends_with_the_same_bits(small_task, charge_for, tmp_path, server, last):
