@@ -67,7 +67,7 @@ def init(
 
     Example: epsilog init visits.csv --client clinic --target long_stay --row visit
     """
-    from epsilog.programme.drafting import draft
+    from epsilog.programme import draft
 
     text = draft(data, client=client, target=target, row=row, level=protect, beside=output.parent)
     try:

@@ -3,7 +3,8 @@
 ``load`` reads and checks the TOML file; ``run`` tells the whole story in one short file.
 """
 
+from epsilog.programme.drafting import draft
 from epsilog.programme.model import Programme, ProgrammeFile, load
 from epsilog.programme.story import Observer, Outcome, run
 
-__all__ = ["Observer", "Outcome", "Programme", "ProgrammeFile", "load", "run"]
+__all__ = ["Observer", "Outcome", "Programme", "ProgrammeFile", "draft", "load", "run"]

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from epsilog.terms import CheckError, check
-from epsilog.train.data.own import columns_of
+from epsilog.train.data import columns_of
 
 LEVELS = ("client", "row")
 

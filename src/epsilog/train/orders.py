@@ -23,6 +23,8 @@ from epsilog.terms import (
 from epsilog.terms.cohorts import CappedCohorts, Cohorts, CyclicCohorts, PoissonCohorts
 from epsilog.train.task import Training
 
+__all__ = ["Draws", "Order", "Upload", "most_participations", "scheme_hash", "upload_of"]
+
 Vector = NDArray[np.float64]
 LOCAL = ("learning_rate", "local_steps", "batch_size", "nominal_examples")
 """Settings of a training that clients go by; the others are the server's."""

@@ -1,7 +1,7 @@
 """What is trained on: sets of data that ship with a package, and anybody's own."""
 
 from epsilog.train.data.dataset import TestSet
-from epsilog.train.data.own import OwnData
+from epsilog.train.data.own import OwnData, columns_of
 from epsilog.train.data.schema import Feature, Schema, Target, feature, goal
 from epsilog.train.data.shipped import SHIPPED, load_dataset, load_task
 
@@ -12,6 +12,7 @@ __all__ = [
     "Schema",
     "Target",
     "TestSet",
+    "columns_of",
     "feature",
     "goal",
     "load_dataset",

@@ -22,6 +22,8 @@ from epsilog.train.orders import LOCAL, Draws, Order, upload_of
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task, Training
 
+__all__ = ["Courier", "GridEngine", "on_grid"]
+
 TAIL = 12.0  # by how many standard deviations noise may be longer than expected before it is taken for something else
 
 
