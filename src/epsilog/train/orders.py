@@ -23,7 +23,7 @@ from epsilog.terms import (
 from epsilog.terms.cohorts import CappedCohorts, Cohorts, CyclicCohorts, PoissonCohorts
 from epsilog.train.task import Training
 
-__all__ = ["Draws", "Order", "Upload", "most_participations", "scheme_hash", "upload_of"]
+__all__ = ["Draws", "Order"]
 
 Vector = NDArray[np.float64]
 LOCAL = ("learning_rate", "local_steps", "batch_size", "nominal_examples")

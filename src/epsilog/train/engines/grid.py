@@ -22,7 +22,7 @@ from epsilog.train.orders import LOCAL, Draws, Order, upload_of
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task, Training
 
-__all__ = ["Courier", "GridEngine", "on_grid"]
+__all__ = ["Courier", "on_grid"]
 
 TAIL = 12.0  # by how many standard deviations noise may be longer than expected before it is taken for something else
 
