@@ -33,3 +33,12 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_atomically(file: Path, content: bytes) -> None:
+    """Replaces a file so that a kill or a power cut leaves the old one or the new one, never half of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    waiting = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    write(waiting, content)
+    waiting.replace(file)
+    sync_folder(file.parent)

@@ -121,7 +121,7 @@ def test_own_data_takes_turns_only_where_a_place_is_kept(written):
         ("sampling_probability = 0.25", "cycle_length = 8\nbands = 4"),
     )
     found = refusal(written(*turns))
-    assert "guarantee.relation must be zero-out for own data under client-level-correlated-noise" in found
+    assert "guarantee.relation must be zero-out for client-level-correlated-noise" in found
     assert prepare.prepare_file(written(*turns, ("add-or-remove-one", "zero-out"))).task.unit_is_client
 
 

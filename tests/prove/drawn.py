@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from epsilog.disk import write_atomically
 from epsilog.plan import register
-from epsilog.programme.prepare import write_atomically, write_json
+from epsilog.programme.prepare import write_json
 from epsilog.programme.steps import close, reserve
 from epsilog.prove import build_report, render_html
 from epsilog.spend import open_ledger

@@ -5,6 +5,7 @@
 
 from epsilog.programme.drafting import draft
 from epsilog.programme.model import Programme, ProgrammeFile, load
+from epsilog.programme.prepare import Prepared, prepare_file
 from epsilog.programme.story import Observer, Outcome, run
 
-__all__ = ["Observer", "Outcome", "Programme", "ProgrammeFile", "draft", "load", "run"]
+__all__ = ["Observer", "Outcome", "Prepared", "Programme", "ProgrammeFile", "draft", "load", "prepare_file", "run"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -13,9 +12,8 @@ from typing import Any
 from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.model import Programme, ProgrammeFile, load
-from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, RecordsError, check, codec
-from epsilog.terms.cohorts import CyclicCohorts
-from epsilog.train import Dataset, Task, Training
+from epsilog.terms import CheckError, ProgrammeError, RecordsError, check, codec
+from epsilog.train import Task, Training
 
 OF_A_MODEL = (
     "kind",
@@ -62,7 +60,6 @@ def prepare_file(path: Path) -> Prepared:
         _require_level(stated, unit, unit_is_client=dataset.unit_is_client)
         programme = stated.counting(dataset.units) if stated.guarantee.stated is None else stated
         clients = getattr(programme.scheme, "clients", programme.population)
-        _require_order(programme, dataset)
         _refuse(str(path), dataset.misfits(population=programme.population, clients=clients))
         task = dataset.task(
             stated.model.chosen(path.parent), stated.training.chosen(), population=programme.population, clients=clients
@@ -96,14 +93,6 @@ def prepare_task(programme: Programme, task: Task) -> Prepared:
     learning = {"model": task.model.describe(), "training": training}
     settings = codec.fingerprint([settings_hash(programme), task.describe(), learning])
     return Prepared(programme, task, learning, settings, Path())
-
-
-def _require_order(programme: Programme, dataset: Dataset) -> None:
-    """Where clients take turns by their place, one client more or less moves all that come after it."""
-    relation, term = programme.guarantee.relation, programme.scheme.term(programme.population, 1.0)
-    if relation is not NeighboringRelation.ZERO_OUT and isinstance(term.cohorts, CyclicCohorts) and dataset.is_own:
-        bound = f"zero-out for own data under {term.kind}: whose turn it is depends on who else is there"
-        raise CheckError("relation", bound, relation.value)
 
 
 def _require_level(programme: Programme, unit: str, *, unit_is_client: bool) -> None:
@@ -215,15 +204,6 @@ def stored_plan(file: Path) -> RegisteredPlan | None:
         raise RecordsError(f"{file} is not a plan: {error}") from error
 
 
-def write_atomically(file: Path, content: bytes) -> None:
-    """Replaces a file so that a kill or a power cut leaves the old one or the new one, never half of it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    waiting = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    disk.write(waiting, content)
-    waiting.replace(file)
-    disk.sync_folder(file.parent)
-
-
 def write_json(file: Path, document: Any) -> None:
     """Writes plain JSON values as canonical JSON, atomically."""
-    write_atomically(file, codec.canonical(document) + b"\n")
+    disk.write_atomically(file, codec.canonical(document) + b"\n")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from epsilog import disk
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.model import Programme
 from epsilog.programme.prepare import (
@@ -15,7 +16,6 @@ from epsilog.programme.prepare import (
     prepare_task,
     require_same,
     stored_plan,
-    write_atomically,
     write_json,
 )
 from epsilog.programme.simulation import simulate, study_plans
@@ -134,5 +134,5 @@ def _proved(plan: RegisteredPlan, *, folder: Path, ledger: Path, observer: Obser
     report = build_report(evidence, outcome)
     check_schema(report)
     write_json(folder / RunFile.REPORT, report)
-    write_atomically(folder / RunFile.PAGE, render_html(report).encode())
+    disk.write_atomically(folder / RunFile.PAGE, render_html(report).encode())
     return Outcome(plan, outcome, report, folder)

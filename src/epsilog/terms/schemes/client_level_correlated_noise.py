@@ -10,6 +10,7 @@ from epsilog.terms import check, facts
 from epsilog.terms.cohorts import CyclicCohorts
 from epsilog.terms.composition import Repeated
 from epsilog.terms.facts import Fact
+from epsilog.terms.guarantee import NeighboringRelation
 from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import PoissonSampled
 from epsilog.terms.schemes.base import Against, Party, Scheme, scheme
@@ -27,14 +28,16 @@ class ClientLevelCorrelatedNoise(Scheme):
     arXiv:2202.08312). C is the banded square root of the matrix of prefix sums (Kalinin & Lampert 2024,
     arXiv:2405.13763): lower triangular, constant diagonals 1, 1/2, 3/8, ..., cut off after ``bands``.
 
-    A client takes part every ``cycle_length`` rounds, by its number, so at most ceil(T / cycle_length) times. With no
+    A client takes part every ``cycle_length`` rounds, by its place, so at most ceil(T / cycle_length) times. With no
     more bands than that, the columns of its rounds share no row: together they have the norm of one column times the
-    root of their number, and the whole run is one Gaussian mechanism. Nothing is sampled and nothing must stay hidden.
+    root of their number, and the whole run is one Gaussian mechanism. Nothing is sampled and nothing must stay
+    hidden. One client more or less would move the turns of all that come after it, so a neighbour has nothing in one
+    client's place (zero-out).
     """
 
     clients: Annotated[int, facts.CLIENTS]
     cycle_length: Annotated[
-        int, Fact("rounds from one turn of a client to its next; its number says when", "b", least=1, at_most="clients")
+        int, Fact("rounds from one turn of a client to its next; its place says when", "b", least=1, at_most="clients")
     ]
     rounds: Annotated[int, facts.ROUNDS]
     bands: Annotated[
@@ -49,6 +52,7 @@ class ClientLevelCorrelatedNoise(Scheme):
     says: ClassVar[str] = "The server sums clipped updates, and adds noise that later rounds partly take back."
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    relations: ClassVar[tuple[NeighboringRelation, ...]] = (NeighboringRelation.ZERO_OUT,)
     parties: ClassVar[tuple[Party, ...]] = (
         Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
         Party("Other clients", "every global model they receive, and everybody's turns", Against.CLAIM),

@@ -1,0 +1,202 @@
+"""Attackers among the clients: they train on rows with a trigger, and scale their updates up to replace the model.
+
+Source: Bagdasaryan, Veit, Hua, Estrin & Shmatikov 2020 (arXiv:1807.00459); Naseri, Hayes & De Cristofaro 2022
+(arXiv:2009.03561) for what local and central DP do about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError, check
+from epsilog.train import Federation, Task
+from epsilog.train.engines import ClientStreams, Clipped, Engine, NoisyRuns
+
+Vector = NDArray[np.float64]
+Ids = NDArray[np.int64]
+HAIR = 1e-9  # how far below the bound a clipped norm stays
+
+
+@dataclass(frozen=True, slots=True)
+class Backdoor:
+    """What attackers want, and what they do for it.
+
+    Attributes:
+        attackers: how many clients attack; the first ones that have rows.
+        features: which features make up the trigger.
+        value: what the trigger sets them to.
+        target: the class that rows with the trigger are to be given.
+        boost: what an attacker multiplies its update by before anybody clips it.
+        complies: whether attackers clip and add noise where the scheme tells clients to; at the server they cannot
+            help it.
+    """
+
+    attackers: int
+    features: tuple[int, ...]
+    value: float
+    target: int
+    boost: float = 1.0
+    complies: bool = True
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            attackers=check.integer(0),
+            features=check.each(check.integer(0)),
+            value=check.finite(),
+            target=check.integer(0),
+            boost=check.positive(),
+            complies=check.flag(),
+        )
+        if not self.features:
+            raise CheckError("features", "empty", "()", verb="not be")
+
+    def triggered(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
+        """The same rows with the trigger on them."""
+        marked = np.array(features)
+        marked[:, list(self.features)] = self.value
+        return marked
+
+    def require_fit(self, task: Task) -> None:
+        """Refuses a task without classes, or without what the trigger and the target name."""
+        if task.model.classes is None:
+            raise CheckError("backdoor", "for a task of classes", task.model.loss_name)
+        check.integer(0, task.model.classes - 1)(target=self.target)
+        check.integer(0, task.clients.features.shape[1] - 1)(features=max(self.features))
+        check.integer(0, int((task.clients.sizes > 0).sum()))(attackers=self.attackers)
+
+
+class BackdooredEngine:
+    """An engine some of whose clients attack; see ``train.engines.Engine``.
+
+    Attributes:
+        task: what the others train on.
+    """
+
+    def __init__(self, honest: Engine, attacking: Engine, backdoor: Backdoor) -> None:
+        """Takes an engine over everybody's rows, and one over ``poisoned`` rows."""
+        self.task = honest.task
+        self._honest, self._attacking, self._backdoor = honest, attacking, backdoor
+        self._attackers = attackers(honest.task, backdoor)
+
+    def unusable(self, cohort: Ids) -> int:
+        """As the honest engine says."""
+        return self._honest.unusable(cohort)
+
+    def evaluate(self, model: Vector) -> tuple[float, float]:
+        """As the honest engine says."""
+        return self._honest.evaluate(model)
+
+    def sum_of_updates(
+        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
+    ) -> Clipped:
+        """An attacker's update is scaled up, and then clipped like everybody's."""
+        bad = np.isin(cohort, self._attackers)
+        parts = [self._honest.sum_of_updates(model, cohort[~bad], clip_norm=clip_norm, batches=batches, pace=pace)]
+        for one in cohort[bad]:
+            own = self._attacking.sum_of_updates(model, np.array([one]), clip_norm=np.inf, batches=batches, pace=pace)
+            parts.append(_clipped(self._backdoor.boost * own.total, clip_norm))
+        return _together(parts)
+
+    def sum_of_noisy_updates(
+        self,
+        model: Vector,
+        cohort: Ids,
+        *,
+        clip_norm: float,
+        noise_stddev: float,
+        batches: ClientStreams,
+        noise: ClientStreams,
+        pace: float = 1.0,
+    ) -> Clipped:
+        """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
+        bad = np.isin(cohort, self._attackers)
+        honest = partial(self._honest.sum_of_noisy_updates, clip_norm=clip_norm, noise_stddev=noise_stddev)
+        parts = [honest(model, cohort[~bad], batches=batches, noise=noise, pace=pace)]
+        for one in cohort[bad]:
+            own = self._attacking.sum_of_updates(model, np.array([one]), clip_norm=np.inf, batches=batches, pace=pace)
+            drawn = noise_stddev * noise(int(one)).normals((model.size + 1,))
+            sent = _clipped(self._backdoor.boost * own.total, clip_norm if self._backdoor.complies else np.inf)
+            loud = sent.total + drawn[:-1] if self._backdoor.complies else sent.total
+            parts.append(replace(sent, total=loud, padding=drawn[-1:]))
+        return _together(parts)
+
+    def sum_of_noisy_runs(
+        self,
+        model: Vector,
+        cohort: Ids,
+        *,
+        runs: NoisyRuns,
+        batches: ClientStreams,
+        noise: ClientStreams,
+        pace: float = 1.0,
+    ) -> Clipped:
+        """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
+        bad = np.isin(cohort, self._attackers)
+        parts = [
+            self._honest.sum_of_noisy_runs(model, cohort[~bad], runs=runs, batches=batches, noise=noise, pace=pace)
+        ]
+        bare = replace(runs, clip_norm=np.inf, noise_stddev=0.0)
+        for one in cohort[bad]:
+            alone = np.array([one])
+            shown = self._attacking.sum_of_noisy_runs(model, alone, runs=runs, batches=batches, noise=noise, pace=pace)
+            if not self._backdoor.complies:
+                own = self._attacking.sum_of_noisy_runs(
+                    model, alone, runs=bare, batches=batches, noise=noise, pace=pace
+                )
+                shown = replace(shown, total=self._backdoor.boost * own.total)
+            parts.append(shown)
+        return _together(parts)
+
+
+def attackers(task: Task, backdoor: Backdoor) -> Ids:
+    """The clients that attack."""
+    return np.flatnonzero(task.clients.sizes)[: backdoor.attackers]
+
+
+def poisoned(task: Task, backdoor: Backdoor) -> Task:
+    """The same task, where half of the rows of every attacker have the trigger and its class.
+
+    The other half keeps the model useful, so that the attack does not show in its accuracy.
+    """
+    backdoor.require_fit(task)
+    clients = task.clients
+    features, targets = np.array(clients.features), np.array(clients.targets)
+    for one in attackers(task, backdoor).tolist():
+        rows = clients.rows_of(one)
+        marked = slice(rows.start, rows.start + (rows.stop - rows.start + 1) // 2)
+        features[marked] = backdoor.triggered(features[marked])
+        targets[marked] = backdoor.target
+    return replace(task, clients=Federation(features, targets, clients.sizes))
+
+
+def success(task: Task, model: Vector, backdoor: Backdoor) -> float:
+    """The share of test rows of other classes that get the target's once they carry the trigger; in [0, 1]."""
+    features, targets = task.test_set()
+    others = targets != backdoor.target
+    outputs = task.model.apply(task.model.unflatten(model.astype(features.dtype)), backdoor.triggered(features[others]))
+    return float((np.asarray(outputs).argmax(axis=1) == backdoor.target).mean())
+
+
+def _clipped(update: Vector, clip_norm: float) -> Clipped:
+    with np.errstate(over="ignore"):
+        norm = float(np.linalg.norm(update))
+    if not np.isfinite(norm):
+        return Clipped(np.zeros_like(update), 0.0, 1, 1, 1)
+    factor = 1.0 if norm <= clip_norm else (1 - HAIR) * clip_norm / norm
+    return Clipped(factor * update, factor * norm, int(factor < 1), 0, 1)
+
+
+def _together(parts: list[Clipped]) -> Clipped:
+    return Clipped(
+        np.sum([part.total for part in parts], axis=0),
+        max(part.largest_norm or 0.0 for part in parts),
+        sum(part.clipped for part in parts),
+        sum(part.dropped for part in parts),
+        sum(part.count for part in parts),
+        np.concatenate([part.padding for part in parts]),
+    )

@@ -1,0 +1,195 @@
+"""A study from its file to its tables: the protocol is in the ledger before the first run, the outcome after the last.
+
+Nobody's privacy is spent: a study is a simulation, and its entry costs nothing. What the entry shows is that the
+protocol was fixed before the outcome was known, if the ledger is believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from epsilog import disk
+from epsilog.programme import prepare_file
+from epsilog.refusals import refusals
+from epsilog.spend import Ledger, open_ledger
+from epsilog.study.backdoor import Backdoor
+from epsilog.study.measuring import Condition, Protocol, Subject, described, measure
+from epsilog.study.telling import HEADINGS, plots, sentences, summary
+from epsilog.terms import CheckError, Composed, ProgrammeError, check, codec
+
+LEAST = "1e-18"  # delta that a ledger can book
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Head(_Part):
+    """[study]: what is compared."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+    programmes: Annotated[tuple[str, ...], Field(min_length=1)]
+    budgets: tuple[float, ...]
+    seeds: tuple[int, ...]
+    fpr: float | None = None
+
+
+class _Backdoor(_Part):
+    """[backdoor]: as ``Backdoor``."""
+
+    attackers: int
+    features: tuple[int, ...]
+    value: float
+    target: int
+    boost: float = 1.0
+    complies: bool = True
+
+
+class _File(_Part):
+    study: _Head
+    backdoor: _Backdoor | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """What a study compares, and how.
+
+    Attributes:
+        name: of its folder and its ledger entry.
+        subjects: schemes on tasks.
+        protocol: what is measured.
+    """
+
+    name: str
+    subjects: tuple[Subject, ...]
+    protocol: Protocol
+
+    def __post_init__(self) -> None:
+        check.fields(self, name=check.text())
+        names = [one.name for one in self.subjects]
+        if not names or len(set(names)) != len(names):
+            raise CheckError("subjects", "some, each of its own name", repr(names), verb="be")
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of everything that the outcome depends on but the data."""
+        return codec.fingerprint({"study": self.name, **described(self.subjects, self.protocol)})
+
+
+def load(path: Path) -> Study:
+    """Reads a study's file, and the programmes that it names, relative to it.
+
+    Raises:
+        ProgrammeError: a file that is missing, is no TOML, or holds unknown, missing or wrong fields.
+    """
+    try:
+        stated = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ProgrammeError(str(path), [f"cannot be read: {error.strerror}"]) from error
+    except ValidationError as error:
+        raise ProgrammeError(str(path), refusals(error.errors())) from error
+    except ValueError as error:
+        raise ProgrammeError(str(path), [f"is not TOML: {error}"]) from error
+    head = stated.study
+    try:
+        backdoor = None if stated.backdoor is None else Backdoor(**stated.backdoor.model_dump())
+        protocol = Protocol(head.budgets, head.seeds, head.fpr, backdoor)
+        return Study(head.name, tuple(_subject(path.parent / each) for each in head.programmes), protocol)
+    except CheckError as error:
+        raise ProgrammeError(str(path), [error]) from error
+
+
+def _subject(path: Path) -> Subject:
+    prepared = prepare_file(path)
+    programme, task = prepared.programme, prepared.task
+    if not programme.run.simulation:
+        raise ProgrammeError(str(path), ["run.simulation: must be true in a study"])
+    return Subject(
+        programme.programme.name,
+        task,
+        lambda z: programme.scheme.term(programme.population, z),
+        float(programme.delta),
+        programme.guarantee.relation,
+    )
+
+
+def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Runs a study and writes ``study.json``, ``study.md`` and plots; a finished one is only read.
+
+    Args:
+        whole: what is compared.
+        folder: where studies live; this one gets a folder of its own.
+        ledger: what holds the protocol's hash from before the first run; made if there is none.
+        tell: called with what happens next.
+
+    Returns:
+        The document in ``study.json``.
+
+    Raises:
+        CalibrationError: a budget that no noise meets.
+        ConflictError: the ledger is for real budgets.
+    """
+    own = folder / f"study-{whole.name}-{whole.hash[:8]}"
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    with open_ledger(ledger) as books:
+        books.verify()
+        charge = _entered(books, whole)
+        file = own / "study.json"
+        if charge.state == "committed" and file.exists():
+            kept: dict[str, Any] = codec.parse(file.read_bytes())
+            return kept
+        conditions = [one for subject in whole.subjects for one in measure(subject, whole.protocol, tell=tell)]
+        document = _document(whole, conditions)
+        disk.write_atomically(file, codec.canonical(document) + b"\n")
+        disk.write_atomically(own / "study.md", _page(whole, conditions).encode())
+        for name, plot in plots(conditions).items():
+            disk.write_atomically(own / f"{name}.svg", plot.encode())
+        if charge.state != "committed":
+            charge.commit(evidence={"study.json": hashlib.sha256(file.read_bytes()).hexdigest()})
+    return document
+
+
+def rows(document: dict[str, Any]) -> list[list[str]]:
+    """The table of a study's document, under ``HEADINGS``."""
+    return summary([Condition.from_json(one) for one in document["conditions"]])
+
+
+def _entered(books: Ledger, whole: Study) -> Any:
+    """The ledger's entry for a protocol: made before the first run, and found again by the same protocol."""
+    scope = f"studies/{whole.name}"
+    if not books.budgets_above(scope):
+        books.create_budget(
+            scope, kind="approximate", epsilon="1e-9", delta="1e-9", privacy_unit="nobody", simulation=True
+        )
+    key = f"study-{whole.hash[:32]}"
+    charge = books.reserve(scope, Composed([]), key=key, delta=LEAST, plan_hash=whole.hash, simulation=True)
+    if charge.state == "reserved":
+        charge.start()
+    return charge
+
+
+def _document(whole: Study, conditions: list[Condition]) -> dict[str, Any]:
+    return {
+        "v": 1,
+        "kind": "study",
+        "name": whole.name,
+        "hash": whole.hash,
+        **described(whole.subjects, whole.protocol),
+        "conditions": [one.to_json() for one in conditions],
+        "found": sentences(conditions, whole.protocol),
+    }
+
+
+def _page(whole: Study, conditions: list[Condition]) -> str:
+    rows = [HEADINGS, ["---"] * len(HEADINGS), *summary(conditions)]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    told = "\n".join(f"- {each}" for each in sentences(conditions, whole.protocol))
+    shown = "\n".join(f"![{name}]({name}.svg)" for name in plots(conditions))
+    return f"# {whole.name}\n\nProtocol {whole.hash}.\n\n{table}\n\n{told}\n\n{shown}\n"

@@ -1,0 +1,143 @@
+"""A study measures what its protocol names, the same again from the same seeds, and says no more than that."""
+
+from dataclasses import replace
+
+import pytest
+
+from epsilog.accounting import profile
+from epsilog.spend import read_ledger
+from epsilog.study import Attack, Backdoor, Condition, Measured, Protocol, Study, Subject, measure, sentences, study
+from epsilog.study import summary as table
+from epsilog.study.telling import plots
+from epsilog.terms import CalibrationError
+
+BACKDOOR = Backdoor(attackers=3, features=(3,), value=12.0, target=1, boost=6.0)
+PROTOCOL = Protocol(budgets=(8.0, 0.5), seeds=(1, 2), fpr=0.1, backdoor=BACKDOOR)
+
+
+@pytest.fixture(name="subject")
+def _subject(task, central):
+    return Subject("central", task, central, 1e-3)
+
+
+def quiet(_says):
+    pass
+
+
+@pytest.mark.slow
+def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
+    told = []
+    found = list(measure(subject, PROTOCOL, tell=told.append))
+    assert [one.epsilon for one in found] == [None, 8.0, 0.5]
+    assert [len(one.runs) for one in found] == [2, 2, 2]
+    assert told[0] == "central, without DP: seed 1 of 2"
+    assert len(told) == 6
+    assert found[0].noise_multiplier is None
+    assert 0 < found[1].noise_multiplier < found[2].noise_multiplier
+    assert list(measure(subject, PROTOCOL, tell=quiet)) == found
+    scores = [one.of(lambda run: run.score)[0] for one in found]
+    assert scores[0] > 0.9
+    assert scores[0] >= scores[1] > scores[2]
+    works = [one.of(lambda run: run.success)[0] for one in found]
+    assert works[0] > 0.5
+
+
+@pytest.mark.slow
+def test_no_attack_can_pass_what_the_accountant_allows(subject):
+    one = next(each for each in measure(subject, PROTOCOL, tell=quiet) if each.epsilon == 0.5)
+    exact = profile(subject.at(0.5).release()).tpr(0.1)
+    assert exact.lower <= one.largest_tpr <= exact.upper * (1 + 1e-9)
+    assert one.largest_tpr < 0.1 * 2.718**0.5 + 2e-3
+
+
+def test_what_is_not_asked_for_is_not_measured(subject):
+    bare = replace(PROTOCOL, fpr=None, backdoor=None, budgets=(1.0,), seeds=(3,))
+    for one in measure(subject, bare, tell=quiet):
+        assert one.runs == (Measured(one.runs[0].score),)
+        assert one.largest_tpr is None
+
+
+def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task, central):
+    told, deaf = [], Subject("deaf", task, lambda _z: central(1.0), 1e-3)
+    with pytest.raises(CalibrationError):
+        list(measure(deaf, replace(PROTOCOL, budgets=(0.5,)), tell=told.append))
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"budgets": ()}, "budgets must name some, each once"),
+        ({"seeds": (1, 1)}, "seeds must name some, each once"),
+        ({"budgets": (0.0,)}, "budgets"),
+        ({"fpr": 1.0}, "fpr must be in"),
+    ],
+)
+def test_a_protocol_without_sense_is_refused(changes, says):
+    with pytest.raises(ValueError, match=says):
+        replace(PROTOCOL, **changes)
+
+
+def condition(epsilon, *, auc=(0.5, 0.5), tpr=0.1, largest=None, score=(0.8, 0.9)):
+    runs = (Measured(one, one, 0.25, Attack(area, tpr, 0.1, 1000, 1000)) for one, area in zip(score, auc, strict=True))
+    return Condition("s", epsilon, None if epsilon is None else 1.0, largest, tuple(runs))
+
+
+def test_sentences_say_what_the_numbers_say():
+    told = sentences([condition(None, auc=(0.7, 0.8)), condition(1.0, largest=0.3, score=(0.1, 0.2))], PROTOCOL)
+    assert "s: at epsilon 1 the score is 0.150 (0.100 to 0.200); without DP 0.850 (0.800 to 0.900)." in told
+    assert "s: without DP losses tell members from others in every seed (AUC 0.750 (0.700 to 0.800))." in told
+    assert "s: without DP the backdoor works on 25% of rows (25% to 25%)." in told
+    assert any("at epsilon 1 losses told members from others in no more than some seeds" in each for each in told)
+    assert not any("contradicts" in each for each in told)
+    assert told[-1].startswith("An attack that finds nothing is one attack")
+    near = sentences([condition(None), condition(1.0, largest=0.3)], PROTOCOL)
+    assert any("within the spread of the seeds" in each for each in near)
+
+
+def test_a_rate_above_the_bound_is_called_a_contradiction_and_one_by_chance_is_not():
+    broken = sentences([condition(None), condition(1.0, tpr=0.4, largest=0.3)], PROTOCOL)
+    assert sum("this contradicts the guarantee" in each for each in broken) == 2
+    chance = sentences([condition(None), condition(1.0, tpr=0.34, largest=0.3)], PROTOCOL)
+    assert not any("contradicts" in each for each in chance)
+
+
+def test_a_run_that_diverged_has_no_number():
+    gone = Condition("s", 1.0, 1.0, None, (Measured(None), Measured(0.5)))
+    assert gone.of(lambda run: run.score) is None
+    assert table([gone])[0][3] == ""
+    assert any("some run diverged" in each for each in sentences([condition(None), gone], PROTOCOL))
+    assert set(plots([condition(None), condition(1.0)])) == {"score", "backdoor", "membership"}
+
+
+@pytest.mark.slow
+def test_the_protocol_stands_in_the_ledger_before_the_first_run_and_the_outcome_after_the_last(subject, tmp_path):
+    whole = Study("trial", (subject,), replace(PROTOCOL, budgets=(1.0,), seeds=(1,), backdoor=None))
+    ledger, seen = tmp_path / "ledger.db", []
+
+    def tell(_says):
+        with read_ledger(ledger) as books:
+            entry = list(books.history())[-1]
+            seen.append((entry.verb.value, books.find(f"study-{whole.hash[:32]}").request.plan_hash))
+
+    document = study(whole, folder=tmp_path, ledger=ledger, tell=tell)
+    assert seen[0] == ("started", whole.hash)
+    with read_ledger(ledger) as books:
+        books.verify()
+        last = list(books.history())[-1]
+    assert last.verb.value == "committed"
+    folder = tmp_path / f"study-trial-{whole.hash[:8]}"
+    assert {path.name for path in folder.iterdir()} == {"study.json", "study.md", "score.svg", "membership.svg"}
+    assert whole.hash in (folder / "study.md").read_text()
+    seen.clear()
+    assert study(whole, folder=tmp_path, ledger=ledger, tell=tell) == document
+    assert seen == []
+    other = replace(whole, protocol=replace(whole.protocol, seeds=(2,)))
+    assert other.hash != whole.hash
+    study(other, folder=tmp_path, ledger=ledger, tell=quiet)
+    assert len(list(tmp_path.glob("study-*"))) == 2
+
+
+def test_a_study_names_its_subjects_apart(subject):
+    with pytest.raises(ValueError, match="subjects must be some, each of its own name"):
+        Study("trial", (subject, subject), PROTOCOL)

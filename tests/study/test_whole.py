@@ -1,0 +1,88 @@
+"""A study's file is read in full before anything runs; from the command line it ends in a table."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.commands import run
+
+from epsilog.study import load
+from epsilog.terms import ProgrammeError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SHORT = [("rounds = 60", "rounds = 2"), ("rounds_per_release = 60", "rounds_per_release = 2")]
+
+
+@pytest.fixture(name="write")
+def _write(tmp_path):
+    """Writes a study of one short programme, with some text replaced; returns its path."""
+    programme = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "local.toml"))
+    for old, new in SHORT:
+        assert old in programme
+        programme = programme.replace(old, new)
+    (tmp_path / "one.toml").write_text(programme)
+
+    def write(*changes):
+        text = 'name = "trial"\nprogrammes = ["one.toml"]\nbudgets = [2]\nseeds = [1]\n'
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "study.toml"
+        path.write_text(f"[study]\n{text}")
+        return path
+
+    return write
+
+
+def test_the_example_names_every_scheme_once():
+    whole = load(EXAMPLES / "studies" / "schools.toml")
+    assert len(whole.subjects) == 6
+    assert len({type(one.scheme_for(1.0)) for one in whole.subjects}) == 6
+    assert len(whole.hash) == 64
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('name = "trial"', 'name = "Trial"'), "study.name"),
+        (("budgets = [2]", "budgets = [-2]"), "budgets"),
+        (("seeds = [1]", "seeds = [1, 1]"), "seeds must name some, each once"),
+        (("seeds = [1]", "seed = 1"), "study.seed"),
+        (('["one.toml"]', '["two.toml"]'), "cannot be read"),
+        (('["one.toml"]', '["one.toml", "one.toml"]'), "subjects must be some, each of its own name"),
+        (("seeds = [1]", "seeds = [1"), "is not TOML"),
+        (("seeds = [1]\n", "seeds = [1]\n[backdoor]\nattackers = 1\nfeatures = []\nvalue = 1\ntarget = 0"), "features"),
+    ],
+)
+def test_a_mistake_is_named(write, change, says):
+    with pytest.raises(ProgrammeError) as caught:
+        load(write(change))
+    assert says in str(caught.value)
+
+
+def test_a_study_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ProgrammeError, match="cannot be read"):
+        load(tmp_path / "none.toml")
+
+
+@pytest.mark.slow
+def test_a_real_budget_takes_no_part_in_a_study(write, tmp_path):
+    text = (tmp_path / "one.toml") if write() else None
+    kept = [line for line in text.read_text().splitlines() if not line.startswith(("seed", "study"))]
+    text.write_text("\n".join(kept).replace("simulation = true", "simulation = false"))
+    with pytest.raises(ProgrammeError, match="must be true in a study"):
+        load(tmp_path / "study.toml")
+
+
+@pytest.mark.slow
+def test_the_command_prints_a_table_and_the_second_time_only_reads(write, tmp_path):
+    path = write()
+    first = run("study", path, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "exam-scores-central, epsilon 2: seed 1 of 1" in first.stdout
+    assert "All numbers are medians of 1 seeded runs" in " ".join(first.stdout.split())
+    again = run("study", path, "--json", cwd=tmp_path)
+    document = json.loads(again.stdout)
+    assert [one["epsilon"] for one in document["conditions"]] == [None, 2.0]
+    assert document["kind"] == "study"
+    assert len(list((tmp_path / "runs").glob("study-trial-*/study.json"))) == 1
