@@ -76,7 +76,7 @@ def site_of(task, client, folder, scheme, *, epsilon="1000", engine=LinearEngine
             )
     defaults = {"trusts_server": True, "simulation": True}
     computing = settings.pop("computing", None) or from_task(only(task, client), engine)
-    return Site(computing, task.unit, place, "site/runs", "1e-6", **defaults | settings)
+    return Site(computing, task.unit, task.unit_is_client, place, "site/runs", "1e-6", **defaults | settings)
 
 
 class Post:
@@ -452,6 +452,28 @@ def test_a_budget_that_cannot_bear_the_whole_scheme_bears_no_answer(site_for):
         site.answer(order_for(ALONE))
     with open_ledger(site.ledger) as books:
         assert not books.find("one")
+
+
+def test_two_answers_at_once_are_never_counted_as_one(site_for):
+    """While a site computes, it is asked again: whichever is ready second finds its turn taken, and stays there."""
+
+    def asked_again(model, training):
+        site_for(ALONE).answer(order_for(ALONE))
+        return 0 * model
+
+    with pytest.raises(ConflictError, match="is released"):
+        site_for(ALONE, computing=from_functions(asked_again)).answer(order_for(ALONE))
+    site_for(ALONE).answer(order_for(ALONE))
+    with pytest.raises(ConflictError, match="round must be at most 2"):
+        site_for(ALONE).answer(order_for(ALONE))
+
+
+@pytest.mark.parametrize(("own", "asked"), [(ALONE, RUNS), (RUNS, ALONE)])
+def test_a_scheme_that_protects_another_unit_is_refused(site_for, own, asked):
+    """Noise for one example, booked as that of a whole client, would be a price that is too low."""
+    site = site_for(own)
+    with pytest.raises(CheckError, match=f"scheme must be one that protects a {site.unit}"):
+        site.answer(order_for(asked))
 
 
 def test_another_run_costs_again(site_for):

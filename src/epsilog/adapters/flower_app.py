@@ -13,6 +13,7 @@ Who a client is, is its node's public key and nothing that it says. Flower is im
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -47,10 +48,14 @@ def key_name(public_key: bytes) -> str:
     Raises:
         ValueError: no public key.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization as forms
 
     load = forms.load_ssh_public_key if public_key.startswith((b"ssh-", b"ecdsa-")) else forms.load_pem_public_key
-    der = load(public_key).public_bytes(forms.Encoding.DER, forms.PublicFormat.SubjectPublicKeyInfo)
+    try:
+        der = load(public_key).public_bytes(forms.Encoding.DER, forms.PublicFormat.SubjectPublicKeyInfo)
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from error
     return hashlib.sha256(der).hexdigest()
 
 
@@ -108,7 +113,8 @@ class FlowerCourier:
         """Nodes that are connected, by the names of their keys; a key that two nodes show is nobody's."""
         found: dict[str, list[int]] = {}
         for node in self.grid.get_nodes():
-            found.setdefault(key_name(node.public_key), []).append(node.node_id)
+            with contextlib.suppress(ValueError):  # a key that is none is nobody's
+                found.setdefault(key_name(node.public_key), []).append(node.node_id)
         return {name: ids[0] for name, ids in found.items() if len(ids) == 1}
 
     def require(self, names: Sequence[str]) -> None:
@@ -127,6 +133,8 @@ class FlowerCourier:
             name: _message(order, nodes[name], self.reply_seconds) for name, order in orders.items() if name in nodes
         }
         ids = list(self.grid.push_messages(list(sent.values()))) if sent else []
+        if len(ids) != len(sent):
+            raise ConnectionError(f"Flower took {len(ids)} of {len(sent)} messages; the model may be too large for one")
         waiting = {letter: name for letter, name in zip(ids, sent, strict=True) if letter is not None}
         until = time.monotonic() + self.reply_seconds
         while waiting and time.monotonic() < until:

@@ -84,6 +84,7 @@ class Site:
     Attributes:
         computing: made by ``from_task`` or ``from_functions``.
         unit: the privacy unit, in the data's own word; that of the site's budget.
+        unit_is_client: whether that is this whole client, or one of its examples.
         ledger: the site's ledger, which must be there.
         scope: where runs are booked in it; a budget at or above it must bear them.
         delta: the failure probability that each run is charged.
@@ -93,6 +94,7 @@ class Site:
 
     computing: Made
     unit: str
+    unit_is_client: bool
     ledger: Path
     scope: str
     delta: str
@@ -129,6 +131,8 @@ class Site:
     def _require(self, order: Order, upload: Upload) -> None:
         if upload is Upload.RAW_UPDATE and not self.trusts_server:
             raise CheckError("scheme", "one with noise at the client: this server is not trusted", order.scheme.kind)
+        if order.scheme.unit_is_client != self.unit_is_client:
+            raise CheckError("scheme", f"one that protects a {self.unit}", repr(order.scheme.kind))
         if self.simulation != (order.draws is not None):
             kind, bound = ("a simulation", "given") if self.simulation else ("no simulation", "absent")
             raise CheckError("draws", f"{bound}, as this site is {kind}", "another order")

@@ -122,6 +122,19 @@ def test_a_key_that_two_nodes_show_is_nobodys():
         courier.require([])
 
 
+def test_a_key_that_is_none_stops_nobody():
+    one = key()
+    assert FlowerCourier(Grid([b"", one, b"ssh-none x"], {}), 0.1).nodes() == {key_name(one): 11}
+
+
+def test_messages_that_flower_does_not_take_end_the_round(monkeypatch):
+    one = key()
+    grid = Grid([one], {})
+    monkeypatch.setattr(grid, "push_messages", lambda _: [])
+    with pytest.raises(ConnectionError, match="took 0 of 1 messages"):
+        list(FlowerCourier(grid, 0.1).carry({key_name(one): ORDER}))
+
+
 def sent():
     """An order as a node gets it."""
     one = key()

@@ -46,7 +46,9 @@ def books_of(path):
 
 def site_at(number, folder):
     ledger = Path(folder) / f"site-{number}.db"
-    return Site(from_functions(update(number)), "site", ledger, "site/runs", DELTA, trusts_server=True, simulation=True)
+    return Site(
+        from_functions(update(number)), "site", True, ledger, "site/runs", DELTA, trusts_server=True, simulation=True
+    )
 
 
 def task_of(names):
