@@ -54,7 +54,14 @@ def printed(command: str, folder: Path) -> str:
 
 
 def refresh() -> None:
-    """Runs every command once, in order, beside the examples, and writes what it printed into the pages."""
+    """Writes what commands print into the pages; the page on own data has runs and a ledger of its own."""
+    apart = [page for page in pages() if page.stem == "own-data"]
+    for group in (apart, [page for page in pages() if page not in apart]):
+        _refresh(group)
+
+
+def _refresh(some: list[Path]) -> None:
+    """Runs every command of some pages once, in order, beside the examples."""
     answers: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -70,7 +77,7 @@ def refresh() -> None:
                 answers[command] = printed(command, folder)
             return f"```console\n$ {command}\n{answers[command]}```"
 
-        for page in pages():
+        for page in some:
             before = page.read_text(encoding="utf-8")
             steps = re.compile(
                 f"{BLOCK.pattern}|{CODE.pattern}" if page.stem == "tutorial" else BLOCK.pattern, re.DOTALL

@@ -89,17 +89,9 @@ def test_sentences_say_what_the_numbers_say():
     assert "s: without DP losses tell members from others in every seed (AUC 0.750 (0.700 to 0.800))." in told
     assert "s: without DP the backdoor works on 25% of rows (25% to 25%)." in told
     assert any("at epsilon 1 losses told members from others in no more than some seeds" in each for each in told)
-    assert not any("contradicts" in each for each in told)
     assert told[-1].startswith("An attack that finds nothing is one attack")
     near = sentences([condition(None), condition(1.0, largest=0.3)], PROTOCOL)
     assert any("within the spread of the seeds" in each for each in near)
-
-
-def test_a_rate_above_the_bound_is_called_a_contradiction_and_one_by_chance_is_not():
-    broken = sentences([condition(None), condition(1.0, tpr=0.4, largest=0.3)], PROTOCOL)
-    assert sum("this contradicts the guarantee" in each for each in broken) == 2
-    chance = sentences([condition(None), condition(1.0, tpr=0.34, largest=0.3)], PROTOCOL)
-    assert not any("contradicts" in each for each in chance)
 
 
 def test_a_run_that_diverged_has_no_number():

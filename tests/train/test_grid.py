@@ -417,14 +417,31 @@ def test_a_site_counts_a_killed_round_of_a_trusted_server_once(site_for):
         site.answer(order_for(scheme, model=np.full(4, 3.0)))
 
 
-def test_an_answer_that_never_left_is_not_counted(site_for, small_task):
+def test_an_answer_is_counted_before_it_is_computed_since_that_it_fails_is_seen_too(site_for):
     def die(model, training):
         raise KilledError
 
     with pytest.raises(KilledError):
         site_for(ALONE, computing=from_functions(die)).answer(order_for(ALONE))
-    for _ in range(2):
+    site_for(ALONE).answer(order_for(ALONE))
+    with pytest.raises(ConflictError, match="round must be at most 2"):
         site_for(ALONE).answer(order_for(ALONE))
+
+
+def test_a_noisy_run_that_fails_sends_noise_alone_and_is_counted(site_for):
+    def fail(model, runs, training):
+        raise RuntimeError("a row of theirs")
+
+    answers = [
+        site_for(RUNS, computing=from_functions(noisy_run=broken)).answer(order_for(RUNS))
+        for broken in (fail, lambda *_: np.zeros(9))
+    ]
+    step = order_for(RUNS).training.learning_rate / (0.5 * order_for(RUNS).training.nominal_examples)
+    for answer in answers:
+        assert answer.shape == (4,)
+        assert 0 < np.abs(answer).max() < 12 * step * RUNS.noise_stddev * np.sqrt(2)
+    with pytest.raises(ConflictError, match="round must be at most 2"):
+        site_for(RUNS, computing=from_functions(noisy_run=fail)).answer(order_for(RUNS))
 
 
 @pytest.mark.parametrize(
@@ -455,15 +472,13 @@ def test_a_budget_that_cannot_bear_the_whole_scheme_bears_no_answer(site_for):
 
 
 def test_two_answers_at_once_are_never_counted_as_one(site_for):
-    """While a site computes, it is asked again: whichever is ready second finds its turn taken, and stays there."""
+    """While a site computes, it is asked again: each has been counted before it is computed."""
 
     def asked_again(model, training):
         site_for(ALONE).answer(order_for(ALONE))
         return 0 * model
 
-    with pytest.raises(ConflictError, match="is released"):
-        site_for(ALONE, computing=from_functions(asked_again)).answer(order_for(ALONE))
-    site_for(ALONE).answer(order_for(ALONE))
+    site_for(ALONE, computing=from_functions(asked_again)).answer(order_for(ALONE))
     with pytest.raises(ConflictError, match="round must be at most 2"):
         site_for(ALONE).answer(order_for(ALONE))
 

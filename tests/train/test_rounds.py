@@ -174,7 +174,12 @@ def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_
         (dataclasses.replace(CENTRAL, clip_norm=1e300), True, ValueError, r"clip_norm must be in \[1e-90, 1e\+90\]"),
         (dataclasses.replace(CENTRAL, noise_multiplier=1e-320), True, ValueError, "noise_stddev must be in"),
         (dataclasses.replace(CENTRAL, noise_multiplier=1e300), True, ValueError, "noise_stddev must be in"),
-        (dataclasses.replace(CLIENT_SIDE, batch_probability=1e-300), False, ValueError, "draws_of_a_client must be in"),
+        (
+            dataclasses.replace(CLIENT_SIDE, batch_probability=1e-300),
+            False,
+            ValueError,
+            "local_steps must be so few that no client needs",
+        ),
         ("central", True, TypeError, "no training is written for str"),
     ],
 )

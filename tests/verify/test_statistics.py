@@ -1,5 +1,6 @@
 """Each statistical check accepts a sound run, rejects a faulty one, and says so; false alarms are as rare as stated."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -261,3 +262,12 @@ def test_one_quiet_round_among_many_is_found():
         assert dict(found.numbers)["p_too_weak"] > 1e-6
     bare = replace(sound[7], padding=())
     assert check_noise([*sound[:7], bare, *sound[8:]], noise_stddev=1.0).verdict == "not checked"
+
+
+@pytest.mark.parametrize("value", [1.2e154, 1e308, 5e-324])
+@pytest.mark.parametrize("planned", [1e-170, 1.0, 1e200])
+def test_no_padding_and_no_plan_make_the_check_fail_to_answer(value, planned):
+    one = records(np.random.default_rng(0), rounds=1)[0]
+    found = check_noise([replace(one, padding=(value, -value) * 8)], noise_stddev=planned)
+    assert found.verdict in ("failed", "warned", "passed")
+    assert all(math.isfinite(number) for _, number in found.numbers)

@@ -138,7 +138,7 @@ def next_round(
     participations[cohort] += 1
     clip_norm = scheme.clip_norm if change.clip_norm is None else change.clip_norm
     return Outcome(
-        State(done, model, participations, change.memory, server),
+        State(done, model, participations, change.memory[: None if not diverged else 0], server),  # none after the last
         RoundRecord(
             done,
             output_hash(model),

@@ -72,7 +72,9 @@ def from_functions(
             scheme says so, adds the noise. What fails or is not finite counts as a zero update, noise and all, so that
             nobody can tell.
         noisy_run: (model, runs, training) -> the model's change after DP-SGD as ``runs`` says, under
-            ``example-level-client-side``: this function clips and adds noise itself, as with Opacus.
+            ``example-level-client-side``: this function clips and adds noise itself, as with Opacus. Where it fails,
+            what is sent is the noise of a run without rows; a function that fails because of a row is not covered by
+            the claim, since without that row it would have sent something else.
     """
     return lambda training: _Functions(training, update, noisy_run)
 
@@ -124,8 +126,11 @@ class Site:
             if mark in released.values():
                 return self._computed(order, upload)
             charge.round_started(len(released) + 1)
+            if upload.is_noisy:  # counted before it is computed: that it fails would be seen as well
+                charge.round_released(len(released) + 1, output_hash=mark)
             answer = self._computed(order, upload)
-            charge.round_released(len(released) + 1, output_hash=mark)
+            if not upload.is_noisy:
+                charge.round_released(len(released) + 1, output_hash=mark)
         return answer
 
     def _require(self, order: Order, upload: Upload) -> None:
@@ -222,12 +227,18 @@ class _Functions:
         *,
         runs: NoisyRuns,
         batches: ClientStreams,  # noqa: ARG002
-        noise: ClientStreams,  # noqa: ARG002
+        noise: ClientStreams,
     ) -> Clipped:
         """The function's own noisy run. Nothing here can show its noise, so there is no padding."""
         if self.noisy_run is None:
             raise CheckError("noisy_run", "a function, for schemes that protect examples", "None")
-        total = np.asarray(self.noisy_run(model.copy(), runs, self.training), dtype=np.float64)
-        if total.shape != model.shape:
-            raise CheckError("noisy_run", f"shape {model.shape}", f"{total.shape}", verb="return")
+        try:
+            total = np.array(self.noisy_run(model.copy(), runs, self.training), dtype=np.float64)
+            fits = total.shape == model.shape and bool(np.isfinite(total).all())
+        except Exception:
+            log.exception("the noisy run failed, and noise alone is sent")
+            total, fits = np.zeros_like(model), False
+        if not fits:
+            step = self.training.learning_rate / (runs.batch_probability * self.training.nominal_examples)
+            total = -step * runs.noise_stddev * noise(0).normals((runs.steps, model.size)).sum(axis=0)
         return Clipped(total, None, 0, 0, 0)

@@ -34,7 +34,7 @@ def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> 
     (0.958, 1.046)
     """
     failure_probability = check.between(0, 1)(failure_probability=failure_probability)
-    count, squares = len(padding), math.fsum(x * x for x in padding)
+    count, squares = len(padding), _squares(padding, 1.0)
     count = check.integer(1)(padding=count)
     low = math.sqrt(squares / float(chdtri(count, failure_probability / 2)))
     high = math.sqrt(squares / float(chdtri(count, 1 - failure_probability / 2)))
@@ -52,6 +52,14 @@ def in_first_unit(records: Sequence[RoundRecord], scheme: Scheme) -> Sequence[Ro
         replace(one, padding=tuple(_finite(x / one.clip_norm * scheme.clip_norm) for x in one.padding))
         for one in records
     ]
+
+
+def _squares(values: Sequence[float], unit: float) -> float:
+    """The sum of squares in a unit; the largest double where that is beyond all of them."""
+    try:
+        return _finite(math.fsum((x / unit) * (x / unit) for x in values))
+    except (OverflowError, ValueError):  # in between, or infinities
+        return sys.float_info.max
 
 
 def _finite(value: float) -> float:
@@ -89,14 +97,14 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
         return (
             Finding("noise/holds", Verdict.PASSED, says) if quiet else Finding("noise/unplanned", Verdict.FAILED, says)
         )
-    count, ratio = len(padding), math.fsum(x * x for x in padding) / noise_stddev**2
+    count, ratio = len(padding), _squares(padding, noise_stddev)
     weak, strong = float(chdtr(count, ratio)), float(chdtrc(count, ratio))
     low, high = stddev_interval(padding, failure_probability=0.05)
     quietest, p_quietest = _quietest(records, noise_stddev)
     numbers = (
         ("values", count),
         ("planned_stddev", noise_stddev),
-        ("observed_stddev", noise_stddev * math.sqrt(ratio / count)),
+        ("observed_stddev", _finite(noise_stddev * math.sqrt(ratio / count))),
         ("stddev_low", low),
         ("stddev_high", high),
         ("p_too_weak", weak),
@@ -119,9 +127,6 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
 
 def _quietest(records: Sequence[RoundRecord], noise_stddev: float) -> tuple[int, float]:
     """The round whose padding is least likely from above, and how likely some round is that quiet (union bound)."""
-    found = [
-        (float(chdtr(len(one.padding), math.fsum(x * x for x in one.padding) / noise_stddev**2)), one.round)
-        for one in records
-    ]
+    found = [(float(chdtr(len(one.padding), _squares(one.padding, noise_stddev))), one.round) for one in records]
     p, quietest = min(found)
     return quietest, min(1.0, len(found) * p)

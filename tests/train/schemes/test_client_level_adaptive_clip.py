@@ -28,10 +28,10 @@ SCHEME = ClientLevelAdaptiveClip(
 
 @pytest.mark.parametrize(("z", "s"), [(1.0, 1.5), (0.3, 100.0), (40.0, 0.6), (1e-3, 1e3), (1e150, 1e-150), (1e-320, 1)])
 def test_sum_and_count_are_priced_as_one_gaussian_rounded_down(z, s):
-    """The oracle: sensitivities 1 and 1/2 over noises z and s, in 60 digits."""
+    """The oracle: sensitivities 1 and 1 over noises z and s, in 60 digits."""
     found = replace(SCHEME, noise_multiplier=z, quantile_noise=s).accounted_multiplier
     with mpmath.workdps(60):
-        exact = 1 / mpmath.sqrt(mpmath.mpf(z) ** -2 + (2 * mpmath.mpf(s)) ** -2)
+        exact = 1 / mpmath.sqrt(mpmath.mpf(z) ** -2 + mpmath.mpf(s) ** -2)
         assert found <= exact
         assert found >= exact * (1 - mpmath.mpf(10) ** -12) or z == 1e-320
 
@@ -152,3 +152,24 @@ def test_what_cannot_be_relied_on_is_refused(small_task):
     for name, value in (("target_quantile", 1.0), ("target_quantile", 0.0), ("quantile_noise", 0.0)):
         with pytest.raises(ValueError, match=name):
             replace(SCHEME, **{name: value})
+
+
+def test_somebody_who_has_nothing_to_send_moves_the_count_by_no_more_than_is_priced(small_task):
+    """Clipped, or without rows in the same place: one apart on the count, and the clip apart on the sum."""
+    scheme = replace(SCHEME, sampling_probability=1.0, clip_norm=1e-3, quantile_noise=1e-9, noise_multiplier=1e-9)
+
+    def count(change):
+        task = small_task(change=change)
+        found = next_round(scheme, CompiledEngine(task), begin(task), Randomness.simulated(1))
+        return (found.record.unclipped - 0.5) * scheme.expected_cohort
+
+    def without(client):
+        def change(_features, _targets, present):
+            present[client] = False
+
+        return change
+
+    apart = [abs(count(None) - count(without(client))) for client in range(12)]
+    assert max(apart) == pytest.approx(1.0, abs=1e-6)
+    unit = replace(SCHEME, noise_multiplier=1e9, quantile_noise=1.0)
+    assert unit.accounted_multiplier <= 1.0 / max(apart) * (1 + 1e-6)

@@ -69,7 +69,8 @@ def test_a_fine_grid_costs_what_the_whole_noise_costs_and_a_coarse_one_promises_
     assert epsilon(fine.release(), delta=1e-5, relation=ZERO_OUT).upper == pytest.approx(
         epsilon(ZeroConcentratedDP(4 * 0.5 / 4), delta=1e-5, relation=ZERO_OUT).upper, rel=1e-9
     )
-    for coarse in (replace(SCHEME, grid=1.0, noise_multiplier=1.9), replace(SCHEME, noise_multiplier=0.0)):
+    fine = replace(SCHEME, cohort_size=1, survivors=1, grid=1e-17, noise_multiplier=1.0)  # parity is not random there
+    for coarse in (replace(SCHEME, grid=1.0, noise_multiplier=1.9), replace(SCHEME, noise_multiplier=0.0), fine):
         assert coarse.accounted_multiplier == 0
         assert epsilon(coarse.release(), delta=1e-5, relation=ZERO_OUT).upper > 1e100
     steps = [replace(SCHEME, grid=grid).accounted_multiplier for grid in (1e-3, 0.1, 0.3, 0.5, 0.9)]
@@ -98,6 +99,7 @@ def test_shares_have_the_law_they_claim(stddev):
 def test_no_draw_is_lost_and_a_control_draws_less():
     stream = Randomness.simulated(3).stream("noise", 1)
     assert discrete_gaussians(stream, 2.0, 0).shape == (0,)
+    assert not discrete_gaussians(stream, 0.0, 5).any()
     assert discrete_gaussians(stream, 2.0, 17).shape == (17,)
     weak = discrete_gaussians(Randomness.weakened(3, noise_factor=0.5).stream("noise", 1), 50.0, 5_000)
     assert weak.std() == pytest.approx(25, rel=0.1)
@@ -145,5 +147,15 @@ def test_what_cannot_be_whole_is_refused(small_task):
     with pytest.raises(ValueError, match="modulus_bits"):
         replace(SCHEME, modulus_bits=63)
     require_fit(SCHEME, small_task())
+    with pytest.raises(ValueError, match="share_stddev must be in"):
+        require_fit(replace(SCHEME, grid=1e-14, modulus_bits=62), small_task())
     with pytest.raises(ValueError, match="modulus_bits must be at least"):
         require_fit(replace(SCHEME, modulus_bits=8), small_task())
+
+
+@pytest.mark.parametrize("stddev", [2.0**38, 2.0**40])
+def test_the_last_bits_of_the_widest_shares_are_random(stddev):
+    drawn = discrete_gaussians(Randomness.simulated(5).stream("noise", 1), stddev, 40_000)
+    for modulus in (2, 8):
+        found = np.bincount(drawn % modulus, minlength=modulus)
+        assert stats.chisquare(found).pvalue > 1e-6

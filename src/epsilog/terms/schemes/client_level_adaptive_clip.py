@@ -23,10 +23,11 @@ ROUNDED = 1.0 - 2.0**-50  # a quotient of a root of a sum of two quotients, roun
 class ClientLevelAdaptiveClip(Scheme):
     """The server clips and sums updates, counts those within the clip norm, and adds noise to both.
 
-    Source: Andrew, Thakkar, McMahan & Ramaswamy 2021 (arXiv:1905.03871), Algorithm 1. Sum and count are one Gaussian
-    vector: one client moves the sum by at most C and the count, taken from 1/2, by 1/2. With noise z C on the sum and s
-    on the count, that is a noise multiplier of (z^-2 + (2 s)^-2)^(-1/2) for both (their Theorem 1). The next clip norm
-    is C exp(-eta (b - gamma)), b the noisy share within C: post-processing. It stays within a factor 1e6 of the first.
+    Source: Andrew, Thakkar, McMahan & Ramaswamy 2021 (arXiv:1905.03871), Algorithm 1 and Theorem 1. Sum and count are
+    one Gaussian vector. One client moves the sum by at most C and the count by at most 1: who has nothing to send is
+    within C, and may have been above it (their 1/2 takes it that an absent client is not counted at all). With noise
+    z C on the sum and s on the count, the noise multiplier of both is (z^-2 + s^-2)^(-1/2). The next clip norm is
+    C exp(-eta (b - gamma)), b the noisy share within C: post-processing. It stays within a factor 1e6 of the first.
     """
 
     clients: Annotated[int, facts.CLIENTS]
@@ -72,7 +73,7 @@ class ClientLevelAdaptiveClip(Scheme):
         """Of the sum and the count together, rounded down."""
         if not self.noise_multiplier:
             return 0.0
-        return ROUNDED / math.hypot(1 / self.noise_multiplier, 0.5 / self.quantile_noise)
+        return ROUNDED / math.hypot(1 / self.noise_multiplier, 1 / self.quantile_noise)
 
     def step(self, share: float = 1.0) -> PoissonSampled:
         """One round."""

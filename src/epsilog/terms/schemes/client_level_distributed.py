@@ -17,6 +17,7 @@ from epsilog.terms.sampling import PoissonSampled
 from epsilog.terms.schemes.base import Against, Party, Scheme, scheme
 
 NO_GUARANTEE = 1e300  # rho
+FINEST = 2.0**40  # steps of the grid that a share may spread over: a draw's last bits come from 53 random ones
 LARGEST_MODEL = 8_000_000  # parameters, as training takes them
 ROUNDED = 1.0 - 2.0**-45  # a handful of products and roots, rounded down
 
@@ -94,7 +95,7 @@ class ClientLevelDistributed(Scheme):
 
     def _accounted(self, share: float) -> float:
         stddev = share * self.share_stddev
-        if not stddev >= 1:  # the bound below on e is 2 e^-9 and more; no use is made of so coarse a grid
+        if not 1 <= stddev <= FINEST:  # too coarse for the bound below on e, or too fine for the draws
             return 0.0
         unlike = 2.1 * math.exp(-(math.pi**2) * min(stddev, 8.0) ** 2)  # e for k = 1, the largest of all
         apart = 2.1 * unlike * self.survivors * LARGEST_MODEL  # of logarithms, over coordinates and clients

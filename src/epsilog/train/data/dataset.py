@@ -38,7 +38,6 @@ class Dataset:
         classes: how many classes there are; None where targets are real numbers.
         facts: public facts, for reports.
         counts_are_public: whether anybody may know how many units and clients there are. Where not, errors do not say.
-        is_own: whether who is in it is not fixed by a shipped file, so that clients' places depend on who is there.
     """
 
     name: str
@@ -49,7 +48,6 @@ class Dataset:
     classes: int | None
     facts: dict[str, Any]
     counts_are_public: bool
-    is_own: bool = False
 
     @property
     def inputs(self) -> int:

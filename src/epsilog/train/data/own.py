@@ -75,7 +75,6 @@ class OwnData:
             classes=self.schema.classes,
             facts=self._facts(unit_is_client=unit_is_client),
             counts_are_public=self.counts_are_public,
-            is_own=True,
         )
 
     def _level(self, unit: str) -> bool:

@@ -18,6 +18,7 @@ SPREAD = 12.0  # standard deviations of noise for which there must be room befor
 
 def require_room(scheme: ClientLevelDistributed, task: Task) -> None:  # noqa: ARG001
     """Refuses numbers that are too short for the sum, or noise that no 64-bit number holds."""
+    check.within(0, 2.0**40)(share_stddev=scheme.share_stddev)
     noise = scheme.share_stddev * math.sqrt(scheme.cohort_size)
     needed = math.ceil(math.log2(scheme.cohort_size / scheme.grid + SPREAD * noise + 1)) + 1
     check.integer(min(needed, 63))(modulus_bits=scheme.modulus_bits)
@@ -56,6 +57,8 @@ def discrete_gaussians(stream: Stream, stddev: float, count: int) -> NDArray[np.
     Rejection from the discrete Laplace law, as in Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithm 3, in
     doubles: ``spend`` has the exact sampler, one number at a time, for releases to people.
     """
+    if stddev == 0:
+        return np.zeros(count, dtype=np.int64)
     scale, drawn = math.floor(stddev) + 1, [np.zeros(0, dtype=np.int64)]
     while (missing := count - sum(map(len, drawn))) > 0:
         tries = 2 * missing + 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilog.terms import ExampleLevelClientSide, check
+from epsilog.terms import CheckError, ExampleLevelClientSide
 from epsilog.train.engines import Engine, NoisyRuns
 from epsilog.train.schemes.base import Change, Now, trains
 from epsilog.train.task import Task
@@ -15,7 +15,9 @@ MOST_DRAWS = 500_000_000  # of one client in a round: 4 GB
 def require_draws(scheme: ExampleLevelClientSide, task: Task) -> None:
     """Refuses a round in which one client needs more draws than memory holds."""
     draws = scheme.local_steps * (int(task.clients.sizes.max()) + task.model.size + 1)
-    check.integer(1, MOST_DRAWS)(draws_of_a_client=draws)
+    if draws > MOST_DRAWS:  # how many there are would tell how many rows the largest client has
+        bound = f"so few that no client needs more than {MOST_DRAWS} draws in a round"
+        raise CheckError("local_steps", bound, f"{scheme.local_steps}")
 
 
 @trains(ExampleLevelClientSide, require_fit=require_draws)
