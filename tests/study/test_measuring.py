@@ -86,9 +86,14 @@ def condition(epsilon, *, auc=(0.5, 0.5), tpr=0.1, largest=None, score=(0.8, 0.9
 def test_sentences_say_what_the_numbers_say():
     told = sentences([condition(None, auc=(0.7, 0.8)), condition(1.0, largest=0.3, score=(0.1, 0.2))], PROTOCOL)
     assert "s: at epsilon 1 the score is 0.150 (0.100 to 0.200); without DP 0.850 (0.800 to 0.900)." in told
-    assert "s: without DP losses tell members from others in every seed (AUC 0.750 (0.700 to 0.800))." in told
+    assert (
+        "s: without DP losses tell members from others beyond chance in every seed (AUC 0.750 (0.700 to 0.800))."
+        in told
+    )
     assert "s: without DP the backdoor works on 25% of rows (25% to 25%)." in told
-    assert any("at epsilon 1 losses told members from others in no more than some seeds" in each for each in told)
+    assert any("at epsilon 1 losses tell members from others beyond chance in no seed" in each for each in told)
+    mixed = sentences([condition(None, auc=(0.503, 0.6))], PROTOCOL)
+    assert any("beyond chance in 1 of 2 seeds" in each for each in mixed)
     assert told[-1].startswith("An attack that finds nothing is one attack")
     near = sentences([condition(None), condition(1.0, largest=0.3)], PROTOCOL)
     assert any("within the spread of the seeds" in each for each in near)

@@ -6,6 +6,7 @@ guesses that those with a small loss took part (Yeom, Giacomelli, Fredrikson & J
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +36,12 @@ class Attack:
     fpr: float
     members: int
     others: int
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the area is more than three standard errors above guessing (Mann & Whitney 1947)."""
+        variance = (self.members + self.others + 1) / (12 * self.members * self.others)
+        return self.auc > 0.5 + 3 * math.sqrt(variance)
 
 
 def halved(task: Task, seed: int) -> tuple[Task, NDArray[np.bool_]]:

@@ -74,10 +74,9 @@ def _of_membership(one: Condition) -> Iterator[str]:
     if (auc := one.of(_auc)) is None:
         return
     at = "without DP" if one.epsilon is None else f"at epsilon {one.epsilon:g}"
-    if auc[1] <= 0.5:
-        yield f"{one.subject}: {at} losses told members from others in no more than some seeds (AUC {_spread(auc)})."
-    else:
-        yield f"{one.subject}: {at} losses tell members from others in every seed (AUC {_spread(auc)})."
+    beyond = sum(run.membership is not None and run.membership.beyond_chance for run in one.runs)
+    seeds = {0: "no seed", len(one.runs): "every seed"}.get(beyond, f"{beyond} of {len(one.runs)} seeds")
+    yield f"{one.subject}: {at} losses tell members from others beyond chance in {seeds} (AUC {_spread(auc)})."
 
 
 def plots(conditions: Sequence[Condition]) -> dict[str, str]:
