@@ -133,3 +133,6 @@ def _secure(process: int, purpose: str, round: int) -> np.random.BitGenerator:  
 
     made: np.random.BitGenerator = AESCounter(key=int.from_bytes(os.urandom(16), "little"))
     return made
+
+
+os.register_at_fork(after_in_child=_secure.cache_clear)  # a number may come again where processes are numbered anew

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -61,6 +62,17 @@ def test_the_price_is_one_gaussian():
     )
     assert SCHEME.noisy_sums(0) == 0
     assert [SCHEME.noisy_sums(t) for t in (1, 4, 5, 9)] == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("bands", [1, 7, 5_000])
+def test_the_norm_of_a_column_is_rounded_outwards(bands):
+    scheme = ClientLevelCorrelatedNoise(10_000, 10_000, 10, bands, 1.0, 3.0)
+    with mpmath.workdps(40):
+        column = [mpmath.binomial(2 * k, k) / mpmath.mpf(4) ** k for k in range(bands)]
+        exact = 3 / mpmath.sqrt(mpmath.fsum(c * c for c in column))
+        assert exact * (1 - mpmath.mpf(10) ** -11) < scheme.accounted_multiplier <= exact
+        whole = 3 / mpmath.fsum(column)
+        assert scheme.in_every_round().release.noise_multiplier <= whole
 
 
 def noise_rows(scheme, task, seed):

@@ -15,8 +15,6 @@ from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import PoissonSampled
 from epsilog.terms.schemes.base import Against, Party, Scheme, scheme
 
-ROUNDED = 1.0 - 2.0**-40  # up to 10,000 products and their root, or their sum, rounded down
-
 
 @scheme
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,12 @@ class ClientLevelCorrelatedNoise(Scheme):
     @property
     def accounted_multiplier(self) -> float:
         """Over the norm of one column, rounded down."""
-        return ROUNDED * self.noise_multiplier / math.hypot(*self.coefficients)
+        return self._rounded * self.noise_multiplier / math.hypot(*self.coefficients)
+
+    @property
+    def _rounded(self) -> float:
+        """Rounds down what the coefficients are behind: each is off by two roundings for each one before it."""
+        return 1.0 - (self.bands + 8) * 2.0**-51
 
     def step(self, share: float = 1.0) -> PoissonSampled:
         """One turn; nothing is sampled."""
@@ -92,5 +95,5 @@ class ClientLevelCorrelatedNoise(Scheme):
 
     def in_every_round(self) -> Release:
         """A client that is in every round moves a row of C G by at most the sum of the coefficients."""
-        multiplier = ROUNDED * self.noise_multiplier / math.fsum(self.coefficients)
+        multiplier = self._rounded * self.noise_multiplier / math.fsum(self.coefficients)
         return Repeated(Gaussian(multiplier), self.rounds)
