@@ -229,7 +229,9 @@ def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
     """Steps so large that the public loss overflows after some rounds; with clip and noise, and without them."""
     source = Path(__file__).parents[2] / "examples" / "local.toml"
     text = source.read_text().replace("../docs/playbook.md", str(source)).replace("= 40", "= 12")
-    text = text.replace("learning_rate = 0.05", "learning_rate = 2e92").replace("cohort_size = 200", "cohort_size = 20")
+    text = text.replace("learning_rate = 0.05", "learning_rate = 1.1e40").replace(
+        "cohort_size = 200", "cohort_size = 20"
+    )
     text = text.replace("clip_norm = 1.0", "clip_norm = 1e60")
     (tmp_path / "p.toml").write_text(text.replace("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]", "study = [0.5]"))
     outcome, observer = finished(tmp_path / "p.toml", tmp_path)

@@ -188,9 +188,9 @@ class Shift:
         return (slopes**2).sum(axis=1), slopes
 
 
-def _require_few(parameters: int) -> None:
+def _require_few(parameters: int) -> int:
     """Refuses a layer of more parameters than a model may have, before memory is asked for."""
-    check.integer(1, LARGEST_MODEL)(parameters=parameters)
+    return check.integer(1, LARGEST_MODEL)(parameters=parameters)
 
 
 def _normals(draws: np.random.Generator, shape: tuple[int, int], variance: float) -> Any:
