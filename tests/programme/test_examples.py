@@ -32,6 +32,7 @@ def test_an_example_runs_from_plan_to_proof(kind, tmp_path):
     """Eight rounds and no study; the two others run whole elsewhere."""
     text = OURS[kind].read_text().replace("../docs/playbook.md", str(OURS[kind]))
     text = re.sub(r"(?m)^(rounds|rounds_per_release) = \d+", r"\1 = 8", re.sub(r"(?m)^study = .*$", "", text))
+    text = text.replace("cohort_size = 200", "cohort_size = 40").replace("survivors = 160", "survivors = 32")
     path = tmp_path / "p.toml"
     path.write_text(text)
     outcome = run(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
