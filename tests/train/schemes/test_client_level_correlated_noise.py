@@ -142,3 +142,14 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
     monkeypatch.setattr(client_level_correlated_noise, "MOST_REMEMBERED", 2 * task.model.size - 1)
     with pytest.raises(ValueError, match=r"bands_times_parameters must be in \[0, 41\], got 42"):
         require_fit(SCHEME, task)
+
+
+def test_a_run_that_diverges_forgets_its_noise(small_task):
+    """It ends there: what would be remembered could only be subtracted."""
+    task = small_task(dtype="float32")
+    first, loud = (replace(SCHEME, noise_multiplier=noise) for noise in (2.0, 1e60))
+    sizes = {}
+    for scheme in (first, loud):
+        outcome = rounds.next_round(scheme, CompiledEngine(task), rounds.begin(task), Randomness.simulated(1))
+        sizes[outcome.record.diverged] = outcome.state.memory.size
+    assert sizes == {False: task.model.size, True: 0}
