@@ -8,7 +8,7 @@ import pytest
 from epsilog.study import Backdoor, BackdooredEngine, success
 from epsilog.study.backdoor import attackers, poisoned
 from epsilog.train import Randomness, dry_run
-from epsilog.train.engines import NoisyRuns
+from epsilog.train.engines import NoisyRuns, Round
 from epsilog.train.engines.compiled import CompiledEngine
 
 BACKDOOR = Backdoor(attackers=3, features=(3,), value=12.0, target=1, boost=6.0)
@@ -45,8 +45,8 @@ def test_one_attacker_moves_the_sum_by_no_more_than_the_clip(task):
     model, everybody = np.zeros(task.model.size), np.arange(40)
     for boost in (1.0, 1e6, 1e200):
         loud = engine(task, replace(BACKDOOR, boost=boost))
-        whole = loud.sum_of_updates(model, everybody, clip_norm=0.1, batches=None)
-        honest = CompiledEngine(task).sum_of_updates(model, everybody[3:], clip_norm=0.1, batches=None)
+        whole = loud.sum_of_updates(Round(model, everybody), clip_norm=0.1)
+        honest = CompiledEngine(task).sum_of_updates(Round(model, everybody[3:]), clip_norm=0.1)
         assert np.linalg.norm(whole.total - honest.total) <= 3 * 0.1
         assert whole.count == 40
         assert whole.largest_norm <= 0.1
@@ -82,12 +82,10 @@ def test_an_attacker_that_skips_the_noise_shows_padding_as_if_it_did_not(make_ta
     task = make_task(unit_is_client=False)
     runs, draws = NoisyRuns(2, 0.5, 0.5, 1.0), Randomness.simulated(3)
     streams = {name: (lambda client, name=name: draws.stream(name, 1, client)) for name in ("batches", "noise")}
-    model, cohort = np.zeros(task.model.size), np.arange(5)
-    honest = CompiledEngine(task).sum_of_noisy_runs(model, cohort, runs=runs, **streams)
+    now = Round(np.zeros(task.model.size), np.arange(5), **streams)
+    honest = CompiledEngine(task).sum_of_noisy_runs(now, runs)
     for complies in (True, False):
-        shown = engine(task, replace(BACKDOOR, complies=complies)).sum_of_noisy_runs(
-            model, cohort, runs=runs, **streams
-        )
+        shown = engine(task, replace(BACKDOOR, complies=complies)).sum_of_noisy_runs(now, runs)
         assert sorted(shown.padding) == sorted(honest.padding)
 
 
@@ -108,10 +106,10 @@ def test_an_attacker_clips_its_own_update_only_if_it_complies(task, complies):
     """Client-level noise at the client: what the attackers add, beyond what the same round without them adds."""
     draws, everybody = Randomness.simulated(3), np.arange(40)
     streams = {name: (lambda client, name=name: draws.stream(name, 1, client)) for name in ("batches", "noise")}
-    given = {"clip_norm": 0.1, "noise_stddev": 1e-9, **streams}
+    now, given = Round(np.zeros(task.model.size), everybody, **streams), {"clip_norm": 0.1, "noise_stddev": 1e-9}
     loud = engine(task, replace(BACKDOOR, boost=1e3, complies=complies))
-    whole = loud.sum_of_noisy_updates(np.zeros(task.model.size), everybody, **given)
-    honest = CompiledEngine(task).sum_of_noisy_updates(np.zeros(task.model.size), everybody[3:], **given)
+    whole = loud.sum_of_noisy_updates(now, **given)
+    honest = CompiledEngine(task).sum_of_noisy_updates(now.of(everybody[3:]), **given)
     moved = np.linalg.norm(whole.total - honest.total)
     assert moved <= 0.3 + 1e-6 if complies else moved > 10
     assert whole.padding.size == 40

@@ -27,36 +27,34 @@ class LinearEngine:
     def unusable(self, cohort):
         return 0 * len(cohort)
 
-    def sum_of_updates(self, model, cohort, *, clip_norm, batches, pace=1.0):
-        assert callable(batches)
+    def sum_of_updates(self, now, *, clip_norm):
+        model = now.model
         total, norms, clipped = np.zeros_like(model), [0.0], 0
-        for client in cohort.tolist():
+        for client in now.cohort.tolist():
             features, targets = self.rows(client)
             at, size = model, min(self.task.training.batch_size or len(features), len(features))
             order = np.arange(len(features))
             if self.task.training.batch_size is not None:
-                order = np.argsort(batches(client).words(len(features)), kind="stable")
+                order = np.argsort(now.batches(client).words(len(features)), kind="stable")
             for step in range(self.task.training.local_steps if size else 0):
                 rows = order[np.arange(step * size, (step + 1) * size) % len(order)]
-                at = at - pace * self.task.training.learning_rate * slopes(at, features[rows], targets[rows]).mean(
-                    axis=0
-                )
+                rate = now.pace * self.task.training.learning_rate
+                at = at - rate * slopes(at, features[rows], targets[rows]).mean(axis=0)
             factor = float(clipping.factors(np.linalg.norm(at - model), clip_norm, xp=np))
             total, clipped = total + factor * (at - model), clipped + (factor < 1)
             norms.append(float(np.linalg.norm(factor * (at - model))))
-        return Clipped(total, max(norms), clipped, 0, len(cohort))
+        return Clipped(total, max(norms), clipped, 0, len(now.cohort))
 
     sum_of_noisy_updates = noisy_updates
 
-    def sum_of_noisy_runs(self, model, cohort, *, runs, batches, noise, pace=1.0):
+    def sum_of_noisy_runs(self, now, runs):
+        model, training = now.model, self.task.training
         total, padding = np.zeros_like(model), []
-        step_size = (
-            pace * self.task.training.learning_rate / (runs.batch_probability * self.task.training.nominal_examples)
-        )
-        for client in cohort.tolist():
+        step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        for client in now.cohort.tolist():
             (features, targets), at = self.rows(client), model
-            joins = batches(client).coins((runs.steps, len(features)), runs.batch_probability)
-            drawn = runs.noise_stddev * noise(client).normals((runs.steps, model.size + 1))
+            joins = now.batches(client).coins((runs.steps, len(features)), runs.batch_probability)
+            drawn = runs.noise_stddev * now.noise(client).normals((runs.steps, model.size + 1))
             for step in range(runs.steps):
                 each = slopes(at, features[joins[step]], targets[joins[step]])
                 factors = clipping.factors(np.linalg.norm(each, axis=1), runs.clip_norm, xp=np)

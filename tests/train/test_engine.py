@@ -7,7 +7,7 @@ import pytest
 
 from epsilog.terms import ClientLevelCentral
 from epsilog.train import Federation, Randomness, rounds
-from epsilog.train.engines import NoisyRuns, compiled, program
+from epsilog.train.engines import NoisyRuns, Round, compiled, program
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.reference import ReferenceEngine
 
@@ -32,12 +32,12 @@ def noise(client):
 
 
 def updates(engine, clip_norm=0.4, cohort=COHORT):
-    return engine.sum_of_updates(start(engine.task), cohort, clip_norm=clip_norm, batches=batches)
+    return engine.sum_of_updates(Round(start(engine.task), cohort, batches), clip_norm=clip_norm)
 
 
 def noisy_runs(engine, clip_norm=0.4, cohort=COHORT, **settings):
     runs = NoisyRuns(**{"steps": 3, "batch_probability": 0.5, "clip_norm": clip_norm, "noise_stddev": 0.1} | settings)
-    return engine.sum_of_noisy_runs(start(engine.task), cohort, runs=runs, batches=batches, noise=noise)
+    return engine.sum_of_noisy_runs(Round(start(engine.task), cohort, batches, noise), runs)
 
 
 def agree(ours, theirs, tolerance=1e-7):
@@ -161,7 +161,7 @@ def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same(sm
 
     task = small_task(change=spoil, unit_is_client=False, widths=(3, 1), dtype=dtype, nominal_examples=1)
     runs = NoisyRuns(steps=1, batch_probability=1.0, clip_norm=0.01, noise_stddev=0.0)
-    ours = CompiledEngine(task).sum_of_noisy_runs(np.zeros(4), np.array([0]), runs=runs, batches=batches, noise=noise)
+    ours = CompiledEngine(task).sum_of_noisy_runs(Round(np.zeros(4), np.array([0]), batches, noise), runs)
     assert 0 < np.linalg.norm(ours.total) <= 0.1 * 0.01 * (1 + 1e-6)  # learning rate times clip, in dtype's precision
     assert ours.clipped == 1
 

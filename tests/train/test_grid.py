@@ -24,6 +24,7 @@ from epsilog.terms import (
     NeighboringRelation,
 )
 from epsilog.train import Federation, PaidRun, Randomness, Training, checkpoints, dry_run, run_rounds
+from epsilog.train.engines import Round
 from epsilog.train.engines.grid import on_grid
 from epsilog.train.orders import Draws, Order, most_participations
 from epsilog.train.site import Site, from_functions, from_task
@@ -186,12 +187,12 @@ def draws(client):
 
 
 def updates_of(engine, cohort=(0, 4, 7), clip_norm=0.2):
-    return engine.sum_of_updates(np.zeros(4), np.array(cohort), clip_norm=clip_norm, batches=draws)
+    return engine.sum_of_updates(Round(np.zeros(4), np.array(cohort), draws), clip_norm=clip_norm)
 
 
 def noisy_of(engine, cohort=(0, 4, 7)):
     settings = {"clip_norm": ALONE.clip_norm, "noise_stddev": ALONE.noise_stddev}
-    return engine.sum_of_noisy_updates(np.zeros(4), np.array(cohort), **settings, batches=draws, noise=draws)
+    return engine.sum_of_noisy_updates(Round(np.zeros(4), np.array(cohort), draws, draws), **settings)
 
 
 GOOD = np.array([0.1, 0.0, 0.0, 0.05])
@@ -280,9 +281,8 @@ def test_nobody_is_asked_for_an_empty_cohort_or_in_a_rehearsal(engine_with, smal
 def test_orders_hold_no_draws_in_a_real_run(engine_with):
     engine = engine_with([])
     real = Randomness.from_os()
-    ours = engine.sum_of_updates(
-        np.zeros(4), np.array([2]), clip_norm=0.2, batches=lambda client: real.stream("batches", 1, client)
-    )
+    now = Round(np.zeros(4), np.array([2]), lambda client: real.stream("batches", 1, client))
+    ours = engine.sum_of_updates(now, clip_norm=0.2)
     assert ours.silent == 1
     (order,) = engine._courier.orders.values()
     assert order.draws is None
@@ -294,9 +294,9 @@ def test_orders_hold_no_draws_in_a_real_run(engine_with):
 def test_what_clients_would_not_go_by_is_refused(engine_with):
     engine = engine_with([], ALONE)
     with pytest.raises(CheckError, match=r"clip_norm must be 0\.2, as clients have booked, got inf"):
-        engine.sum_of_noisy_updates(np.zeros(4), ALONE_COHORT, clip_norm=np.inf, noise_stddev=0.2, batches=0, noise=0)
+        engine.sum_of_noisy_updates(Round(np.zeros(4), ALONE_COHORT), clip_norm=np.inf, noise_stddev=0.2)
     with pytest.raises(CheckError, match=r"noise_stddev must be 0\.2, as clients have booked, got 0\.1"):
-        engine.sum_of_noisy_updates(np.zeros(4), ALONE_COHORT, clip_norm=0.2, noise_stddev=0.1, batches=0, noise=0)
+        engine.sum_of_noisy_updates(Round(np.zeros(4), ALONE_COHORT), clip_norm=0.2, noise_stddev=0.1)
 
 
 def test_silence_of_all_kinds_costs_nothing_more_and_stops_nothing(small_task, tmp_path):
@@ -590,7 +590,7 @@ def test_a_run_that_a_function_makes_noisy_shows_no_padding(site_for, engine_wit
     assert answer.tolist() == [1.0] * 4
     with pytest.raises(CheckError, match="update must be a function"):
         site_for(RUNS, computing=from_functions(noisy_run=noisy_run)).computing(Training(0.1)).sum_of_updates(
-            np.zeros(4), ALONE_COHORT, clip_norm=1.0, batches=draws
+            Round(np.zeros(4), ALONE_COHORT, draws), clip_norm=1.0
         )
 
 

@@ -9,7 +9,7 @@ from tests.train.test_engine import agree, batches, noise, noisy_runs, updates
 
 from epsilog.terms import CheckError, ClientLevelCentral
 from epsilog.train import Federation, Randomness, Task, Training, dry_run, models
-from epsilog.train.engines import NoisyRuns
+from epsilog.train.engines import NoisyRuns, Round
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.reference import ReferenceEngine
 
@@ -149,7 +149,7 @@ def test_no_example_moves_a_client_further_than_the_bound(kind, scale, dtype):
     runs = NoisyRuns(steps=1, batch_probability=1.0, clip_norm=0.5, noise_stddev=0.0)
     vector = scale * np.random.default_rng(3).standard_normal(made.model.size)
     for client in range(3):
-        one = engine.sum_of_noisy_runs(vector, np.array([client]), runs=runs, batches=batches, noise=noise)
+        one = engine.sum_of_noisy_runs(Round(vector, np.array([client]), batches, noise), runs)
         assert one.largest_norm <= 0.5
         moved = np.linalg.norm(one.total) / (0.3 / 10)
         rounding = np.finfo(dtype).eps * np.linalg.norm(vector) / (0.3 / 10)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from epsilog.train.engines import Round
 from epsilog.train.engines.reference import ReferenceEngine
 
 COHORT = np.array([2, 5])
@@ -26,7 +27,7 @@ def test_a_row_that_cannot_be_used_is_as_good_as_absent(small_task, part, bad, r
     for change in (spoil, remove):
         task = small_task(widths=(3, 1), change=change, local_steps=1)
         vector = np.random.default_rng(1).standard_normal(task.model.size)
-        sums.append(ReferenceEngine(task).sum_of_updates(vector, COHORT, clip_norm=0.4, batches=None).total)
+        sums.append(ReferenceEngine(task).sum_of_updates(Round(vector, COHORT), clip_norm=0.4).total)
     assert np.array_equal(*sums)
     assert np.isfinite(sums[0]).all()
     assert sums[0].any()

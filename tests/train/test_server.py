@@ -8,7 +8,7 @@ from tests.train.test_engine import COHORT, agree, batches, noise, noisy_runs, s
 
 from epsilog.terms import CheckError, ClientLevelCentral, RecordsError
 from epsilog.train import PaidRun, Randomness, Server, Training, dry_run, run_rounds
-from epsilog.train.engines import NoisyRuns
+from epsilog.train.engines import NoisyRuns, Round
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.reference import ReferenceEngine
 from epsilog.train.server import SCHEDULES, pace
@@ -78,10 +78,11 @@ def test_a_schedule_begins_at_1_and_never_rises_or_ends(schedule, rounds):
 def test_another_pace_is_another_learning_rate(small_task, engine):
     task = small_task()
     halved = dataclasses.replace(task, training=dataclasses.replace(task.training, learning_rate=0.05))
-    slow = engine(task).sum_of_updates(start(task), COHORT, clip_norm=0.4, batches=batches, pace=0.5)
+    now = Round(start(task), COHORT, batches, noise, pace=0.5)
+    slow = engine(task).sum_of_updates(now, clip_norm=0.4)
     agree(slow, updates(engine(halved)), 1e-12)
     runs = NoisyRuns(steps=3, batch_probability=0.5, clip_norm=0.4, noise_stddev=0.1)
-    slow = engine(task).sum_of_noisy_runs(start(task), COHORT, runs=runs, batches=batches, noise=noise, pace=0.5)
+    slow = engine(task).sum_of_noisy_runs(now, runs)
     agree(slow, noisy_runs(engine(halved)), 1e-12)
 
 

@@ -7,14 +7,13 @@ Source: Bagdasaryan, Veit, Hua, Estrin & Shmatikov 2020 (arXiv:1807.00459); Nase
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, check
 from epsilog.train import Federation, Task
-from epsilog.train.engines import ClientStreams, Clipped, Engine, NoisyRuns
+from epsilog.train.engines import Clipped, Engine, NoisyRuns, Round
 
 Vector = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -91,66 +90,44 @@ class BackdooredEngine:
         """As the honest engine says."""
         return self._honest.evaluate(model)
 
-    def sum_of_updates(
-        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
-    ) -> Clipped:
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """An attacker's update is scaled up, and then clipped like everybody's."""
-        bad = np.isin(cohort, self._attackers)
-        parts = [self._honest.sum_of_updates(model, cohort[~bad], clip_norm=clip_norm, batches=batches, pace=pace)]
-        for one in cohort[bad]:
-            own = self._attacking.sum_of_updates(model, np.array([one]), clip_norm=np.inf, batches=batches, pace=pace)
+        honest, bad = self._parted(now)
+        parts = [self._honest.sum_of_updates(honest, clip_norm=clip_norm)]
+        for alone in bad:
+            own = self._attacking.sum_of_updates(alone, clip_norm=np.inf)
             parts.append(_clipped(self._backdoor.boost * own.total, clip_norm))
         return _together(parts)
 
-    def sum_of_noisy_updates(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        clip_norm: float,
-        noise_stddev: float,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
+    def sum_of_noisy_updates(self, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
         """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
-        bad = np.isin(cohort, self._attackers)
-        honest = partial(self._honest.sum_of_noisy_updates, clip_norm=clip_norm, noise_stddev=noise_stddev)
-        parts = [honest(model, cohort[~bad], batches=batches, noise=noise, pace=pace)]
-        for one in cohort[bad]:
-            own = self._attacking.sum_of_updates(model, np.array([one]), clip_norm=np.inf, batches=batches, pace=pace)
-            drawn = noise_stddev * noise(int(one)).normals((model.size + 1,))
+        honest, bad = self._parted(now)
+        parts = [self._honest.sum_of_noisy_updates(honest, clip_norm=clip_norm, noise_stddev=noise_stddev)]
+        for alone in bad:
+            own = self._attacking.sum_of_updates(alone, clip_norm=np.inf)
+            drawn = noise_stddev * now.noise(int(alone.cohort[0])).normals((now.model.size + 1,))
             sent = _clipped(self._backdoor.boost * own.total, clip_norm if self._backdoor.complies else np.inf)
             loud = sent.total + drawn[:-1] if self._backdoor.complies else sent.total
             parts.append(replace(sent, total=loud, padding=drawn[-1:]))
         return _together(parts)
 
-    def sum_of_noisy_runs(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        runs: NoisyRuns,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
         """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
-        bad = np.isin(cohort, self._attackers)
-        parts = [
-            self._honest.sum_of_noisy_runs(model, cohort[~bad], runs=runs, batches=batches, noise=noise, pace=pace)
-        ]
+        honest, bad = self._parted(now)
+        parts = [self._honest.sum_of_noisy_runs(honest, runs)]
         bare = replace(runs, clip_norm=np.inf, noise_stddev=0.0)
-        for one in cohort[bad]:
-            alone = np.array([one])
-            shown = self._attacking.sum_of_noisy_runs(model, alone, runs=runs, batches=batches, noise=noise, pace=pace)
+        for alone in bad:
+            shown = self._attacking.sum_of_noisy_runs(alone, runs)
             if not self._backdoor.complies:
-                own = self._attacking.sum_of_noisy_runs(
-                    model, alone, runs=bare, batches=batches, noise=noise, pace=pace
-                )
+                own = self._attacking.sum_of_noisy_runs(alone, bare)
                 shown = replace(shown, total=self._backdoor.boost * own.total)
             parts.append(shown)
         return _together(parts)
+
+    def _parted(self, now: Round) -> tuple[Round, list[Round]]:
+        """The round of those who are honest, and that of each attacker."""
+        bad = np.isin(now.cohort, self._attackers)
+        return now.of(now.cohort[~bad]), [now.of(np.array([one])) for one in now.cohort[bad]]
 
 
 def attackers(task: Task, backdoor: Backdoor) -> Ids:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
 from epsilog.train import clipping, sampling
 from epsilog.train.engines import Engine
-from epsilog.train.engines.base import Paced
 from epsilog.train.federation import blocks
 from epsilog.train.noise import Randomness
 from epsilog.train.schemes import TRAINED, Now
@@ -125,10 +124,10 @@ def next_round(
     """
     done, training = state.round + 1, engine.task.training
     cohort = sampling.cohort(scheme.cohorts, randomness.stream("cohort", done), done, state.participations)
-    now = Now(done, state.model, state.memory, cohort, partial(randomness.stream, round=done), private)
+    streams, speed = partial(randomness.stream, round=done), pace(training.schedule, done, scheme.rounds)
+    now = Now(done, state.model, state.memory, cohort, streams, private, speed)
     with np.errstate(over="ignore", invalid="ignore"):
-        paced = Paced(engine, pace(training.schedule, done, scheme.rounds))
-        change = TRAINED[type(scheme)].change(scheme, paced, now)
+        change = TRAINED[type(scheme)].change(scheme, engine, now)
         model, server = training.server.moved(state.model, change.step, state.server, done=done, rounds=scheme.rounds)
     scored = engine.evaluate(model) if engine.task.is_scored else ()
     reach = clipping.reach(engine.task.clients.features.dtype)

@@ -22,10 +22,9 @@ from epsilog.spend import Charge, Ledger, open_ledger
 from epsilog.terms import CheckError, ConflictError, ExampleLevelClientSide, Scheme
 from epsilog.train import clipping
 from epsilog.train.engines import Engine, made
-from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector
+from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector
 from epsilog.train.noise import Randomness, Stream
 from epsilog.train.orders import Order, Upload, most_participations, scheme_hash, upload_of
-from epsilog.train.sampling import Ids
 from epsilog.train.task import Task, Training
 
 __all__ = ["Computing", "Site", "from_functions", "from_task"]
@@ -37,12 +36,10 @@ log = logging.getLogger(__name__)
 class Computing(Protocol):
     """What a site computes with: the two sums of an ``Engine``, over its one client."""
 
-    def sum_of_updates(self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams) -> Clipped:
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """The client's clipped update."""
 
-    def sum_of_noisy_runs(
-        self, model: Vector, cohort: Ids, *, runs: NoisyRuns, batches: ClientStreams, noise: ClientStreams
-    ) -> Clipped:
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
         """The client's model difference after DP-SGD."""
 
 
@@ -175,15 +172,16 @@ class Site:
         return charge
 
     def _computed(self, order: Order, upload: Upload) -> Vector:
-        scheme, model, computing = order.scheme, order.model.copy(), self.computing(order.training)
+        scheme, computing = order.scheme, self.computing(order.training)
         batches, noise = (_streams(order, purpose) for purpose in ("batches", "noise"))
+        now = Round(order.model.copy(), ALONE, batches, noise)
         if upload is Upload.NOISY_RUN:
             assert isinstance(scheme, ExampleLevelClientSide)
             runs = NoisyRuns(scheme.local_steps, scheme.batch_probability, scheme.clip_norm, scheme.noise_stddev)
-            ran = computing.sum_of_noisy_runs(model, ALONE, runs=runs, batches=batches, noise=noise)
+            ran = computing.sum_of_noisy_runs(now, runs)
             return np.concatenate([ran.total, ran.padding])
         clip_norm = scheme.clip_norm if upload is Upload.NOISY_UPDATE else np.inf
-        update = computing.sum_of_updates(model, ALONE, clip_norm=clip_norm, batches=batches).total
+        update = computing.sum_of_updates(now, clip_norm=clip_norm).total
         if upload is Upload.RAW_UPDATE:
             return update
         return np.append(update, 0.0) + scheme.noise_stddev * noise(0).normals((update.size + 1,))
@@ -205,40 +203,32 @@ class _Functions:
     update: Callable[[Vector, Training], Any] | None
     noisy_run: Callable[[Vector, NoisyRuns, Training], Any] | None
 
-    def sum_of_updates(self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams) -> Clipped:  # noqa: ARG002
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """Clips what the function returns; a failure is a zero update."""
         if self.update is None:
             raise CheckError("update", "a function, for schemes that protect whole clients", "None")
         try:
-            change = np.array(self.update(model.copy(), self.training), dtype=np.float64)
-            fits = change.shape == model.shape
+            change = np.array(self.update(now.model.copy(), self.training), dtype=np.float64)
+            fits = change.shape == now.model.shape
         except Exception:  # whether one's rows make it fail must not show
             log.exception("the update failed and counts as zero")
-            change, fits = np.zeros_like(model), False
+            change, fits = np.zeros_like(now.model), False
         with np.errstate(over="ignore", invalid="ignore"):
             factor = float(clipping.factors(np.linalg.norm(change), clip_norm, xp=np)) if fits else 0.0
-        total = factor * change if factor > 0 else np.zeros_like(model)
+        total = factor * change if factor > 0 else np.zeros_like(now.model)
         return Clipped(total, float(np.linalg.norm(total)), int(factor < 1), int(factor == 0), 1)
 
-    def sum_of_noisy_runs(
-        self,
-        model: Vector,
-        cohort: Ids,  # noqa: ARG002
-        *,
-        runs: NoisyRuns,
-        batches: ClientStreams,  # noqa: ARG002
-        noise: ClientStreams,
-    ) -> Clipped:
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
         """The function's own noisy run. Nothing here can show its noise, so there is no padding."""
         if self.noisy_run is None:
             raise CheckError("noisy_run", "a function, for schemes that protect examples", "None")
         try:
-            total = np.array(self.noisy_run(model.copy(), runs, self.training), dtype=np.float64)
-            fits = total.shape == model.shape and bool(np.isfinite(total).all())
+            total = np.array(self.noisy_run(now.model.copy(), runs, self.training), dtype=np.float64)
+            fits = total.shape == now.model.shape and bool(np.isfinite(total).all())
         except Exception:
             log.exception("the noisy run failed, and noise alone is sent")
-            total, fits = np.zeros_like(model), False
+            total, fits = np.zeros_like(now.model), False
         if not fits:
             step = self.training.learning_rate / (runs.batch_probability * self.training.nominal_examples)
-            total = -step * runs.noise_stddev * noise(0).normals((runs.steps, model.size)).sum(axis=0)
+            total = -step * runs.noise_stddev * now.noise(0).normals((runs.steps, now.model.size)).sum(axis=0)
         return Clipped(total, None, 0, 0, 0)

@@ -10,6 +10,7 @@ import pytest
 from epsilog.accounting import epsilon
 from epsilog.terms import ClientLevelAdaptiveClip, ClientLevelCentral, Gaussian, PoissonSampled, Repeated
 from epsilog.train import Randomness, dry_run, require_fit
+from epsilog.train.engines import Round
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.rounds import begin, next_round
 from epsilog.verify import check_clipping, check_noise, check_norms, in_first_unit
@@ -51,7 +52,7 @@ def sizes_of_updates(task, model):
     streams = Randomness.simulated(0)
     one = [
         engine.sum_of_updates(
-            model, np.array([client]), clip_norm=np.inf, batches=lambda c: streams.stream("batches", 1, c)
+            Round(model, np.array([client]), lambda c: streams.stream("batches", 1, c)), clip_norm=np.inf
         )
         for client in everybody
     ]

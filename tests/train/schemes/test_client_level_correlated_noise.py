@@ -12,6 +12,7 @@ from scipy import linalg
 from epsilog.accounting import epsilon
 from epsilog.terms import ClientLevelCorrelatedNoise, CustodyRecord, GaussianDP
 from epsilog.train import Randomness, dry_run, require_fit, rounds
+from epsilog.train.engines import Round
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.schemes import client_level_correlated_noise
 from epsilog.verify import check_participation
@@ -80,7 +81,7 @@ def noise_rows(scheme, task, seed):
     engine, state, rows, padding = CompiledEngine(task), rounds.begin(task), [], []
     for number in range(1, scheme.rounds + 1):
         cohort = np.array(scheme.cohorts.due(number))
-        clipped = engine.sum_of_updates(state.model, cohort, clip_norm=scheme.clip_norm, batches=None)
+        clipped = engine.sum_of_updates(Round(state.model, cohort), clip_norm=scheme.clip_norm)
         outcome = rounds.next_round(scheme, engine, state, Randomness.simulated(seed))
         rows.append((outcome.state.model - state.model) * scheme.expected_cohort - clipped.total)
         padding.append(outcome.record.padding)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from epsilog.terms import CheckError
-from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns
+from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns, Round
 from epsilog.train.engines.compilations import keep_compilations
 from epsilog.train.task import Task
 
-__all__ = ["ClientStreams", "Clipped", "Engine", "NoisyRuns", "keep_compilations", "made"]
+__all__ = ["ClientStreams", "Clipped", "Engine", "NoisyRuns", "Round", "keep_compilations", "made"]
 
 
 def made(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:

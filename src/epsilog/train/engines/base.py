@@ -22,6 +22,34 @@ ClientStreams = Callable[[int], Stream]
 """The round's draws of one client, by its id."""
 
 
+def no_draws(client: int) -> Stream:
+    """Stands for draws that nobody will need."""
+    raise AssertionError(f"client {client} was promised that it draws nothing")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """What the clients of a cohort compute from, whatever the scheme.
+
+    Attributes:
+        model: the global model; shape (d,).
+        cohort: ids, each once.
+        batches: a client's draws for its rows: keys that shuffle them, or coins that let them join.
+        noise: a client's draws of normals.
+        pace: what the task's learning rate is multiplied by in this round.
+    """
+
+    model: Vector
+    cohort: Ids
+    batches: ClientStreams = no_draws
+    noise: ClientStreams = no_draws
+    pace: float = 1.0
+
+    def of(self, cohort: Ids) -> Round:
+        """The same round for others."""
+        return replace(self, cohort=cohort)
+
+
 @dataclass(frozen=True, slots=True)
 class Clipped:
     """A sum over a cohort, and what its curator may see of it.
@@ -80,149 +108,46 @@ class Engine(Protocol):
     def unusable(self, cohort: Ids) -> int:
         """How many rows of the cohort are there and cannot be used."""
 
-    def sum_of_updates(
-        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
-    ) -> Clipped:
-        """Trains each client of the cohort from ``model``, clips its whole update and sums them.
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+        """Trains each client of the cohort from the model, clips its whole update and sums them.
 
         Args:
-            model: the global model; shape (d,).
-            cohort: ids, each once.
+            now: the round; batches shuffle a client's usable rows, where the task's training has a batch size.
             clip_norm: bound on each client's whole update.
-            batches: shuffles a client's usable rows, where the task's training has a batch size.
-            pace: what the task's learning rate is multiplied by in this round.
         """
 
-    def sum_of_noisy_updates(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        clip_norm: float,
-        noise_stddev: float,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
+    def sum_of_noisy_updates(self, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
         """As ``sum_of_updates``, and each client adds noise of its own to its clipped update.
 
         Engines that hold the rows leave it to ``noisy_updates``.
 
         Args:
-            model: the global model; shape (d,).
-            cohort: ids, each once.
+            now: the round; of noise a client takes d normals, and one more for the padding.
             clip_norm: bound on each client's whole update.
             noise_stddev: of each client's noise.
-            batches: as in ``sum_of_updates``.
-            noise: a client's normals: d of them, and one more for the padding.
-            pace: as in ``sum_of_updates``.
         """
 
-    def sum_of_noisy_runs(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        runs: NoisyRuns,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
-        """Runs DP-SGD at each client of the cohort from ``model`` and sums the model differences.
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+        """Runs DP-SGD at each client of the cohort from the model and sums the model differences.
 
         A step is (sum of clipped gradients + noise) / (p * nominal_examples), times the learning rate.
 
         Args:
-            model: the global model; shape (d,).
-            cohort: ids, each once.
+            now: the round; for each step a client takes a coin for each of its usable rows from batches, and from noise
+                d normals and one more for the padding.
             runs: steps, sampling, clip and noise.
-            batches: a client's coins: for each step, one for each of its usable rows.
-            noise: a client's normals: for each step d, and one more for the padding.
-            pace: what the task's learning rate is multiplied by in this round.
         """
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set; only asked for where the task has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Paced:
-    """An engine whose clients go at another pace in this round; schemes need not know.
-
-    Attributes:
-        engine: the engine itself.
-        pace: what the task's learning rate is multiplied by.
-    """
-
-    engine: Engine
-    pace: float
-
-    @property
-    def task(self) -> Task:
-        """As ``Engine`` says."""
-        return self.engine.task
-
-    def unusable(self, cohort: Ids) -> int:
-        """As ``Engine`` says."""
-        return self.engine.unusable(cohort)
-
-    def sum_of_updates(
-        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
-    ) -> Clipped:
-        """As ``Engine`` says."""
-        return self.engine.sum_of_updates(model, cohort, clip_norm=clip_norm, batches=batches, pace=pace * self.pace)
-
-    def sum_of_noisy_updates(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        clip_norm: float,
-        noise_stddev: float,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
-        """As ``Engine`` says."""
-        settings = {"clip_norm": clip_norm, "noise_stddev": noise_stddev, "pace": pace * self.pace}
-        return self.engine.sum_of_noisy_updates(model, cohort, **settings, batches=batches, noise=noise)
-
-    def sum_of_noisy_runs(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        runs: NoisyRuns,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
-        """As ``Engine`` says."""
-        return self.engine.sum_of_noisy_runs(
-            model, cohort, runs=runs, batches=batches, noise=noise, pace=pace * self.pace
-        )
-
-    def evaluate(self, model: Vector) -> tuple[float, float]:
-        """As ``Engine`` says."""
-        return self.engine.evaluate(model)
-
-
-def noisy_updates(
-    engine: Engine,
-    model: Vector,
-    cohort: Ids,
-    *,
-    clip_norm: float,
-    noise_stddev: float,
-    batches: ClientStreams,
-    noise: ClientStreams,
-    pace: float = 1.0,
-) -> Clipped:
+def noisy_updates(engine: Engine, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
     """``Engine.sum_of_noisy_updates`` of whoever has the rows: a sum of clipped updates, and noise on it."""
-    clipped = engine.sum_of_updates(model, cohort, clip_norm=clip_norm, batches=batches, pace=pace)
-    total, padding = clipped.total.copy(), np.zeros(cohort.size)
-    for place, client in enumerate(cohort.tolist()):
-        drawn = noise_stddev * noise(client).normals((total.size + 1,))
+    clipped = engine.sum_of_updates(now, clip_norm=clip_norm)
+    total, padding = clipped.total.copy(), np.zeros(now.cohort.size)
+    for place, client in enumerate(now.cohort.tolist()):
+        drawn = noise_stddev * now.noise(client).normals((total.size + 1,))
         total += drawn[:-1]
         padding[place] = drawn[-1]
     return replace(clipped, total=total, padding=padding)

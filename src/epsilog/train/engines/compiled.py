@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsilog.train import sampling
 from epsilog.train.engines import program
-from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector, noisy_updates
+from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector, noisy_updates
 from epsilog.train.engines.program import Tiles, Work, exact
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
@@ -76,62 +76,51 @@ class CompiledEngine:
         """How many rows of the cohort are there and cannot be used."""
         return int((self.task.clients.sizes[cohort] - self._counts[cohort]).sum())
 
-    def sum_of_updates(
-        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
-    ) -> Clipped:
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """As ``base.Engine`` says."""
         training = self.task.training
         taken = np.minimum(self._counts, training.batch_size or self._counts.max(initial=0))
         compute = partial(
             program.sum_of_updates,
             self.task.model,
-            _tiles(taken, int(taken.max()), model.size),
-            vector=model,
+            _tiles(taken, int(taken.max()), now.model.size),
+            vector=now.model,
             clip_norm=clip_norm,
-            learning_rate=np.asarray(training.learning_rate * pace, self._precision),
+            learning_rate=np.asarray(training.learning_rate * now.pace, self._precision),
         )
         parts, slots = [], min(SLOTS, self._counts.size)
         with exact():
-            for part in self._parts(cohort, self._counts, slots):
-                turns = self._local_batches(batches, part)
+            for part in self._parts(now.cohort, self._counts, slots):
+                turns = self._local_batches(now.batches, part)
                 parts.append(compute(self._work(part, turns, capacity=_capacity(self._counts), slots=slots)))
-        return _merged(parts, model.size)
+        return _merged(parts, now.model.size)
 
     sum_of_noisy_updates = noisy_updates
 
-    def sum_of_noisy_runs(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        runs: NoisyRuns,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
         """As ``base.Engine`` says."""
-        p, training = runs.batch_probability, self.task.training
+        p, training, size = runs.batch_probability, self.task.training, now.model.size
         listed = self._counts * runs.steps
-        slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (model.size + 1))))
+        slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (size + 1))))
         compute = partial(
             program.sum_of_noisy_runs,
             self.task.model,
-            _tiles(self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p)), int(self._counts.max()), model.size),
-            vector=model,
+            _tiles(self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p)), int(self._counts.max()), size),
+            vector=now.model,
             clip_norm=np.float64(runs.clip_norm),
-            step_size=np.asarray(pace * training.learning_rate / (p * training.nominal_examples), self._precision),
+            step_size=np.asarray(now.pace * training.learning_rate / (p * training.nominal_examples), self._precision),
         )
         parts, padding = [], [np.zeros(0)]
         with exact():
-            for part in self._parts(cohort, listed, slots):
-                drawn = np.zeros((slots, runs.steps, model.size + 1))
+            for part in self._parts(now.cohort, listed, slots):
+                drawn = np.zeros((slots, runs.steps, size + 1))
                 for slot, client in enumerate(part.tolist()):
-                    drawn[slot] = runs.noise_stddev * noise(client).normals(drawn.shape[1:])
-                turns = self._poisson_batches(batches, runs, part)
+                    drawn[slot] = runs.noise_stddev * now.noise(client).normals(drawn.shape[1:])
+                turns = self._poisson_batches(now.batches, runs, part)
                 work = self._work(part, turns, capacity=_capacity(listed), slots=slots)
                 parts.append(compute(work, noise=drawn[..., :-1]))
                 padding.append(drawn[: len(part), :, -1].sum(axis=1) / np.sqrt(runs.steps))
-        return _merged(parts, model.size, np.concatenate(padding))
+        return _merged(parts, size, np.concatenate(padding))
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set."""

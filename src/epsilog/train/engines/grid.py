@@ -16,7 +16,7 @@ import numpy as np
 
 from epsilog.terms import CheckError, Scheme
 from epsilog.train import clipping
-from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns, Vector
+from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns, Round, Vector
 from epsilog.train.federation import Federation
 from epsilog.train.orders import LOCAL, Draws, Order, upload_of
 from epsilog.train.sampling import Ids
@@ -71,12 +71,10 @@ class GridEngine:
         """None that anybody here can see."""
         return 0
 
-    def sum_of_updates(
-        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
-    ) -> Clipped:
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """As ``base.Engine`` says; updates come as they are, and are clipped here."""
-        total, norms, clipped, dropped = np.zeros_like(model), [0.0], 0, 0
-        answers = self._answers(model, cohort, batches, batches, pace=pace, sizes={model.size})
+        total, norms, clipped, dropped = np.zeros_like(now.model), [0.0], 0, 0
+        answers = self._answers(now, noise=now.batches, sizes={total.size})
         for update in answers:
             with np.errstate(over="ignore", invalid="ignore"):
                 norm = np.linalg.norm(update)
@@ -86,39 +84,20 @@ class GridEngine:
             if factor > 0:
                 total = total + factor * update
                 norms.append(float(np.linalg.norm(factor * update)))
-        return Clipped(total, max(norms), clipped, dropped, len(answers), silent=cohort.size - len(answers))
+        return Clipped(total, max(norms), clipped, dropped, len(answers), silent=now.cohort.size - len(answers))
 
-    def sum_of_noisy_updates(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        clip_norm: float,
-        noise_stddev: float,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
+    def sum_of_noisy_updates(self, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
         """As ``base.Engine`` says; each client clips and adds noise where its rows lie."""
         self._require(clip_norm=clip_norm, noise_stddev=noise_stddev)
-        longest = clip_norm + noise_stddev * (np.sqrt(model.size + 1) + TAIL)  # longer once in e^72 honest answers
-        answers = self._answers(model, cohort, batches, noise, pace=pace, sizes={model.size + 1})
-        return _noisy_sum(answers, model, cohort, longest)
+        longest = clip_norm + noise_stddev * (np.sqrt(now.model.size + 1) + TAIL)  # longer once in e^72 honest answers
+        answers = self._answers(now, noise=now.noise, sizes={now.model.size + 1})
+        return _noisy_sum(answers, now, longest)
 
-    def sum_of_noisy_runs(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        runs: NoisyRuns,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
         """As ``base.Engine`` says; each client runs DP-SGD where its rows lie."""
         self._require(clip_norm=runs.clip_norm, noise_stddev=runs.noise_stddev)
-        answers = self._answers(model, cohort, batches, noise, pace=pace, sizes={model.size, model.size + 1})
-        return _noisy_sum(answers, model, cohort, clipping.reach(self.task.clients.features.dtype))
+        answers = self._answers(now, noise=now.noise, sizes={now.model.size, now.model.size + 1})
+        return _noisy_sum(answers, now, clipping.reach(self.task.clients.features.dtype))
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set, which lies here."""
@@ -138,16 +117,14 @@ class GridEngine:
             if value != getattr(self._scheme, name):
                 raise CheckError(name, f"{getattr(self._scheme, name)!r}, as clients have booked", repr(value))
 
-    def _answers(
-        self, model: Vector, cohort: Ids, batches: ClientStreams, noise: ClientStreams, *, pace: float, sizes: set[int]
-    ) -> list[Vector]:
+    def _answers(self, now: Round, *, noise: ClientStreams, sizes: set[int]) -> list[Vector]:
         """Asks a cohort; what came of the right form, in the order of ids, so that sums are the same every time."""
         names = self.task.clients.names
-        asked = {names[client]: client for client in cohort.tolist()} if names else {}
+        asked = {names[client]: client for client in now.cohort.tolist()} if names else {}
         local = {name: getattr(self.task.training, name) for name in LOCAL}
-        training = Training(**local | {"learning_rate": pace * self.task.training.learning_rate})
+        training = Training(**local | {"learning_rate": now.pace * self.task.training.learning_rate})
         orders = {
-            name: Order(self._run, self._scheme, training, model, _draws(batches(client), noise(client)))
+            name: Order(self._run, self._scheme, training, now.model, _draws(now.batches(client), noise(client)))
             for name, client in asked.items()
         }
         came: dict[int, Vector] = {}
@@ -163,13 +140,14 @@ def _is_vector(answer: Any, sizes: set[int]) -> bool:
     )
 
 
-def _noisy_sum(answers: list[Vector], model: Vector, cohort: Ids, longest: float) -> Clipped:
+def _noisy_sum(answers: list[Vector], now: Round, longest: float) -> Clipped:
     """Sums what clients have made noisy; what an answer has beyond the model is padding."""
     with np.errstate(over="ignore", invalid="ignore"):
         kept = [answer for answer in answers if np.linalg.norm(answer) <= longest]
-    total = sum((answer[: model.size] for answer in kept), np.zeros_like(model))
-    padding = np.concatenate([np.zeros(0), *(answer[model.size :] for answer in kept)])
-    dropped, silent = len(answers) - len(kept), cohort.size - len(answers)
+    size = now.model.size
+    total = sum((answer[:size] for answer in kept), np.zeros(size))
+    padding = np.concatenate([np.zeros(0), *(answer[size:] for answer in kept)])
+    dropped, silent = len(answers) - len(kept), now.cohort.size - len(answers)
     return Clipped(total, None, 0, dropped, len(answers), padding, silent)
 
 

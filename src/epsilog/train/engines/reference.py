@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from epsilog.train import clipping
 from epsilog.train.engines import program
-from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Vector, noisy_updates
+from epsilog.train.engines.base import Clipped, NoisyRuns, Round, Vector, noisy_updates
 from epsilog.train.models import Model
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
@@ -41,38 +41,28 @@ class ReferenceEngine:
         """How many rows of the cohort are there and cannot be used."""
         return sum(int(self.task.clients.sizes[client]) - len(self._usable(client)) for client in cohort)
 
-    def sum_of_updates(
-        self, model: Vector, cohort: Ids, *, clip_norm: float, batches: ClientStreams, pace: float = 1.0
-    ) -> Clipped:
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """As ``base.Engine`` says."""
         updates = []
-        for client in cohort:
+        for client in now.cohort:
             rows = self._usable(client)
             if self.task.training.batch_size is not None:
-                keys = batches(int(client)).words(len(rows)).tolist()
+                keys = now.batches(int(client)).words(len(rows)).tolist()
                 rows = [row for _, row in sorted(zip(keys, rows, strict=True))]
-            updates.append(self._local_run(model, rows, pace * self.task.training.learning_rate) - model)
-        return _clipped(updates, clip_norm, model)
+            updates.append(self._local_run(now.model, rows, now.pace * self.task.training.learning_rate) - now.model)
+        return _clipped(updates, clip_norm, now.model)
 
     sum_of_noisy_updates = noisy_updates
 
-    def sum_of_noisy_runs(
-        self,
-        model: Vector,
-        cohort: Ids,
-        *,
-        runs: NoisyRuns,
-        batches: ClientStreams,
-        noise: ClientStreams,
-        pace: float = 1.0,
-    ) -> Clipped:
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
         """As ``base.Engine`` says."""
+        model = now.model
         total, seen, padding = np.zeros_like(model), [_clipped([], runs.clip_norm, model)], []
         training = self.task.training
-        step_size = pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
-        for client in cohort:
-            rows, stream, here = self._usable(client), noise(int(client)), model
-            joins = batches(int(client)).coins((runs.steps, len(rows)), runs.batch_probability)
+        step_size = now.pace * training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        for client in now.cohort:
+            rows, stream, here = self._usable(client), now.noise(int(client)), model
+            joins = now.batches(int(client)).coins((runs.steps, len(rows)), runs.batch_probability)
             draws = runs.noise_stddev * stream.normals((runs.steps, model.size + 1))
             for step in range(runs.steps):
                 joined = [row for row, joined in zip(rows, joins[step], strict=True) if joined]

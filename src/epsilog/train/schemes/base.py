@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import Scheme
-from epsilog.train.engines import Clipped, Engine
+from epsilog.train.engines import ClientStreams, Clipped, Engine, Round
 from epsilog.train.noise import Stream
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
@@ -58,6 +58,7 @@ class Now:
         cohort: who takes part; sorted ids.
         streams: the round's draws.
         private: False leaves out clip and noise, for a baseline that protects nobody.
+        pace: what the task's learning rate is multiplied by.
     """
 
     round: int
@@ -66,6 +67,16 @@ class Now:
     cohort: Ids
     streams: Streams
     private: bool
+    pace: float = 1.0
+
+    @property
+    def computed(self) -> Round:
+        """What an engine needs to know of it; clients draw from streams of their own."""
+
+        def of(purpose: str) -> ClientStreams:
+            return lambda client: self.streams(purpose, client=client)
+
+        return Round(self.model, self.cohort, of("batches"), of("noise"), self.pace)
 
 
 class ChangeOf(Protocol):

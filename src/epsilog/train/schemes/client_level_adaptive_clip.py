@@ -23,12 +23,7 @@ def require_reach(scheme: ClientLevelAdaptiveClip, task: Task) -> None:  # noqa:
 def change(scheme: ClientLevelAdaptiveClip, engine: Engine, now: Now, /) -> Change:
     """Noisy sum and noisy count over the public expected cohort. The next clip norm is what is remembered."""
     clip_norm = float(now.memory[0]) if now.memory.size else scheme.clip_norm
-    clipped = engine.sum_of_updates(
-        now.model,
-        now.cohort,
-        clip_norm=clip_norm if now.private else np.inf,
-        batches=lambda client: now.streams("batches", client=client),
-    )
+    clipped = engine.sum_of_updates(now.computed, clip_norm=clip_norm if now.private else np.inf)
     size, drawn = clipped.total.size, float(now.private) * now.streams("noise").normals((now.model.size + 1 + PADDING,))
     noise = scheme.noise_multiplier * clip_norm * np.delete(drawn, size)
     above_half = clipped.count / 2 - clipped.clipped

@@ -13,11 +13,8 @@ from epsilog.train.schemes.base import Change, Now, trains
 def change(scheme: ClientLevelClientSide, engine: Engine, now: Now, /) -> Change:
     """Mean of the clients' clipped and noisy updates. A client's padding is one coordinate more of its own noise."""
     clipped = engine.sum_of_noisy_updates(
-        now.model,
-        now.cohort,
+        now.computed,
         clip_norm=scheme.clip_norm if now.private else np.inf,
         noise_stddev=scheme.noise_stddev if now.private else 0.0,
-        batches=lambda client: now.streams("batches", client=client),
-        noise=lambda client: now.streams("noise", client=client),
     )
     return Change(clipped.total / max(now.cohort.size, 1), clipped, clipped.padding)

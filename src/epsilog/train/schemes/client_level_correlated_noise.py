@@ -24,12 +24,7 @@ def change(scheme: ClientLevelCorrelatedNoise, engine: Engine, now: Now, /) -> C
     C x = z says z_t = c_0 x_t + c_1 x_(t-1) + ..., which gives x_t. The last rows of x are remembered, the newest
     first; the padding is z's own, before it is correlated.
     """
-    clipped = engine.sum_of_updates(
-        now.model,
-        now.cohort,
-        clip_norm=scheme.clip_norm if now.private else np.inf,
-        batches=lambda client: now.streams("batches", client=client),
-    )
+    clipped = engine.sum_of_updates(now.computed, clip_norm=scheme.clip_norm if now.private else np.inf)
     size, (first, *others) = clipped.total.size, scheme.coefficients
     fresh = (scheme.noise_stddev if now.private else 0.0) * now.streams("noise").normals((size + PADDING,))
     before = now.memory.reshape(-1, size)

@@ -34,12 +34,8 @@ def change(scheme: ClientLevelDistributed, engine: Engine, now: Now, /) -> Chang
     total, width = np.zeros(now.model.size, dtype=np.int64), scheme.grid * scheme.clip_norm
     bare = np.zeros(now.model.size)
     for place, client in enumerate(now.cohort.tolist()):
-        clipped = engine.sum_of_updates(
-            now.model,
-            now.cohort[place : place + 1],
-            clip_norm=scheme.clip_norm if now.private else np.inf,
-            batches=lambda client: now.streams("batches", client=client),
-        )
+        alone = now.computed.of(now.cohort[place : place + 1])
+        clipped = engine.sum_of_updates(alone, clip_norm=scheme.clip_norm if now.private else np.inf)
         seen.append(clipped)
         if not now.private:
             bare += clipped.total

@@ -29,11 +29,5 @@ def change(scheme: ExampleLevelClientSide, engine: Engine, now: Now, /) -> Chang
         clip_norm=scheme.clip_norm if now.private else np.inf,
         noise_stddev=scheme.noise_stddev if now.private else 0.0,
     )
-    clipped = engine.sum_of_noisy_runs(
-        now.model,
-        now.cohort,
-        runs=runs,
-        batches=lambda client: now.streams("batches", client=client),
-        noise=lambda client: now.streams("noise", client=client),
-    )
+    clipped = engine.sum_of_noisy_runs(now.computed, runs)
     return Change(clipped.total / max(now.cohort.size, 1), clipped, clipped.padding)
