@@ -1,5 +1,6 @@
 """What is given to a command reaches the library, by its name and unchanged; and how each command ends."""
 
+import datetime as dt
 import importlib
 import inspect
 import io
@@ -10,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import typer
 from rich.console import Console
@@ -789,6 +791,44 @@ def test_a_programmes_options_reach_it_and_where_to_look_is_said(reached, monkey
         monkeypatch.setattr(programme, "_summary", lambda *_: None)
         told = invoke("run", "p.toml", "--runs", tmp_path, *given).output.splitlines()
         assert f"To look around: epsilog serve --runs {tmp_path} --ledger {ledger}" in told  # a line, however long
+
+
+def test_training_alone_tells_of_every_tenth_part_and_how_to_go_on(monkeypatch, tmp_path):
+    def trained(path, *, runs, ledger, observer):
+        assert (path, runs, ledger) == (Path("p.toml"), tmp_path / "my runs", Path("b.db"))
+        plan = SimpleNamespace(
+            scheme=SimpleNamespace(rounds=25),
+            epsilon_after=lambda done: SimpleNamespace(upper=done / 10),
+        )
+        observer.stage("training")
+        for done in range(1, 26):
+            observer.round(SimpleNamespace(round=done, diverged=False, test_loss=0.25, test_score=None), plan)
+        return SimpleNamespace(vector=np.zeros(1234)), runs / "p-1"
+
+    monkeypatch.setattr("epsilog.programme.train_only", trained)
+    told = invoke("train", "p.toml", "--runs", tmp_path / "my runs", "--ledger", "b.db").output.splitlines()
+    rounds = [line for line in told if line.startswith("round ")]
+    assert len(rounds) == 10
+    assert rounds[0] == "round 3 of 25  loss 0.25  score none  epsilon <= 0.3"
+    assert rounds[-1].startswith("round 25 of 25 ")
+    assert f"{tmp_path / 'my runs'}/p-1/model.npz (1,234 parameters)" in "".join(told)
+    (command,) = [line.removeprefix("To verify and report: ") for line in told if "To verify" in line]
+    assert shlex.split(command) == ["epsilog", "run", "p.toml", "--runs", str(tmp_path / "my runs"), "--ledger", "b.db"]
+
+
+def test_predictions_are_a_csv_with_blanks_for_what_cannot_be_said(monkeypatch, tmp_path):
+    given = (Path("p.toml"), Path("model.npz"), Path("rows.csv"))
+
+    def predict(*args):
+        assert args == given
+        return ["yes, mostly", None, 0.1, dt.date(2025, 1, 2)]
+
+    monkeypatch.setattr("epsilog.programme.predict", predict)
+    monkeypatch.setattr("epsilog.programme.load", lambda _: SimpleNamespace(data=SimpleNamespace(target="ill")))
+    assert invoke("predict", *given).output == 'ill\n"yes, mostly"\n""\n0.1\n2025-01-02\n'
+    done = invoke("predict", *given, "-o", tmp_path / "out.csv").output
+    assert done == f"wrote {tmp_path}/out.csv: 4 rows, 1 of them blank\n"
+    assert (tmp_path / "out.csv").read_text() == 'ill\n"yes, mostly"\n""\n0.1\n2025-01-02\n'
 
 
 def test_a_command_to_copy_can_be_copied_with_any_folder(monkeypatch, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from tests.prove.drawn import drawn, lines
 
 from epsilog import train
-from epsilog.programme import run, story
+from epsilog.programme import run, story, train_only
 from epsilog.programme.steps import charge_key, is_closed
 from epsilog.spend import open_ledger
 from epsilog.terms import ProgrammeError, RecordsError
@@ -65,6 +65,7 @@ class Training:
         (folder / "custody.jsonl").write_bytes(lines(private))
         if self.fails:
             raise self.fails
+        return SimpleNamespace(model=_task.model.start)
 
 
 @pytest.fixture
@@ -123,6 +124,30 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(training, wr
 
 def drawn_for(outcome):
     return drawn(outcome.plan.scheme, 7)[0]
+
+
+def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(training, write_programme, tmp_path):
+    path, where = write_programme(*SETTINGS), {"runs": tmp_path / "runs", "ledger": tmp_path / "ledger.db"}
+    model, folder = train_only(path, **where)
+    assert [call[0] for call in training.called] == ["r", "train"]  # rehearsed and trained, and nothing compared
+    assert sorted(file.name for file in folder.glob("*.*")) == [
+        "custody.jsonl",
+        "model.npz",
+        "plan.json",
+        "rounds.jsonl",
+    ]
+    with open_ledger(tmp_path / "ledger.db") as books:
+        (charge,) = (entry for entry in books.history() if entry.verb == "reserved")
+        assert books.find(charge.key).state == "started"
+    outcome, observer = told(path, tmp_path)
+    assert outcome.reconciliation.verdict == "passed"
+    assert observer.rounds == []
+    assert outcome.model.vector.tobytes() == model.vector.tobytes()
+    training.called.clear()
+    assert train_only(path, **where)[1] == folder  # closed by now: only read
+    assert training.called == []
+    (folder / "model.npz").unlink()
+    assert told(path, tmp_path)[0].model is None
 
 
 def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(training, write_programme, tmp_path):

@@ -6,9 +6,10 @@ import hashlib
 import numpy as np
 import pytest
 
+from epsilog import npz
 from epsilog.terms import CheckError, ClientLevelCentral
 from epsilog.train import Randomness, dry_run
-from epsilog.train.models import build, choose
+from epsilog.train.models import Released, build, choose
 from epsilog.train.rounds import bound_to, output_hash
 
 
@@ -29,6 +30,15 @@ def test_training_goes_on_from_a_model_that_was_released(small_task, tmp_path):
     assert bound_to(scheme, warm) != bound_to(scheme, cold)
     ends = [dry_run(scheme, task, randomness=Randomness.simulated(1)).model for task in (warm, cold)]
     assert not np.array_equal(*ends)
+
+
+def test_the_file_of_a_released_model_starts_another(tmp_path):
+    released = Released(mlp(), np.arange(21.0))
+    (tmp_path / "model.npz").write_bytes(npz.written(released.arrays))
+    assert choose("mlp", tmp_path, "model.npz", hidden=[4]).vector.tolist() == released.vector.tolist()
+    (tmp_path / "model.npz").write_bytes(b"PK")
+    with pytest.raises(CheckError, match=r"initial must be an \.npy file of numbers, or the \.npz file of a released"):
+        choose("mlp", tmp_path, "model.npz", hidden=[4])
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", ">f8"])
@@ -53,11 +63,11 @@ def archive(path):
 @pytest.mark.parametrize(
     ("write", "says"),
     [
-        (None, "initial must be an .npy file of numbers, got w.npy: No such file"),
+        (None, "released model, got w.npy: No such file"),
         (lambda path: path.write_bytes(b"no numbers"), "initial must be an .npy file of numbers"),
         (lambda path: path.write_bytes(b""), "initial must be an .npy file of numbers"),
-        (lambda path: save(path, np.array([{}])), "initial must be an .npy file of numbers, got w.npy: .*pickle"),
-        (archive, "got w.npy: an archive"),
+        (lambda path: save(path, np.array([{}])), "initial must be an .npy file of numbers, .*, got w.npy: .*pickle"),
+        (archive, "initial must be an .npy file of numbers, or the .npz file of a released model, got w.npy: "),
         (lambda path: save(path, np.zeros(20)), "initial must hold the model's 21 parameters, got 20"),
         (lambda path: save(path, np.zeros((21, 1))), r"initial must be finite real numbers of shape \(d,\)"),
         (lambda path: save(path, np.zeros(21, int)), "initial must be finite real numbers"),

@@ -4,12 +4,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.prove.drawn import drawn, local, make_plan
 
-from epsilog import plan
+from epsilog import npz, plan
 from epsilog.prove import examine
-from epsilog.prove.examination import check_page, check_report
+from epsilog.prove.examination import check_model, check_page, check_report
 from epsilog.terms import CheckError, ClientLevelCorrelatedNoise, DeltaPolicy, Finding, Verdict, codec
 from epsilog.verify import (
     Books,
@@ -156,6 +157,11 @@ def of_documents(run, folder):
     yield check_report({"v": 0}, run, outcome)
     yield check_report({"v": 0}, replace(run, owner=None), outcome)
     yield check_page({"report.html": b"no page"}, {})
+    stored = {"x": npz.written({"0.0": np.zeros(2)}), "y": b"nothing"}
+    yield check_model({}, run)
+    yield from (check_model({"model.npz": content}, run) for content in stored.values())
+    last = replace(run.records[-1], output_hash=npz.digest({"0.0": np.zeros(2)}))
+    yield check_model({"model.npz": stored["x"]}, replace(run, records=(last,)))
     yield check_page(files | {"report.html": b"no page"}, codec.parse(files["report.json"]))
 
 

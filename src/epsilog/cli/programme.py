@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,6 +52,60 @@ def run(
         raise typer.Exit(NOT_VERIFIED)
 
 
+@app.command("train")
+def train(
+    programme: Annotated[Path, typer.Argument(help="A programme file (TOML).")],
+    runs: Annotated[Path, typer.Option("--runs", help="Where run folders are kept.")] = Path("runs"),
+    ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger; RUNS/ledger.db if blank.")] = None,
+) -> None:
+    """Train a programme's model and stop there: booked like any run, with no comparison, check or report yet.
+
+    `epsilog run` on the same file goes on from there, and trains nothing again.
+
+    Example: epsilog train examples/central.toml
+    """
+    from epsilog.programme import train_only
+    from epsilog.train.engines import keep_compilations
+
+    keep_compilations()
+    with _Watcher(quiet=False, lines=True) as watcher:
+        model, folder = train_only(programme, runs=runs, ledger=ledger, observer=watcher)
+    where = ["--runs", str(runs), *(["--ledger", str(ledger)] if ledger else [])]
+    figures("trained", [("model", f"{folder / RunFile.MODEL} ({model.vector.size:,} parameters)")])
+    console.print(f"\nTo verify and report: {shlex.join(['epsilog', 'run', str(programme), *where])}", soft_wrap=True)
+
+
+@app.command("predict")
+def predict(
+    programme: Annotated[Path, typer.Argument(help="The programme file that the model was trained under.")],
+    model: Annotated[Path, typer.Argument(help="The released model: model.npz of the run's folder.")],
+    rows: Annotated[Path, typer.Argument(help="A file with the columns of the features.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The CSV file to write, a line a row; the screen if blank.")
+    ] = None,
+) -> None:
+    """Predict the target of every row of a file with a model that a run released.
+
+    A row that the model cannot use, since something is missing or not listed, is left blank.
+
+    Example: epsilog predict clinics.toml runs/long-stays-clinics-c04a69ec/model.npz visits.csv -o predictions.csv
+    """
+    import csv
+
+    from epsilog.programme import load
+    from epsilog.programme import predict as predicted
+
+    found = predicted(programme, model, rows)
+    heading = getattr(load(programme).data, "target", "prediction")
+    with contextlib.nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow([heading])
+        lines.writerows([["" if value is None else value] for value in found])
+    if output is not None:
+        blank = sum(value is None for value in found)
+        console.print(f"wrote {output}: {len(found):,} rows, {blank:,} of them blank", soft_wrap=True)
+
+
 @app.command("init")
 def init(
     data: Annotated[Path, typer.Argument(help="Your data: CSV, Parquet, NPZ, or a folder of NPY files.")],
@@ -79,9 +135,9 @@ def init(
 
 
 class _Watcher:
-    """Shows the stages, and the rounds as a progress bar."""
+    """Shows the stages, and the rounds as a progress bar; with ``lines``, every tenth part is a line elsewhere."""
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool, lines: bool = False) -> None:
         from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
         columns = (
@@ -91,7 +147,7 @@ class _Watcher:
             TimeElapsedColumn(),
         )
         self._progress = Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True)
-        self._quiet = quiet
+        self._quiet, self._lines = quiet, lines and self._progress.disable
         self._bar: TaskID | None = None
 
     def __enter__(self) -> _Watcher:
@@ -106,15 +162,22 @@ class _Watcher:
             console.print(f"[dim]{says} ...[/dim]")
 
     def round(self, record: Any, plan: Any) -> None:
-        if self._progress.disable:
+        if self._progress.disable and not self._lines:
             return
-        if self._bar is None:
-            self._bar = self._progress.add_task("round", total=plan.scheme.rounds, facts="")
+        done, rounds = record.round, plan.scheme.rounds
+        if self._lines and done * 10 // rounds == (done - 1) * 10 // rounds:
+            return
         none = "diverged" if record.diverged else "none"
         facts = f"loss {_figure(record.test_loss, none)}  score {_figure(record.test_score, none)}"
-        if record.round % 5 == 0 or record.round == plan.scheme.rounds:
-            facts += f"  epsilon <= {plan.epsilon_after(record.round).upper:.3f}"
-        self._progress.update(self._bar, completed=record.round, facts=facts, description=f"round {record.round}")
+        if self._lines or done % 5 == 0 or done == rounds:
+            facts += f"  epsilon <= {upper_text(plan.epsilon_after(done).upper)}"
+        told = f"round {done} of {rounds}"
+        if self._lines:
+            console.print(f"{told}  {facts}", soft_wrap=True)
+            return
+        if self._bar is None:
+            self._bar = self._progress.add_task("round", total=rounds, facts="")
+        self._progress.update(self._bar, completed=done, facts=facts, description=told)
 
 
 def _summary(report: dict[str, Any], folder: Path) -> None:

@@ -64,7 +64,7 @@ class OwnSection(Part):
         if (self.test is None) == (self.test_share is None):
             bound = f'given (a public file, or "{NO_TEST}" for no scores), or test_share, and not both'
             raise CheckError("test", bound, "neither" if self.test is None else "both")
-        self._own(Path(), counts_are_public=False)
+        self.own(Path(), counts_are_public=False)
         return self
 
     @property
@@ -74,9 +74,10 @@ class OwnSection(Part):
 
     def load(self, unit: str, base: Path, *, counts_are_public: bool) -> Dataset:
         """Reads the data for a privacy unit; paths are relative to ``base``."""
-        return self._own(base, counts_are_public=counts_are_public).load(unit)
+        return self.own(base, counts_are_public=counts_are_public).load(unit)
 
-    def _own(self, base: Path, *, counts_are_public: bool) -> OwnData:
+    def own(self, base: Path, *, counts_are_public: bool) -> OwnData:
+        """Where the data lies, and what is public about it."""
         return OwnData(
             base / self.path,
             Schema(self.client, self._features(), self.target, self._goal(), self.id),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union
@@ -41,6 +42,7 @@ def _decimal(least: str, below: str) -> BeforeValidator:
 
 
 Amount = Annotated[Decimal, _decimal("1e-9", "1e9")]
+UNSAID = "not said: a simulation"
 MOST_EPSILON = 1000.0  # of a study: no guarantee is left long before
 
 
@@ -282,6 +284,54 @@ class Programme(Part):
             ProgrammeError: unknown, missing or wrong fields; all are named.
         """
         return _checked(cls, sections, "programme")
+
+    @classmethod
+    def simulated(
+        cls,
+        task: train.Task,
+        scheme: str,
+        *,
+        epsilon: Any,
+        delta: Any,
+        seed: int = 0,
+        study: Sequence[float] = (),
+        noise_multiplier: float | Literal["calibrate"] = "calibrate",
+        **facts: Any,
+    ) -> Self:
+        """A programme to try things out: it protects nobody, so who owns it, and why, may stay unsaid.
+
+        Args:
+            task: what is trained on what; it says the privacy unit and how many there are.
+            scheme: a kind of scheme.
+            epsilon: the budget to calibrate the noise to.
+            delta: of the claim; text such as "1e-5", or "1/population".
+            seed: of everything that is drawn.
+            study: other budgets to train at, for comparison.
+            noise_multiplier: instead of calibrated noise.
+            **facts: what else the scheme states, such as ``rounds`` and ``clip_norm``.
+
+        Raises:
+            ProgrammeError: unknown, missing or wrong facts; all are named.
+        """
+        kind = SCHEMES.get(scheme)
+        if kind is None:
+            raise ProgrammeError("programme", [CheckError("scheme.kind", f"one of {', '.join(SCHEMES)}", repr(scheme))])
+        name = re.sub("[^a-z0-9]+", "-", task.name.lower()).strip("-")[:63] or "simulation"
+        clients = {} if kind.unit_is_client else {"clients": task.clients.count}
+        return cls.of(
+            programme={"name": name, "purpose": UNSAID, "owner": UNSAID},
+            guarantee={"privacy_unit": task.unit, "relation": kind.relations[0].value, "population": task.units},
+            budget={"scope": f"simulations/{name}", "epsilon": epsilon, "delta": delta, "delta_rationale": UNSAID},
+            scheme={"kind": scheme, "noise_multiplier": noise_multiplier, **clients, **facts},
+            boundary={
+                "participation": UNSAID,
+                "rounds_per_release": facts.get("rounds"),
+                "adaptive_clip": kind.adaptive_clip,
+                "post_processing": UNSAID,
+            },
+            reporting={"period": UNSAID},
+            run={"simulation": True, "seed": seed, "study": study},
+        )
 
 
 class ProgrammeFile(Programme):

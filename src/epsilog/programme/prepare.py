@@ -54,7 +54,7 @@ def prepare_file(path: Path) -> Prepared:
         ProgrammeError: the file is wrong, the data is not what it says, or counts do not fit.
     """
     stated = load(path)
-    with _told_of(str(path)):
+    with told_of(str(path)):
         unit, public = stated.guarantee.privacy_unit, stated.guarantee.population_is_public
         dataset = stated.data.load(unit, path.parent, counts_are_public=public)
         _require_level(stated, unit, unit_is_client=dataset.unit_is_client)
@@ -79,7 +79,7 @@ def prepare_task(programme: Programme, task: Task) -> Prepared:
         raise ProgrammeError(
             "programme", [CheckError("task", "absent for a programme that brings its data", task.name)]
         )
-    with _told_of("programme"):
+    with told_of("programme"):
         unit = programme.guarantee.privacy_unit
         check.one_of((task.unit,))(privacy_unit=unit)
         _require_level(programme, unit, unit_is_client=task.unit_is_client)
@@ -120,7 +120,8 @@ def _refuse(source: str, wrong: Sequence[CheckError]) -> None:
 
 
 @contextlib.contextmanager
-def _told_of(source: str) -> Iterator[None]:
+def told_of(source: str) -> Iterator[None]:
+    """What is wrong with a field is told of the section where it stands, in ``source``."""
     try:
         yield
     except CheckError as error:

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from epsilog import disk, npz
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.prepare import write_json
 from epsilog.spend import Charge, Ledger, read_ledger
@@ -113,19 +114,21 @@ def train(
     folder: Path,
     on_round: Callable[[RoundRecord, RegisteredPlan], None],
 ) -> None:
-    """Starts a reserved charge and runs the rounds that are still due.
+    """Starts a reserved charge, runs the rounds that are still due, and leaves the model that was released last.
 
     Without a ``seed`` the noise comes from the operating system; with one, the run is a simulation.
     """
     from epsilog.train import PaidRun, Randomness, run_rounds
+    from epsilog.train.models import Released
 
     randomness = Randomness.from_os() if seed is None else Randomness.simulated(seed)
-    run_rounds(
+    trained = run_rounds(
         PaidRun(plan.scheme, charge, randomness),
         task,
         folder=folder,
         progress=lambda record: on_round(record, plan),
     )
+    disk.write_atomically(folder / RunFile.MODEL, npz.written(Released(task.model, trained.model).arrays))
 
 
 def close(charge: Charge, folder: Path, utility: Utility | None) -> None:

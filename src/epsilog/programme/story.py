@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,9 +23,10 @@ from epsilog.programme.prepare import (
 from epsilog.programme.simulation import simulate, study_plans
 from epsilog.programme.steps import close, is_closed, reserve, train, try_all
 from epsilog.prove import build_report, check_schema, render_html
-from epsilog.spend import open_ledger
+from epsilog.spend import Charge, open_ledger
 from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile
 from epsilog.train import Task, exclusive
+from epsilog.train.models import Released
 from epsilog.verify import Reconciliation, read_evidence, reconcile
 
 
@@ -37,13 +40,22 @@ class Observer(Protocol):
         """A round was released."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """A finished run: its plan, its verdict, and where the report lies."""
+    """A finished run.
+
+    Attributes:
+        plan: as registered.
+        reconciliation: the verdict on its records.
+        report: as JSON values.
+        model: as released last; None where its file was taken away.
+        folder: where all of it lies.
+    """
 
     plan: RegisteredPlan
     reconciliation: Reconciliation
     report: dict[str, Any]
+    model: Released | None
     folder: Path
 
 
@@ -82,36 +94,102 @@ def run(
         LedgerIntegrityError: the ledger was edited.
         ConflictError: another process is running this programme, or the ledger's budget is of another kind.
     """
-    observer, runs = observer or Silent(), Path(runs)
-    ledger = runs / "ledger.db" if ledger is None else Path(ledger)
+    start = _planned(programme, task, Path(runs), ledger, observer or Silent())
+    if is_closed(start.plan, start.ledger):
+        with exclusive(start.folder / "lock", start.folder.name):
+            return _proved(start)
+    require_same(start.plan, start.task, start.folder)
+    studied = study_plans(start.programme, start.plan, start.task)
+    with _charged(start) as charge:
+        if charge.state != "committed":  # another process may have been faster
+            _trained(start, charge)
+            seed, tell = start.programme.run.seed, start.observer.stage
+            utility = None if seed is None else simulate(studied, start.plan, start.task, seed, tell)
+            close(charge, start.folder, utility)
+        return _proved(start)
+
+
+def train_only(
+    programme: Path | str | Programme,
+    task: Task | None = None,
+    *,
+    runs: Path | str = "runs",
+    ledger: Path | str | None = None,
+    observer: Observer | None = None,
+) -> tuple[Released, Path]:
+    """Takes one programme from plan to model, booked as ever; ``run`` goes on from there to the proof.
+
+    The charge stays started: nothing is compared, checked or reported yet.
+
+    Args:
+        programme: as in ``run``.
+        task: as in ``run``.
+        runs: as in ``run``.
+        ledger: as in ``run``.
+        observer: as in ``run``.
+
+    Returns:
+        The model, and the run's folder.
+
+    Raises:
+        EpsilogError: as in ``run``.
+    """
+    start = _planned(programme, task, Path(runs), ledger, observer or Silent())
+    if not is_closed(start.plan, start.ledger):
+        require_same(start.plan, start.task, start.folder)
+        with _charged(start) as charge:
+            if charge.state != "committed":
+                _trained(start, charge)
+    return Released.read(start.folder / RunFile.MODEL, start.task.model), start.folder
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Start:
+    """A programme that is planned: everything that a run goes on from."""
+
+    prepared: Prepared
+    plan: RegisteredPlan
+    folder: Path
+    ledger: Path
+    observer: Observer
+
+    @property
+    def programme(self) -> Programme:
+        return self.prepared.programme
+
+    @property
+    def task(self) -> Task:
+        return self.prepared.task
+
+
+def _planned(
+    programme: Path | str | Programme, task: Task | None, runs: Path, ledger: Path | str | None, observer: Observer
+) -> _Start:
     observer.stage("reading the data")
     prepared = _prepared(programme, task)
-    programme, task = prepared.programme, prepared.task
-    folder = runs / f"{programme.programme.name}-{prepared.settings[:8]}"
+    folder = runs / f"{prepared.programme.programme.name}-{prepared.settings[:8]}"
     observer.stage("planning")
     plan = stored_plan(folder / RunFile.PLAN) or make_plan(prepared)
-    if is_closed(plan, ledger):
-        with exclusive(folder / "lock", folder.name):
-            return _proved(plan, folder=folder, ledger=ledger, observer=observer)
-    require_same(plan, task, folder)
-    studied = study_plans(programme, plan, task)
-    observer.stage("rehearsing")
-    try_all(plan, task, folder)
-    ledger.parent.mkdir(parents=True, exist_ok=True)
-    with open_ledger(ledger) as books:
+    return _Start(prepared, plan, folder, runs / "ledger.db" if ledger is None else Path(ledger), observer)
+
+
+@contextlib.contextmanager
+def _charged(start: _Start) -> Iterator[Charge]:
+    """The plan's charge, reserved once everything that can fail has been tried, in a folder that is ours alone."""
+    start.observer.stage("rehearsing")
+    try_all(start.plan, start.task, start.folder)
+    start.ledger.parent.mkdir(parents=True, exist_ok=True)
+    with open_ledger(start.ledger) as books:
         books.verify()  # nothing is booked on top of a ledger that does not hold
-        charge = reserve(books, plan, folder)
-        with exclusive(folder / "lock", folder.name):
-            if charge.state != "committed":  # another process may have been faster
-                observer.stage("training")
-                train(plan, task, seed=programme.run.seed, charge=charge, folder=folder, on_round=observer.round)
-                utility = (
-                    None
-                    if programme.run.seed is None
-                    else simulate(studied, plan, task, programme.run.seed, observer.stage)
-                )
-                close(charge, folder, utility)
-            return _proved(plan, folder=folder, ledger=ledger, observer=observer)
+        charge = reserve(books, start.plan, start.folder)
+        with exclusive(start.folder / "lock", start.folder.name):
+            yield charge
+
+
+def _trained(start: _Start, charge: Charge) -> None:
+    start.observer.stage("training")
+    seed, told = start.programme.run.seed, start.observer.round
+    train(start.plan, start.task, seed=seed, charge=charge, folder=start.folder, on_round=told)
 
 
 def _prepared(programme: Path | str | Programme, task: Task | None) -> Prepared:
@@ -126,13 +204,15 @@ def _prepared(programme: Path | str | Programme, task: Task | None) -> Prepared:
     return prepare_task(programme, task)
 
 
-def _proved(plan: RegisteredPlan, *, folder: Path, ledger: Path, observer: Observer) -> Outcome:
+def _proved(start: _Start) -> Outcome:
     """Verifies a finished run and writes its report."""
-    observer.stage("verifying")
-    evidence = read_evidence(folder, ledger)
+    start.observer.stage("verifying")
+    folder, stored = start.folder, start.folder / RunFile.MODEL
+    evidence = read_evidence(folder, start.ledger)
     outcome = reconcile(evidence)
     report = build_report(evidence, outcome)
     check_schema(report)
     write_json(folder / RunFile.REPORT, report)
     disk.write_atomically(folder / RunFile.PAGE, render_html(report).encode())
-    return Outcome(plan, outcome, report, folder)
+    model = Released.read(stored, start.task.model) if stored.exists() else None
+    return Outcome(start.plan, outcome, report, model, folder)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from epsilog import npz
 from epsilog.prove.narrative import supported_statement
 from epsilog.prove.rendering import document_of, render_html
 from epsilog.prove.report import build_report, unpacked
@@ -29,7 +30,7 @@ from epsilog.verify import (
 )
 
 COMPUTED = (("accounting", "curve"), ("verification",))  # where figures may differ by rounding elsewhere
-REQUIRED = tuple(name for name in EVIDENCE if name != "page")
+REQUIRED = tuple(name for name in EVIDENCE if name not in ("page", "model"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def examine(
     Args:
         files: contents by name, as a run left them.
         books: the ledger that the run was charged to; None if it was not given.
-        required: evidence (report, ledger, custody, page) without which nothing is verified.
+        required: evidence (report, ledger, custody, page, model) without which nothing is verified.
         head: the hash of an entry that somebody kept elsewhere; the ledger must still hold it.
         whole: whether all that a run leaves ought to be here: then what was committed and is missing fails.
 
@@ -106,6 +107,7 @@ def examine(
         *check_head(books, head),
         check_report(document, evidence, outcome),
         check_page(files, document),
+        check_model(files, evidence),
     )
     return Examination(replace(outcome, findings=findings), _standing(evidence, findings))
 
@@ -211,6 +213,20 @@ def check_page(files: Mapping[str, bytes], document: Any) -> Finding:
     if again == files[RunFile.PAGE]:
         return Finding("page/holds", Verdict.PASSED, "The HTML page is the rendering of this report, byte for byte.")
     return Finding("page/differs", Verdict.FAILED, "The HTML page is not the rendering of this report.")
+
+
+def check_model(files: Mapping[str, bytes], evidence: Evidence) -> Finding:
+    """The model's file holds the numbers that the last round released, in its own order."""
+    if RunFile.MODEL not in files:
+        return Finding("model/not-checked", Verdict.NOT_CHECKED, "There is no model here.", lacks="model")
+    try:
+        found = npz.digest(npz.read(files[RunFile.MODEL]))
+    except ValueError as error:
+        return Finding("model/cannot-be-read", Verdict.FAILED, f"{RunFile.MODEL} is not a released model: {error}.")
+    if evidence.records and found == evidence.records[-1].output_hash:
+        says = f"The parameters in {RunFile.MODEL} are those that the last round released, to the last bit."
+        return Finding("model/holds", Verdict.PASSED, says)
+    return Finding("model/differs", Verdict.FAILED, f"{RunFile.MODEL} holds no model that the last round released.")
 
 
 def _standing(evidence: Evidence, findings: Collection[Finding]) -> str:

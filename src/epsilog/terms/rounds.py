@@ -22,6 +22,7 @@ class RunFile(StrEnum):
     ROUNDS = "rounds.jsonl"
     CUSTODY = "custody.jsonl"
     OWNER = "owner.json"
+    MODEL = "model.npz"
     REPORT = "report.json"
     PAGE = "report.html"
 

@@ -53,7 +53,7 @@ def read_folder(folder: Path) -> dict[str, bytes]:
         RecordsError: a file that cannot be read, is too large, or is no regular file of its own (a link, a pipe).
     """
     found: dict[str, bytes] = {}
-    for name in (*COMMITTED, RunFile.REPORT, RunFile.PAGE):
+    for name in (*COMMITTED, RunFile.REPORT, RunFile.PAGE, RunFile.MODEL):
         if os.path.lexists(folder / name):
             found[name] = read_file(folder / name, follow=False)
     return found

@@ -15,7 +15,7 @@ from epsilog.train.data import frames
 from epsilog.train.data.columns import Table, of_arrays
 from epsilog.train.data.dataset import Dataset, TestSet
 from epsilog.train.data.schema import Schema
-from epsilog.train.data.tables import Rows, encoded, require_columns, unusable
+from epsilog.train.data.tables import Rows, encoded, features_of, require_columns, unusable
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
 
@@ -76,6 +76,16 @@ class OwnData:
             facts=self._facts(unit_is_client=unit_is_client),
             counts_are_public=self.counts_are_public,
         )
+
+    def features(self, path: Path) -> NDArray[Any]:
+        """The features of another file of the same columns, to predict for; shape (n, f), NaN in a row of no use.
+
+        Raises:
+            CheckError: what is wrong with the file or its columns.
+        """
+        wanted = {f"features.{name}": name for name in self.schema.features}
+        table = read_table(path, wanted.values(), decimal=self.decimal)
+        return features_of(table, self.schema, np.arange(require_columns(table, wanted)))
 
     def _level(self, unit: str) -> bool:
         """Whether a unit is a whole client; it is one of the data's own two words, so that nobody mistakes it."""

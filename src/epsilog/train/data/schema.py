@@ -53,6 +53,12 @@ class Range:
         low, high = (_number(end) for end in (self.low, self.high))
         return low, high
 
+    def told(self, predicted: float) -> Any:
+        """A prediction between -1 and 1 in the range's own terms; a number, or a date."""
+        low, high = self.ends
+        found = low + (min(max(predicted, -1.0), 1.0) + 1.0) / 2.0 * (high - low)
+        return date.fromordinal(round(found) + date(1970, 1, 1).toordinal()) if self.is_dates else found
+
     @property
     def substitute(self) -> float:
         """What stands where there is no number; NaN for nothing."""
@@ -85,6 +91,10 @@ class Categories:
         if self.missing is not None:
             check.one_of(self.names)(missing=self.missing)
 
+    def told(self, predicted: int) -> str:
+        """The word at a place."""
+        return self.names[predicted]
+
     @property
     def substitute(self) -> int:
         """The place of what stands where there is none of them; -1 for nothing."""
@@ -108,6 +118,10 @@ class ClassNumbers:
     def __post_init__(self) -> None:
         check.fields(self, count=check.integer(2))
 
+    def told(self, predicted: int) -> int:
+        """A class is its number."""
+        return int(predicted)
+
     def to_json(self) -> Any:
         """Plain JSON values."""
         return self.count
@@ -116,6 +130,10 @@ class ClassNumbers:
 @dataclass(frozen=True, slots=True)
 class Plain:
     """Numbers that are taken as they are: whoever brings them has scaled them by public constants."""
+
+    def told(self, predicted: float) -> float:
+        """A prediction is what it is."""
+        return float(predicted)
 
     def to_json(self) -> Any:
         """Plain JSON values."""

@@ -91,6 +91,13 @@ def require_columns(table: Table, columns: Mapping[str, str]) -> int:
 
 def encoded(table: Table, schema: Schema, rows: Places) -> tuple[NDArray[Any], NDArray[Any]]:
     """Features (n, f) as float32 and targets (n,) of some rows; NaN, or class -1, where a row cannot be used."""
+    features = features_of(table, schema, rows)
+    with _asked_by("target"):
+        return features, _targets(table.columns[schema.target], schema.goal, rows)
+
+
+def features_of(table: Table, schema: Schema, rows: Places) -> NDArray[Any]:
+    """Features (n, f) of some rows as float32; NaN where a row cannot be used."""
     parts = [_part(name, table.columns[name], feature) for name, feature in schema.features.items()]
     features = _room(len(rows), sum(part.width for part in parts))
     for block in _blocks(features):
@@ -99,8 +106,7 @@ def encoded(table: Table, schema: Schema, rows: Places) -> tuple[NDArray[Any], N
             end = start + part.width
             features[block, start:end] = part.encoded(rows[block])
             start = end
-    with _asked_by("target"):
-        return features, _targets(table.columns[schema.target], schema.goal, rows)
+    return features
 
 
 def unusable(features: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.bool_]:

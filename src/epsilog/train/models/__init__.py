@@ -7,11 +7,13 @@ from epsilog.train.models.base import Model, layered
 from epsilog.train.models.kinds import KINDS, Kind, build, built, choose
 from epsilog.train.models.own import is_own, require_name
 from epsilog.train.models.probe import require_rows_apart
+from epsilog.train.models.released import Released
 
 __all__ = [
     "KINDS",
     "Kind",
     "Model",
+    "Released",
     "build",
     "built",
     "choose",

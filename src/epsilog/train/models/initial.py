@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog import npz
 from epsilog.terms import CheckError
 from epsilog.train.models.base import Model
 
@@ -38,7 +39,7 @@ class Warm:
 
     @classmethod
     def read(cls, kind: Any, initial: Any, beside: Path) -> Warm:
-        """Takes an array, or reads an .npy file, which holds no pickle.
+        """Takes an array, or reads an .npy file, or the .npz file of a released model; neither holds a pickle.
 
         Raises:
             CheckError: a file that cannot be read, or anything but finite real numbers, one after another.
@@ -65,11 +66,12 @@ class Warm:
 
 
 def _loaded(file: Path) -> NDArray[Any]:
+    wanted = "an .npy file of numbers, or the .npz file of a released model"
     try:
-        loaded = np.load(io.BytesIO(file.read_bytes()), allow_pickle=False)
+        content = file.read_bytes()
+        if file.suffix == ".npz":
+            return npz.as_vector(npz.read(content))
+        return np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise CheckError("initial", "an .npy file of numbers", f"{file.name}: {reason}") from error
-    if not isinstance(loaded, np.ndarray):
-        raise CheckError("initial", "an .npy file of numbers", f"{file.name}: an archive")
-    return loaded
+        raise CheckError("initial", wanted, f"{file.name}: {reason}") from error
