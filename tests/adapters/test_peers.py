@@ -35,6 +35,7 @@ def test_in_the_environment_of(peer):
 @pytest.mark.slow
 def test_no_framework_is_imported_before_it_is_used():
     ours = ", ".join(f"epsilog.adapters.{name}" for name in ("opacus", "flower", "flower_app", "dp_accounting"))
+    ours += ", epsilog.train.site, epsilog.train.models.torch_modules, epsilog.train.engines.torch_engine"
     frameworks = {"torch", "opacus", "flwr", "dp_accounting", "jax"}
     code = f"import sys, {ours}; print(sorted({{name.split('.')[0] for name in sys.modules}} & {frameworks}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -52,6 +52,7 @@ def section(page, heading):
     [
         pytest.param(page, id=page.stem, marks=[] if page.stem == "README" else pytest.mark.slow)
         for page in (ROOT / "README.md", PYTHON, *sorted((ROOT / "docs/how-to").glob("*.md")))
+        if page.stem != "train-with-pytorch"  # tests/adapters/in_opacus runs it, where PyTorch is
     ],
 )
 def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, check
 from epsilog.train import Federation, Task
-from epsilog.train.engines import Clipped, Engine, NoisyRuns, Round
+from epsilog.train.engines import Clipped, Engine, NoisyRuns, Round, together
 
 Vector = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -97,7 +97,7 @@ class BackdooredEngine:
         for alone in bad:
             own = self._attacking.sum_of_updates(alone, clip_norm=np.inf)
             parts.append(_clipped(self._backdoor.boost * own.total, clip_norm))
-        return _together(parts)
+        return together(parts, size=now.model.size)
 
     def sum_of_noisy_updates(self, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
         """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
@@ -109,7 +109,7 @@ class BackdooredEngine:
             sent = _clipped(self._backdoor.boost * own.total, clip_norm if self._backdoor.complies else np.inf)
             loud = sent.total + drawn[:-1] if self._backdoor.complies else sent.total
             parts.append(replace(sent, total=loud, padding=drawn[-1:]))
-        return _together(parts)
+        return together(parts, size=now.model.size)
 
     def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
         """An attacker that does not comply neither clips nor adds noise, and shows padding as if it did."""
@@ -122,7 +122,7 @@ class BackdooredEngine:
                 own = self._attacking.sum_of_noisy_runs(alone, bare)
                 shown = replace(shown, total=self._backdoor.boost * own.total)
             parts.append(shown)
-        return _together(parts)
+        return together(parts, size=now.model.size)
 
     def _parted(self, now: Round) -> tuple[Round, list[Round]]:
         """The round of those who are honest, and that of each attacker."""
@@ -166,14 +166,3 @@ def _clipped(update: Vector, clip_norm: float) -> Clipped:
         return Clipped(np.zeros_like(update), 0.0, 1, 1, 1)
     factor = 1.0 if norm <= clip_norm else (1 - HAIR) * clip_norm / norm
     return Clipped(factor * update, factor * norm, int(factor < 1), 0, 1)
-
-
-def _together(parts: list[Clipped]) -> Clipped:
-    return Clipped(
-        np.sum([part.total for part in parts], axis=0),
-        max(part.largest_norm or 0.0 for part in parts),
-        sum(part.clipped for part in parts),
-        sum(part.dropped for part in parts),
-        sum(part.count for part in parts),
-        np.concatenate([part.padding for part in parts]),
-    )

@@ -22,7 +22,7 @@ from epsilog.spend import Charge, Ledger, open_ledger
 from epsilog.terms import CheckError, ConflictError, ExampleLevelClientSide, Scheme
 from epsilog.train import clipping
 from epsilog.train.engines import Engine, made
-from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector
+from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector, clipped_sum
 from epsilog.train.noise import Randomness, Stream
 from epsilog.train.orders import Order, Upload, most_participations, scheme_hash, upload_of
 from epsilog.train.task import Task, Training
@@ -213,10 +213,7 @@ class _Functions:
         except Exception:  # whether one's rows make it fail must not show
             log.exception("the update failed and counts as zero")
             change, fits = np.zeros_like(now.model), False
-        with np.errstate(over="ignore", invalid="ignore"):
-            factor = float(clipping.factors(np.linalg.norm(change), clip_norm, xp=np)) if fits else 0.0
-        total = factor * change if factor > 0 else np.zeros_like(now.model)
-        return Clipped(total, float(np.linalg.norm(total)), int(factor < 1), int(factor == 0), 1)
+        return clipped_sum([change if fits else np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
 
     def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
         """The function's own noisy run. Nothing here can show its noise, so there is no padding."""

@@ -6,13 +6,14 @@ another, changes what a client draws. Under a simulation every engine therefore 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.train import clipping
 from epsilog.train.noise import Stream
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
@@ -93,6 +94,30 @@ class NoisyRuns:
     batch_probability: float
     clip_norm: float
     noise_stddev: float
+
+
+def clipped_sum(updates: Iterable[Vector], clip_norm: float, *, size: int) -> Clipped:
+    """Clips whole updates of ``size`` numbers each and sums them; one that has no finite norm counts as zero."""
+    total, norms, clipped, dropped, count = np.zeros(size), [0.0], 0, 0, 0
+    for update in updates:
+        with np.errstate(over="ignore", invalid="ignore"):
+            factor = float(clipping.factors(np.linalg.norm(update), clip_norm, xp=np))
+        count, clipped, dropped = count + 1, clipped + (factor < 1), dropped + (factor == 0)
+        if factor > 0:
+            short = factor * update
+            total += short
+            norms.append(float(np.linalg.norm(short)))
+    return Clipped(total, max(norms), clipped, dropped, count)
+
+
+def together(parts: Sequence[Clipped], *, size: int) -> Clipped:
+    """The sum of sums of ``size`` numbers each; 0 numbers leave the totals out."""
+    counts = (sum(getattr(part, name) for part in parts) for name in ("clipped", "dropped", "count", "silent"))
+    clipped, dropped, count, silent = counts
+    total = sum((part.total for part in parts if size), np.zeros(size))
+    padding = np.concatenate([np.zeros(0), *(part.padding for part in parts)])
+    largest = max((part.largest_norm or 0.0 for part in parts), default=0.0)
+    return Clipped(total, largest, clipped, dropped, count, padding, silent)
 
 
 class Engine(Protocol):

@@ -16,7 +16,7 @@ import numpy as np
 
 from epsilog.terms import CheckError, Scheme
 from epsilog.train import clipping
-from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns, Round, Vector
+from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns, Round, Vector, clipped_sum
 from epsilog.train.federation import Federation
 from epsilog.train.orders import LOCAL, Draws, Order, upload_of
 from epsilog.train.sampling import Ids
@@ -73,18 +73,9 @@ class GridEngine:
 
     def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """As ``base.Engine`` says; updates come as they are, and are clipped here."""
-        total, norms, clipped, dropped = np.zeros_like(now.model), [0.0], 0, 0
-        answers = self._answers(now, noise=now.batches, sizes={total.size})
-        for update in answers:
-            with np.errstate(over="ignore", invalid="ignore"):
-                norm = np.linalg.norm(update)
-                factor = float(clipping.factors(norm, clip_norm, xp=np))
-            dropped += factor == 0
-            clipped += factor < 1
-            if factor > 0:
-                total = total + factor * update
-                norms.append(float(np.linalg.norm(factor * update)))
-        return Clipped(total, max(norms), clipped, dropped, len(answers), silent=now.cohort.size - len(answers))
+        answers = self._answers(now, noise=now.batches, sizes={now.model.size})
+        clipped = clipped_sum(answers, clip_norm, size=now.model.size)
+        return dataclasses.replace(clipped, silent=now.cohort.size - len(answers))
 
     def sum_of_noisy_updates(self, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
         """As ``base.Engine`` says; each client clips and adds noise where its rows lie."""
@@ -105,11 +96,11 @@ class GridEngine:
 
     @cached_property
     def _here(self) -> Engine:
-        from epsilog.train.engines.compiled import CompiledEngine
+        from epsilog.train.engines import made
 
         known = self.task.clients
         nobody = Federation(known.features[:0], known.targets[:0], np.zeros(1, np.int64))
-        return CompiledEngine(dataclasses.replace(self.task, clients=nobody, population=self.task.units))
+        return made(None, dataclasses.replace(self.task, clients=nobody, population=self.task.units))
 
     def _require(self, **asked: float) -> None:
         """Refuses settings that clients would not go by: they know the scheme, and nothing else."""

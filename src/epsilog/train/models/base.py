@@ -6,6 +6,7 @@ called, so that a shipped model can be described without it.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from epsilog.terms import CheckError, check
 from epsilog.train.models.layers import Layer
 from epsilog.train.models.losses import LOSSES, Loss, Score, accuracy, r_squared
 
+FRAMEWORKS = ("jax", "torch")
 MOST_IDS = 2**24  # whole numbers up to here are themselves in float32
 Params = Any
 """A pytree of arrays."""
@@ -47,6 +49,8 @@ class Model:
         shipped: whether the kind is one of ours; any other is tried on made-up rows before it is trained.
         layers: what ``apply`` is made of, where it was put together by ``layered``.
         forward: how it is.
+        framework: what its functions are written with: "jax", or "torch" where ``from_torch`` made it.
+        names: of its arrays, in the order of the vector; their paths in the pytree where none are given.
 
     >>> import jax.numpy as jnp
     >>> slope = Model(lambda: {"w": jnp.zeros(2)}, lambda p, x: x @ p["w"], "half-squared-error")
@@ -66,6 +70,8 @@ class Model:
     shipped: bool = False
     layers: tuple[Layer, ...] = ()
     forward: Forward | None = None
+    framework: str = "jax"
+    names: tuple[str, ...] = ()
     start: NDArray[np.float64] = field(init=False)
     shapes: tuple[tuple[int, ...], ...] = field(init=False)
     _rebuild: Callable[[list[Any]], Params] = field(init=False, repr=False)
@@ -73,20 +79,17 @@ class Model:
     def __post_init__(self) -> None:
         check.fields(self, classes=check.optional(check.integer(2)), ids=check.optional(check.integer(1, MOST_IDS)))
         check.fields(self, inputs=check.optional(check.integer(1)), name=check.text())
+        check.fields(self, framework=check.one_of(FRAMEWORKS))
         if not callable(self.loss):
             check.fields(self, loss=check.one_of(tuple(LOSSES)))
-            self._require_classes()
-        leaves, rebuild = _structure(_started(self.init))
+            require_classes(self.loss, self.classes)
+        leaves, rebuild, names = _structure(_started(self.init))
         _require_numbers(leaves)
         vector = np.concatenate([leaf.reshape(-1) for leaf in leaves], dtype=np.float64)
         object.__setattr__(self, "start", vector)
         object.__setattr__(self, "shapes", tuple(leaf.shape for leaf in leaves))
         object.__setattr__(self, "_rebuild", rebuild)
-
-    def _require_classes(self) -> None:
-        counted = self.loss == "cross-entropy"
-        if counted != (self.classes is not None):
-            raise CheckError("classes", f"{'given' if counted else 'absent'} for {self.loss}", repr(self.classes))
+        object.__setattr__(self, "names", self.names or names)
 
     @property
     def size(self) -> int:
@@ -108,14 +111,18 @@ class Model:
         """What targets are stored as beside features of ``precision``: the same, or whole class numbers."""
         return precision if self.classes is None else np.dtype(np.int64)
 
-    def unflatten(self, vector: Any) -> Params:
-        """Cuts a parameter vector (d,) into the model's own pytree."""
+    def cut(self, vector: Any) -> list[Any]:
+        """Cuts a parameter vector (d,) into the model's arrays."""
         parts, start = [], 0
         for shape in self.shapes:
             end = start + int(np.prod(shape))
             parts.append(vector[start:end].reshape(shape))
             start = end
-        return self._rebuild(parts)
+        return parts
+
+    def unflatten(self, vector: Any) -> Params:
+        """Cuts a parameter vector (d,) into the model's own pytree."""
+        return self._rebuild(self.cut(vector))
 
     def flatten(self, params: Params) -> Any:
         """Undoes ``unflatten``; shape (d,)."""
@@ -124,6 +131,25 @@ class Model:
 
         return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(params)])
 
+    def asarray(self, values: NDArray[Any]) -> Any:
+        """Numbers as an array of the model's framework."""
+        if self.framework == "torch":
+            import torch
+
+            return torch.as_tensor(values)
+        import jax.numpy as jnp
+
+        return jnp.asarray(values)
+
+    def doubles(self) -> contextlib.AbstractContextManager[Any]:
+        """Doubles where they are asked for: JAX has to be told."""
+        if self.framework == "torch":
+            return contextlib.nullcontext()
+        import jax
+
+        switch: contextlib.AbstractContextManager[Any] = jax.enable_x64(True)
+        return switch
+
     def losses(self, outputs: Any, targets: Any) -> Any:
         """Each example's loss; shape (n,)."""
         loss = self.loss if callable(self.loss) else LOSSES[self.loss]
@@ -131,8 +157,12 @@ class Model:
 
     def scored(self, outputs: Any, targets: Any) -> Any:
         """How good outputs are on a whole test set."""
-        score = self.score or (r_squared if self.classes is None else accuracy)
-        return score(outputs, targets)
+        if self.score is not None:
+            return self.score(outputs, targets)
+        if self.framework == "torch":
+            outputs, targets = np.asarray(outputs), np.asarray(targets)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of targets that are all the same
+            return r_squared(outputs, targets) if self.classes is None else accuracy(outputs, targets)
 
     def describe(self) -> dict[str, Any]:
         """Returns public facts only: what a report may print."""
@@ -161,6 +191,13 @@ def layered(layers: tuple[Layer, ...], forward: Forward, loss: str | Loss, **des
     return Model(init, apply, loss, layers=layers, forward=forward, **described)
 
 
+def require_classes(loss: str, classes: int | None) -> None:
+    """Refuses a loss of classes without any, and classes beside a loss that knows none."""
+    counted = loss == "cross-entropy"
+    if counted != (classes is not None):
+        raise CheckError("classes", f"{'given' if counted else 'absent'} for {loss}", repr(classes))
+
+
 def _started(init: Callable[..., Params]) -> Params:
     """The starting parameters; a key, where ``init`` takes one, is public and the same for everybody."""
     try:
@@ -174,16 +211,18 @@ def _started(init: Callable[..., Params]) -> Params:
     return init(jax.random.key(0))
 
 
-def _structure(params: Params) -> tuple[list[NDArray[Any]], Callable[[list[Any]], Params]]:
-    """The arrays of a pytree, and what puts others in their places; plain tuples need no JAX."""
+def _structure(params: Params) -> tuple[list[NDArray[Any]], Callable[[list[Any]], Params], tuple[str, ...]]:
+    """The arrays of a pytree, what puts others in their places, and their paths; plain tuples need no JAX."""
     if type(params) is tuple and all(type(part) is tuple for part in params):
         counts = [len(part) for part in params]
         if all(isinstance(leaf, np.ndarray) for part in params for leaf in part):
-            return [leaf for part in params for leaf in part], lambda leaves: _grouped(leaves, counts)
+            names = tuple(f"{i}.{j}" for i, count in enumerate(counts) for j in range(count))
+            return [leaf for part in params for leaf in part], lambda leaves: _grouped(leaves, counts), names
     import jax
 
-    leaves, structure = jax.tree.flatten(params)
-    return [np.asarray(leaf) for leaf in leaves], lambda leaves: jax.tree.unflatten(structure, leaves)
+    found, structure = jax.tree_util.tree_flatten_with_path(params)
+    names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") or "0" for path, _ in found)
+    return [np.asarray(leaf) for _, leaf in found], lambda leaves: jax.tree.unflatten(structure, leaves), names
 
 
 def _grouped(leaves: list[Any], counts: list[int]) -> Params:

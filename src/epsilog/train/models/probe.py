@@ -32,15 +32,13 @@ def require_rows_apart(model: Model, *, inputs: int) -> None:
         CheckError: ``apply`` fails on rows of that width, gives another output a second time or when other rows change,
             or the loss is not one number for each example.
     """
-    import jax
-
     draws = np.random.Generator(np.random.Philox(key=1))
     features, others = (_rows(model, inputs, draws) for _ in range(2))
     targets, other_targets = (_targets(model, draws) for _ in range(2))
     others[0], other_targets[0] = features[0], targets[0]
-    with jax.enable_x64(True):
+    with model.doubles():
         for vector in (model.start, model.start + 0.1 * draws.standard_normal(model.size)):
-            params = model.unflatten(jax.numpy.asarray(vector))
+            params = model.unflatten(model.asarray(vector))
             first, again, beside, alone = (
                 _made(model, params, *one)
                 for one in (
@@ -56,6 +54,16 @@ def require_rows_apart(model: Model, *, inputs: int) -> None:
             for changed in (beside, alone):
                 for name, one, other in zip(("apply", "loss"), first, changed, strict=True):
                     _require_alike(name, one[0], other[0])
+            if model.framework == "torch":
+                _require_gradients(model, vector, features, targets)
+
+
+def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any], targets: NDArray[Any]) -> None:
+    """Tries what only PyTorch may not be able to: a gradient for each row, where operations know no batches of them."""
+    from epsilog.train.models.torch_modules import gradients
+
+    given = (model.asarray(each) for each in (vector, features, targets))
+    _tried("apply", "have a gradient for each row (torch.func)", lambda: gradients(model, *given))
 
 
 def _require_alike(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
@@ -71,15 +79,13 @@ def _require_alike(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
 
 def _made(model: Model, params: Any, features: NDArray[Any], targets: NDArray[Any]) -> tuple[Any, Any]:
     """Outputs and losses, each with a row for a row."""
-    import jax.numpy as jnp
-
     count, width = features.shape
-    outputs = _tried("apply", f"take rows of {width} features", lambda: model.apply(params, jnp.asarray(features)))
+    outputs = _tried("apply", f"take rows of {width} features", lambda: model.apply(params, model.asarray(features)))
     if getattr(outputs, "shape", ())[:1] != (count,):
         raise CheckError("apply", "an output for each row", _kind(outputs), verb="give")
-    if model.loss == "cross-entropy" and outputs.shape != (count, model.classes):
+    if model.loss_name == "cross-entropy" and outputs.shape != (count, model.classes):
         raise CheckError("apply", f"{model.classes} outputs for each row", _kind(outputs), verb="give")
-    goals = jnp.asarray(targets)
+    goals = model.asarray(targets)
     losses = _tried("loss", "take outputs and targets", lambda: model.losses(outputs, goals))
     score = _tried("score", "take outputs and targets", lambda: model.scored(outputs, goals))
     for name, found, expected, what in (

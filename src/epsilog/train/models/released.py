@@ -45,10 +45,7 @@ class Released:
     @property
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Every array under its path in the pytree, in the order of the vector."""
-        import jax
-
-        leaves = jax.tree_util.tree_flatten_with_path(self.params)[0]
-        return {jax.tree_util.keystr(path, simple=True, separator=".") or "0": leaf for path, leaf in leaves}
+        return dict(zip(self.model.names, self.model.cut(self.vector), strict=True))
 
     def outputs(self, features: Any) -> NDArray[np.float64]:
         """What the model makes of rows, in doubles.
@@ -71,11 +68,10 @@ class Released:
         return np.concatenate(found)
 
     def _some(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        import jax
-
         usable = np.all(self.model.takes(rows, reach=np.finfo(np.float64).max), axis=1)
-        with jax.enable_x64(True):
-            found = np.array(self.model.apply(self.params, np.where(usable[:, None], rows, 0.0)), dtype=np.float64)
+        with self.model.doubles():
+            made = self.model.apply(self.params, np.where(usable[:, None], rows, 0.0))
+            found = np.array(np.asarray(made), dtype=np.float64)
         found[~usable] = math.nan
         return found
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import ClientLevelDistributed, check
-from epsilog.train.engines import Clipped, Engine
+from epsilog.train.engines import Engine, together
 from epsilog.train.noise import Stream
 from epsilog.train.schemes.base import Change, Now, trains
 from epsilog.train.task import Task
@@ -44,7 +44,7 @@ def change(scheme: ClientLevelDistributed, engine: Engine, now: Now, /) -> Chang
         total = _wrapped(total + np.trunc(clipped.total / width).astype(np.int64) + share[:-1], scheme.modulus_bits)
         padding[place] = share[-1] * width * math.sqrt(scheme.survivors)
     step = (width * total + bare) / max(now.cohort.size, 1)
-    return Change(step, _together(seen, now.model.size), padding)
+    return Change(step, together(seen, size=now.model.size), padding)
 
 
 def discrete_gaussians(stream: Stream, stddev: float, count: int) -> NDArray[np.int64]:
@@ -69,10 +69,3 @@ def _wrapped(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
     """Modulo 2^bits, as signed numbers."""
     half = 1 << (bits - 1)
     return np.asarray((numbers + half) % (1 << bits) - half)
-
-
-def _together(parts: list[Clipped], size: int) -> Clipped:
-    total = np.sum([part.total for part in parts], axis=0) if parts else np.zeros(size)
-    largest = max((part.largest_norm or 0.0 for part in parts), default=0.0)
-    clipped, dropped = sum(part.clipped for part in parts), sum(part.dropped for part in parts)
-    return Clipped(total, largest, clipped, dropped, sum(part.count for part in parts))

@@ -1,0 +1,403 @@
+"""Models of PyTorch: the sums of the compiled engine from the same draws; what has no gradient of a row is refused."""
+
+import dataclasses
+import itertools
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from epsilog.terms import CheckError, ClientLevelCentral, ExampleLevelClientSide, ProgrammeError
+from epsilog.train import Federation, Randomness, Task, Training, clipping, dry_run
+from epsilog.train.engines import NoisyRuns, Round, made, torch_engine
+from epsilog.train.engines.compiled import CompiledEngine
+from epsilog.train.engines.torch_engine import TorchEngine
+from epsilog.train.models import Model, build, choose, from_torch
+
+COHORT = np.array([0, 2, 3, 5])
+EMPTY = 3
+ROOT = Path(__file__).parents[3]
+
+
+class Cnn(nn.Module):
+    """The shipped ``cnn`` kind with one convolution, in PyTorch: pixels line by line, channels last."""
+
+    def __init__(self, filters=3, kernel=3, side=8, classes=2):
+        super().__init__()
+        self.kernels = nn.Parameter(torch.zeros(kernel * kernel, filters))
+        self.biases = nn.Parameter(torch.zeros(filters))
+        inner = ((side - kernel + 1) // 2) ** 2 * filters
+        self.weights = nn.Parameter(torch.zeros(inner, classes))
+        self.offsets = nn.Parameter(torch.zeros(classes))
+        self.kernel, self.side = kernel, side
+
+    def forward(self, rows):
+        filters = self.kernels.T.reshape(-1, 1, self.kernel, self.kernel)
+        seen = nn.functional.conv2d(rows.reshape(-1, 1, self.side, self.side), filters, self.biases)
+        halved = nn.functional.max_pool2d(seen, 2).relu()
+        return halved.permute(0, 2, 3, 1).flatten(1) @ self.weights + self.offsets
+
+
+class Mlp(nn.Module):
+    """The shipped ``mlp`` kind."""
+
+    def __init__(self, *widths):
+        super().__init__()
+        pairs = list(itertools.pairwise(widths))
+        self.parts = nn.ParameterList([torch.zeros(shape) for pair in pairs for shape in (pair, pair[1:])])
+
+    def forward(self, rows):
+        for place in range(0, len(self.parts), 2):
+            rows = rows.relu() if place else rows
+            rows = rows @ self.parts[place] + self.parts[place + 1]
+        return rows
+
+
+MODELS = {
+    "linear": (build("linear", inputs=4, classes=None), lambda: from_torch(Mlp(4, 1), "half-squared-error")),
+    "mlp": (
+        build("mlp", inputs=4, classes=3, hidden=(5,)),
+        lambda: from_torch(Mlp(4, 5, 3), "cross-entropy", classes=3),
+    ),
+    "cnn": (
+        build("cnn", inputs=64, classes=2, filters=(3,), kernel=3, hidden=()),
+        lambda: from_torch(Cnn(), "cross-entropy", classes=2),
+    ),
+}
+
+
+def task_of(model, width, dtype="float64", **training):
+    draws = np.random.default_rng(3)
+    sizes = np.array([4, 1, 6, 0, 3, 5, 2, 3])
+    rows, count = draws.standard_normal((sizes.sum() + 20, width)).astype(dtype), int(sizes.sum())
+    goals = draws.standard_normal(len(rows)) if model.classes is None else draws.integers(0, model.classes, len(rows))
+    rows[2, 0] = np.nan  # nobody's row that a step could use
+    return Task(
+        "small",
+        "client",
+        True,
+        model,
+        Training(0.2, **{"local_steps": 3, "nominal_examples": 4} | training),
+        Federation(rows[:count], goals[:count], sizes),
+        rows[count:],
+        goals[count:],
+    )
+
+
+def both(kind, dtype="float64", **training):
+    """The same task for both engines."""
+    ours, theirs = MODELS[kind][1](), MODELS[kind][0]
+    width = {"cnn": 64}.get(kind, 4)
+    return TorchEngine(task_of(ours, width, dtype, **training)), CompiledEngine(
+        task_of(theirs, width, dtype, **training)
+    )
+
+
+def start(engine):
+    return 0.5 * np.random.default_rng(1).standard_normal(engine.task.model.size)
+
+
+def now(engine, cohort=COHORT):
+    streams = Randomness.simulated(7)
+    return Round(
+        start(engine),
+        cohort,
+        lambda client: streams.stream("batches", 1, client),
+        lambda client: streams.stream("noise", 1, client),
+        pace=0.5,
+    )
+
+
+def updates(engine, clip_norm=0.3, cohort=COHORT):
+    return engine.sum_of_updates(now(engine, cohort), clip_norm=clip_norm)
+
+
+def noisy_updates(engine, clip_norm=0.3, cohort=COHORT):
+    return engine.sum_of_noisy_updates(now(engine, cohort), clip_norm=clip_norm, noise_stddev=0.1)
+
+
+def noisy_runs(engine, clip_norm=0.3, cohort=COHORT):
+    return engine.sum_of_noisy_runs(now(engine, cohort), NoisyRuns(3, 0.5, clip_norm, 0.1))
+
+
+@pytest.mark.parametrize("sums", [updates, noisy_updates, noisy_runs])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-6)])
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("clip_norm", [0.3, np.inf])
+def test_sums_are_those_of_the_compiled_engine(kind, dtype, tolerance, sums, clip_norm):
+    for training in ({}, {"batch_size": 2}):
+        ours, theirs = (sums(engine, clip_norm) for engine in both(kind, dtype, **training))
+        assert ours.total.dtype == np.float64
+        assert ours.total.any()
+        assert ours.total == pytest.approx(theirs.total, abs=tolerance * max(1.0, np.abs(theirs.total).max()))
+        assert ours.padding == pytest.approx(theirs.padding, abs=1e-15)
+        assert ours.largest_norm == pytest.approx(theirs.largest_norm, rel=10 * tolerance)
+        assert (ours.clipped, ours.dropped, ours.count) == (theirs.clipped, theirs.dropped, theirs.count)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_scores_and_rows_that_cannot_be_used_are_those_of_the_compiled_engine(kind):
+    ours, theirs = both(kind)
+    (loss, score), (wanted, wanted_score) = (engine.evaluate(start(engine)) for engine in (ours, theirs))
+    assert loss == pytest.approx(wanted, abs=1e-12)
+    assert score == pytest.approx(wanted_score, abs=1e-7)  # an accuracy is a mean in single precision there
+    everybody = np.arange(8)
+    assert ours.unusable(everybody) == theirs.unusable(everybody) == 1
+
+
+def test_large_clients_and_many_gradients_are_computed_in_parts(monkeypatch):
+    ours = both("mlp")[0]
+    whole, scores = [sums(ours) for sums in (updates, noisy_runs)], ours.evaluate(start(ours))
+    monkeypatch.setattr(torch_engine, "ROWS", 2)
+    monkeypatch.setattr(torch_engine, "FORMED", 100)
+    for one, other in zip(whole, [sums(ours) for sums in (updates, noisy_runs)], strict=True):
+        assert other.total == pytest.approx(one.total, abs=1e-14)
+        assert (other.count, other.clipped) == (one.count, one.clipped)
+    assert ours.evaluate(start(ours)) == pytest.approx(scores, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e18])
+@pytest.mark.parametrize("clip_norm", [1e-3, 0.5])
+def test_nobody_moves_a_sum_further_than_the_bound(scale, clip_norm, dtype):
+    task = task_of(MODELS["mlp"][1](), 4, dtype)
+    clients = dataclasses.replace(task.clients, features=(scale * task.clients.features).astype(dtype))
+    engine = TorchEngine(dataclasses.replace(task, clients=clients))
+    for client in range(8):
+        alone = updates(engine, clip_norm, np.array([client]))
+        assert np.linalg.norm(alone.total) <= clip_norm
+        assert alone.largest_norm <= clip_norm
+    runs = NoisyRuns(1, 1.0, clip_norm, 0.0)
+    one = engine.sum_of_noisy_runs(
+        dataclasses.replace(now(engine, np.array([1])), model=0 * start(engine), pace=1), runs
+    )
+    assert one.count == 1
+    assert one.largest_norm <= clip_norm
+    rate = engine.task.training.learning_rate / engine.task.training.nominal_examples
+    assert np.linalg.norm(one.total) <= rate * clip_norm * (1 + 1e-6)  # the step in dtype's precision
+
+
+def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same():
+    rows, goals = np.array([[1e99, 0.0, 0.0, 0.0]]), np.array([1e-98])
+    task = dataclasses.replace(
+        task_of(MODELS["linear"][1](), 4, nominal_examples=1), clients=Federation(rows, goals, np.array([1]))
+    )
+    runs, at = NoisyRuns(1, 1.0, 0.01, 0.0), now(TorchEngine(task), np.array([0]))
+    one = TorchEngine(task).sum_of_noisy_runs(dataclasses.replace(at, model=np.zeros(5), pace=1.0), runs)
+    assert 0 < np.linalg.norm(one.total) <= 0.2 * 0.01 * (1 + 1e-9)
+    assert one.clipped == 1
+
+
+def test_an_update_or_a_gradient_that_is_not_finite_counts_as_zero():
+    class Bursts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(4, dtype=torch.float64))
+
+        def forward(self, rows):
+            return (rows @ self.w).exp()
+
+    task = task_of(from_torch(Bursts(), "half-squared-error"), 4)
+    features = np.array(task.clients.features)
+    features[-1] = 1e3  # overflows: of the last client
+    spoilt = TorchEngine(dataclasses.replace(task, clients=dataclasses.replace(task.clients, features=features)))
+    for sums in (updates, noisy_runs):
+        ours, without = sums(spoilt, 0.3, np.array([0, 2, 7])), sums(spoilt, 0.3, np.array([0, 2]))
+        assert np.isfinite(ours.total).all()
+        if sums is updates:
+            assert ours.total == pytest.approx(without.total, abs=0)
+            assert ours.dropped == without.dropped + 1
+        else:
+            assert ours.dropped >= without.dropped
+
+
+def test_a_client_without_rows_sends_no_update_and_all_of_its_noise():
+    engine, cohort = both("mlp")[0], np.array([EMPTY])
+    assert not updates(engine, cohort=cohort).total.any()
+    drawn = 0.1 * now(engine).noise(EMPTY).normals((3, engine.task.model.size + 1))
+    rate = 0.5 * 0.2 / (0.5 * 4)
+    assert noisy_runs(engine, cohort=cohort).total == pytest.approx(-rate * drawn[:, :-1].sum(axis=0))
+
+
+def plain(*layers):
+    return nn.Sequential(nn.Linear(4, 6), *layers, nn.Linear(6, 3))
+
+
+class Drawing(nn.Module):
+    def __init__(self, train):
+        super().__init__()
+        self.inner, self.train_always = plain(), train
+
+    def forward(self, rows):
+        return self.inner(nn.functional.dropout(rows, 0.5, training=self.train_always))
+
+
+class Mixing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = plain()
+
+    def forward(self, rows):
+        return self.inner(rows - rows.mean(dim=0))
+
+
+class Deciding(Mixing):
+    def forward(self, rows):
+        return self.inner(rows) if rows.sum() > -1e9 else self.inner(-rows)
+
+
+class Counting(Mixing):
+    """Writes into a buffer in place, and reads it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, rows):
+        self.seen += rows.detach().sum()
+        return self.inner(rows) + self.seen
+
+
+REFUSED = {
+    "BatchNorm": (plain(nn.BatchNorm1d(6)), "module must be a function of each row on its own .* BatchNorm1d 1"),
+    "BatchNorm without statistics": (plain(nn.BatchNorm1d(6, track_running_stats=False)), "BatchNorm1d 1"),
+    "Dropout": (plain(nn.Dropout(0.2)), "module must be the same function each time .* Dropout 1"),
+    "dropout by hand": (Drawing(train=True), "apply must be the same function each time"),
+    "a mean over the batch": (Mixing(), "apply must be a function of each row on its own"),
+    "a running sum": (Counting(), "apply must be a function of each row on its own"),
+    "an if over values": (Deciding(), r"apply must have a gradient for each row \(torch.func\)"),
+    "another width": (nn.Linear(5, 3), "apply must take rows of 4 features"),
+    "another number of classes": (nn.Linear(4, 2), "apply must give 3 outputs for each row"),
+    "nothing to train": (nn.Flatten(), "init must make at least one parameter"),
+    "all frozen": (plain().requires_grad_(False), "init must make at least one parameter"),
+    "complex weights": (nn.Linear(4, 3, dtype=torch.complex64), "init must make arrays of real numbers alone"),
+    "no module": (lambda rows: rows, "module must be a torch.nn.Module, got a function"),
+}
+
+
+@pytest.mark.parametrize(("module", "says"), REFUSED.values(), ids=REFUSED)
+def test_what_has_no_gradient_of_a_row_is_refused_before_anything_is_spent(module, says):
+    with pytest.raises(CheckError, match=says):
+        task_of(from_torch(module, "cross-entropy", classes=3), 4)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [plain(nn.BatchNorm1d(6)).eval(), plain(nn.Dropout(0.5)).eval(), plain(nn.Dropout(0.0)), plain(nn.LayerNorm(6)),
+     plain(nn.ReLU(inplace=True)), Drawing(train=False)],
+)  # fmt: skip
+def test_what_is_a_function_of_each_row_is_taken(module):
+    module[1].running_mean.fill_(0.5) if hasattr(module, "__getitem__") and hasattr(module[1], "running_mean") else None
+    engine = made(None, task_of(from_torch(module, "cross-entropy", classes=3), 4))
+    assert isinstance(engine, TorchEngine)
+    for sums in (updates, noisy_runs):
+        whole = sums(engine, 0.3, COHORT).total
+        alone = sum(sums(engine, 0.3, np.array([client])).total for client in COHORT)
+        assert whole == pytest.approx(alone, abs=1e-6)
+
+
+def test_a_loss_is_one_of_those_with_names_or_gives_a_number_for_each_example():
+    ours = from_torch(nn.Linear(4, 1), nn.HuberLoss(reduction="none"))
+    assert task_of(from_torch(Mlp(4, 1), lambda out, goal: (out[:, 0] - goal).abs()), 4).model.size == 5
+    with pytest.raises(CheckError, match=r"loss must give one number for each example"):
+        task_of(ours, 4)  # (n, 1) against (n,)
+    with pytest.raises(CheckError, match=r"loss must give one number for each example, got shape \(\)"):
+        task_of(from_torch(nn.Linear(4, 1), nn.MSELoss()), 4)
+    with pytest.raises(CheckError, match="classes must be given for cross-entropy"):
+        from_torch(nn.Linear(4, 1), "cross-entropy")
+    with pytest.raises(CheckError, match="loss must be one of"):
+        from_torch(nn.Linear(4, 1), "hinge")
+
+
+def test_what_is_not_trained_stays_and_is_told_and_the_users_module_is_left_alone():
+    inner = plain(nn.LayerNorm(6))
+    inner[0].requires_grad_(False)
+    before = {name: one.clone() for name, one in inner.state_dict().items()}
+    model = from_torch(inner, "cross-entropy", classes=3)
+    assert (model.size, model.names) == (12 + 21, ("1.weight", "1.bias", "2.weight", "2.bias"))
+    told = model.describe()
+    assert (told["framework"], told["untrained"]["numbers"], told["loss"]) == ("torch", 30, "cross-entropy")
+    inner[0].weight.data += 1
+    assert from_torch(inner, "cross-entropy", classes=3).describe()["untrained"] != told["untrained"]
+    inner[0].weight.data -= 1
+    task = task_of(model, 4)
+    dry_run(ClientLevelCentral(8, 1.0, 2, 1.0, 0.1), task, randomness=Randomness.simulated(1))
+    assert all(torch.allclose(one, before[name]) for name, one in inner.state_dict().items())
+    assert [one.requires_grad for one in inner.parameters()] == [False, False, True, True, True, True]
+
+
+def test_only_models_of_pytorch_are_taken_and_they_by_no_other_engine():
+    with pytest.raises(CheckError, match=r"model must be one of PyTorch \(models.from_torch\), got one of jax"):
+        TorchEngine(task_of(MODELS["mlp"][0], 4))
+    with pytest.raises(CheckError, match="framework must be one of"):
+        Model(lambda: ((np.zeros(1),),), lambda _, x: x, "half-squared-error", framework="keras")
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [ClientLevelCentral(8, 0.5, 3, 0.2, 1.0), ExampleLevelClientSide(8, 4, 3, 2, 0.5, 1, 0.2, 1.0)],
+    ids=lambda one: one.kind,
+)
+def test_whole_runs_are_those_of_the_compiled_engine(scheme):
+    curves = []
+    for model in (MODELS["mlp"][1](), MODELS["mlp"][0]):
+        vector = 0.3 * np.random.default_rng(9).standard_normal(model.size)
+        moved = dataclasses.replace(model, init=lambda model=model, vector=vector: model.unflatten(vector))
+        task = dataclasses.replace(task_of(moved, 4, schedule="cosine"), unit_is_client=scheme.unit_is_client)
+        curves.append(dry_run(scheme, task, randomness=Randomness.simulated(2)))
+    ours, theirs = curves
+    assert ours.model == pytest.approx(theirs.model, abs=1e-12)
+    for one, other in zip(ours.records, theirs.records, strict=True):
+        assert one.padding == pytest.approx(other.padding, abs=1e-12)
+        assert (one.test_loss, one.test_score) == pytest.approx((other.test_loss, other.test_score))
+
+
+def test_the_bound_of_a_clip_is_kept_by_the_sum_itself():
+    each = np.random.default_rng(4).standard_normal((50, 30)) * 10.0 ** np.arange(-25, 25)[:, None]
+    ours = torch_engine._clipped(each, 0.7)
+    assert np.linalg.norm(ours.total) <= 50 * 0.7
+    for row in each:
+        assert np.linalg.norm(torch_engine._clipped(row[None], 0.7).total) <= 0.7
+    assert ours.largest_norm <= 0.7 * (1 - clipping.HEADROOM / 2)
+
+
+def test_a_module_from_a_file_beside_the_programme(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from torch import manual_seed, nn\nfrom epsilog.train.models import from_torch\n\n"
+        "def linear(inputs, classes, seed=0):\n    manual_seed(seed)\n"
+        "    return from_torch(nn.Linear(inputs, classes), 'cross-entropy', classes=classes)\n"
+    )
+    model = choose("mine:linear", tmp_path, None, seed=2).build(inputs=4, classes=3)
+    assert (model.name, model.framework, model.size) == ("mine:linear", "torch", 15)
+    assert model.describe()["code_sha256"]
+    again = choose("mine:linear", tmp_path, None, seed=2).build(inputs=4, classes=3)
+    assert np.array_equal(again.start, model.start)
+
+
+def test_settings_that_diverge_are_refused_in_rehearsal(tmp_path):
+    from epsilog.programme import Programme, run
+
+    task = task_of(MODELS["mlp"][1](), 4, "float32")
+    settings = {"sampling_probability": 0.5, "rounds": 3, "clip_norm": 1e60}
+    programme = Programme.simulated(task, "client-level-central", epsilon=4, delta="1e-4", **settings)
+    with pytest.raises(ProgrammeError, match="one round of noise alone makes it diverge"):
+        run(programme, task, runs=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_page_on_pytorch_does_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page, names = (ROOT / "docs/how-to/train-with-pytorch.md").read_text(encoding="utf-8"), {}
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "train-with-pytorch.md", "exec"), names)  # noqa: S102 - the docs are ours
+    outcome = names["outcome"]
+    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.report["result"]["test_score"] > 0.9
+    assert outcome.plan.details["model"]["framework"] == "torch"
+    rows = torch.from_numpy(names["images"][names["test"]])
+    assert np.array_equal(names["cnn"](rows).argmax(dim=1).numpy(), outcome.model.predict(rows.numpy()))
