@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -25,6 +26,15 @@ from epsilog.spend.tables import SqlSession
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
 PATIENCE = 60.0  # seconds to wait for another process
+_COMPILED = sa.util.LRUCache[Any, Any](500)  # statements as text, for every ledger that this process opens
+
+
+@cache
+def _dialect(module: Any) -> sa.Dialect:
+    """What is known of a library: one object, since what was compiled for one is not taken by another."""
+    engine = sa.create_engine("sqlite://", module=module)
+    with engine.connect():  # asks the library for what it can do
+        return engine.dialect
 
 
 class SqliteStore:
@@ -65,7 +75,9 @@ class SqliteStore:
             poolclass=sa.pool.QueuePool,
             max_overflow=-1,  # as many as there are threads: who must wait, waits for the file
             isolation_level="AUTOCOMMIT",  # transactions are begun and ended here, by name
+            execution_options={"compiled_cache": _COMPILED},
         )
+        self._engine.dialect = _dialect(library.sqlite)
         self._connected: WeakSet[object] = WeakSet()  # what the pool knows of each connection, while it is open
         sa.event.listen(self._engine, "connect", self._note_connected)
         sa.event.listen(self._engine, "close", self._note_closed)
