@@ -4,14 +4,23 @@ Elsewhere properties try new ones at each run; what they find belongs into the t
 """
 
 import os
+import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+# What pytest has rewritten is kept even where the shell tells Python to keep nothing: half of what a start costs.
+sys.dont_write_bytecode = False
+
+# What tests write lies in memory where there is enough of it: a ledger would wait for the disk at every entry.
+if os.path.ismount("/dev/shm") and shutil.disk_usage("/dev/shm").free > 2**31:  # noqa: S108
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # noqa: S108
+
 # What JAX has compiled serves every process of every run of the tests; it is made anew where it does not fit.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "jax"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 if os.environ.get("CI") == "true" and find_spec("hypothesis"):  # the peers' environments have none

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 from pydantic import ValidationError
+from tests.web.described import description
 
 from epsilog import plan
 from epsilog.plan.federated_plan import FACTS
@@ -16,7 +17,6 @@ from epsilog.programme.model import Training, section
 from epsilog.terms import facts
 from epsilog.terms.facts import REQUIRED, Fact
 from epsilog.terms.schemes import SCHEMES
-from epsilog.web import create_app
 
 PAGE = (Path(__file__).parents[1] / "docs/how-to/programme-file.md").read_text(encoding="utf-8")
 BOUNDARY = {
@@ -203,7 +203,7 @@ def test_the_command_takes_the_facts(command, known):
     ],
 )
 def test_the_api_asks_for_the_facts(model, known):
-    schema = create_app().openapi()["components"]["schemas"][model]
+    schema = description()["components"]["schemas"][model]
     assert set(schema["properties"]) == set(known)
     assert set(schema["required"]) == {name for name, fact in known.items() if fact.default is REQUIRED}
     names = {"least": "minimum", "above": "exclusiveMinimum", "below": "exclusiveMaximum", "most": "maximum"}
