@@ -32,6 +32,7 @@ def meets(release, relation=ADD):
     return account(prepare(release, relation), EpsilonAt(1e-6), above=True)[0].upper <= 1.0
 
 
+@pytest.mark.slow
 def test_a_probability_needs_no_bounds():
     share = calibrate(lambda q: sgd(1.0, q, 100), **GOAL)
     assert meets(sgd(1.0, share, 100))

@@ -201,6 +201,7 @@ def test_no_edge_is_misplaced_by_more_than_is_said():
         assert abs(loss - mpmath.mpf(float(g[0]))) <= pair.misplacement(g)
 
 
+@pytest.mark.slow
 def test_a_lattice_law_lies_above_or_below_its_pair():
     rng = np.random.default_rng(5)
     for _ in range(60):
@@ -305,6 +306,7 @@ def test_losses_too_large_for_a_lattice_are_bounded_by_renyi():
     assert 7 * 500 < found.lower <= found.upper < 10 * 600
 
 
+@pytest.mark.slow
 def test_rounds_beyond_any_transform_are_bounded_by_chernoff():
     """10^12 rounds are near their Gaussian limit, mu = q sqrt(T (e - 1)); a lattice that memory holds said 303."""
     limit = gaussian_epsilon(math.sqrt(math.e - 1), 1e-6)[1]

@@ -36,6 +36,7 @@ def test_what_no_double_holds_is_infinite_above_and_the_largest_double_below():
     assert math.isfinite(rounded(Fraction(10) ** 400, up=False))
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from(["laplace", "pure", "discrete"]), st.floats(1e-3, 1e3), st.integers(1, 10**6)),

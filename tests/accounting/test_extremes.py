@@ -338,6 +338,7 @@ def exact_gaussian_delta(mu, at):
                 - mpmath.exp(at) * mpmath.erfc((at / mu + mu / 2) / mpmath.sqrt(2))) / 2  # fmt: skip
 
 
+@pytest.mark.slow
 def test_both_ends_of_a_gaussian_hold_their_delta():
     """At deltas around that of epsilon 0 too, where the answer is next to 0."""
     rng = np.random.default_rng(8)

@@ -527,6 +527,7 @@ def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, releas
         assert (args, named) == ((planned,), {"nonce": "drand 1: 6fd1", "workers": 2, "journal": tmp_path / "j"})
 
 
+@pytest.mark.slow
 def test_a_certificate_is_written_shown_and_checked(bins, tmp_path):
     plan_file, evidence, nonce = tmp_path / "plan.json", tmp_path / "evidence.json", "drand 19482411: 6fd1"
     certify = ("account", "montecarlo", "certify", bins, "--epsilon", 1, "--samples", 200, "--failure", 0.01)

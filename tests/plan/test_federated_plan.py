@@ -64,6 +64,7 @@ def test_more_releases_cost_more():
     assert found.epsilon.upper < found.unamplified.upper
 
 
+@pytest.mark.slow
 def test_least_noise_keeps_to_the_goal():
     noise = plan.noise_for(epsilon=2.0, population=50_000, cohort_size=500, rounds=200)
     given = RUN | {"noise_multiplier": noise}
@@ -132,6 +133,7 @@ def test_poisson_sampling_is_priced_for_replace_one_too():
     assert replaced.epsilon.lower > plan.federated(**RUN).epsilon.upper
 
 
+@pytest.mark.slow
 def test_the_curve_rises_to_the_plan_and_brackets():
     found = plan.federated(**RUN)
     points = plan.curve(found, points=6)

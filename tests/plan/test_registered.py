@@ -45,6 +45,7 @@ def test_calibrated_noise_meets_the_budget_and_little_less_would_not(epsilon):
         plan(noise_multiplier=made.scheme.noise_multiplier * 0.995, epsilon=epsilon)
 
 
+@pytest.mark.slow
 def test_storage_keeps_the_hash():
     made = plan()
     again = RegisteredPlan.from_json(json.loads(codec.canonical(made.to_json())))

@@ -143,6 +143,7 @@ def test_want_of_places_is_refused_without_the_number_there_is(written):
     assert "guarantee.population must be 3523 for this data, got 5000" in refusal(written(public, name="visits"))
 
 
+@pytest.mark.slow
 def test_the_population_is_the_one_that_is_priced(written):
     found = prepare.prepare_file(written(('delta = "1e-4"', 'delta = "1/population"')))
     plan = prepare.make_plan(found)
@@ -152,6 +153,7 @@ def test_the_population_is_the_one_that_is_priced(written):
     assert again.stated is None
 
 
+@pytest.mark.slow
 def test_what_is_public_holds_nothing_of_the_rows(written, tmp_path):
     """Two files that differ in every row give one public plan; so do their refusals."""
     path = written(("population = 5000", "population = 9000"), name="visits")

@@ -95,6 +95,7 @@ def told(path, tmp_path, ledger=None):
     return outcome, observer
 
 
+@pytest.mark.slow
 def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(training, write_programme, tmp_path):
     path = write_programme(*SETTINGS, ("seed = 20261121", "seed = 7\nstudy = [1]"))
     outcome, observer = told(path, tmp_path)
@@ -150,6 +151,7 @@ def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(trai
     assert told(path, tmp_path)[0].model is None
 
 
+@pytest.mark.slow
 def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(training, write_programme, tmp_path):
     path = write_programme(*SETTINGS, *REAL)
     with pytest.raises(ProgrammeError, match=r"has no budget in .* epsilog ledger create demo/exams-central/2026"):
@@ -167,6 +169,7 @@ def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(trainin
     assert outcome.reconciliation.verdict == "passed"
 
 
+@pytest.mark.slow
 def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(training, write_programme, tmp_path):
     path = write_programme(*SETTINGS)
     training.fails = KeyboardInterrupt()
@@ -184,6 +187,7 @@ def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(training, 
         assert budget.spent == spent
 
 
+@pytest.mark.slow
 def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_there(
     training, write_programme, tmp_path
 ):
@@ -207,6 +211,7 @@ def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_th
     assert not is_closed(SimpleNamespace(name="another", details=plan.details, hash=plan.hash), ledger)
 
 
+@pytest.mark.slow
 def test_another_process_that_was_faster_is_not_trained_again(training, write_programme, tmp_path, monkeypatch):
     """It committed after this one had looked, and before this one had the folder to itself."""
     path = write_programme(*SETTINGS)
@@ -219,6 +224,7 @@ def test_another_process_that_was_faster_is_not_trained_again(training, write_pr
     assert outcome.reconciliation.verdict == "passed"
 
 
+@pytest.mark.slow
 def test_references_are_read_beside_the_programme_and_kept_by_their_hash(training, write_programme, tmp_path):
     (tmp_path / "beside.md").write_bytes(b"what was agreed")
     path = write_programme(*SETTINGS, ("[references]", '[references]\nagreed = "beside.md"'))

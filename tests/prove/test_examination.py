@@ -86,6 +86,7 @@ def report_failed(content, books):
     return {f.check for f in found.outcome.findings if f.verdict == "failed"}
 
 
+@pytest.mark.slow
 def test_an_untouched_run_passes_in_every_form(files, books):
     whole = examine(files, books, required=("report", "ledger", "custody", "page"))
     assert whole.verdict == "passed"
@@ -163,6 +164,7 @@ def test_a_report_alone_is_still_of_one_mind(files):
         assert report_failed(spelt(document), None), place
 
 
+@pytest.mark.slow
 def test_the_faults_that_passed(files, books):
     def edited(change):
         report = codec.parse(files["report.json"])
@@ -284,6 +286,7 @@ def test_files_of_another_run_do_not_pass(files, books, another):
         assert report_failed(others["report.json"], books)
 
 
+@pytest.mark.slow
 def test_a_report_outlives_later_charges_and_not_a_cut(finished, files, tmp_path):
     """The ledger may grow; a ledger that was set back, or that never knew the plan, is no witness."""
     ledger = tmp_path / "ledger.db"

@@ -32,6 +32,7 @@ def test_the_charge_is_the_certified_upper_bound_rounded_up(budget):
     assert budget.history("acme/claims")[0].body["methods"]["approximate"]
 
 
+@pytest.mark.slow
 def test_a_refused_plan_learns_how_many_repetitions_fit(budget):
     step = Gaussian(noise_multiplier=8.0)
     with pytest.raises(BudgetExceededError, match="of the 90 repetitions as one plan") as refusal:

@@ -68,6 +68,7 @@ def test_the_coin_shows_heads_with_probability_exp_minus_x(exponent):
     assert abs(heads - tosses * p / 1.3) > 5 * math.sqrt(tosses * p / 1.3 * (1 - p / 1.3))
 
 
+@pytest.mark.slow
 def test_a_count_gets_the_noise_that_its_release_describes():
     below = random.Random(6).randrange  # noqa: S311
     for release, weight in (

@@ -61,6 +61,7 @@ def test_replacing_the_model_works_where_nothing_is_clipped(task, central):
     assert success(task, clipped.model, BACKDOOR) < 0.5
 
 
+@pytest.mark.slow
 def test_noise_at_the_client_is_no_defence_against_one_that_skips_it(make_task, client_side):
     task = make_task(unit_is_client=False)
     complies, skips = (

@@ -58,6 +58,7 @@ def test_losses_are_those_of_the_units_rows(make_task, unit_is_client):
     assert np.allclose(losses, expected)
 
 
+@pytest.mark.slow
 def test_a_model_that_remembers_gives_members_away_and_one_with_noise_does_not(make_task, central):
     """More features than rows, and no noise: the losses of members are smaller. The control: epsilon below one."""
     task = make_task(width=400)

@@ -182,8 +182,7 @@ def test_a_byte_does_not_wrap_around():
     "kind",
     [
         np.float16,
-        Fraction,
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (np.float32, np.longdouble, Decimal)),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (np.float32, np.longdouble, Decimal, Fraction)),
     ],
 )
 def test_narrow_noise_is_accounted_in_doubles(kind):

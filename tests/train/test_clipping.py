@@ -28,6 +28,7 @@ def test_a_clipped_norm_never_exceeds_the_bound_exactly(vector, clip_norm):
     assert exact_square(reference.clip(vector, clip_norm)) <= Fraction(clip_norm) ** 2
 
 
+@pytest.mark.slow
 @given(vector=vectors, clip_norm=st.floats(1e-6, 1e6))
 def test_clipping_keeps_the_direction_and_leaves_short_vectors_alone(vector, clip_norm):
     clipped, norm = reference.clip(vector, clip_norm), np.linalg.norm(vector)
@@ -53,6 +54,7 @@ def compiled():
     return jax.jit(functools.partial(gradients.pulled, layer, layer.init(np.random.default_rng(1))))
 
 
+@pytest.mark.slow
 @given(
     inputs=hnp.arrays(np.float64, (1, 3), elements=st.floats(allow_nan=True, allow_infinity=True)),
     slopes=hnp.arrays(np.float64, (1, 2), elements=st.floats(allow_nan=True, allow_infinity=True)),

@@ -27,6 +27,7 @@ def test_every_client_has_its_own_rows_in_their_order(sizes):
         assert np.array_equal(ours.targets[ours.rows_of(client)], targets[client])
 
 
+@pytest.mark.slow
 @given(SIZES, st.randoms(use_true_random=False))
 def test_rows_in_any_order_make_the_same_clients(sizes, random):
     features, targets = (np.concatenate(parts) for parts in numbered(sizes))

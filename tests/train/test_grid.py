@@ -299,6 +299,7 @@ def test_what_clients_would_not_go_by_is_refused(engine_with):
         engine.sum_of_noisy_updates(Round(np.zeros(4), ALONE_COHORT), clip_norm=0.2, noise_stddev=0.1)
 
 
+@pytest.mark.slow
 def test_silence_of_all_kinds_costs_nothing_more_and_stops_nothing(small_task, tmp_path):
     """Site 2 dies, site 5 sends another shape: zero updates, still counted as having taken part."""
 

@@ -95,6 +95,7 @@ def entries(tmp_path_factory):
     return Books.read(path).entries
 
 
+@pytest.mark.slow
 def test_every_price_is_worked_out_again(entries):
     found = check_prices(entries)
     assert (found.verdict, found.says) == ("passed", "Each of 6 prices is at least what the accountant says now.")

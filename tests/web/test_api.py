@@ -225,6 +225,7 @@ def test_a_check_reports_and_ends_when_told(site, monkeypatch):
     assert checked(site)["sound"]
 
 
+@pytest.mark.slow
 def test_verify_says_sound_and_says_broken(site, serve_app, ledger_path, tmp_path):
     found = checked(site)
     assert found["sound"]

@@ -225,6 +225,7 @@ def test_a_line_of_the_form_is_a_release(part, release):
         playground.release_of(asks.Part(mechanism="randomized-response", parameter=0.25, second=2.5))
 
 
+@pytest.mark.slow
 def test_a_mix_and_its_profile_are_the_librarys():
     parts = [asks.Part(mechanism="gaussian", parameter=3.0, count=2), asks.Part(mechanism="pure", parameter=0.5)]
     parts.append(asks.Part(mechanism="laplace", parameter=4.0))

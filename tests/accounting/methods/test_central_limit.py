@@ -180,6 +180,7 @@ def test_what_a_lower_law_leaves_out_is_not_counted_as_there():
     assert upper >= 1 - (1 - 5e-4) ** 20_000
 
 
+@pytest.mark.slow
 def test_few_rounds_are_refused_and_rare_large_losses_leave_it_wide_but_right():
     with pytest.raises(OutOfReachError):
         by_many(sampled(Gaussian(1.0), 0.1, 100), EpsilonAt(1e-6))

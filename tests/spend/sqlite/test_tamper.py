@@ -90,6 +90,7 @@ def assert_all_noticed(store, every):
     return tried
 
 
+@pytest.mark.slow
 def test_flipped_bytes_of_rows_are_noticed(store):
     assert assert_all_noticed(store, every=101) > 150
 
@@ -180,6 +181,7 @@ def nodes(document, path=()):
         yield from nodes(inner, (*path, name))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_rewritten_entry_with_right_hashes_is_judged_and_never_crashes(store, data):

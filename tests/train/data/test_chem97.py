@@ -35,6 +35,7 @@ def test_schools_are_held_out_whole(cache):
     assert task.clients.sizes.min() >= 1
 
 
+@pytest.mark.slow
 def test_pupils_are_held_out_one_by_one_and_emptied_schools_stay(cache):
     task = load(cache, unit="pupil")
     assert (task.clients.count, task.examples, task.units, task.test_targets.size) == (2410, 28_000, 28_000, 3022)

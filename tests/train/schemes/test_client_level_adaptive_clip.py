@@ -59,7 +59,7 @@ def sizes_of_updates(task, model):
     return np.array([np.linalg.norm(each.total) for each in one])
 
 
-@pytest.mark.parametrize("factor", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("factor", [100.0, *(pytest.param(factor, marks=pytest.mark.slow) for factor in (0.01, 1.0))])
 def test_the_clip_goes_to_the_quantile_from_either_side(small_task, factor):
     """With a model that hardly moves, half of the clients' updates end up within the clip norm."""
     task = small_task()
@@ -110,6 +110,7 @@ def test_a_verifier_follows_the_clip_norms(small_task):
     assert len(loud) > 20
 
 
+@pytest.mark.slow
 def test_weak_noise_is_noticed_under_a_clip_norm_that_moves(small_task):
     scheme = replace(SCHEME, rounds=60, clip_learning_rate=1.0)
     for source, verdict in (
@@ -155,6 +156,7 @@ def test_what_cannot_be_relied_on_is_refused(small_task):
             replace(SCHEME, **{name: value})
 
 
+@pytest.mark.slow
 def test_somebody_who_has_nothing_to_send_moves_the_count_by_no_more_than_is_priced(small_task):
     """Clipped, or without rows in the same place: one apart on the count, and the clip apart on the sum."""
     scheme = replace(SCHEME, sampling_probability=1.0, clip_norm=1e-3, quantile_noise=1e-9, noise_multiplier=1e-9)

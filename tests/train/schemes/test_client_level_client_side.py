@@ -29,6 +29,7 @@ def test_it_costs_one_gaussian_for_each_participation():
     assert every.lower > found.upper
 
 
+@pytest.mark.slow
 def test_each_participant_adds_noise_of_the_stated_size(small_task):
     """The model with noise minus the model without, over many seeds: m independent noises over m."""
     task, engine = small_task(), CompiledEngine(small_task())

@@ -65,7 +65,7 @@ def test_the_price_is_one_gaussian():
     assert [SCHEME.noisy_sums(t) for t in (1, 4, 5, 9)] == [1, 1, 2, 3]
 
 
-@pytest.mark.parametrize("bands", [1, 7, 5_000])
+@pytest.mark.parametrize("bands", [1, 7, pytest.param(5_000, marks=pytest.mark.slow)])
 def test_the_norm_of_a_column_is_rounded_outwards(bands):
     scheme = ClientLevelCorrelatedNoise(10_000, 10_000, 10, bands, 1.0, 3.0)
     with mpmath.workdps(40):
@@ -145,6 +145,7 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
         require_fit(SCHEME, task)
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_forgets_its_noise(small_task):
     """It ends there: what would be remembered could only be subtracted."""
     task = small_task(dtype="float32")

@@ -35,7 +35,7 @@ def law(stddev, reach=60):
     return [weight / whole for weight in weights]
 
 
-@pytest.mark.parametrize("stddev", [1.0, 1.5, 2.25])
+@pytest.mark.parametrize("stddev", [1.0, *(pytest.param(stddev, marks=pytest.mark.slow) for stddev in (1.5, 2.25))])
 def test_a_sum_of_shares_is_as_close_to_a_discrete_gaussian_as_the_price_says(stddev):
     """Convolved in 60 digits: the largest difference of logarithms, against what one coordinate is priced for."""
     shares = 4
@@ -112,6 +112,7 @@ def test_sums_wrap_around_and_come_back():
     assert _wrapped(one + other, 62).tolist() == [5, 2**61 - 9]
 
 
+@pytest.mark.slow
 def test_the_model_is_the_mean_of_updates_on_the_grid_plus_all_shares(small_task):
     """Without noise, the sum of truncated updates; with it, the spread is that of five shares of a quarter each."""
     task, engine, draws, padding = small_task(), CompiledEngine(small_task()), [], []

@@ -292,6 +292,7 @@ def test_what_cannot_be_drawn_at_all_is_no_hang_and_no_crash(certificate, field,
     assert any("Monte Carlo has no proven bound" in line for line in found)
 
 
+@pytest.mark.slow
 def test_spot_checks_are_not_predictable(monkeypatch, certificate):
     """A forger who knows which shards are drawn again forges the others: the choice comes from fresh entropy."""
     drawn = set()

@@ -83,6 +83,7 @@ print([part.hits for part in found.evidence])
     assert str([part.hits for part in expected.evidence]) in second.stdout
 
 
+@pytest.mark.slow
 def test_a_journal_keeps_the_entropy_of_its_birth(tmp_path, monkeypatch):
     """Killed before, during or after its draws, a run has one outcome: its seed is on disk before the first draw."""
     path = tmp_path / "journal.jsonl"

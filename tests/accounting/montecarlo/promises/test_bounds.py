@@ -97,10 +97,10 @@ def test_binomial_chances_err_by_less_than_is_said():
     ("samples", "hits", "deviations"),
     [
         (9007199254740991, 751639716884, -5.3),
-        (9007199254740991, 22529518818, -7.4),
-        (79178983169, 6460052539, -6.5),
+        pytest.param(9007199254740991, 22529518818, -7.4, marks=pytest.mark.slow),
+        pytest.param(79178983169, 6460052539, -6.5, marks=pytest.mark.slow),
         (2137621666379844, 9715330324902, 8.9),
-        (9007199254740991, 2353739323014234, -3.3),
+        pytest.param(9007199254740991, 2353739323014234, -3.3, marks=pytest.mark.slow),
     ],
 )
 def test_binomial_chances_of_very_many_hits_err_by_less_than_is_said(samples, hits, deviations):
@@ -197,8 +197,8 @@ def test_shared_draws_keep_the_promise():
 @pytest.mark.parametrize(
     ("samples", "hits", "fallback", "bound"),
     [
-        (2000, 10, 0.004, 1.0),
-        (500, 0, 0.001, 1.0),
+        pytest.param(2000, 10, 0.004, 1.0, marks=pytest.mark.slow),
+        pytest.param(500, 0, 0.001, 1.0, marks=pytest.mark.slow),
         pytest.param(10**6, 9, 9e-6, 1.0, marks=pytest.mark.slow),
         pytest.param(5000, 60, 2e-4, 0.02, marks=pytest.mark.slow),
         (50, 50, 0.3, 1.0),
@@ -224,7 +224,7 @@ def test_the_binomial_form_is_its_integral(samples, hits, fallback, bound):
     [
         (1000, 0.01, 0.01),
         (10**7, 5e-6, 5e-6),
-        (10**7, 5e-6, 6e-6),
+        pytest.param(10**7, 5e-6, 6e-6, marks=pytest.mark.slow),
         (1, 0.5, 0.5),
         (3, 1e-6, 0.2),
         (10**5, 0.4, 0.4),
