@@ -5,11 +5,13 @@ BIN := .venv/bin
 .PHONY: run test check lint bench docs lock clean
 
 run: .venv/.run-ready ## install what the main job needs and run it: two programmes on real data, from plan to proof
-	$(BIN)/epsilog run examples/central.toml examples/local.toml
+	$(BIN)/epsilog run $$(scripts/demo-data fashion-mnist && echo examples/fashion.toml || echo examples/central.toml) examples/local.toml
 
 test: .venv/.dev-ready lint ## install everything, run all checks, then all tests, which build the docs and test the pages
 	scripts/system-packages
 	scripts/peer-environments
+	scripts/demo-data fashion-mnist
+	scripts/demo-data shakespeare
 	$(BIN)/python -m pytest -m "slow or not slow" --numprocesses auto --dist worksteal
 
 check: lint docs ## everything that takes about a minute

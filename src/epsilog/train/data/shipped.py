@@ -7,12 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epsilog.terms import check
-from epsilog.train.data import chem97, fashion_mnist
+from epsilog.train.data import chem97, digits, fashion_mnist, insteval, movielens, shakespeare
 from epsilog.train.data.dataset import Dataset
 from epsilog.train.models import Kind, choose
 from epsilog.train.task import Task, Training
 
-SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {"chem97": chem97.load, "fashion-mnist": fashion_mnist.load}
+SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {
+    "chem97": chem97.load,
+    "digits": digits.load,
+    "fashion-mnist": fashion_mnist.load,
+    "insteval": insteval.load,
+    "movielens": movielens.load,
+    "shakespeare": shakespeare.load,
+}
 """By name, what loads a set for a privacy unit, given a folder for converted files."""
 
 
@@ -29,7 +36,12 @@ def load_dataset(name: str, *, unit: str, cache: Path | None = None) -> Dataset:
         ProgrammeError: the data is not installed, or is not the data it should be.
     """
     load = SHIPPED[check.one_of(tuple(SHIPPED))(name=name)]
-    return load(unit, cache or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "epsilog")
+    return load(unit, cache or default_cache())
+
+
+def default_cache() -> Path:
+    """The folder of the user's that holds fetched and converted data."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "epsilog"
 
 
 def load_task(
