@@ -17,6 +17,7 @@ from epsilog.programme.model import Training, section
 from epsilog.terms import facts
 from epsilog.terms.facts import REQUIRED, Fact
 from epsilog.terms.schemes import SCHEMES
+from epsilog.terms.schemes.sampled import NEEDS, Sampled
 
 PAGE = (Path(__file__).parents[1] / "docs/how-to/programme-file.md").read_text(encoding="utf-8")
 BOUNDARY = {
@@ -107,17 +108,27 @@ GIVEN = {"clients": 12, "cohort_size": 3, "rounds": 4, "max_participations": 2, 
 GIVEN |= {"clip_norm": 1.0, "sampling_probability": 0.5, "batch_probability": 0.5}
 GIVEN |= {"target_quantile": 0.5, "clip_learning_rate": 0.2, "quantile_noise": 2.0, "cycle_length": 4, "bands": 2}
 GIVEN |= {"survivors": 2, "grid": 0.01, "modulus_bits": 20}
+WAYS = [
+    (scheme, {"sampling": way} | {name: GIVEN[name] if name == NEEDS[way] else None for name in NEEDS.values()})
+    for scheme in SCHEMES.values()
+    if issubclass(scheme, Sampled)
+    for way in NEEDS
+]
+WAYS += [(scheme, {}) for scheme in SCHEMES.values() if not issubclass(scheme, Sampled)]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
-def test_the_file_takes_what_the_term_takes(scheme):
+@pytest.mark.parametrize(
+    ("scheme", "way"), WAYS, ids=lambda each: each.get("sampling", "") if isinstance(each, dict) else each.kind
+)
+def test_the_file_takes_what_the_term_takes(scheme, way):
     known = facts.of(scheme)
-    given = {name: GIVEN[name] for name in known}
+    given = {name: way[name] if name in way else GIVEN[name] for name in known}
     made = section(scheme)
     assert set(made.model_fields) == {"kind", *known} - ({"clients"} if scheme.unit_is_client else set())
-    stated = {name: value for name, value in given.items() if name in made.model_fields} | {"kind": scheme.kind}
+    stated = {name: value for name, value in given.items() if name in made.model_fields and value is not None}
+    stated |= {"kind": scheme.kind}
     assert made.model_validate(stated).term(12, 1.0) == scheme(**given)
-    for name in set(known) & set(made.model_fields) - {"noise_multiplier"}:  # the file knows "calibrate", and no zero
+    for name in set(known) & set(stated) - {"noise_multiplier", "sampling"}:  # the file knows "calibrate", and no zero
         kind, fact = facts.type_of(scheme, name), known[name]
         least = inside(fact, kind)
         changed = {name: least} | {below: least for below, other in known.items() if other.at_most == name}
@@ -135,6 +146,9 @@ CALIBRATED = 'above 0, or `"calibrate"` (the least that meets the budget)'
 
 def bound(scheme, fact: Fact, kind: type) -> str:
     """A bound as the page says it; the clients of a scheme at the client level are the population."""
+    if fact.choices:
+        shown = [f'`"{choice}"`' + " (where it is left out)" * (choice == fact.default) for choice in fact.choices]
+        return f"{', '.join(shown[:-1])} or {shown[-1]}"
     if kind is int:
         most = "guarantee.population" if fact.at_most == "clients" and scheme.unit_is_client else fact.at_most
         most = f"`{most}`" if most else fact.most
@@ -161,6 +175,19 @@ def test_each_local_setting_is_one_of_the_files():
         assert all(
             f"`{scheme.kind}`" in PAGE.split(f"| `{name}` |")[1].split("\n")[0] for name in scheme.local_settings
         )
+
+
+@pytest.mark.parametrize(("scheme", "way"), [(scheme, way) for scheme, way in WAYS if way])
+def test_a_way_of_sampling_takes_its_own_fact_and_no_other(scheme, way):
+    given = {name: way[name] if name in way else GIVEN[name] for name in facts.of(scheme)}
+    needed = NEEDS[way["sampling"]]
+    with pytest.raises(ValueError, match=f"{needed} must be given for sampling = '{way['sampling']}', got nothing"):
+        scheme(**given | {needed: None})
+    for name in set(NEEDS.values()) - {needed}:
+        with pytest.raises(ValueError, match=f"{name} must be absent for sampling = '{way['sampling']}'"):
+            scheme(**given | {name: GIVEN[name]})
+    with pytest.raises(ValueError, match="sampling must be one of"):
+        scheme(**given | {"sampling": "none"})
 
 
 # the command line

@@ -118,7 +118,7 @@ class Quieter(ClientLevelCentral):
 
 
 def test_what_only_calls_itself_a_scheme_is_not_trained(small_task, charge_for, tmp_path):
-    charge = charge_for(Quieter(*dataclasses.astuple(CENTRAL)), "client")
+    charge = charge_for(Quieter(**dataclasses.asdict(CENTRAL)), "client")
     refused(small_task(), charge, tmp_path, TypeError, "no training is written for Quieter")
     with pytest.raises(TypeError, match="no training is written for Quieter"):
         rehearse(charge.scheme, small_task(), tmp_path)

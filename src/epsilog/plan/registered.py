@@ -166,9 +166,9 @@ def register(
             f"noise_multiplier {noise_multiplier:g} costs epsilon {interval.upper:.6g} at delta {at:g}, "
             f"above the budget of {budget_epsilon}; use more noise, fewer rounds or a smaller sample"
         )
-    step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
+    share, sums = scheme.closed_form
     formula = fl_formula(
-        sampling_probability=step.sampling_probability,
+        sampling_probability=share,
         noise_multiplier=scheme.accounted_multiplier,
         rounds=sums,
         delta=at,

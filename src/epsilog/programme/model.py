@@ -43,6 +43,7 @@ def _decimal(least: str, below: str) -> BeforeValidator:
 
 Amount = Annotated[Decimal, _decimal("1e-9", "1e9")]
 UNSAID = "not said: a simulation"
+MANY = LARGEST - 1  # units, where the data has still to tell how many there are
 MOST_EPSILON = 1000.0  # of a study: no guarantee is left long before
 
 
@@ -96,9 +97,10 @@ class SchemeSection(Part):
     def _fits(self) -> SchemeSection:
         stated = type(self).model_fields
         for name, fact in facts.of(self.describes).items():
-            if fact.at_most in stated and getattr(self, name) > getattr(self, fact.at_most):
+            value = getattr(self, name, None)
+            if fact.at_most in stated and value is not None and value > getattr(self, fact.at_most):
                 most = getattr(self, fact.at_most)
-                raise CheckError(name, f"at most {fact.at_most} = {most}", f"{getattr(self, name)}")
+                raise CheckError(name, f"at most {fact.at_most} = {most}", f"{value}")
         return self
 
     def term(self, population: int, noise_multiplier: float) -> Scheme:
@@ -112,10 +114,18 @@ def section(scheme: type[Scheme]) -> type[SchemeSection]:
     made: dict[str, Any] = {"kind": (Literal[scheme.kind], ...)}
     for name, fact in facts.of(scheme).items():
         if name != "noise_multiplier" and not (name == "clients" and scheme.unit_is_client):
-            made[name] = (_stated(facts.type_of(scheme, name), fact), ...)
+            made[name] = _field(facts.type_of(scheme, name), fact)
     found = create_model(scheme.__name__, __base__=SchemeSection, __doc__=scheme.says, **made)
     found.describes = scheme
     return found
+
+
+def _field(kind: type, fact: Fact) -> tuple[Any, Any]:
+    """A field of the file with its default, which few facts have."""
+    stated = Literal[tuple(fact.choices)] if fact.choices else _stated(kind, fact)
+    if fact.default is facts.REQUIRED:
+        return stated, ...
+    return (stated | None if fact.default is None else stated), fact.default
 
 
 def _stated(kind: type, fact: Fact) -> Any:
@@ -237,25 +247,22 @@ class Programme(Part):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Programme:
-        priced = [relation.value for relation in self.scheme.describes.relations]
+        priced = [relation.value for relation in self._scheme_among(self.guarantee.stated or MANY).relations]
         if self.guarantee.relation not in priced:
             bound = f"{' or '.join(priced)} for {self.scheme.kind}"
             raise CheckError("guarantee.relation", bound, self.guarantee.relation.value)
         if self.boundary.adaptive_clip != self.scheme.describes.adaptive_clip:
             bound = f"{str(self.scheme.describes.adaptive_clip).lower()} for {self.scheme.kind}"
             raise CheckError("boundary.adaptive_clip", bound, str(self.boundary.adaptive_clip).lower())
-        self._clients_fit()
         if self.boundary.rounds_per_release != self.scheme.rounds:
             bound = f"scheme.rounds = {self.scheme.rounds} (one release per run)"
             raise CheckError("boundary.rounds_per_release", bound, f"{self.boundary.rounds_per_release}")
         return self
 
-    def _clients_fit(self) -> None:
+    def _scheme_among(self, population: int) -> Scheme:
         """Where whole clients are protected, the population is what a scheme's counts are held against at its birth."""
-        if self.guarantee.stated is None:
-            return
         try:
-            self.scheme.term(self.guarantee.stated, 1.0)
+            return self.scheme.term(population, 1.0)
         except CheckError as error:
             raise error.under("scheme") from None
 
@@ -273,7 +280,7 @@ class Programme(Part):
     def counting(self, population: int) -> Self:
         """The same with the population that the data has, where it is read from there."""
         stated = self.model_copy(update={"guarantee": self.guarantee.model_copy(update={"population": population})})
-        stated._clients_fit()
+        stated._scheme_among(population)
         return stated
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CappedCohorts", "Cohorts", "CyclicCohorts", "PoissonCohorts"]
+__all__ = ["BinnedCohorts", "CappedCohorts", "Cohorts", "CyclicCohorts", "FixedSizeCohorts", "PoissonCohorts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,36 @@ class PoissonCohorts:
 
     clients: int
     probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeCohorts:
+    """Every round takes the same number of clients, every subset alike, whoever took part before.
+
+    Attributes:
+        clients: clients in all.
+        cohort_size: clients in a round.
+    """
+
+    clients: int
+    cohort_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BinnedCohorts:
+    """Every client takes part in one round of every cycle, drawn anew for each cycle and each client alone.
+
+    Attributes:
+        clients: clients in all.
+        cycle_length: rounds in a cycle.
+    """
+
+    clients: int
+    cycle_length: int
+
+    def slot(self, round: int) -> int:  # noqa: A002 (the field's word)
+        """A round's place in its cycle, from 0."""
+        return (round - 1) % self.cycle_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +82,4 @@ class CyclicCohorts:
         return range((round - 1) % self.cycle_length, self.clients, self.cycle_length)
 
 
-Cohorts = PoissonCohorts | CappedCohorts | CyclicCohorts
+Cohorts = PoissonCohorts | FixedSizeCohorts | BinnedCohorts | CappedCohorts | CyclicCohorts

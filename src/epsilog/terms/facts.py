@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from inspect import cleandoc
+from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from epsilog.terms import check
@@ -100,7 +101,13 @@ def _annotated(kind: Any) -> dict[str, tuple[type, Fact]]:
     """Each described field of a dataclass with its type."""
     hints = get_type_hints(kind, include_extras=True)
     found = {each.name: (*get_args(hints[each.name]), None)[:2] for each in dataclasses.fields(kind)}
-    return {name: (base, fact) for name, (base, fact) in found.items() if isinstance(fact, Fact)}
+    return {name: (_stated(base), fact) for name, (base, fact) in found.items() if isinstance(fact, Fact)}
+
+
+def _stated(kind: Any) -> type:
+    """What a fact is where it is not left out."""
+    found: type = next((part for part in get_args(kind) if part is not NoneType), kind)
+    return found
 
 
 def of(kind: type) -> dict[str, Fact]:
@@ -109,7 +116,7 @@ def of(kind: type) -> dict[str, Fact]:
 
 
 def type_of(kind: type, name: str) -> type:
-    """What a described field is: int, float, str, bool or an enum."""
+    """What a described field is where it is stated: int, float, str, bool or an enum."""
     return _annotated(kind)[name][0]
 
 
@@ -118,7 +125,8 @@ def settle(born: Any) -> None:
     of_what: type = type(born)
     for name, (kind, fact) in _annotated(of_what).items():
         most = getattr(born, fact.at_most) if fact.at_most else None
-        check.fields(born, **{name: fact.rule(kind, most)})
+        rule = fact.rule(kind, most)
+        check.fields(born, **{name: rule if fact.default is not None else check.optional(rule)})
 
 
 def described(kind: K) -> K:
@@ -126,7 +134,8 @@ def described(kind: K) -> K:
     if kind.__doc__:  # Python may have stripped it
         lines = "\n".join(f"    {name}: {fact.says}." for name, fact in of(kind).items())
         kind.__doc__ = f"{cleandoc(kind.__doc__)}\n\nAttributes:\n{lines}\n"
-    kind.__init__.__annotations__ |= {name: type_of(kind, name).__name__ for name in of(kind)}
+    shown = {name: type_of(kind, name).__name__ + " | None" * (fact.default is None) for name, fact in of(kind).items()}
+    kind.__init__.__annotations__ |= shown
     return kind
 
 

@@ -29,7 +29,17 @@ from epsilog import disk
 from epsilog.terms import ConflictError, CustodyRecord, RecordsError, RoundRecord, RunFile, codec
 from epsilog.train.rounds import Outcome, State, output_hash
 
-PARTS = ("round", "model", "participations", "memory", "server", "bound", "record", "custody")  # of a checkpoint
+PARTS = (
+    "round",
+    "model",
+    "participations",
+    "memory",
+    "server",
+    "slots",
+    "bound",
+    "record",
+    "custody",
+)  # of a checkpoint
 Record = TypeVar("Record", RoundRecord, CustodyRecord)
 
 
@@ -87,6 +97,7 @@ class RunFolder:
             participations=state.participations,
             memory=state.memory,
             server=state.server,
+            slots=state.slots,
             bound=np.array(self.bound),
             record=np.frombuffer(_line(outcome.record), dtype=np.uint8),
             custody=np.frombuffer(_line(outcome.custody), dtype=np.uint8),
@@ -135,7 +146,7 @@ class RunFolder:
             raise RecordsError(
                 f"{self.checkpoint(last).name} and {self.custody.name} differ on who took part how often"
             )
-        return State(last, *(stored[name] for name in ("model", "participations", "memory", "server")))
+        return State(last, *(stored[name] for name in ("model", "participations", "memory", "server", "slots")))
 
     def _require_nothing_beyond(self, last: int) -> None:
         """A settled round that the ledger does not know means that the ledger was set back."""

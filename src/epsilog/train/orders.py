@@ -20,7 +20,14 @@ from epsilog.terms import (
     Scheme,
     codec,
 )
-from epsilog.terms.cohorts import CappedCohorts, Cohorts, CyclicCohorts, PoissonCohorts
+from epsilog.terms.cohorts import (
+    BinnedCohorts,
+    CappedCohorts,
+    Cohorts,
+    CyclicCohorts,
+    FixedSizeCohorts,
+    PoissonCohorts,
+)
 from epsilog.train.task import Training
 
 __all__ = ["Draws", "Order"]
@@ -146,7 +153,7 @@ def _most(cohorts: Cohorts, rounds: int) -> int:  # noqa: ARG001
 
 
 @_most.register
-def _(cohorts: PoissonCohorts, rounds: int) -> int:  # noqa: ARG001
+def _(cohorts: PoissonCohorts | FixedSizeCohorts, rounds: int) -> int:  # noqa: ARG001
     return rounds
 
 
@@ -156,5 +163,5 @@ def _(cohorts: CappedCohorts, rounds: int) -> int:
 
 
 @_most.register
-def _(cohorts: CyclicCohorts, rounds: int) -> int:
+def _(cohorts: CyclicCohorts | BinnedCohorts, rounds: int) -> int:
     return -(-rounds // cohorts.cycle_length)

@@ -8,7 +8,7 @@ one for each client where clients draw.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,7 @@ from epsilog.train import clipping, sampling
 from epsilog.train.engines import Engine
 from epsilog.train.federation import blocks
 from epsilog.train.noise import Randomness
+from epsilog.train.sampling import Before
 from epsilog.train.schemes import TRAINED, Now
 from epsilog.train.server import pace
 from epsilog.train.task import Task
@@ -36,6 +37,7 @@ class State:
         participations: rounds that each client took part in; shape (clients,).
         memory: what the scheme remembers besides; shape (m,). It may undo the noise: it is the curator's own.
         server: what the server's optimiser remembers of the noisy steps; public, and empty where it needs nothing.
+        slots: each client's round of the cycle, where they are drawn for a whole cycle; the curator's own.
     """
 
     round: int
@@ -43,6 +45,7 @@ class State:
     participations: NDArray[np.int64]
     memory: Vector = field(default_factory=lambda: np.zeros(0))
     server: Vector = field(default_factory=lambda: np.zeros(0))
+    slots: sampling.Ids = field(default_factory=lambda: sampling.NOTHING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +126,9 @@ def next_round(
         released model and public data alone, so nobody's data shows in it.
     """
     done, training = state.round + 1, engine.task.training
-    cohort = sampling.cohort(scheme.cohorts, randomness.stream("cohort", done), done, state.participations)
+    drawing, before = randomness.stream("cohort", done), Before(done, state.participations, state.slots)
+    slots = sampling.slots(scheme.cohorts, drawing, before)
+    cohort = sampling.cohort(scheme.cohorts, drawing, replace(before, slots=slots))
     streams, speed = partial(randomness.stream, round=done), pace(training.schedule, done, scheme.rounds)
     now = Now(done, state.model, state.memory, cohort, streams, private, speed)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -137,7 +142,9 @@ def next_round(
     participations[cohort] += 1
     clip_norm = scheme.clip_norm if change.clip_norm is None else change.clip_norm
     return Outcome(
-        State(done, model, participations, change.memory[: None if not diverged else 0], server),  # none after the last
+        State(
+            done, model, participations, change.memory[: None if not diverged else 0], server, slots
+        ),  # none after the last
         RoundRecord(
             done,
             output_hash(model),

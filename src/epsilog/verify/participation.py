@@ -6,15 +6,24 @@ amplified claim: only the unamplified number remains.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from functools import singledispatch
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, chdtr, chdtrc
+from numpy.typing import NDArray
+from scipy.special import bdtr, bdtrc, chdtr, chdtrc, rel_entr
 
 from epsilog.terms import CustodyRecord, Finding, Scheme, Verdict
-from epsilog.terms.cohorts import CappedCohorts, Cohorts, CyclicCohorts, PoissonCohorts
+from epsilog.terms.cohorts import (
+    BinnedCohorts,
+    CappedCohorts,
+    Cohorts,
+    CyclicCohorts,
+    FixedSizeCohorts,
+    PoissonCohorts,
+)
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
 NOT_HERE = "The curator's records are not here."
@@ -86,19 +95,102 @@ def _(cohorts: PoissonCohorts, custody: Sequence[CustodyRecord]) -> Finding:
         "p_spread": min(1.0, 2 * float(min(chdtr(rounds, dispersion), chdtrc(rounds, dispersion)))),
     }
     numbers += [("cohort_min", float(sizes.min())), ("cohort_max", float(sizes.max())), *p_values.items()]
-    failed = [name for name, p in p_values.items() if p < FALSE_ALARM / len(p_values)]
-    if failed:
-        says = f"The sampler is not Poisson({q:g}): {', '.join(failed)} below {FALSE_ALARM / len(p_values):.2g}. "
-        return Finding(
-            "participation/another-sampler",
-            Verdict.FAILED,
-            says + "Only the unamplified claim remains.",
-            tuple(numbers),
-        )
     says = (
         f"Cohorts of {sizes.min()} to {sizes.max()} in {rounds} rounds agree with Poisson({q:g}) of {clients} clients."
     )
-    return Finding("participation/holds", Verdict.PASSED, says, tuple(numbers))
+    return _weighed(f"Poisson({q:g})", p_values, says, numbers)
+
+
+def _weighed(sampler: str, p_values: dict[str, float], says: str, numbers: Sequence[tuple[str, float]]) -> Finding:
+    """Rejects a sampler one of whose tests is too unlikely."""
+    failed = [name for name, p in p_values.items() if p < FALSE_ALARM / len(p_values)]
+    if not failed:
+        return Finding("participation/holds", Verdict.PASSED, says, tuple(numbers))
+    why = f"The sampler is not {sampler}: {', '.join(failed)} below {FALSE_ALARM / len(p_values):.2g}. "
+    why += "Only the unamplified claim remains."
+    return Finding("participation/another-sampler", Verdict.FAILED, why, tuple(numbers))
+
+
+def _misfit(seen: int, trials: int, probability: float) -> float:
+    """Bounds the chance that a mean of bounded draws is so far off on its side, twice (Hoeffding 1963, Theorem 1).
+
+    It holds for sums of hypergeometric counts as for binomial ones (his Theorem 4).
+    """
+    if not trials:
+        return 1.0
+    share = seen / trials
+    apart = rel_entr(share, probability) + rel_entr(1 - share, 1 - probability)
+    return min(1.0, 2 * float(np.exp(-trials * apart)))
+
+
+@_tested.register
+def _(cohorts: FixedSizeCohorts, custody: Sequence[CustodyRecord]) -> Finding:
+    """Every cohort has the size; each client's rounds are Binomial(T, m/N); neighbouring cohorts share m m/N."""
+    clients, size, rounds = cohorts.clients, cohorts.cohort_size, len(custody)
+    for record in custody:
+        if len(record.participants) != size:
+            says = f"Round {record.round} has {len(record.participants)} clients where {size} were due."
+            return Finding("participation/cohort-size", Verdict.FAILED, says)
+    inside = [i for record in custody for i in record.participants if 0 <= i < clients]
+    per_client, q = np.bincount(inside, minlength=clients), size / clients
+    pairs = list(itertools.pairwise(set(record.participants) for record in custody))
+    shared = sum(len(one & other) for one, other in pairs)
+    extremes = (int(per_client.min()), int(per_client.max()))
+    p_values = {
+        "p_some_client": min(1.0, clients * min(_two_sided(times, rounds, q) for times in extremes)),
+        "p_shared": _misfit(shared, len(pairs) * size, q),
+    }
+    numbers = [("cohort_size", float(size)), ("shared_by_neighbours", float(shared)), *p_values.items()]
+    says = f"Every cohort has {size} of {clients} clients, each in {extremes[0]} to {extremes[1]} of {rounds} rounds."
+    return _weighed(f"a draw of {size}", p_values, says, numbers)
+
+
+@_tested.register
+def _(cohorts: BinnedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
+    """Nobody is in two rounds of a cycle; sizes are Binomial(N, 1/b), and so are all moves from cycle to cycle."""
+    clients, length = cohorts.clients, cohorts.cycle_length
+    cycles = [_slots(cohorts, custody[first : first + length]) for first in range(0, len(custody), length)]
+    known = [slots for slots in cycles if slots is not None]
+    if len(known) < len(cycles):
+        says = f"A client takes part more than once in a cycle of {length} rounds."
+        return Finding("participation/out-of-turn", Verdict.FAILED, says)
+    missed = sum(int((slots < 0).sum()) for slots in known[: len(custody) // length])
+    sizes = [len(record.participants) for record in custody]
+    moves = [_moves(one, other, length) for one, other in itertools.pairwise(known)]
+    p_values = {
+        "p_worst_round": min(1.0, len(sizes) * min(_two_sided(size, clients, 1 / length) for size in sizes)),
+        "p_moves": min([1.0, *(length * len(moves) * p for p in moves)]),
+    }
+    if length == 1:
+        p_values = {}
+    numbers = [
+        ("missed_turns", float(missed)),
+        ("cohort_min", min(sizes)),
+        ("cohort_max", max(sizes)),
+        *p_values.items(),
+    ]
+    says = f"Nobody took part twice in a cycle of {length} rounds; cohorts have {min(sizes)} to {max(sizes)} clients; "
+    return _weighed(f"balls in {length} bins", p_values, f"{says}{missed} turns were missed.", numbers)
+
+
+def _slots(cohorts: BinnedCohorts, cycle: Sequence[CustodyRecord]) -> NDArray[np.int64] | None:
+    """Each client's slot in a cycle, -1 where it has none; None where one has two."""
+    slots = np.full(cohorts.clients, -1)
+    for slot, record in enumerate(cycle):
+        here = np.array([i for i in record.participants if 0 <= i < cohorts.clients], dtype=np.int64)
+        if (slots[here] >= 0).any():
+            return None
+        slots[here] = slot
+    return slots
+
+
+def _moves(one: NDArray[np.int64], other: NDArray[np.int64], length: int) -> float:
+    """How likely the most or least frequent move around the cycle is, of those who are seen in both cycles."""
+    if other.max() < length - 1:  # cut short: who is due later is not seen
+        return 1.0
+    both = (one >= 0) & (other >= 0)
+    steps = np.bincount((other - one)[both] % length, minlength=length)
+    return min(_two_sided(int(times), int(both.sum()), 1 / length) for times in (steps.min(), steps.max()))
 
 
 @_tested.register

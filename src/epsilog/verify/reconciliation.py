@@ -202,9 +202,9 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
             yield f"{name} leaves out what it assumes"
         if stated.upper < again.upper * (1 - WITHIN) or stated.lower > again.upper * (1 + SAME):
             yield f"{name} is [{stated.lower:.6g}, {stated.upper:.6g}], not [{again.lower:.6g}, {again.upper:.6g}]"
-    step, sums = scheme.step(), scheme.noisy_sums(scheme.rounds)
+    share, sums = scheme.closed_form
     formula = fl_formula(
-        sampling_probability=step.sampling_probability,
+        sampling_probability=share,
         noise_multiplier=scheme.accounted_multiplier,
         rounds=sums,
         delta=guarantee.delta,
@@ -399,8 +399,7 @@ def what_ifs(evidence: Evidence) -> tuple[WhatIf, ...]:
         found.append(WhatIf("weakest noise that the padding allows (95%)", cost, says))
     further = _further_attempts(evidence.ledger)
     if further:
-        sums = scheme.noisy_sums(scheme.rounds) + further * scheme.noisy_sums(1)
-        cost = _upper(Repeated(scheme.step(), sums), plan)
+        cost = _upper(scheme.with_attempts(further), plan)
         says = f"If each of the {further} further attempts was a release too, epsilon would be {upper_text(cost)}."
         found.append(WhatIf("every attempt released", cost, says))
     observed = scheme.at_cohort_sizes([len(record.participants) for record in evidence.custody or ()])

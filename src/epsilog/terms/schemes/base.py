@@ -14,7 +14,6 @@ from epsilog.terms.errors import CheckError
 from epsilog.terms.guarantee import NeighboringRelation
 from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.rounds import RoundRecord
-from epsilog.terms.sampling import PoissonSampled
 
 
 class Against(Enum):
@@ -51,8 +50,6 @@ class Scheme:
         says: where the noise is, in one sentence.
         unit_is_client: whether it protects a whole client, or one example of a client.
         local_settings: the training settings that clients go by under it; the others do not apply.
-        parties: who sees what, and which number holds against them.
-        relations: the neighbours that its price is for.
         adaptive_clip: whether the clip norm follows from noisy answers of the same clients.
     """
 
@@ -62,11 +59,6 @@ class Scheme:
     says: ClassVar[str]
     unit_is_client: ClassVar[bool]
     local_settings: ClassVar[tuple[str, ...]]
-    parties: ClassVar[tuple[Party, ...]] = ()
-    relations: ClassVar[tuple[NeighboringRelation, ...]] = (
-        NeighboringRelation.ADD_OR_REMOVE_ONE,
-        NeighboringRelation.ZERO_OUT,
-    )
     adaptive_clip: ClassVar[bool] = False
 
     clients: int
@@ -76,6 +68,16 @@ class Scheme:
 
     def __post_init__(self) -> None:
         facts.settle(self)
+
+    @property
+    def parties(self) -> tuple[Party, ...]:
+        """Who sees what; none for a scheme that nobody has written them down for."""
+        return ()
+
+    @property
+    def relations(self) -> tuple[NeighboringRelation, ...]:
+        """The neighbours that its price is for."""
+        return NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.ZERO_OUT
 
     @property
     def noise_stddev(self) -> float:
@@ -96,7 +98,7 @@ class Scheme:
         """How a round's clients are picked."""
         raise TypeError(f"{type(self).__name__} does not say how a round's clients are picked")
 
-    def step(self, share: float = 1.0) -> PoissonSampled:
+    def step(self, share: float = 1.0) -> Release:
         """One noisy sum, as accounted, if its noise had ``share`` of the planned standard deviation."""
         raise TypeError(f"{type(self).__name__} does not say what one step is, asked at {share}")
 
@@ -111,6 +113,16 @@ class Scheme:
     def release(self) -> Release:
         """The whole schedule as one release, as charged."""
         return self.after(self.rounds)
+
+    def with_attempts(self, further: int) -> Release:
+        """The whole schedule, if as many ``further`` rounds had been released besides."""
+        return Repeated(self.step(), self.noisy_sums(self.rounds) + further * self.noisy_sums(1))
+
+    @property
+    def closed_form(self) -> tuple[float, int]:
+        """What the popular closed form takes for its sampling rate and number of rounds."""
+        step = self.step()
+        return getattr(step, "sampling_probability", 1.0), self.noisy_sums(self.rounds)
 
     def unamplified(self) -> Release:
         """The same schedule for an adversary who knows who took part in which sum."""

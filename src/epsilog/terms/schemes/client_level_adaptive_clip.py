@@ -7,20 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.terms import check, facts
-from epsilog.terms.cohorts import PoissonCohorts
+from epsilog.terms import facts
 from epsilog.terms.facts import Fact
-from epsilog.terms.mechanisms import Gaussian
 from epsilog.terms.rounds import RoundRecord
-from epsilog.terms.sampling import PoissonSampled
-from epsilog.terms.schemes.base import Against, Party, Scheme, scheme
+from epsilog.terms.schemes.base import scheme
+from epsilog.terms.schemes.sampled import Sampled
 
 ROUNDED = 1.0 - 2.0**-50  # a quotient of a root of a sum of two quotients, rounded down
 
 
 @scheme
 @dataclass(frozen=True, slots=True)
-class ClientLevelAdaptiveClip(Scheme):
+class ClientLevelAdaptiveClip(Sampled):
     """The server clips and sums updates, counts those within the clip norm, and adds noise to both.
 
     Source: Andrew, Thakkar, McMahan & Ramaswamy 2021 (arXiv:1905.03871), Algorithm 1 and Theorem 1. Sum and count are
@@ -30,11 +28,6 @@ class ClientLevelAdaptiveClip(Scheme):
     C exp(-eta (b - gamma)), b the noisy share within C: post-processing. It stays within a factor 1e6 of the first.
     """
 
-    clients: Annotated[int, facts.CLIENTS]
-    sampling_probability: Annotated[
-        float, Fact("the chance that a client joins a round, by its own coin (Poisson)", "q", above=0, most=1)
-    ]
-    rounds: Annotated[int, facts.ROUNDS]
     clip_norm: Annotated[float, Fact("the L2 norm to which updates are clipped in the first round", "C", above=0)]
     target_quantile: Annotated[
         float, Fact("the share of updates that the clip is to leave alone", "γ", above=0, below=1)
@@ -47,26 +40,9 @@ class ClientLevelAdaptiveClip(Scheme):
 
     kind: ClassVar[str] = "client-level-adaptive-clip"
     says: ClassVar[str] = "The server clips each client's update to a norm that it learns with noise, and adds noise."
-    unit_is_client: ClassVar[bool] = True
     adaptive_clip: ClassVar[bool] = True
     reach: ClassVar[float] = 1e6  # how far a clip norm may move from the first one, either way
-    local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
-    parties: ClassVar[tuple[Party, ...]] = (
-        Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
-        Party("Other clients", "every global model and clip norm they receive", Against.CLAIM_WHILE_HIDDEN),
-        Party("Public", "the released models and rounds.jsonl", Against.CLAIM_WHILE_HIDDEN),
-        Party("Reader of custody.jsonl", "all of that, and who took part in which round", Against.UNAMPLIFIED),
-    )
-
-    @property
-    def cohorts(self) -> PoissonCohorts:
-        """Poisson."""
-        return PoissonCohorts(self.clients, self.sampling_probability)
-
-    @property
-    def expected_cohort(self) -> float:
-        """Clients expected in a round; the divisor of the noisy sum and of the noisy count."""
-        return self.sampling_probability * self.clients
+    published: ClassVar[str] = "global model and clip norm"
 
     @property
     def accounted_multiplier(self) -> float:
@@ -74,14 +50,6 @@ class ClientLevelAdaptiveClip(Scheme):
         if not self.noise_multiplier:
             return 0.0
         return ROUNDED / math.hypot(1 / self.noise_multiplier, 1 / self.quantile_noise)
-
-    def step(self, share: float = 1.0) -> PoissonSampled:
-        """One round."""
-        return PoissonSampled(Gaussian(share * self.accounted_multiplier), self.sampling_probability)
-
-    def noisy_sums(self, rounds: int) -> int:
-        """One a round."""
-        return check.integer(0)(rounds=rounds)
 
     def next_clip_norm(self, clip_norm: float, unclipped: float) -> float:
         """The clip norm after a round with ``clip_norm`` that released ``unclipped``, the noisy share within it."""

@@ -50,7 +50,7 @@ class ClientLevelCorrelatedNoise(Scheme):
     says: ClassVar[str] = "The server sums clipped updates, and adds noise that later rounds partly take back."
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
-    relations: ClassVar[tuple[NeighboringRelation, ...]] = (NeighboringRelation.ZERO_OUT,)
+    relations = (NeighboringRelation.ZERO_OUT,)
     parties: ClassVar[tuple[Party, ...]] = (
         Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
         Party("Other clients", "every global model they receive, and everybody's turns", Against.CLAIM),

@@ -63,7 +63,7 @@ class ClientLevelDistributed(Scheme):
     says: ClassVar[str] = "Each client adds a share of the noise, and secure aggregation shows the sum alone."
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
-    relations: ClassVar[tuple[NeighboringRelation, ...]] = (NeighboringRelation.ZERO_OUT,)
+    relations = (NeighboringRelation.ZERO_OUT,)
     parties: ClassVar[tuple[Party, ...]] = (
         Party("Server", "each round's noisy sum, through secure aggregation, and who took part", Against.CLAIM),
         Party("Other clients", "global models, and their own shares of the noise", Against.CLAIM),
