@@ -4,8 +4,7 @@
 
 import numpy as np
 
-from epsilog.train.engines import Clipped
-from epsilog.train.engines.base import noisy_updates
+from epsilog.train.engines.base import clipped_sum, noisy_updates
 
 
 class Fixed:
@@ -22,12 +21,8 @@ class Fixed:
     def evaluate(self, model):
         return 1.0, 0.0
 
-    def sum_of_updates(self, model, cohort, *, clip_norm, batches, pace=1.0):
-        norms = np.linalg.norm(self.updates[cohort], axis=1)
-        shares = np.minimum(1.0, clip_norm / np.maximum(norms, 1e-300))
-        total = (shares[:, None] * self.updates[cohort]).sum(axis=0)
-        largest = float((shares * norms).max(initial=0.0))
-        return Clipped(total, largest, int((shares < 1).sum()), 0, cohort.size)
+    def sum_of_updates(self, now, *, clip_norm):
+        return clipped_sum(self.updates[now.cohort], clip_norm, size=self.task.model.size)
 
-    def sum_of_noisy_updates(self, model, cohort, **settings):
-        return noisy_updates(self, model, cohort, **settings)
+    def sum_of_noisy_updates(self, now, **settings):
+        return noisy_updates(self, now, **settings)

@@ -136,6 +136,14 @@ def _stated(kind: type, fact: Fact) -> Any:
     return Annotated[kind, Field(strict=True, allow_inf_nan=False, **bounds)]
 
 
+def _usual_relation(scheme: type[Scheme], stated: dict[str, Any], population: int) -> NeighboringRelation:
+    """The first neighbours that a scheme is priced for; of one that does not hold together, whichever."""
+    try:
+        return section(scheme).model_validate(stated).term(population, 1.0).relations[0]
+    except ValueError:  # told where the whole programme is read
+        return NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
 class ModelSection(Part):
     """[model]: what is trained: a kind of model, and that kind's options."""
 
@@ -325,11 +333,13 @@ class Programme(Part):
             raise ProgrammeError("programme", [CheckError("scheme.kind", f"one of {', '.join(SCHEMES)}", repr(scheme))])
         name = re.sub("[^a-z0-9]+", "-", task.name.lower()).strip("-")[:63] or "simulation"
         clients = {} if kind.unit_is_client else {"clients": task.clients.count}
+        stated = {"kind": scheme, "noise_multiplier": noise_multiplier, **clients, **facts}
+        relation = _usual_relation(kind, stated, task.units)
         return cls.of(
             programme={"name": name, "purpose": UNSAID, "owner": UNSAID},
-            guarantee={"privacy_unit": task.unit, "relation": kind.relations[0].value, "population": task.units},
+            guarantee={"privacy_unit": task.unit, "relation": relation.value, "population": task.units},
             budget={"scope": f"simulations/{name}", "epsilon": epsilon, "delta": delta, "delta_rationale": UNSAID},
-            scheme={"kind": scheme, "noise_multiplier": noise_multiplier, **clients, **facts},
+            scheme=stated,
             boundary={
                 "participation": UNSAID,
                 "rounds_per_release": facts.get("rounds"),
