@@ -6,6 +6,7 @@ Elsewhere properties try new ones at each run; what they find belongs into the t
 import os
 import shutil
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,6 +29,20 @@ if os.environ.get("CI") == "true" and find_spec("hypothesis"):  # the peers' env
 
     settings.register_profile("ci", derandomize=True)
     settings.load_profile("ci")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the cases of a test slow that come after so many: ``@pytest.mark.slow_beyond(3)``."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        few = item.get_closest_marker("slow_beyond")
+        if few and not item.get_closest_marker("slow"):
+            name = item.nodeid.partition("[")[0]
+            seen[name] += 1
+            if seen[name] > few.args[0]:
+                item.add_marker(pytest.mark.slow)
+
 
 _skipped: dict[str, str] = {}
 

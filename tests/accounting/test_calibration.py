@@ -124,6 +124,7 @@ def test_little_noise_under_replace_one_is_answered_on_the_way():
     assert found.upper <= 3_000 * 1.002
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("scale", [1e-17, 1e-9, 1e-3, 1e3, 1e9, 1e17])
 def test_a_domain_is_found_however_far_it_lies(scale):
     """Here the parameter has a meaning within two powers of ten only."""

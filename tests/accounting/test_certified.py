@@ -70,6 +70,7 @@ def test_a_tighter_gap_is_reached_and_lies_inside_the_wider_one():
     assert tight.lower <= wide.upper
 
 
+@pytest.mark.slow
 def test_delta_far_below_what_doubles_add_up_to():
     assert epsilon(sgd(1.0, 0.01, 1_000), delta=1e-80).gap < 0.002
     found = delta(sgd(1.0, 0.01, 1_000), epsilon=2.0)
@@ -103,6 +104,7 @@ def test_lower_stays_below_upper_and_epsilon_falls_with_delta(release, at):
     assert looser.lower <= found.upper
 
 
+@pytest.mark.slow
 @quick
 @given(release=generators.singles(), count=st.integers(2, 40))
 def test_repeating_costs_what_listing_costs(release, count):
@@ -261,6 +263,7 @@ def test_calibration_lands_on_the_safe_side(goal, exact):
     assert epsilon(sgd(noise, 0.01, 5_000), delta=1e-6).lower <= goal
 
 
+@pytest.mark.slow
 def test_calibrating_other_goals_and_parameters():
     share = calibrate(lambda q: sgd(1.0, q, 1_000), epsilon=1.0, delta=1e-6, low=1e-5, high=0.5)
     assert epsilon(sgd(1.0, share, 1_000), delta=1e-6).upper <= 1.002

@@ -37,6 +37,7 @@ def convolved(one, other):
     return found
 
 
+@pytest.mark.slow_beyond(4)
 @pytest.mark.parametrize("kind", [DiscreteLaplace, DiscreteGaussian])
 @pytest.mark.parametrize("shift", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("scale", [1.5, 4.0])

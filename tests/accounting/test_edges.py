@@ -167,6 +167,7 @@ def random_pair(rng):
     return Pair(Normal(float(10 ** rng.uniform(-2.5, 1.2))), share, direction)
 
 
+@pytest.mark.slow
 def test_cells_of_a_normal_err_by_no_more_than_they_say():
     """Narrow cells far out included; the control is the error that used to be assumed: 16 u of the larger tail."""
     rng, beyond_assumed = np.random.default_rng(3), 0
@@ -248,6 +249,7 @@ def test_composing_agrees_with_convolving():
             assert upper.chernoff(at) >= exact
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize(
     ("noise", "share", "rounds", "question", "reached"),
     [

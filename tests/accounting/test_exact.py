@@ -24,6 +24,7 @@ from epsilog.terms import (
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 
 
+@pytest.mark.slow
 @given(st.fractions(0, 10**300))
 def test_rounding_takes_the_nearest_double_on_its_side(number):
     low, high = rounded(number, up=False), rounded(number, up=True)

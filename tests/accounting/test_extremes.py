@@ -211,6 +211,7 @@ def test_many_rounds_hold_the_truth():
         assert contains(delta(release, epsilon=at), truth), (release, at)
 
 
+@pytest.mark.slow
 def test_mixes_hold_the_truth():
     """Rare samples of one statement, others of another beside them, on a lattice that neither has by nature."""
     rng = np.random.default_rng(9)

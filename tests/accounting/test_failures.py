@@ -57,6 +57,7 @@ def test_beside_a_gaussian_the_gaussian_stays_exact():
     assert ep.epsilon(Composed([ZeroConcentratedDP(0.1), ApproximateDP(0.1, 1e-9)]), delta=1e-6).upper < 2.3
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     chances=st.lists(st.tuples(st.floats(0, 1), st.integers(1, 20)), min_size=1, max_size=6),

@@ -60,6 +60,7 @@ def never_below(found, truth, *, loose=1e-10):
     assert found <= truth * (1 + loose) + mp.mpf(10) ** -300 or truth > mp.mpf(10) ** 308
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(epsilon=SIZES, order=ORDERS)
 def test_pure_statements(epsilon, order):
@@ -67,6 +68,7 @@ def test_pure_statements(epsilon, order):
     assert bound(ExponentialMechanism(epsilon), order) >= 0
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(noise=SIZES.map(lambda x: 1 / x), order=ORDERS)
 def test_laplace_noise(noise, order):
@@ -74,6 +76,7 @@ def test_laplace_noise(noise, order):
     never_below(bound(DiscreteLaplace(noise, 3), order), pure(3 / mp.mpf(noise), mp.mpf(order)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(size=SIZES, order=ORDERS)
 @example(size=10.0**-153.6875, order=2.0)  # half of the largest double: it was infinite
@@ -104,6 +107,7 @@ def test_sampled_gaussians_where_gamma_functions_cancel():
         never_below(bound(PoissonSampled(Gaussian(100.0), 1e-5), 2000), truth, loose=1e-6)
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(("noise", "share", "order"), [(1.0, 0.1, 1.005), (4.0, 1e-3, 1.5), (0.3, 1e-6, 2.25)])
 def test_sampled_gaussians_between_whole_orders(noise, share, order):
     with mp.workdps(30):
@@ -151,6 +155,7 @@ def test_nothing_costs_nothing():
     assert (rdp(PureDP(0.0), np.array([1.5, 2.0]), relation=ADD_OR_REMOVE) == 0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rho=st.floats(-6, 6).map(lambda x: 10.0**x), order=ORDERS, delta=st.floats(1e-300, 0.999))
 def test_conversions_are_never_below_their_formula(rho, order, delta):

@@ -103,6 +103,7 @@ def test_divergences_of_parts_are_their_definition_and_add_up(count):
     )
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("parts", [(0.25, 0.5, 0.125), (1.0, 1.0, 3.0)])
 def test_pure_parts_cost_their_sum_at_delta_0_and_less_at_larger_ones(parts):
     mixed = Composed([PureDP(each) for each in parts])

@@ -137,6 +137,7 @@ def sampled_gaussian(noise, share, fpr):
     return max(np.interp(fpr, without[::-1], with_it[::-1]), np.interp(fpr, 1 - with_it, 1 - without))
 
 
+@pytest.mark.slow_beyond(5)
 @pytest.mark.parametrize("fpr", [0.01, 0.3, 0.9])
 @pytest.mark.parametrize(("noise", "share"), [(0.3, 0.3), (1.0, 0.1), (2.0, 0.9)])
 def test_one_sampled_gaussian(noise, share, fpr):
@@ -147,6 +148,7 @@ def test_one_sampled_gaussian(noise, share, fpr):
     assert found.upper - found.lower <= 0.002 * found.upper
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("relation", [ADD, ZERO])
 def test_training_is_narrow(relation):
     found = profile(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1_000), relation=relation).tpr(0.01)

@@ -35,6 +35,7 @@ def test_every_one_and_most_of_them_narrow():
     assert sum(gap <= 0.01 for gap in gaps) >= 0.98 * len(gaps)
 
 
+@pytest.mark.slow
 def test_a_value_five_percent_off_is_noticed():
     """The control: were the stored values wrong by this much, or the bounds this loose, the check would say so."""
     tight = [case for case in CASES[:40] if 1e-12 < case["delta"] < 0.5]

@@ -92,6 +92,7 @@ def test_nothing_released_costs_nothing(peer):
     assert told(peer) == 0
 
 
+@pytest.mark.slow_beyond(1)
 def test_the_answer_is_the_upper_end_of_an_interval_that_our_bounds_lie_in(peer):
     peer.step(1.0, count=30)
     peer.step(0.8, 0.02, count=2)
@@ -143,6 +144,7 @@ def test_no_noise_costs_everything_or_is_refused_by_name(peer):
         assert told(peer) == math.inf
 
 
+@pytest.mark.slow_beyond(3)
 @pytest.mark.parametrize("wrong", [(-1.0, 0.01), (math.nan, 0.01), (1.0, -0.01), (1.0, 1.5), (1.0, math.nan)], ids=str)
 def test_a_step_out_of_range_is_refused_and_changes_nothing(peer, wrong):
     peer.step(1.0, count=3)
@@ -160,6 +162,7 @@ def test_a_delta_out_of_range_is_refused_by_name(peer, delta):
         told(peer, delta)
 
 
+@pytest.mark.slow_beyond(1)
 def test_a_state_is_restored_with_its_cost(made):
     one, other = made(), made()
     one.step(1.0, count=4)

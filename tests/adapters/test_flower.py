@@ -150,6 +150,7 @@ def test_an_event_that_cannot_be_described_is_refused_and_changes_nothing(wrong)
     assert found.state_dict() == before
 
 
+@pytest.mark.slow
 def test_what_would_exceed_the_limit_is_said_before_it_is_released():
     found = accountant(max_epsilon=None)
     found.compose(event(), 3)

@@ -113,6 +113,7 @@ def test_json_of_an_account_is_the_release_the_interval_and_the_estimate():
     assert document["formula"]["total"] > 0
 
 
+@pytest.mark.slow
 def test_every_option_of_queries_reaches_its_argument():
     options = {
         "-e": 2.0,
@@ -138,6 +139,7 @@ def test_every_option_of_queries_reaches_its_argument():
     assert json.loads(text) == json.loads(json.dumps(found.to_json()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cap", "policy"), [(1e-7, DeltaPolicy(1e-7)), (0, DeltaPolicy(None))])
 def test_every_option_of_a_federated_plan_reaches_its_argument(cap, policy):
     options = {

@@ -235,6 +235,7 @@ def test_what_the_classic_formula_really_spends_is_told():
     assert many.classic_total_delta == 1.0
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("used", [100, 61])
 def test_a_hundred_weights_are_priced_one_by_one_where_the_price_is_a_sum(used):
     """Gaussian noise, and Laplace noise without delta: no steps, however many different scales there are."""
@@ -248,6 +249,7 @@ def test_a_hundred_weights_are_priced_one_by_one_where_the_price_is_a_sum(used):
     assert found.consumed.optimal.upper == pytest.approx(part, rel=1e-12)
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(("mechanism", "used"), [("gaussian", 41), ("laplace", 44), ("gaussian", 400)])
 def test_more_than_was_planned_costs_more_than_the_budget(mechanism, used):
     """A plan that is kept costs at most its budget; one that is not is shown at its whole price."""

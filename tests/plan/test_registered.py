@@ -53,6 +53,7 @@ def test_storage_keeps_the_hash():
     assert again.hash == made.hash
 
 
+@pytest.mark.slow
 def test_any_change_changes_the_hash_or_is_refused():
     made = plan()
     for path in (
@@ -162,6 +163,7 @@ def test_a_bound_that_is_the_budget_fits_it():
         plan(noise_multiplier=3.0, epsilon=repr(math.nextafter(costs, 0)))
 
 
+@pytest.mark.slow
 def test_a_plan_holds_what_it_was_registered_with():
     made = plan(noise_multiplier=3.0)
     scheme = made.scheme

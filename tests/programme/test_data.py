@@ -94,6 +94,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow_beyond(6)
 @pytest.mark.parametrize(("change", "says"), CASES, ids=[says[:60] for _, says in CASES])
 def test_a_mistake_is_named_before_anything_is_written(written, tmp_path, change, says):
     path = written(change)

@@ -37,6 +37,7 @@ def test_the_plan_says_which_code_trains(write_programme):
     assert plan.details["model"] == {"kind": "net:wide", "scale": 0.5}
 
 
+@pytest.mark.slow
 def test_a_plan_is_not_gone_on_with_under_other_code(write_programme):
     path = write_programme(OWN)
     (path.parent / "net.py").write_text(CODE)
@@ -51,6 +52,7 @@ def test_a_plan_is_not_gone_on_with_under_other_code(write_programme):
         require_same(plan, other, Path("runs/one"))
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize(
     ("code", "says"),
     [
@@ -76,6 +78,7 @@ def test_a_file_is_read_when_the_programme_is_run_and_not_when_it_is_checked(wri
         load(write_programme((OWN[0], 'kind = "net.py:wide"')))
 
 
+@pytest.mark.slow
 def test_a_programme_starts_from_public_parameters(write_programme):
     path = write_programme(("hidden = [16] ", 'initial = "start.npy" '))
     with pytest.raises(ProgrammeError, match=r"model\.initial must be an .npy file .* got start.npy: No such"):

@@ -102,6 +102,7 @@ def test_an_untouched_run_passes_in_every_form(files, books):
         assert examine_report(files[form], None, required=("report",)).verdict == "passed"
 
 
+@pytest.mark.slow
 def test_a_public_report_holds_no_figure_of_the_curators(files):
     report = codec.parse(files["report.json"])
     found = {f["check"]: f for f in report["verification"]["findings"]}
@@ -113,6 +114,7 @@ def test_a_public_report_holds_no_figure_of_the_curators(files):
         assert word not in text
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("name", [pytest.param("report.json", marks=pytest.mark.slow), "plan.json", "owner.json"])
 def test_a_sample_of_changed_places_fails(files, books, name):
     sample = list(mutants(codec.parse(files[name])))[:: {"report.json": 199, "plan.json": 23, "owner.json": 7}[name]]
@@ -241,6 +243,7 @@ def test_documents_have_one_spelling(files, books):
             examine_report(content, books)
 
 
+@pytest.mark.slow
 def test_a_page_is_checked_byte_for_byte(files, books):
     page = files["report.html"]
     assert document_of(page) == files["report.json"].rstrip(b"\n")

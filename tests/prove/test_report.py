@@ -28,6 +28,7 @@ def run(request, tmp_path_factory):
     return plan, json.loads((folder / "report.json").read_text()), folder
 
 
+@pytest.mark.slow_beyond(1)
 def test_the_claim_is_the_plans(run):
     plan, report, _ = run
     claim = report["claim"]
@@ -50,6 +51,7 @@ def test_the_mechanism_is_the_plans(run):
     assert (mechanism["training"], mechanism["data"]) == (plan.details["training"], plan.details["data"])
 
 
+@pytest.mark.slow_beyond(1)
 def test_the_accounts_are_worked_out_for_every_round_and_for_the_whole(run):
     plan, report, _ = run
     accounts, scheme = report["accounting"], plan.scheme
@@ -123,6 +125,7 @@ def test_files_within_a_report_are_those_of_the_folder(run):
             module.unpacked(broken)
 
 
+@pytest.mark.slow
 def test_what_a_plan_leaves_out_is_left_blank(tmp_path):
     blank = replace(make_plan(), details={})
     finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
@@ -140,6 +143,7 @@ def test_what_a_plan_leaves_out_is_left_blank(tmp_path):
     assert build_report(replace(evidence, owner=replace(evidence.owner, utility=None)), outcome)["utility"] is None
 
 
+@pytest.mark.slow
 def test_a_run_that_diverged_says_so(tmp_path):
     plan = make_plan()
     public, private = drawn(plan.scheme, 1)
@@ -152,6 +156,7 @@ def test_a_run_that_diverged_says_so(tmp_path):
     assert (tmp_path / "run" / "rounds.jsonl").read_bytes() == lines(public)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_test_set_has_no_score_and_did_not_diverge(tmp_path):
     plan = make_plan()
     public, private = drawn(plan.scheme, 1)
@@ -165,6 +170,7 @@ def test_a_run_without_a_test_set_has_no_score_and_did_not_diverge(tmp_path):
     assert "Training diverged" not in page
 
 
+@pytest.mark.slow_beyond(3)
 @pytest.mark.parametrize("rounds", [0, 1, 2, 39, 40, 41, 79, 500])
 def test_a_curve_has_about_forty_points_with_both_ends(monkeypatch, rounds):
     asked = []

@@ -15,6 +15,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(quantity=QUANTITIES, value=VALUES)
 def test_charges_round_up_and_by_less_than_a_unit(quantity, value):
     unit = Fraction(1, 10 ** DECIMALS[quantity])
@@ -22,6 +23,7 @@ def test_charges_round_up_and_by_less_than_a_unit(quantity, value):
     assert 0 <= charged - Fraction(value) < unit
 
 
+@pytest.mark.slow
 @given(quantity=st.sampled_from(["epsilon", "rho", "mu_squared"]), value=VALUES)
 def test_caps_round_down_or_are_refused(quantity, value):
     unit = Fraction(1, 10 ** DECIMALS[quantity])

@@ -71,6 +71,7 @@ def written(folder, monkeypatch, notes):
     return (folder / "writer.acks").read_text().splitlines()
 
 
+@pytest.mark.slow_beyond(4)
 @pytest.mark.parametrize("notes", [0, 1, 2, 3, 4, 5, 6, 10, 13])
 def test_a_writer_takes_every_path_and_its_notes_are_kept(tmp_path, monkeypatch, notes):
     lines = written(tmp_path, monkeypatch, notes)

@@ -40,6 +40,7 @@ def books(ledger):
     return ledger
 
 
+@pytest.mark.slow_beyond(5)
 @pytest.mark.parametrize(
     ("kind", "release", "amount"),
     [

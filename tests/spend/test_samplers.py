@@ -39,6 +39,7 @@ def p_value(draws, weight):
     return chdtrc(cells - 1, statistic)
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(
     "scale", [2.5, *(pytest.param(scale, marks=pytest.mark.slow) for scale in (0.3, Fraction(2, 3), 1, 17))]
@@ -52,6 +53,7 @@ def test_draws_follow_their_law_and_not_one_30_percent_off(law, scale):
     assert p_value([k + 1 for k in draws], lambda k: weight(k, scale)) < FALSE_ALARM or scale > 10
 
 
+@pytest.mark.slow
 def test_the_default_randomness_is_the_operating_system_s():
     assert discrete_laplace.__kwdefaults__ == discrete_gaussian.__kwdefaults__ == {"below": secrets.randbelow}
     draws = [discrete_gaussian(2.0) for _ in range(2000)]

@@ -35,6 +35,7 @@ def test_half_of_the_attackers_rows_carry_trigger_and_class_and_nobody_elses(tas
     assert np.array_equal(bad.clients.targets[others], task.clients.targets[others])
 
 
+@pytest.mark.slow
 def test_no_attacker_is_the_honest_engine(task, central):
     none = replace(BACKDOOR, attackers=0)
     honest = dry_run(central(1.0), task, randomness=Randomness.simulated(1))

@@ -34,6 +34,7 @@ def _write(tmp_path):
     return write
 
 
+@pytest.mark.slow
 def test_the_example_compares_four_schemes():
     whole = load(EXAMPLES / "studies" / "schools.toml")
     assert len({type(one.scheme_for(1.0)) for one in whole.subjects}) == len(whole.subjects) == 4

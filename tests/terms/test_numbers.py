@@ -90,6 +90,7 @@ def test_a_term_is_the_same_however_its_numbers_are_written(term):
             assert bare(made), (name, other)
 
 
+@pytest.mark.slow
 @given(
     value=st.floats(0, 1e300, allow_subnormal=True),
     kind=st.sampled_from([Decimal, Fraction, np.float64, np.longdouble]),
@@ -178,6 +179,7 @@ def test_a_byte_does_not_wrap_around():
     assert scheme.after(np.uint8(200)).count == scheme.release().count == 60_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [

@@ -23,6 +23,7 @@ def exact_square(vector):
     return sum(Fraction(float(entry)) ** 2 for entry in vector)
 
 
+@pytest.mark.slow
 @given(vector=vectors, clip_norm=st.floats(1e-6, 1e6))
 def test_a_clipped_norm_never_exceeds_the_bound_exactly(vector, clip_norm):
     assert exact_square(reference.clip(vector, clip_norm)) <= Fraction(clip_norm) ** 2

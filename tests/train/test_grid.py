@@ -321,6 +321,7 @@ class KilledError(BaseException):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scheme", [CENTRAL, dataclasses.replace(ALONE, cohort_size=3, max_participations=3)], ids=lambda one: one.kind
 )

@@ -55,6 +55,7 @@ def test_gradients_are_the_slopes_of_the_loss(model):
     assert ours(vector) == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.slow_beyond(1)
 @KINDS
 def test_norms_are_those_of_each_examples_gradient(model):
     vector, features, targets = case(model)

@@ -127,6 +127,7 @@ def test_bad_options_are_refused(kind, inputs, classes, options, says):
         models.build(kind, inputs=inputs, classes=classes, **options)
 
 
+@pytest.mark.slow
 def test_an_item_that_is_none_counts_for_nobody():
     """A user of one item, filled up with zeros, is that user."""
     short, long = (models.build("recommender", inputs=inputs, classes=None, items=9) for inputs in (2, 4))

@@ -81,6 +81,7 @@ def test_a_word_that_stands_twice_is_measured_as_one_number_of_the_gradient():
         assert (standing**2).sum(axis=(1, 2)).tolist() == expected
 
 
+@pytest.mark.slow
 def test_a_sum_over_positions_that_cancels_is_no_longer_than_its_norm():
     """Slopes of 1e12 cancel to 1: what is clipped to the bound must be what is summed."""
     x, slopes = np.ones((1, 2, 1)), np.array([[[1e12], [1.0 - 1e12]]])

@@ -119,6 +119,7 @@ def test_a_model_of_ids_trains_on_rows_that_hold_them():
     assert dry_run(scheme, words(), randomness=Randomness.simulated(1)).records[-1].test_score > 0.9
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("engine", [CompiledEngine, ReferenceEngine])
 @pytest.mark.parametrize("id_", [5.0, -1.0, 0.5, np.nan, 1e30])
 def test_a_row_with_an_id_that_there_is_not_cannot_be_used(engine, id_):
@@ -135,6 +136,7 @@ def test_an_id_that_there_is_not_is_named_in_the_public_test_set():
         dataclasses.replace(task, test_features=bad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"batch_size": 2}, pytest.param({}, marks=pytest.mark.slow)])
 def test_what_a_model_makes_of_blank_rows_reaches_nobody(small_task, settings):
     """A norm of a row is no number at zero: neither the fill of a tile nor a client without rows may show it."""

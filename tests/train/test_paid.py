@@ -149,6 +149,7 @@ def refused(task, charge, folder, error, says):
     assert charge.started == []
 
 
+@pytest.mark.slow
 def test_settings_that_diverge_without_data_are_refused(small_task, charge_for, tmp_path):
     for wild in ({"clip_norm": 1e60}, {"sampling_probability": 1e-320}):
         charge = charge_for(dataclasses.replace(CENTRAL, **wild), "client")

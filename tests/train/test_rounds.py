@@ -56,6 +56,7 @@ def test_the_noise_has_the_stated_size_and_the_control_that_is_30_percent_weak_i
     assert not padding_fits(train(task, scheme, Randomness.weakened(1, noise_factor=0.7)), scheme)
 
 
+@pytest.mark.slow
 def test_the_models_own_noise_has_the_stated_size(small_task):
     """With the same cohorts, the model with noise minus the model without is the noise over q N."""
     task, engine = small_task(), CompiledEngine(small_task())

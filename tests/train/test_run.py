@@ -111,6 +111,7 @@ def test_a_run_killed_at_any_durable_moment_ends_with_the_same_bytes(charge_for,
     assert moments > 40
 
 
+@pytest.mark.slow_beyond(6)
 @pytest.mark.parametrize("name", ["rounds.jsonl", "custody.jsonl"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
 def test_a_torn_or_missing_last_line_is_repaired(charge, task, tmp_path, name, share):
@@ -145,6 +146,7 @@ def test_records_and_ledger_tell_the_same_story(charge_for, task, scheme, tmp_pa
     assert (tmp_path / "checkpoints").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow_beyond(2)
 def test_a_dry_run_is_the_same_training_without_traces(charge_for, task, scheme, tmp_path):
     result = train(task, charge_for(scheme, task.unit), tmp_path)
     curve = dry_run(scheme, task, randomness=Randomness.simulated(4))
@@ -154,6 +156,7 @@ def test_a_dry_run_is_the_same_training_without_traces(charge_for, task, scheme,
         dry_run(scheme, task, randomness=Randomness.from_os())
 
 
+@pytest.mark.slow_beyond(1)
 def test_a_real_run_draws_fresh_noise_every_time(charge_for, task, scheme, tmp_path):
     models = [
         run_rounds(
@@ -251,6 +254,7 @@ def lose_records(folder, charge):
     (folder / "rounds.jsonl").unlink()
 
 
+@pytest.mark.slow_beyond(5)
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -17,6 +17,7 @@ def charged(evidence, **changes):
     return check_charge(evidence, replace(evidence.ledger, **changes)).verdict
 
 
+@pytest.mark.slow
 def test_the_charge_is_the_plans_in_every_respect(run):
     word = run.ledger
     assert charged(run) == "passed"
@@ -112,6 +113,7 @@ def test_every_price_is_worked_out_again(entries):
     assert check_prices(()).verdict == "passed"
 
 
+@pytest.mark.slow
 def test_an_owner_may_allow_less_and_it_shows(tmp_path):
     sgd = Repeated(PoissonSampled(Gaussian(2.0), 0.1), 50)
     little = {"epsilon": "0.125", "delta": "0.00001"}
@@ -153,6 +155,7 @@ def test_a_plan_on_too_small_a_budget_or_of_another_unit_than_its_data_contradic
     assert "on a budget of 0.01" in found.says
 
 
+@pytest.mark.slow
 def test_the_cap_is_that_of_the_charges_own_scope(tmp_path):
     with open_ledger(tmp_path / "l.db") as books:
         books.create_budget("elsewhere", kind="pure", epsilon="1")

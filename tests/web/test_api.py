@@ -384,6 +384,7 @@ FAMILIES = [
 ]
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda each: "-".join(map(str, each.values())))
 def test_every_family_is_the_librarys_certificate(site, family):
     from epsilog.accounting.montecarlo import check_document

@@ -249,6 +249,7 @@ def test_a_mix_and_its_profile_are_the_librarys():
     assert certain.lower <= said["tpr"] <= 1.01 * certain.upper
 
 
+@pytest.mark.slow
 def test_calculators_are_the_librarys():
     given = RUN | {"cohort_size": 50_000, "relation": "replace-one", "releases_per_period": 2, "clip_norm": 3.0}
     ask = asks.FederatedAsk(**given, without_replacement=False, rounds_per_release=5, adaptive_clip=True)

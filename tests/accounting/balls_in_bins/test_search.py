@@ -50,6 +50,7 @@ def both_sides(bins, noise, at, direction, width=0.002):
     return [one.curve(at, width=width, in_epsilon=False, upper=upper, tail_mass=1e-18)(at) for upper in (False, True)]
 
 
+@pytest.mark.slow_beyond(8)
 @pytest.mark.parametrize(("bins", "noise", "at", "direction", "exact"), KNOWN)
 def test_known_values_lie_between_narrow_bounds(bins, noise, at, direction, exact):
     lower, upper = both_sides(bins, noise, at, direction)
@@ -58,6 +59,7 @@ def test_known_values_lie_between_narrow_bounds(bins, noise, at, direction, exac
     assert upper - lower <= 0.005 * exact  # one step, not refined
 
 
+@pytest.mark.slow_beyond(4)
 @pytest.mark.parametrize(("bins", "noise", "at", "direction", "exact"), KNOWN)
 def test_epsilon_at_a_known_delta(bins, noise, at, direction, exact):
     found = epsilon(BallsInBins(Gaussian(noise), bins), delta=exact)
@@ -224,6 +226,7 @@ def test_extremes_are_answered_if_loosely(bins, noise, at):
     assert 0 <= found.lower <= found.upper <= epsilon(Gaussian(noise), delta=at).upper * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bins", "noise"), [pytest.param(100, 1.0, marks=pytest.mark.slow), (1000, 4.0), (20, 0.5)])
 def test_delta_far_below_what_doubles_add_up_to(bins, noise):
     release = BallsInBins(Gaussian(noise), bins)
@@ -274,6 +277,7 @@ def profile_of(law, at):
     return float(np.maximum(law.p - math.exp(at) * law.q, 0.0).sum()) + law.only_p
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize(
     ("bins", "noise", "at"),
     [

@@ -230,6 +230,7 @@ MIX = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "at", [pytest.param(1e-8, marks=pytest.mark.slow), 1e-5, pytest.param(1e-2, marks=pytest.mark.slow)]
 )

@@ -76,6 +76,7 @@ def transforms(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[int]:
     return lengths
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(("module", "release"), [
     (composition, Repeated(PoissonSampled(Gaussian(2.0), 0.1), 10)),
     (composition, Composed([Repeated(PoissonSampled(base, 0.1), 10) for base in (Gaussian(2.0), Laplace(2.0))])),

@@ -64,6 +64,7 @@ def two_losses(eps, share, rounds, at):
     return found
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize(
     ("eps", "share", "rounds", "goal"),
     [(1.0, 0.01, 10**5, 1e-6), (0.1, 0.5, 10**6, 1e-9), (3.0, 1e-4, 10**8, 1e-3), (1.0, 1e-6, 10**9, 1e-5)],
@@ -85,6 +86,7 @@ def limit(share, spread, rounds):
     return share * math.sqrt(rounds * spread)
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(
     ("base", "spread", "share", "rounds", "goal"),
     [

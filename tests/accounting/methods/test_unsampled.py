@@ -61,6 +61,7 @@ def test_only_the_bins_that_do_not_help_are_ignored():
     assert everyone < 0.2 * epsilon(plain(release), delta=1e-6).upper
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("share", [0.999, 1 - 1e-12])
 @pytest.mark.parametrize("base", [Gaussian(1.0), Laplace(1.0), DiscreteGaussian(2.0)])
 def test_samples_of_nearly_all(base, share):
@@ -99,6 +100,7 @@ def test_little_noise_under_replace_one():
     )
 
 
+@pytest.mark.slow
 def test_counts_beyond_the_largest_count_of_one_repetition():
     many = Repeated(Repeated(PoissonSampled(Gaussian(1e12), 0.5), 10**9), 10**9)
     assert (

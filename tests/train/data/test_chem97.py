@@ -54,6 +54,7 @@ def test_every_pupil_is_in_exactly_one_place(cache, unit):
     assert np.array_equal(np.sort(goals), np.sort(targets))
 
 
+@pytest.mark.slow
 def test_the_split_and_the_scales_look_at_no_value(cache):
     """Values that are shuffled or replaced change neither who is held out nor how another row is scaled."""
     columns = data.FRAME.read(cache)

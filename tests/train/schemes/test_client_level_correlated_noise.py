@@ -33,6 +33,7 @@ def test_the_matrix_is_the_root_of_the_prefix_sums():
     assert SCHEME.coefficients == (1.0, 0.5, 0.375)
 
 
+@pytest.mark.slow
 @given(
     cycle=st.integers(1, 9),
     bands=st.integers(1, 9),

@@ -55,6 +55,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow_beyond(8)
 @pytest.mark.parametrize(("participation", "paths"), CASES, ids=lambda each: getattr(each, "__name__", str(each)))
 @pytest.mark.parametrize("far", [3.0, 800.0, 20_000.0])
 @pytest.mark.filterwarnings("error")

@@ -23,6 +23,7 @@ EXACT_REMOVE = [  # 45-digit Laplace inversions, two quadratures agreeing to 20 
 ]
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(
     ("bins", "stddev", "epsilon", "delta"),
     [
@@ -79,6 +80,7 @@ def test_one_bin_is_the_gaussian(epsilon):
     assert found.value == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_epochs_with_fixed_bins_are_less_noise():
     often = oracle.balls_in_bins_delta(bins=16, noise_stddev=2.0, epsilon=1.0, epochs=4)
     assert often == oracle.balls_in_bins_delta(bins=16, noise_stddev=1.0, epsilon=1.0)
@@ -99,6 +101,7 @@ def test_both_directions_agree_at_epsilon_zero_and_remove_is_worse_above():
         assert above["remove"].lower > above["add"].upper
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize(
     ("bins", "stddev", "epsilon", "direction", "delta"),
     [
@@ -136,6 +139,7 @@ def test_bad_input_is_named(bad):
         oracle.balls_in_bins_delta(**(good | bad))
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize(("factor", "refused"), [(1.0, False), (1e-6, True), (1e6, True)])
 @pytest.mark.parametrize("direction", oracle.DIRECTIONS)
 def test_an_answer_outside_its_proven_brackets_is_refused(monkeypatch, factor, refused, direction):

@@ -489,6 +489,7 @@ def test_leaving_the_bound_is_an_error(monkeypatch):
             tilt.log_values(pair, tilt.Tilt("remove"), HockeyStick(1.0), rng, 3, log_m=0.0)
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("bins", [2, 3, 5, 9, 10])
 def test_modes_of_a_tilt_have_their_law(bins, monkeypatch):
     """Pairs of modes, read off draws without noise: i uniform, j in proportion to e^(H_ij) (chi-square, 1e-6)."""

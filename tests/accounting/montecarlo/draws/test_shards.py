@@ -32,6 +32,7 @@ def trial(release=BINS, direction="remove", strength=4.0, samples=40_000, epsilo
 # ---- shards ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("release", [BINS, BANDED])
 def test_shards_are_recomputed_alone_and_merge_as_integers(release):
     one = trial(release, samples=3 * shards.SHARD - 100, strength=2.0)

@@ -46,6 +46,7 @@ def derived():
     return as_read(montecarlo.run_certificate(plan, nonce=NONCE))
 
 
+@pytest.mark.slow
 def test_a_third_party_recomputes_everything(document, certificate, derived):
     for one in (document, certificate, derived):
         assert montecarlo.check_document(one) == ()
@@ -130,6 +131,7 @@ def test_every_changed_leaf_is_noticed_without_a_draw(request, kind, monkeypatch
     assert len(paths) > 40
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("kind", ["document", "certificate", "derived"])
 def test_another_count_is_noticed_by_drawing_again(request, kind):
     document = request.getfixturevalue(kind)
@@ -166,6 +168,7 @@ def test_what_is_added_or_left_out_is_noticed(request, kind, monkeypatch):
             assert noticed(copied), path
 
 
+@pytest.mark.slow
 def test_a_simulation_cannot_be_relabelled(certificate):
     """Neither in one place nor in all: another provenance has other draws."""
     assert montecarlo.check_document(certificate | {"simulation": False}) != ()
@@ -226,6 +229,7 @@ def test_what_is_no_plan_is_refused(document, change, says):
         montecarlo.check_document(reforged(document, change))
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -334,6 +338,7 @@ def test_a_nonce_settles_the_draws_together_with_the_plan(derived):
     assert len(montecarlo.check_document(as_read(montecarlo.run_certificate(plan)), nonce=NONCE)) == 1
 
 
+@pytest.mark.slow
 def test_every_part_of_a_plan_settles_the_draws(document, certificate):
     """Whoever changes anything that decides the claim has another fingerprint, and other draws."""
     source = run.Source(run.NONCE, NONCE)

@@ -34,6 +34,7 @@ def trial(release=BINS, direction="remove", strength=4.0, samples=40_000, epsilo
 # ---- journal ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_journal_resumes_and_refuses_another_run(tmp_path):
     one, path = trial(samples=4 * shards.SHARD), tmp_path / "journal.jsonl"
     book = run.Journal.begin(path, "this run", run.chosen(6))

@@ -35,6 +35,7 @@ def expected_delta(deltas, samples, hits, *, fallback=0.0, rule="last before the
     return total + alive * current
 
 
+@pytest.mark.slow_beyond(6)
 @pytest.mark.parametrize("sweep", SWEEPS)
 @pytest.mark.parametrize(("samples", "hits"), [(2000, 10), (500, 0), (300, 40)])
 def test_no_sweep_releases_more_than_promised(sweep, samples, hits):
@@ -267,6 +268,7 @@ def test_a_hard_bound_scales_everything():
     )
 
 
+@pytest.mark.slow
 def test_planning_reaches_the_bars():
     assert bounds.fewest_samples(target_delta=1e-5, base_share=0.9) == 1_000_000
     assert bounds.fewest_samples(target_delta=1e-5, base_share=0.9, fallback_share=0.9) <= 2_500_000

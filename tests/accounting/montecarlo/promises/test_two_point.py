@@ -43,6 +43,7 @@ def exact_overall(samples, base):
         return min(f1, f2)
 
 
+@pytest.mark.slow_beyond(4)
 @pytest.mark.parametrize(
     ("samples", "base"),
     [
