@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.prove.drawn import drawn, local, make_plan
+from tests.verify.counted import COUNTING, counted
 
 from epsilog import npz, plan
 from epsilog.prove import examine
@@ -18,6 +19,7 @@ from epsilog.verify import (
     check_chain,
     check_head,
     check_noise,
+    check_norms,
     check_participation,
     check_prices,
     check_private,
@@ -105,6 +107,11 @@ def of_curators(run):
         yield from check_private(replace(run, **changes))
 
 
+def of_counts():
+    for share in (0.3, 3.0):
+        yield check_norms(*counted(share), COUNTING)
+
+
 def words(run, told):
     return (replace(run.owner, private=dict(run.owner.private) | {name: told}) for name in PRIVATE)
 
@@ -180,6 +187,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder):
         *of_plans(),
         *of_runs(run),
         *of_curators(run),
+        *of_counts(),
         *of_charges(run),
         *of_samples(run),
         *of_documents(run, folder),

@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from tests.verify.counted import COUNTING, counted
 
 from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientSide, RoundRecord
 from epsilog.verify import (
     check_clipping,
+    check_count,
     check_custody,
     check_noise,
     check_norms,
@@ -271,3 +273,21 @@ def test_no_padding_and_no_plan_make_the_check_fail_to_answer(value, planned):
     found = check_noise([replace(one, padding=(value, -value) * 8)], noise_stddev=planned)
     assert found.verdict in ("failed", "warned", "passed")
     assert all(math.isfinite(number) for _, number in found.numbers)
+
+
+def test_noise_on_counts_is_found_too_weak_by_what_the_curator_counted():
+    """Sound runs pass at their false-alarm rate; a third of the noise never does, whatever the counts are."""
+    alarms = sum(check_count(*counted(1.0, seed), COUNTING, false_alarm=0.1) is not None for seed in range(200))
+    assert 8 <= alarms <= 36  # 20 expected; a binomial leaves this once in a thousand
+    assert all(check_norms(*counted(1.0, seed), COUNTING).verdict == "passed" for seed in range(50))
+    ends = {share: {check_norms(*counted(share, seed), COUNTING).code for seed in range(20)} for share in (0.3, 3.0)}
+    assert ends == {0.3: {"norms/count-noise-too-weak"}, 3.0: {"norms/count-noise-too-strong"}}
+
+
+def test_counts_without_any_noise_fail_and_other_schemes_have_none():
+    private, public = counted(0.0)
+    found = check_count(private, public, COUNTING)
+    assert found.verdict == "failed"
+    assert dict(found.numbers)["observed_stddev"] == pytest.approx(0, abs=1e-9)
+    assert check_count(private, public, ClientLevelCentral(200, 0.2, 40, 0.2, 3.0)) is None
+    assert check_count(private, (replace(public[0], unclipped=None), *public[1:]), COUNTING) is None

@@ -9,7 +9,7 @@ from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.documents import check_chain, check_head, check_prices, identify
 from epsilog.verify.evidence import Evidence, parse_evidence, parse_records, read_evidence, read_file, read_folder
 from epsilog.verify.findings import overall
-from epsilog.verify.noise import check_noise, in_first_unit, power, stddev_interval
+from epsilog.verify.noise import check_count, check_noise, in_first_unit, power, stddev_interval
 from epsilog.verify.owner import WEAKENED, OwnerWord, Utility, check_control
 from epsilog.verify.participation import check_custody, check_participation
 from epsilog.verify.reconciliation import (
@@ -38,6 +38,7 @@ __all__ = [
     "check_chain",
     "check_clipping",
     "check_control",
+    "check_count",
     "check_custody",
     "check_head",
     "check_noise",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict
+from epsilog.verify.noise import check_count
 
 ROUNDING = 1e-5  # float32 norms: a few thousand terms at 6e-8 each
 
@@ -73,6 +74,8 @@ def check_norms(custody: Sequence[CustodyRecord] | None, records: Sequence[Round
         return Finding(
             "norms/too-large", Verdict.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers
         )
+    if len(custody) == len(records) and (counted := check_count(custody, records, scheme)) is not None:
+        return counted
     says = (
         f"No norm exceeds {clip_norm:g} (largest {largest:.6g}); clipping shortened {shortened:.0%} of contributions."
     )

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from scipy.special import chdtr, chdtrc, chdtri
 
-from epsilog.terms import Finding, RoundRecord, Scheme, Verdict, check
+from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict, check
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
 
@@ -123,6 +123,48 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
         return Finding("noise/too-strong", Verdict.WARNED, says, numbers)
     says = f"The noise agrees with the plan: {share:.1%} of its standard deviation on {count} padding values."
     return Finding("noise/holds", Verdict.PASSED, says, numbers)
+
+
+def check_count(
+    custody: Sequence[CustodyRecord],
+    records: Sequence[RoundRecord],
+    scheme: Scheme,
+    *,
+    false_alarm: float = FALSE_ALARM,
+) -> Finding | None:
+    """Compares the noise on the released counts of clipped updates with the plan; None where nothing is wrong.
+
+    The curator's records hold the true count of every round, so its noise is what the released share adds to it.
+
+    Args:
+        custody: the curator's records, of the same rounds.
+        records: the public records, with the released shares.
+        scheme: as planned; one that releases a count.
+        false_alarm: chance of rejecting a sound run, in (0, 1).
+    """
+    if scheme.count_noise is None or any(record.unclipped is None for record in records):
+        return None  # that a share is missing is for ``check_clipping`` to say
+    planned, divisor = scheme.count_noise
+    noise = [_of_count(private, public, divisor) for private, public in zip(custody, records, strict=True)]
+    count, ratio = len(noise), _squares(noise, planned)
+    share = math.sqrt(ratio / count)
+    numbers = (("rounds", float(count)), ("planned_stddev", planned), ("observed_stddev", _finite(planned * share)))
+    told = f"{share:.1%} of the planned standard deviation in {count} rounds."
+    if float(chdtr(count, ratio)) < false_alarm / 2:
+        says = f"The noise on the counts of clipped updates is too weak: {told}"
+        return Finding("norms/count-noise-too-weak", Verdict.FAILED, says, numbers)
+    if float(chdtrc(count, ratio)) < false_alarm / 2:
+        says = f"The noise on the counts of clipped updates is too strong, or they are others: {told}"
+        return Finding("norms/count-noise-too-strong", Verdict.WARNED, says, numbers)
+    return None
+
+
+def _of_count(private: CustodyRecord, public: RoundRecord, divisor: float) -> float:
+    """What was added to one round's count of updates within the clip norm, less a half each."""
+    assert public.unclipped is not None
+    answered = len(private.participants) - private.silent
+    above_half = answered / 2 - private.clipped_fraction * answered
+    return (public.unclipped - 0.5) * divisor - above_half
 
 
 def _quietest(records: Sequence[RoundRecord], noise_stddev: float) -> tuple[int, float]:

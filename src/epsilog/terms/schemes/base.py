@@ -85,6 +85,11 @@ class Scheme:
         return self.noise_multiplier * self.clip_norm
 
     @property
+    def count_noise(self) -> tuple[float, float] | None:
+        """Standard deviation of the noise on a released count, and what it is divided by; None where none is."""
+        return None
+
+    @property
     def accounted_multiplier(self) -> float:
         """Noise over what one unit moves by taking part in a noisy sum: in all that it moves, not in the sum alone."""
         return self.noise_multiplier

@@ -45,6 +45,11 @@ class ClientLevelAdaptiveClip(Sampled):
     published: ClassVar[str] = "global model and clip norm"
 
     @property
+    def count_noise(self) -> tuple[float, float]:
+        """As stated, over the public expected cohort."""
+        return self.quantile_noise, self.expected_cohort
+
+    @property
     def accounted_multiplier(self) -> float:
         """Of the sum and the count together, rounded down."""
         if not self.noise_multiplier:
