@@ -8,7 +8,15 @@ from scipy import stats
 from tests.prove.drawn import central, drawn, local, make_plan
 
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.terms import Composed, Gaussian, NeighboringRelation, PoissonSampled, Repeated, Verdict
+from epsilog.terms import (
+    ClientLevelDistributed,
+    Composed,
+    Gaussian,
+    NeighboringRelation,
+    PoissonSampled,
+    Repeated,
+    Verdict,
+)
 from epsilog.verify import Utility, reconcile, reconciliation, whatever_the_sampler
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.evidence import Evidence
@@ -265,6 +273,22 @@ def test_rounds_are_complete_and_in_order(run):
         assert found.verdict == verdict, says
         assert says in found.says
         assert dict(found.numbers) == {"planned": 4, "recorded": len(records)}
+
+
+def test_a_round_that_was_given_up_released_nothing(run):
+    """Under a scheme that may give up, and with the model of the round before."""
+    shared = ClientLevelDistributed(150, 30, 20, 4, 4, 0.5, 0.01, 20, 2.0)
+    one, two, three, four = run.records
+    idle = replace(three, given_up=True, padding=(), output_hash=two.output_hash)
+    for scheme, records, code in (
+        (shared, (one, two, idle, four), "rounds/holds"),
+        (shared, (one, two, replace(idle, output_hash=three.output_hash), four), "rounds/given-up-in-name"),
+        (run.plan.scheme, (one, two, idle, four), "rounds/given-up-in-name"),
+        (shared, (replace(one, given_up=True, padding=()), two, three, four), "rounds/given-up-at-once"),
+    ):
+        assert check_rounds(replace(planned(run, scheme=scheme), records=records)).code == code
+    with pytest.raises(ValueError, match="padding must be absent where a round was given up"):
+        replace(one, given_up=True)
 
 
 # the owner

@@ -45,6 +45,10 @@ def custody(participants):
     return [CustodyRecord(r + 1, tuple(map(int, ids)), 0.5, 0.0) for r, ids in enumerate(participants)]
 
 
+def public(rounds):
+    return records(np.random.default_rng(0), rounds=rounds)
+
+
 def poisson(rng, q=0.1, population=2000, rounds=60):
     return [np.flatnonzero(rng.random(population) < q) for _ in range(rounds)]
 
@@ -192,17 +196,17 @@ def test_a_sampler_that_takes_all_leaves_no_doubt():
 
 def test_impossible_lists_fail_and_void_the_claim():
     for ids in ([1, 1, 2], [-1, 5], [1999, 2000]):
-        assert check_custody(custody([ids]), [1], CENTRAL).verdict == "failed"
-    assert check_custody(custody([[1, 2]]), [1, 2], CENTRAL).verdict == "failed"
-    assert check_custody(custody([[1, 2], [1]]), [1, 2], CENTRAL).verdict == "passed"
-    for found in (check_custody(None, [1], CENTRAL), check_participation(None, CENTRAL)):
+        assert check_custody(custody([ids]), public(1), CENTRAL).verdict == "failed"
+    assert check_custody(custody([[1, 2]]), public(2), CENTRAL).verdict == "failed"
+    assert check_custody(custody([[1, 2], [1]]), public(2), CENTRAL).verdict == "passed"
+    for found in (check_custody(None, public(1), CENTRAL), check_participation(None, CENTRAL)):
         assert (found.verdict, found.lacks) == ("not checked", "custody")
     assert check_participation([], CENTRAL).verdict == "not checked"
 
 
 def test_lists_name_clients_of_the_population():
     for ids, verdict in (([0, 1999], "passed"), ([2000], "failed"), ([-1], "failed"), ([], "passed")):
-        assert check_custody(custody([[5], ids]), [1, 2], CENTRAL).verdict == verdict
+        assert check_custody(custody([[5], ids]), public(2), CENTRAL).verdict == verdict
 
 
 def test_cohorts_shrink_only_by_those_who_reached_their_cap():

@@ -227,6 +227,7 @@ class Run(Part):
     simulation: Annotated[bool, Field(strict=True)]
     seed: Annotated[int, Field(ge=0, lt=LARGEST - 1, strict=True)] | None = None
     study: tuple[Annotated[float, Field(gt=0, le=MOST_EPSILON, strict=True)], ...] = ()
+    dropout: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
 
     @model_validator(mode="after")
     def _seeded_only_in_simulation(self) -> Run:
@@ -238,6 +239,8 @@ class Run(Part):
                 "absent when simulation = false: a real budget refuses fixed seeds",
                 f"{self.seed if self.seed is not None else list(self.study)}",
             )
+        if not self.simulation and self.dropout is not None:
+            raise CheckError("dropout", "absent when simulation = false: who stays silent shows", f"{self.dropout}")
         return self
 
 

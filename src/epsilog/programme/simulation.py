@@ -12,6 +12,9 @@ from epsilog.verify import WEAKENED, Utility, check_noise, in_first_unit
 
 if TYPE_CHECKING:
     from epsilog.train import Task
+    from epsilog.train.engines import Engine
+
+    Made = Callable[[Task], Engine]
 
 Told = Callable[[str], None]
 Studied = Sequence[tuple[float, Scheme]]
@@ -35,21 +38,23 @@ def _studied(programme: Programme, plan: RegisteredPlan, task: Task, epsilon: fl
         raise ProgrammeError(plan.name, [f"run.study: {epsilon:g} cannot be trained at: {error}"]) from error
 
 
-def simulate(studied: Studied, plan: RegisteredPlan, task: Task, seed: int, tell: Told) -> Utility:
+def simulate(
+    studied: Studied, plan: RegisteredPlan, task: Task, seed: int, tell: Told, *, engine: Made | None = None
+) -> Utility:
     """Measures utility without DP and at other budgets, before the run is closed: its hash goes into the commit."""
     from epsilog.train import Randomness, dry_run
 
     seeded = Randomness.simulated(seed)
     tell("training without DP, for comparison")
-    bare = dry_run(plan.scheme, task, randomness=seeded, private=False)
+    bare = dry_run(plan.scheme, task, randomness=seeded, private=False, engine=engine)
     points = []
     for epsilon, scheme in studied:
         tell(f"training at epsilon {epsilon:g}")
-        last = dry_run(scheme, task, randomness=seeded).records[-1]
+        last = dry_run(scheme, task, randomness=seeded, engine=engine).records[-1]
         points.append((epsilon, scheme.noise_multiplier, last.test_loss, last.test_score))
     without = tuple((record.test_loss, record.test_score) for record in bare.records)
     tell(f"a control run with {1 - WEAKENED:.0%} too little noise, which the checks must reject")
-    control = run_control(plan, task, seed=seed + 1)
+    control = run_control(plan, task, seed=seed + 1, engine=engine)
     return Utility(str(task.describe()["score"]), without, tuple(points), control.to_json())
 
 
@@ -72,9 +77,10 @@ def _at(programme: Programme, plan: RegisteredPlan, epsilon: float) -> Registere
     )
 
 
-def run_control(plan: RegisteredPlan, task: Task, *, seed: int) -> Finding:
+def run_control(plan: RegisteredPlan, task: Task, *, seed: int, engine: Made | None = None) -> Finding:
     """Trains as planned, but with a noise source that lies about its size; returns what the noise check says."""
     from epsilog.train import Randomness, dry_run
 
-    lying = dry_run(plan.scheme, task, randomness=Randomness.weakened(seed, noise_factor=WEAKENED))
+    weakened = Randomness.weakened(seed, noise_factor=WEAKENED)
+    lying = dry_run(plan.scheme, task, randomness=weakened, engine=engine)
     return check_noise(in_first_unit(lying.records, plan.scheme), noise_stddev=plan.scheme.noise_stddev)

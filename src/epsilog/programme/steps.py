@@ -18,6 +18,7 @@ from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, re
 
 if TYPE_CHECKING:
     from epsilog.train import Task
+    from epsilog.train.engines import Engine
 
 
 def charge_key(plan: RegisteredPlan) -> str:
@@ -113,6 +114,7 @@ def train(
     charge: Charge,
     folder: Path,
     on_round: Callable[[RoundRecord, RegisteredPlan], None],
+    engine: Callable[[Task], Engine] | None = None,
 ) -> None:
     """Starts a reserved charge, runs the rounds that are still due, and leaves the model that was released last.
 
@@ -127,6 +129,7 @@ def train(
         task,
         folder=folder,
         progress=lambda record: on_round(record, plan),
+        engine=engine,
     )
     disk.write_atomically(folder / RunFile.MODEL, npz.written(Released(task.model, trained.model).arrays))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +26,8 @@ from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import Charge, open_ledger
 from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile
 from epsilog.train import Task, exclusive
+from epsilog.train.engines import Engine
+from epsilog.train.engines.unreliable import unreliable
 from epsilog.train.models import Released
 from epsilog.verify import Reconciliation, read_evidence, reconcile
 
@@ -104,7 +106,9 @@ def run(
         if charge.state != "committed":  # another process may have been faster
             _trained(start, charge)
             seed, tell = start.programme.run.seed, start.observer.stage
-            utility = None if seed is None else simulate(studied, start.plan, start.task, seed, tell)
+            utility = (
+                None if seed is None else simulate(studied, start.plan, start.task, seed, tell, engine=start.engine)
+            )
             close(charge, start.folder, utility)
         return _proved(start)
 
@@ -161,6 +165,12 @@ class _Start:
     def task(self) -> Task:
         return self.prepared.task
 
+    @property
+    def engine(self) -> Callable[[Task], Engine] | None:
+        """None for the task's own, on which everybody replies."""
+        dropout = self.programme.run.dropout
+        return None if dropout is None else unreliable(dropout)
+
 
 def _planned(
     programme: Path | str | Programme, task: Task | None, runs: Path, ledger: Path | str | None, observer: Observer
@@ -189,7 +199,15 @@ def _charged(start: _Start) -> Iterator[Charge]:
 def _trained(start: _Start, charge: Charge) -> None:
     start.observer.stage("training")
     seed, told = start.programme.run.seed, start.observer.round
-    train(start.plan, start.task, seed=seed, charge=charge, folder=start.folder, on_round=told)
+    train(
+        start.plan,
+        start.task,
+        seed=seed,
+        charge=charge,
+        folder=start.folder,
+        on_round=told,
+        engine=start.engine,
+    )
 
 
 def _prepared(programme: Path | str | Programme, task: Task | None) -> Prepared:

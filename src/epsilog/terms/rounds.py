@@ -43,6 +43,7 @@ class RoundRecord:
         test_score: score on the public test set (R squared or accuracy, as the programme says); None likewise.
         unclipped: the noisy share of updates that were within the clip norm; None where the scheme does not ask.
         diverged: whether the released model, or its loss on the public test set, is not finite: training ends there.
+        given_up: whether too few replied for the planned noise: nothing was seen, and the model is the one before.
     """
 
     round: int
@@ -54,6 +55,7 @@ class RoundRecord:
     test_score: float | None
     unclipped: float | None = None
     diverged: bool = False
+    given_up: bool = False
 
     def __post_init__(self) -> None:
         check.fields(
@@ -67,11 +69,14 @@ class RoundRecord:
             test_score=check.optional(check.finite()),
             unclipped=check.optional(check.finite()),
             diverged=check.flag(),
+            given_up=check.flag(),
         )
         if (self.test_loss is None) != (self.test_score is None):
             raise ValueError(f"test_loss and test_score must both be there or neither, got {self.test_score!r}")
         if self.diverged and self.test_loss is not None:
             raise CheckError("test_loss", "absent where training diverged", repr(self.test_loss))
+        if self.given_up and self.padding:
+            raise CheckError("padding", "absent where a round was given up", f"{len(self.padding)} values")
 
 
 @codec.term("custody")

@@ -134,6 +134,8 @@ def next_round(
     with np.errstate(over="ignore", invalid="ignore"):
         change = TRAINED[type(scheme)].change(scheme, engine, now)
         model, server = training.server.moved(state.model, change.step, state.server, done=done, rounds=scheme.rounds)
+    if change.given_up:  # nothing was seen
+        model, server = state.model, state.server
     scored = engine.evaluate(model) if engine.task.is_scored else ()
     reach = clipping.reach(engine.task.clients.features.dtype)
     diverged = not (np.abs(model).max() <= reach and np.isfinite(scored).all())
@@ -155,6 +157,7 @@ def next_round(
             score,
             change.unclipped,
             diverged,
+            change.given_up,
         ),
         CustodyRecord(
             done,

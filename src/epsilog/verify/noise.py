@@ -87,6 +87,7 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
         false_alarm: chance of rejecting a sound run, in (0, 1).
     """
     padding = [value for record in records for value in record.padding]
+    records = [record for record in records if not record.given_up]  # nothing was seen of those
     bare = [record.round for record in records if not record.padding]
     if not padding or bare:
         says = f"The records of rounds {bare[:5]} hold no padding coordinates." if bare else "There are no records."

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, chdtr, chdtrc, rel_entr
 
-from epsilog.terms import CustodyRecord, Finding, Scheme, Verdict
+from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict
 from epsilog.terms.cohorts import (
     BinnedCohorts,
     CappedCohorts,
@@ -29,17 +29,19 @@ FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this 
 NOT_HERE = "The curator's records are not here."
 
 
-def check_custody(custody: Sequence[CustodyRecord] | None, rounds: Sequence[int], scheme: Scheme) -> Finding:
+def check_custody(custody: Sequence[CustodyRecord] | None, records: Sequence[RoundRecord], scheme: Scheme) -> Finding:
     """The curator's lists are of the public rounds, and nobody is in a round twice: then one contribution was clipped.
+
+    A round was given up exactly where too few replied.
 
     Args:
         custody: the curator's records; None where they are not here.
-        rounds: the rounds of the public records, in their order.
+        records: the public records.
         scheme: who could take part.
     """
     if custody is None:
         return Finding("custody/not-checked", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
-    if [record.round for record in custody] != list(rounds):
+    if [record.round for record in custody] != [record.round for record in records]:
         says = "The curator's records are of other rounds than the public ones."
         return Finding("custody/other-rounds", Verdict.FAILED, says)
     for record in custody:
@@ -47,6 +49,11 @@ def check_custody(custody: Sequence[CustodyRecord] | None, rounds: Sequence[int]
         if len(set(ids)) != len(ids) or any(not 0 <= i < scheme.clients for i in ids):
             says = f"Round {record.round} lists a client twice, or one outside 0..{scheme.clients - 1}."
             return Finding("custody/impossible-list", Verdict.FAILED, says)
+    for record, public in zip(custody, records, strict=True):
+        replies = len(record.participants) - record.silent
+        if public.given_up != scheme.gives_up(replies):
+            says = f"Round {record.round} had {replies} replies, and was {'' if public.given_up else 'not '}given up."
+            return Finding("custody/other-replies", Verdict.FAILED, says)
     return Finding(
         "custody/holds", Verdict.PASSED, f"The curator's {len(custody)} lists name each client at most once."
     )

@@ -131,7 +131,7 @@ def check_private(evidence: Evidence) -> tuple[Finding, ...]:
     """The checks on the curator's records, in the order of ``PRIVATE``."""
     scheme = evidence.plan.scheme
     return (
-        check_custody(evidence.custody, [record.round for record in evidence.records], scheme),
+        check_custody(evidence.custody, evidence.records, scheme),
         check_norms(evidence.custody, evidence.records, scheme),
         check_participation(evidence.custody, scheme),
     )
@@ -356,6 +356,10 @@ def check_rounds(evidence: Evidence) -> Finding:
         repeated = [n for n, times in Counter(numbers).items() if times > 1]
         says = f"Rounds are missing, repeated or out of order ({len(numbers)} lines, repeated: {repeated[:5]})."
         return Finding("rounds/out-of-order", Verdict.FAILED, says, counted)
+    given_up = list(_given_up_in_name(evidence))
+    if given_up:
+        says = f"Rounds {given_up[:5]} are said to be given up, and their model is another than the one before."
+        return Finding("rounds/given-up-in-name", Verdict.FAILED, says, counted)
     if len(numbers) > planned:
         return Finding(
             "rounds/too-many", Verdict.FAILED, f"{len(numbers)} rounds were run, {planned} were planned.", counted
@@ -363,10 +367,21 @@ def check_rounds(evidence: Evidence) -> Finding:
     if any(record.diverged for record in evidence.records):
         says = f"Training diverged in round {len(numbers)} of {planned}: the released model or its loss is not finite. "
         return Finding("rounds/diverged", Verdict.WARNED, says + "The whole plan stays charged.", counted)
+    if evidence.records and evidence.records[0].given_up:
+        says = "The first round was given up: that its model is the starting one, no record shows."
+        return Finding("rounds/given-up-at-once", Verdict.WARNED, says, counted)
     if len(numbers) < planned:
         says = f"{len(numbers)} of {planned} planned rounds were run; the whole plan stays charged."
         return Finding("rounds/stopped-early", Verdict.WARNED, says, counted)
     return Finding("rounds/holds", Verdict.PASSED, f"All {planned} rounds are recorded, in order.", counted)
+
+
+def _given_up_in_name(evidence: Evidence) -> Iterator[int]:
+    """Rounds that released something after all, or under a scheme that gives nothing up."""
+    for before, record in zip((None, *evidence.records), evidence.records, strict=False):
+        same = before is None or before.output_hash == record.output_hash
+        if record.given_up and not (same and evidence.plan.scheme.gives_up(0)):
+            yield record.round
 
 
 def check_owner(evidence: Evidence) -> tuple[Finding, ...]:

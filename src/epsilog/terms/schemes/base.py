@@ -137,6 +137,10 @@ class Scheme:
         """The same schedule if everybody may have taken part in every round: no sample, and no cap, is trusted."""
         return self.unamplified()
 
+    def gives_up(self, replies: int) -> bool:  # noqa: ARG002 - most schemes never do
+        """Whether a round with so few replies is given up before anything is seen."""
+        return False
+
     def at_cohort_sizes(self, sizes: Sequence[int]) -> Release | None:  # noqa: ARG002 - most schemes have no answer
         """What rounds with cohorts of these sizes would release, as a what-if; None where sizes change no price."""
         return None

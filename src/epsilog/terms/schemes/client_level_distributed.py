@@ -102,6 +102,10 @@ class ClientLevelDistributed(Scheme):
         multiplier = share * self.noise_multiplier
         return ROUNDED * multiplier / (1 + 2 * multiplier * apart)
 
+    def gives_up(self, replies: int) -> bool:
+        """Fewer shares of the noise than were planned are never unmasked."""
+        return replies < self.survivors
+
     def step(self, share: float = 1.0) -> PoissonSampled:
         """One sum; nothing is sampled that the server does not see."""
         multiplier = self._accounted(share)

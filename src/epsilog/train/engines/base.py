@@ -37,6 +37,7 @@ class Round:
         cohort: ids, each once.
         batches: a client's draws for its rows: keys that shuffle them, or coins that let them join.
         noise: a client's draws of normals.
+        replies: a simulated client's draws of whether it replies.
         pace: what the task's learning rate is multiplied by in this round.
     """
 
@@ -44,6 +45,7 @@ class Round:
     cohort: Ids
     batches: ClientStreams = no_draws
     noise: ClientStreams = no_draws
+    replies: ClientStreams = no_draws
     pace: float = 1.0
 
     def of(self, cohort: Ids) -> Round:

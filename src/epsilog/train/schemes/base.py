@@ -37,6 +37,7 @@ class Change:
         memory: what the scheme remembers for the next round; shape (m,), any m.
         clip_norm: what this round clipped to; None for the scheme's own.
         unclipped: the noisy share of updates within it; None where the scheme does not ask.
+        given_up: whether too few replied: then nothing was seen, and nothing moves.
     """
 
     step: Vector
@@ -45,6 +46,7 @@ class Change:
     memory: Vector = field(default_factory=lambda: np.zeros(0))
     clip_norm: float | None = None
     unclipped: float | None = None
+    given_up: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +78,7 @@ class Now:
         def of(purpose: str) -> ClientStreams:
             return lambda client: self.streams(purpose, client=client)
 
-        return Round(self.model, self.cohort, of("batches"), of("noise"), self.pace)
+        return Round(self.model, self.cohort, of("batches"), of("noise"), of("replies"), self.pace)
 
 
 class ChangeOf(Protocol):

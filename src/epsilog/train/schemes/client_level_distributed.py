@@ -28,9 +28,9 @@ def require_room(scheme: ClientLevelDistributed, task: Task) -> None:  # noqa: A
 def change(scheme: ClientLevelDistributed, engine: Engine, now: Now, /) -> Change:
     """Mean of the cohort's updates from a sum of whole numbers. A client's padding is one coordinate of its own share.
 
-    Everybody replies: shares of ``survivors`` clients are the planned noise, and the whole cohort's are more.
+    Shares of ``survivors`` clients are the planned noise; more replies carry more, with fewer the round is given up.
     """
-    seen, padding = [], np.zeros(now.cohort.size)
+    seen, padding = [], list[float]()
     total, width = np.zeros(now.model.size, dtype=np.int64), scheme.grid * scheme.clip_norm
     bare = np.zeros(now.model.size)
     for place, client in enumerate(now.cohort.tolist()):
@@ -39,12 +39,16 @@ def change(scheme: ClientLevelDistributed, engine: Engine, now: Now, /) -> Chang
         seen.append(clipped)
         if not now.private:
             bare += clipped.total
+        if not now.private or clipped.silent:
             continue
         share = discrete_gaussians(now.streams("noise", client=client), scheme.share_stddev, now.model.size + 1)
         total = _wrapped(total + np.trunc(clipped.total / width).astype(np.int64) + share[:-1], scheme.modulus_bits)
-        padding[place] = share[-1] * width * math.sqrt(scheme.survivors)
+        padding.append(float(share[-1]) * width * math.sqrt(scheme.survivors))
+    clipped = together(seen, size=now.model.size)
+    if now.private and scheme.gives_up(len(padding)):
+        return Change(np.zeros_like(now.model), clipped, np.zeros(0), given_up=True)
     step = (width * total + bare) / max(now.cohort.size, 1)
-    return Change(step, together(seen, size=now.model.size), padding)
+    return Change(step, clipped, np.array(padding))
 
 
 def discrete_gaussians(stream: Stream, stddev: float, count: int) -> NDArray[np.int64]:
