@@ -139,19 +139,19 @@ def test_an_item_that_is_none_counts_for_nobody():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("scale", [1.0, 1e3, 1e12, 1e18])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_example_moves_a_client_further_than_the_bound(kind, scale, dtype):
+def test_no_example_moves_a_client_further_than_the_bound(kind, dtype):
     """Whatever the parameters and the rows, one example's step is at most the clip times the rate."""
-    made = task(kind, unit_is_client=False, clients=3)
-    rows = made.clients.features * (scale if made.model.ids is None else 1)
-    single = Federation(rows[:3].astype(dtype), made.clients.targets[:3], np.ones(3, dtype=int))
-    engine = CompiledEngine(dataclasses.replace(made, clients=single))
+    made = task(kind, unit_is_client=False, clients=3)  # one model at every scale: it is compiled once
     runs = NoisyRuns(steps=1, batch_probability=1.0, clip_norm=0.5, noise_stddev=0.0)
-    vector = scale * np.random.default_rng(3).standard_normal(made.model.size)
-    for client in range(3):
-        one = engine.sum_of_noisy_runs(Round(vector, np.array([client]), batches, noise), runs)
-        assert one.largest_norm <= 0.5
-        moved = np.linalg.norm(one.total) / (0.3 / 10)
-        rounding = np.finfo(dtype).eps * np.linalg.norm(vector) / (0.3 / 10)
-        assert moved <= 0.5 * (1 + 1e-5) + rounding
+    for scale in (1.0, 1e3, 1e12, 1e18):
+        rows = made.clients.features * (scale if made.model.ids is None else 1)
+        single = Federation(rows[:3].astype(dtype), made.clients.targets[:3], np.ones(3, dtype=int))
+        engine = CompiledEngine(dataclasses.replace(made, clients=single))
+        vector = scale * np.random.default_rng(3).standard_normal(made.model.size)
+        for client in range(3):
+            one = engine.sum_of_noisy_runs(Round(vector, np.array([client]), batches, noise), runs)
+            assert one.largest_norm <= 0.5
+            moved = np.linalg.norm(one.total) / (0.3 / 10)
+            rounding = np.finfo(dtype).eps * np.linalg.norm(vector) / (0.3 / 10)
+            assert moved <= 0.5 * (1 + 1e-5) + rounding

