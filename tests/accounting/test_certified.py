@@ -249,6 +249,7 @@ def test_bad_questions():
         calibrate(Gaussian, epsilon=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("goal", "exact"),
     [

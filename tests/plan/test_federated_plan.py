@@ -118,6 +118,7 @@ def test_balls_in_bins_is_calibrated_in_noise_and_in_whole_epochs():
     assert plan.federated(**given, rounds=rounds, noise_multiplier=noise).epsilon.upper <= 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epochs", [1, *(pytest.param(epochs, marks=pytest.mark.slow) for epochs in (3, 6, 7))])
 def test_the_most_epochs_that_fit_are_found_whatever_their_number(epochs):
     """The cap lies between the price of so many epochs and of one more."""

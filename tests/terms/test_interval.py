@@ -39,6 +39,7 @@ def test_formats_round_outwards():
             format(FOUND, spec)
 
 
+@pytest.mark.slow
 @given(st.floats(0, 1e300), st.floats(0, 1e300), st.integers(0, 20), st.sampled_from("fg"))
 def test_what_is_printed_holds_what_is_bounded(one, other, digits, kind):
     lower, upper = sorted((one, other))

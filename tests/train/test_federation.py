@@ -17,6 +17,7 @@ def numbered(sizes):
     return features, targets
 
 
+@pytest.mark.slow
 @given(SIZES)
 def test_every_client_has_its_own_rows_in_their_order(sizes):
     features, targets = numbered(sizes)

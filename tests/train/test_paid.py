@@ -165,6 +165,7 @@ def test_a_start_whose_loss_or_score_is_not_finite_costs_nothing(small_task, cha
     refused(small_task(), charge_for(CENTRAL, "client"), tmp_path / "run", ValueError, "finite loss and score")
 
 
+@pytest.mark.slow
 def test_a_rehearsal_reads_no_clients_data_and_leaves_nothing(small_task, tmp_path, monkeypatch):
     seen = []
 

@@ -39,6 +39,7 @@ def padding_fits(outcomes, scheme):
     return 5e-7 < stats.chi2.cdf(np.sum(draws**2), draws.size) < 1 - 5e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "unit_is_client"),
     [

@@ -127,6 +127,7 @@ def test_no_padding_is_not_a_pass():
     assert check_noise(records(np.random.default_rng(0)), noise_stddev=0.0).verdict == "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_poisson_cohorts_pass_and_others_fail(seed):
     rng = np.random.default_rng(seed)

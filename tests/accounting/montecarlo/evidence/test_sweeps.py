@@ -260,6 +260,7 @@ def test_few_draws_still_make_a_plan(slack):
     assert 0.3e-2 < plan.claim <= 1e-2
 
 
+@pytest.mark.slow
 def test_a_fallback_is_counted():
     plain = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0))
     backed = planning.plan_sweep(BINS, epsilon=1.0, target_delta=1e-3, seed=1, noises=(1.1, 1.0), fallback_delta=5e-4)

@@ -204,7 +204,7 @@ def test_shared_draws_keep_the_promise():
         pytest.param(10**6, 9, 9e-6, 1.0, marks=pytest.mark.slow),
         pytest.param(5000, 60, 2e-4, 0.02, marks=pytest.mark.slow),
         (50, 50, 0.3, 1.0),
-        (1000, 12, 5e-3, 3.0),
+        pytest.param(1000, 12, 5e-3, 3.0, marks=pytest.mark.slow),
     ],
 )
 def test_the_binomial_form_is_its_integral(samples, hits, fallback, bound):
