@@ -14,7 +14,7 @@ from fractions import Fraction
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.rounding import LEAST, UNION, down, union, up
+from epsilog.accounting.rounding import union
 from epsilog.terms import ApproximateDP, PureDP, Release
 
 _MOST = 32  # failures whose joint chance is worked out as a fraction
@@ -65,9 +65,8 @@ def _joint(chances: list[tuple[float, int]]) -> Failure:
     if sum(count for _, count in chances) <= _MOST:
         survives = math.prod(((1 - Fraction(chance)) ** count for chance, count in chances), start=Fraction(1))
         return Failure(rounded(1 - survives, up=False), rounded(1 - survives, up=True))
-    failing = union(chances)
-    least = max(down(failing, UNION) - LEAST, *(chance for chance, _ in chances))
-    return Failure(least, min(up(failing, UNION) + LEAST, 1.0))
+    least, most = union(chances)
+    return Failure(max(least, *(chance for chance, _ in chances)), most)
 
 
 def _left(delta: float, failing: float, *, up: bool) -> float | None:

@@ -101,18 +101,24 @@ def down(number: Number, roundings: float) -> Number:
     return _moved(number, -gamma(roundings + 2.0))
 
 
-def union(chances: Iterable[tuple[float, float]]) -> float:
-    """The chance that something happens in at least one of independent rounds, 1 - prod (1 - p)^n, over (p, n).
+def union(chances: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The least and the most chance that something happens in at least one of independent rounds.
 
-    It is off by ``UNION`` roundings, and below the normal numbers by ``LEAST``.
+    It is 1 - prod (1 - p)^n over (p, n): off by ``UNION`` roundings, and below the normal numbers by ``LEAST``.
 
-    >>> union([(0.5, 2), (0.0, 10)]), union([(1.0, 1)])
-    (0.75, 1.0)
+    >>> union([(0.0, 10)]), union([(1.0, 1), (0.5, 2)])
+    ((0.0, 0.0), (1.0, 1.0))
+    >>> least, most = union([(0.5, 2)])
+    >>> least < 0.75 < most < least + 1e-14
+    True
     """
-    chances = list(chances)
+    chances = [(chance, count) for chance, count in chances if chance and count]
+    if not chances:
+        return 0.0, 0.0
     if any(chance >= 1 for chance, _ in chances):
-        return 1.0
-    return -math.expm1(math.fsum(count * math.log1p(-chance) for chance, count in chances))
+        return 1.0, 1.0
+    found = -math.expm1(math.fsum(count * math.log1p(-chance) for chance, count in chances))
+    return max(down(found, UNION) - LEAST, 0.0), min(up(found, UNION) + LEAST, 1.0)
 
 
 def _moved(number: Number, by: float) -> Number:

@@ -29,7 +29,7 @@ from epsilog.accounting.laws.pair import Pair, Parts
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.questions import FAINT, DeltaAt, EpsilonAt, Question
 from epsilog.accounting.roots import secant
-from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, UNION, down, gamma, union, up
+from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, gamma, union, up
 
 _AIM = 1e-9  # relative error of delta to plan for
 _MOST_FREQUENCIES = 6_000
@@ -139,7 +139,7 @@ class Inversion:
         theta: the tilt.
         mean: sum of the parts' tilted mean losses.
         log_total: K(theta).
-        infinite: the mass that gives everything away.
+        infinite: the least and the most mass that gives everything away.
     """
 
     def __init__(self, tilts: Sequence[tuple[Tilt, int]], theta: float, near: float, *, aim: float = _AIM) -> None:
@@ -301,18 +301,18 @@ class Inversion:
         high, low = total + error, total - error - self._copies(epsilon)
         if not (math.isfinite(high) and math.isfinite(low) and math.isfinite(lead)):
             raise OutOfReachError("the sum is not a number")
-        upper = up(self.infinite, UNION) + _exp(lead + log_error, high)
-        lower = down(self.infinite, UNION) + _exp(lead - log_error, low)
+        upper = self.infinite[1] + _exp(lead + log_error, high)
+        lower = self.infinite[0] + _exp(lead - log_error, low)
         return Bounds(min(max(down(lower, 6), 0.0), 1.0), min(up(upper, 6) + LEAST, 1.0))
 
     def epsilon(self, delta: float, near: float) -> Bounds:
         """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
-        if down(self.infinite, UNION) > delta:
+        if self.infinite[0] > delta:
             return Bounds(math.inf, math.inf)
         if self.delta(0.0).upper <= delta:
             return Bounds(0.0, 0.0)
         here = max(near, 1e-9 * self._deviation)
-        if up(self.infinite, UNION) < delta:
+        if self.infinite[1] < delta:
             here = _root(lambda at: self.delta(at).upper / delta, here, self.theta)
             upper = self._checked(here, 1.0, lambda at: self.delta(at).upper <= delta)
         else:

@@ -20,7 +20,7 @@ from epsilog.accounting.lattice.law import Integers, LatticeLaw, TooFineError, a
 from epsilog.accounting.lattice.window import window
 from epsilog.accounting.laws.base import Array
 from epsilog.accounting.roots import secant
-from epsilog.accounting.rounding import LEAST, TINY, UNION, down, gamma, union, up
+from epsilog.accounting.rounding import LEAST, TINY, gamma, union, up
 
 _DISCARD = 10.0  # nats beyond those of the window: a frequency that weighs less is not summed but bounded
 _LONGEST = 2**21
@@ -90,7 +90,7 @@ class Composition:
         offset = math.fsum(count * law.offset for law, count in parts)
         error = gamma(8.0) * math.fsum(count * abs(law.offset) for law, count in parts)
         self.offset = offset + self._sign * error
-        self.infinite = (up if upper else down)(union((law.infinite, count) for law, count in parts), UNION)
+        self.infinite = union((law.infinite, count) for law, count in parts)[upper]
         tilted = [_tilt(law, theta * step) for law, _ in parts]
         counts = [count for _, count in parts]
         self.log_total = math.fsum(c * t.log_total for c, t in zip(counts, tilted, strict=True))

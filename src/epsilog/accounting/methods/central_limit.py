@@ -28,7 +28,7 @@ from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_most, size
 from epsilog.accounting.roots import bracket
-from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, TINY, UNION, down, gamma, union, up
+from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, gamma, union, up
 
 FEWEST = 10_000  # rounds from which on a normal law may be near enough
 _BERRY_ESSEEN = 0.56  # Shevtsova 2010 (Doklady Mathematics 82(3)): summands need not be alike
@@ -147,7 +147,7 @@ class Crowd:
         wide = math.sqrt(high) / least
         self._apart = (apart + 0.25 * (wide - 1) * wide) * (1 + BOUND) + gamma(8.0)
         self._peak = peak(theta)
-        self._infinite = [_any(parts, side) for side in (0, 1)]
+        self._infinite = [union((cells.infinite[side], count) for cells, count in parts)[side] for side in (0, 1)]
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds delta at ``epsilon``."""
@@ -261,12 +261,6 @@ def _atoms(law: Atoms, count: int) -> tuple[tuple[Array, Array], tuple[Array, Ar
         u, mass = u[first], np.add.reduceat(mass, first)
     misplacement = law.misplacement * (u != 0)
     return (u - misplacement, u + misplacement), (mass * (1 - error), mass * (1 + error))
-
-
-def _any(parts: Sequence[tuple[_Cells, int]], side: int) -> float:
-    """The chance that some round gives everything away, from below or from above."""
-    found = union((cells.infinite[side], count) for cells, count in parts)
-    return min(up(found, UNION), 1.0) if side else down(found, UNION)
 
 
 def _moments(cells: _Cells, theta: float) -> _Moments:

@@ -20,7 +20,7 @@ from epsilog.accounting.flatten import Bag, bins_mu, check_absence, flatten, gau
 from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent
 from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.replaced import LARGEST_MU, ReplacedSample
-from epsilog.accounting.rounding import LEAST, MU, RATIO, UNION, down, gamma, union, up
+from epsilog.accounting.rounding import LEAST, MU, RATIO, down, gamma, union, up
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -203,7 +203,7 @@ def certain_mass(parts: Parts) -> float:
         (0.0 if pair.direction is Direction.ADD else pair.law.only_p * pair.sampling_probability, n)
         for pair, n in parts
     ]
-    return max(down(union(alone), UNION) - LEAST, 0.0)
+    return union(alone)[0]
 
 
 def share_of(part: PoissonSampled | FixedSizeSampled) -> float:
