@@ -170,6 +170,7 @@ def commands(group, path=()):
 
 EVERY = dict(commands(typer.main.get_command(app)))
 COUNTS = [
+    (("run",), "nodes"),
     (("ledger", "show"), "last"),
     (("selftest",), "kills"),
     (("selftest",), "attempts"),

@@ -46,12 +46,14 @@ class Training:
         self.called.append("rehearse")
         assert not folder.exists() or (folder / "plan.json").exists()
 
-    def dry_run(self, scheme, _task, *, randomness, private=True):
+    def dry_run(self, scheme, _task, *, randomness, private=True, engine=None):
+        assert engine is None  # the model's own
         self.called.append(("dry run", scheme.noise_multiplier if private else None, randomness))
         records, _ = drawn(scheme, randomness.seed, share=randomness.noise_factor)
         return SimpleNamespace(records=records)
 
-    def run_rounds(self, paid, _task, *, folder, progress):
+    def run_rounds(self, paid, _task, *, folder, progress, engine):
+        assert engine is None  # the model's own
         self.called.append(("train", paid.randomness))
         public, private = drawn(paid.scheme, 1)
         if paid.charge.state == "reserved":

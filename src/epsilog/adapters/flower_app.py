@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from epsilog.terms import CheckError, RoundRecord, check
 from epsilog.train import PaidRun, Task, Trained, run_rounds
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid
 
+Key = TypeVar("Key")
 REFUSED = 1  # the code of an error reply; why stays in the node's own log
 PULL_SECONDS = 0.25
 log = logging.getLogger(__name__)
@@ -130,41 +131,54 @@ class FlowerCourier:
         """As ``Courier`` says. Who is not connected is silent at once."""
         nodes = self.nodes()
         sent = {
-            name: _message(order, nodes[name], self.reply_seconds) for name, order in orders.items() if name in nodes
+            name: message_of(order, nodes[name], self.reply_seconds) for name, order in orders.items() if name in nodes
         }
-        ids = list(self.grid.push_messages(list(sent.values()))) if sent else []
-        if len(ids) != len(sent):
-            raise ConnectionError(f"Flower took {len(ids)} of {len(sent)} messages; the model may be too large for one")
-        waiting = {letter: name for letter, name in zip(ids, sent, strict=True) if letter is not None}
-        until = time.monotonic() + self.reply_seconds
-        while waiting and time.monotonic() < until:
-            for letter, name in list(waiting.items()):
-                for reply in self._pulled(letter):
-                    del waiting[letter]
-                    if reply is not None and reply.metadata.reply_to_message_id == letter and reply.has_content():
-                        yield name, _array(reply, "upload")
-                    break
-            if waiting:
-                time.sleep(PULL_SECONDS)
+        for name, reply in exchanged(self.grid, sent, self.reply_seconds):
+            yield name, array_of(reply, "upload")
 
-    def _pulled(self, letter: str) -> list[Message | None]:
-        """What has come in answer to one message; None of what Flower itself cannot read."""
-        try:
-            return list(self.grid.pull_messages([letter]))
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-            log.warning("an answer could not be read")
-            return [None]
+
+def exchanged(grid: Grid, sent: Mapping[Key, Message], seconds: float) -> Iterator[tuple[Key, Message]]:
+    """Sends messages and yields what answers each in time; errors and what Flower itself cannot read are left out."""
+    ids = list(grid.push_messages(list(sent.values()))) if sent else []
+    if len(ids) != len(sent):
+        raise ConnectionError(f"Flower took {len(ids)} of {len(sent)} messages; the model may be too large for one")
+    waiting = {letter: name for letter, name in zip(ids, sent, strict=True) if letter is not None}
+    until = time.monotonic() + seconds
+    while waiting and time.monotonic() < until:
+        for letter, name in list(waiting.items()):
+            for reply in _pulled(grid, letter):
+                del waiting[letter]
+                if reply is not None and reply.metadata.reply_to_message_id == letter and reply.has_content():
+                    yield name, reply
+                break
+        if waiting:
+            time.sleep(PULL_SECONDS)
+
+
+def _pulled(grid: Grid, letter: str) -> list[Message | None]:
+    """What has come in answer to one message; None of what Flower itself cannot read."""
+    try:
+        return list(grid.pull_messages([letter]))
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+        log.warning("an answer could not be read")
+        return [None]
 
 
 def client_app(site: Callable[[Context], Site], *, mods: Sequence[Any] = ()) -> ClientApp:
     """A ``ClientApp`` that answers TRAIN messages for one client.
 
-    Whatever goes wrong is an error reply that says nothing: Flower would send an exception's text, and with it perhaps
-    a row. Why is in the node's log.
-
     Args:
         site: makes the site from the node's own context (``context.node_config``), never from a message.
         mods: Flower's mods.
+    """
+    return answering(lambda message, context: site(context).answer(order_of(message)), mods)
+
+
+def answering(upload_for: Callable[[Message, Context], Any], mods: Sequence[Any] = ()) -> ClientApp:
+    """A ``ClientApp`` that answers TRAIN messages with an array.
+
+    Whatever goes wrong is an error reply that says nothing: Flower would send an exception's text, and with it perhaps
+    a row. Why is in the node's log.
     """
     from flwr.app import Array, ArrayRecord, Error, Message, RecordDict
     from flwr.clientapp import ClientApp
@@ -173,7 +187,7 @@ def client_app(site: Callable[[Context], Site], *, mods: Sequence[Any] = ()) -> 
 
     def answer(message: Message, context: Context) -> Message:
         try:
-            upload = site(context).answer(_order(message))
+            upload = upload_for(message, context)
             content = RecordDict({"upload": ArrayRecord({"upload": Array(upload)})})
         except Exception:  # the server learns that it was refused, and nothing else
             log.exception("no answer is sent")
@@ -184,25 +198,26 @@ def client_app(site: Callable[[Context], Site], *, mods: Sequence[Any] = ()) -> 
     return app
 
 
-def _message(order: Order, node: int, seconds: float) -> Message:
+def message_of(order: Order, node: int, seconds: float, **more: str) -> Message:
+    """An order as a message to a node, with more text beside it."""
     from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 
     content = RecordDict(
         {
-            "order": ConfigRecord({"order": json.dumps(order.to_json())}),
+            "order": ConfigRecord({"order": json.dumps(order.to_json()), **more}),
             "model": ArrayRecord({"model": Array(order.model)}),
         }
     )
     return Message(content, node, MessageType.TRAIN, ttl=seconds)
 
 
-def _order(message: Message) -> Order:
+def order_of(message: Message) -> Order:
     """Reads an order; anything else is an error of some kind."""
-    model = _array(message, "model")
+    model = array_of(message, "model")
     return Order.from_json(json.loads(str(message.content["order"]["order"])), model)
 
 
-def _array(message: Message, name: str) -> Any:
+def array_of(message: Message, name: str) -> Any:
     """The one array of a message; None where there is none that can be read."""
     try:
         content: Any = message.content

@@ -16,18 +16,29 @@ from epsilog.cli.show import console, figures, interval_text, note, table, verdi
 from epsilog.terms import EVIDENCE, CheckError, RecordsError, RunFile, check, codec
 from epsilog.terms.digits import upper_text
 
+EMBEDDED, FLOWER = "embedded", "flower"
+
 
 @app.command("run")
 def run(
     programmes: Annotated[list[Path], typer.Argument(help="Programme files (TOML).")],
     runs: Annotated[Path, typer.Option("--runs", help="Where run folders are kept.")] = Path("runs"),
     ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger; RUNS/ledger.db if blank.")] = None,
+    engine: Annotated[str, typer.Option("--engine", help="Where rounds are computed: embedded, or flower.")] = EMBEDDED,
+    superlink: Annotated[
+        str | None, typer.Option("--superlink", help="HOST:PORT of Flower's SuperLink; one is started here if blank.")
+    ] = None,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Flower's nodes to start, or to wait for.")] = 2,
     as_json: Json = False,
 ) -> None:
     """Take programmes from plan to proof; a run that was killed goes on where it stopped.
 
     Example: epsilog run examples/central.toml examples/local.toml
     """
+    check.one_of((EMBEDDED, FLOWER))(engine=engine)
+    if superlink is not None:
+        _require_address(superlink, engine)
+    from epsilog.cli.flower import train_on_flower
     from epsilog.programme import run as run_programme
     from epsilog.train.engines import keep_compilations
 
@@ -36,7 +47,10 @@ def run(
     failed = False
     for path in programmes:
         with _Watcher(quiet=as_json) as watcher:
-            outcome = run_programme(path, runs=runs, ledger=ledger or runs / "ledger.db", observer=watcher)
+            books = ledger or runs / "ledger.db"
+            if engine == FLOWER:
+                train_on_flower(path, runs=runs, ledger=books, observer=watcher, superlink=superlink, nodes=nodes)
+            outcome = run_programme(path, runs=runs, ledger=books, observer=watcher)
         failed |= outcome.reconciliation.verdict == "failed"
         summaries.append({"folder": str(outcome.folder), "report": outcome.report})
         if not as_json:
@@ -50,6 +64,14 @@ def run(
         console.print(f"\nTo look around: {command}", soft_wrap=True)  # one line, so that it can be copied
     if failed:
         raise typer.Exit(NOT_VERIFIED)
+
+
+def _require_address(superlink: str, engine: str) -> None:
+    host, _, port = superlink.rpartition(":")
+    if engine != FLOWER:
+        raise CheckError("superlink", f"absent without --engine {FLOWER}", repr(superlink))
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise CheckError("superlink", "HOST:PORT", repr(superlink))
 
 
 @app.command("train")

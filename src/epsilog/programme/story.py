@@ -21,15 +21,18 @@ from epsilog.programme.prepare import (
     write_json,
 )
 from epsilog.programme.simulation import simulate, study_plans
-from epsilog.programme.steps import close, is_closed, reserve, train, try_all
+from epsilog.programme.steps import charge_key, close, is_closed, reserve, train, try_all
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import Charge, open_ledger
-from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile
+from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile, Scheme
 from epsilog.train import Task, exclusive
 from epsilog.train.engines import Engine
 from epsilog.train.engines.unreliable import unreliable
 from epsilog.train.models import Released
 from epsilog.verify import Reconciliation, read_evidence, reconcile
+
+EngineOf = Callable[[Scheme, str, Task], Callable[[Task], Engine]]
+"""(scheme, the charge's key, the task) -> what ``run_rounds`` takes as its engine."""
 
 
 class Observer(Protocol):
@@ -107,7 +110,7 @@ def run(
             _trained(start, charge)
             seed, tell = start.programme.run.seed, start.observer.stage
             utility = (
-                None if seed is None else simulate(studied, start.plan, start.task, seed, tell, engine=start.engine)
+                None if seed is None else simulate(studied, start.plan, start.task, seed, tell, engine=start.over(None))
             )
             close(charge, start.folder, utility)
         return _proved(start)
@@ -120,6 +123,7 @@ def train_only(
     runs: Path | str = "runs",
     ledger: Path | str | None = None,
     observer: Observer | None = None,
+    engine: EngineOf | None = None,
 ) -> tuple[Released, Path]:
     """Takes one programme from plan to model, booked as ever; ``run`` goes on from there to the proof.
 
@@ -131,6 +135,7 @@ def train_only(
         runs: as in ``run``.
         ledger: as in ``run``.
         observer: as in ``run``.
+        engine: makes what computes the rounds; None for the model's own.
 
     Returns:
         The model, and the run's folder.
@@ -143,7 +148,7 @@ def train_only(
         require_same(start.plan, start.task, start.folder)
         with _charged(start) as charge:
             if charge.state != "committed":
-                _trained(start, charge)
+                _trained(start, charge, engine)
     return Released.read(start.folder / RunFile.MODEL, start.task.model), start.folder
 
 
@@ -165,11 +170,10 @@ class _Start:
     def task(self) -> Task:
         return self.prepared.task
 
-    @property
-    def engine(self) -> Callable[[Task], Engine] | None:
-        """None for the task's own, on which everybody replies."""
+    def over(self, engine: Callable[[Task], Engine] | None) -> Callable[[Task], Engine] | None:
+        """The engine, None for the task's own; with clients who do not reply, where the programme simulates them."""
         dropout = self.programme.run.dropout
-        return None if dropout is None else unreliable(dropout)
+        return engine if dropout is None else unreliable(dropout, engine)
 
 
 def _planned(
@@ -196,7 +200,7 @@ def _charged(start: _Start) -> Iterator[Charge]:
             yield charge
 
 
-def _trained(start: _Start, charge: Charge) -> None:
+def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> None:
     start.observer.stage("training")
     seed, told = start.programme.run.seed, start.observer.round
     train(
@@ -206,7 +210,7 @@ def _trained(start: _Start, charge: Charge) -> None:
         charge=charge,
         folder=start.folder,
         on_round=told,
-        engine=start.engine,
+        engine=start.over(None if engine is None else engine(start.plan.scheme, charge_key(start.plan), start.task)),
     )
 
 

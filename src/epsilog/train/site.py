@@ -25,9 +25,10 @@ from epsilog.train.engines import Engine, made
 from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector, clipped_sum
 from epsilog.train.noise import Randomness, Stream
 from epsilog.train.orders import Order, Upload, most_participations, scheme_hash, upload_of
+from epsilog.train.sampling import Ids
 from epsilog.train.task import Task, Training
 
-__all__ = ["Computing", "Site", "from_functions", "from_task"]
+__all__ = ["Computing", "Site", "computed", "from_functions", "from_task"]
 
 ALONE = np.zeros(1, dtype=np.int64)  # a site's cohort: its one client
 log = logging.getLogger(__name__)
@@ -121,11 +122,11 @@ class Site:
             charge = self._booked(books, order.scheme, order.run)
             released = charge.rounds_released
             if mark in released.values():
-                return self._computed(order, upload)
+                return computed(order, self.computing(order.training), ALONE)
             charge.round_started(len(released) + 1)
             if upload.is_noisy:  # counted before it is computed: that it fails would be seen as well
                 charge.round_released(len(released) + 1, output_hash=mark)
-            answer = self._computed(order, upload)
+            answer = computed(order, self.computing(order.training), ALONE)
             if not upload.is_noisy:
                 charge.round_released(len(released) + 1, output_hash=mark)
         return answer
@@ -171,20 +172,28 @@ class Site:
             raise ConflictError(f"run {run!r} is {charge.state} at this site")
         return charge
 
-    def _computed(self, order: Order, upload: Upload) -> Vector:
-        scheme, computing = order.scheme, self.computing(order.training)
-        batches, noise = (_streams(order, purpose) for purpose in ("batches", "noise"))
-        now = Round(order.model.copy(), ALONE, batches, noise)
-        if upload is Upload.NOISY_RUN:
-            assert isinstance(scheme, ExampleLevelClientSide)
-            runs = NoisyRuns(scheme.local_steps, scheme.batch_probability, scheme.clip_norm, scheme.noise_stddev)
-            ran = computing.sum_of_noisy_runs(now, runs)
-            return np.concatenate([ran.total, ran.padding])
-        clip_norm = scheme.clip_norm if upload is Upload.NOISY_UPDATE else np.inf
-        update = computing.sum_of_updates(now, clip_norm=clip_norm).total
-        if upload is Upload.RAW_UPDATE:
-            return update
-        return np.append(update, 0.0) + scheme.noise_stddev * noise(0).normals((update.size + 1,))
+
+def computed(order: Order, computing: Computing, client: Ids) -> Vector:
+    """What one client sends for an order: its update as the scheme lets it leave, of shape (d,) or (d + 1,).
+
+    Args:
+        order: whose scheme says what is clipped, and what noise is added.
+        computing: has the client's rows.
+        client: its number among those, of shape (1,).
+    """
+    scheme, upload = order.scheme, upload_of(order.scheme)
+    batches, noise = (_streams(order, purpose) for purpose in ("batches", "noise"))
+    now = Round(order.model.copy(), client, batches, noise)
+    if upload is Upload.NOISY_RUN:
+        assert isinstance(scheme, ExampleLevelClientSide)
+        runs = NoisyRuns(scheme.local_steps, scheme.batch_probability, scheme.clip_norm, scheme.noise_stddev)
+        ran = computing.sum_of_noisy_runs(now, runs)
+        return np.concatenate([ran.total, ran.padding])
+    clip_norm = scheme.clip_norm if upload is Upload.NOISY_UPDATE else np.inf
+    update = computing.sum_of_updates(now, clip_norm=clip_norm).total
+    if upload is Upload.RAW_UPDATE:
+        return update
+    return np.append(update, 0.0) + scheme.noise_stddev * noise(0).normals((update.size + 1,))
 
 
 def _streams(order: Order, purpose: str) -> ClientStreams:

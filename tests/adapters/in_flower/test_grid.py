@@ -3,12 +3,10 @@
 Nothing leaves this machine, and what was started is ended by its process id.
 """
 
-import contextlib
 import datetime as dt
 import ipaddress
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -27,6 +25,7 @@ sys.path.insert(0, str(APP))
 from gridded import apps  # noqa: E402
 
 from epsilog.adapters.flower_app import client_names, key_name  # noqa: E402
+from epsilog.adapters.flower_processes import end, free_port  # noqa: E402
 from epsilog.spend import open_ledger, read_ledger  # noqa: E402
 from epsilog.terms import CustodyRecord  # noqa: E402
 from epsilog.train import checkpoints, run_rounds  # noqa: E402
@@ -34,36 +33,6 @@ from epsilog.train.engines.grid import on_grid  # noqa: E402
 
 TOOLS = Path(sys.executable).parent
 PATIENCE = 90  # seconds, for what takes a few on a quiet machine
-
-
-def descendants(pid):
-    """Processes that a process started, and those that they did."""
-    parents = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError):
-            continue  # gone by now
-    found, last = set(), {pid}
-    while last:
-        last = {child for child, parent in parents.items() if parent in last} - found
-        found |= last
-    return found
-
-
-def end(process):
-    """Kills a process and all that it started."""
-    family = descendants(process.pid) | {process.pid}
-    for pid in family:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Federation:

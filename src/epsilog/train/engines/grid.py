@@ -8,11 +8,12 @@ as it was, whoever is silent.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, Scheme
 from epsilog.train import clipping
@@ -22,7 +23,7 @@ from epsilog.train.orders import LOCAL, Draws, Order, upload_of
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task, Training
 
-__all__ = ["Courier", "on_grid"]
+__all__ = ["Courier", "on_grid", "on_hosts"]
 
 TAIL = 12.0  # by how many standard deviations noise may be longer than expected before it is taken for something else
 
@@ -51,25 +52,50 @@ def on_grid(courier: Courier, scheme: Scheme, run: str) -> Callable[[Task], Engi
         CheckError: a scheme that must not show a server single uploads.
     """
     upload_of(scheme)
-    return lambda task: GridEngine(task, courier, scheme, run)
+    return lambda task: GridEngine(task, courier, scheme, run, task.clients.names)
+
+
+def on_hosts(courier: Courier, scheme: Scheme, run: str, task: Task) -> Callable[[Task], Engine]:
+    """The same for a simulation, whose rows are known here and at whoever computes for the clients.
+
+    Clients are named by their numbers.
+
+    Args:
+        courier: reaches who computes for each client.
+        scheme: the one that is paid for.
+        run: the run's key.
+        task: what is trained on what; of any other, such as a rehearsal's, nobody is asked.
+
+    Raises:
+        CheckError: a scheme that must not show a server single uploads.
+    """
+    upload_of(scheme)
+
+    names = tuple(map(str, range(task.clients.count)))
+    return lambda one: GridEngine(one, courier, scheme, run, names if one is task else ())
 
 
 class GridEngine:
-    """A task whose rows lie with its clients; see ``base.Engine``.
+    """A task whose clients compute elsewhere; see ``base.Engine``.
 
-    A task that names no clients, as a rehearsal's, has nobody to ask: everybody is silent.
+    Where no clients are named, as in a rehearsal, there is nobody to ask: everybody is silent.
 
     Attributes:
-        task: what is trained; it holds nobody's rows.
+        task: what is trained; outside a simulation it holds nobody's rows.
     """
 
-    def __init__(self, task: Task, courier: Courier, scheme: Scheme, run: str) -> None:
+    def __init__(self, task: Task, courier: Courier, scheme: Scheme, run: str, names: Sequence[str]) -> None:
         self.task = task
-        self._courier, self._scheme, self._run = courier, scheme, run
+        self._courier, self._scheme, self._run, self._names = courier, scheme, run, names
 
-    def unusable(self, cohort: Ids) -> int:  # noqa: ARG002 - only clients see their rows
-        """None that anybody here can see."""
-        return 0
+    def unusable(self, cohort: Ids) -> int:
+        """Those that lie here: only clients see their own."""
+        clients = self.task.clients
+        return sum(int((~self._usable[clients.rows_of(client)]).sum()) for client in cohort.tolist())
+
+    @cached_property
+    def _usable(self) -> NDArray[np.bool_]:
+        return self.task.clients.usable(self.task.model)
 
     def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """As ``base.Engine`` says; updates come as they are, and are clipped here."""
@@ -110,8 +136,7 @@ class GridEngine:
 
     def _answers(self, now: Round, *, noise: ClientStreams, sizes: set[int]) -> list[Vector]:
         """Asks a cohort; what came of the right form, in the order of ids, so that sums are the same every time."""
-        names = self.task.clients.names
-        asked = {names[client]: client for client in now.cohort.tolist()} if names else {}
+        asked = {self._names[client]: client for client in now.cohort.tolist()} if self._names else {}
         local = {name: getattr(self.task.training, name) for name in LOCAL}
         training = Training(**local | {"learning_rate": now.pace * self.task.training.learning_rate})
         orders = {

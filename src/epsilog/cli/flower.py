@@ -1,0 +1,201 @@
+"""`epsilog run --engine flower`: the rounds of a simulation on Flower's nodes; all else of the run is as ever."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epsilog.programme import load, prepare_file, train_only
+from epsilog.terms import CheckError, EpsilogError, ProgrammeError
+
+if TYPE_CHECKING:
+    from epsilog.plan import RegisteredPlan
+    from epsilog.programme import Observer
+    from epsilog.terms import RoundRecord
+    from epsilog.train import Task
+
+APP = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "epsilog-rounds"
+version = "1.0.0"
+description = "the rounds of a programme"
+license = "Apache-2.0"
+dependencies = ["flwr>=1.41"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+
+[tool.flwr.app]
+publisher = "epsilog"
+
+[tool.flwr.app.components]
+serverapp = "rounds.apps:server"
+clientapp = "rounds.apps:client"
+
+[tool.flwr.app.config]
+"""
+MODULE = """\
+from epsilog.cli.flower import client_app, server_app
+
+server = server_app()
+client = client_app()
+"""
+
+
+def train_on_flower(
+    programme: Path,
+    *,
+    runs: Path,
+    ledger: Path,
+    observer: Observer,
+    superlink: str | None = None,
+    nodes: int = 2,
+    reply_seconds: float = 600.0,
+) -> None:
+    """Trains a programme over Flower, or goes on where a killed run stopped; `run` goes on from there to the proof.
+
+    Args:
+        programme: the programme file, of a simulation.
+        runs: where run folders live.
+        ledger: the ledger that is charged.
+        observer: told of stages.
+        superlink: HOST:PORT of a SuperLink that sees the same files, with its own nodes; None starts both here.
+        nodes: SuperNodes that are started, or waited for.
+        reply_seconds: how long a round waits for a node.
+
+    Raises:
+        ProgrammeError: no simulation, Flower is not installed, or training fails there.
+    """
+    from epsilog.adapters.flower_processes import Processes
+
+    _require_simulation(programme)
+    with tempfile.TemporaryDirectory(prefix="epsilog-flower-") as place, Processes(Path(place), superlink) as flower:
+        folder = Path(place)
+        settings = {"programme": programme, "runs": runs, "ledger": ledger, "told": folder / "told"}
+        texts: dict[str, str | float] = {name: str(path.resolve()) for name, path in settings.items()}
+        write_app(folder / "app", {**texts, "nodes": nodes, "reply-seconds": float(reply_seconds)})
+        observer.stage(f"starting Flower: {nodes} nodes" if superlink is None else f"asking {superlink}")
+        if superlink is None:
+            flower.superlink()
+            for number in range(nodes):
+                flower.supernode(number)
+        flower.run(folder / "app")
+        said = _Said(folder / "told", observer)
+        flower.wait(said.finished, "the rounds", None)
+
+
+class _Said:
+    """What the server app has said so far, line by line."""
+
+    def __init__(self, told: Path, observer: Observer) -> None:
+        self._told, self._observer, self._read = told, observer, 0
+
+    def finished(self) -> bool:
+        """Tells the observer what is new.
+
+        Raises:
+            ProgrammeError: the app has failed.
+        """
+        lines = self._told.read_text(encoding="utf-8").split("\n")[:-1] if self._told.exists() else []
+        new, self._read = lines[self._read :], len(lines)
+        for line in map(json.loads, new):
+            if "error" in line:
+                raise ProgrammeError("Flower", [line["error"]])
+            if "stage" in line:
+                self._observer.stage(f"on Flower: {line['stage']}")
+        return any("done" in json.loads(line) for line in lines)
+
+
+class _Teller:
+    """What the server app says, for the process that started it; see ``programme.Observer``."""
+
+    def __init__(self, told: Path) -> None:
+        self._told = told
+
+    def stage(self, says: str) -> None:
+        self.line(stage=says)
+
+    def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
+        self.line(stage=f"round {record.round} of {plan.scheme.rounds}")
+
+    def line(self, **what: object) -> None:
+        with self._told.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(what) + "\n")
+
+
+def write_app(folder: Path, settings: dict[str, Any]) -> None:
+    """Writes the app that Flower ships to its nodes: names of functions here, and the settings of one run."""
+    (folder / "rounds").mkdir(parents=True)
+    (folder / "rounds" / "__init__.py").touch()
+    (folder / "rounds" / "apps.py").write_text(MODULE, encoding="utf-8")
+    lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
+    (folder / "pyproject.toml").write_text(APP + "".join(lines), encoding="utf-8")
+
+
+def server_app() -> Any:
+    """A ``ServerApp`` that trains the programme of its run's settings."""
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    def main(grid: Any, context: Any) -> None:
+        settings, told = context.run_config, _Teller(Path(str(context.run_config["told"])))
+        try:
+            _train(grid, settings, told)
+        except Exception as error:
+            told.line(error=f"{type(error).__name__}: {error}" if not isinstance(error, EpsilogError) else str(error))
+            raise
+        told.line(done=True)
+
+    app.main()(main)
+    return app
+
+
+def client_app() -> Any:
+    """A ``ClientApp`` that computes for any clients of the programme of its run's settings."""
+    from epsilog.adapters.flower_hosts import host_app
+    from epsilog.train.engines import keep_compilations
+
+    keep_compilations()
+    return host_app(lambda context: _public(Path(str(context.run_config["programme"]))))
+
+
+def _public(programme: Path) -> Task:
+    """The task of a simulation, whose data anybody may see; of no other is anything told."""
+    _require_simulation(programme)
+    return prepare_file(programme).task
+
+
+def _require_simulation(programme: Path) -> None:
+    if not load(programme).run.simulation:
+        bound = "true for --engine flower; real clients keep their rows, and have an app of their own"
+        raise ProgrammeError(str(programme), [CheckError("run.simulation", bound, "false")])
+
+
+def _train(grid: Any, settings: Any, told: _Teller) -> None:
+    from epsilog.adapters.flower_hosts import HostCourier
+    from epsilog.train.engines import keep_compilations
+    from epsilog.train.engines.grid import on_hosts
+
+    keep_compilations()
+    _require_simulation(Path(str(settings["programme"])))
+    courier = HostCourier(grid, float(settings["reply-seconds"]))
+    until = time.monotonic() + courier.reply_seconds
+    while len(list(grid.get_nodes())) < int(settings["nodes"]):
+        if time.monotonic() > until:
+            raise ConnectionError(f"fewer than {settings['nodes']} nodes of Flower are connected")
+        time.sleep(0.5)
+    train_only(
+        Path(str(settings["programme"])),
+        runs=Path(str(settings["runs"])),
+        ledger=Path(str(settings["ledger"])),
+        observer=told,
+        engine=lambda scheme, run, task: on_hosts(courier, scheme, run, task),
+    )

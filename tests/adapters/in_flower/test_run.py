@@ -1,0 +1,212 @@
+"""`epsilog run --engine flower`: the model and the books of a run in one process, also when everything is killed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.supercore.task_identity import TaskIdentity
+
+from epsilog.adapters.flower_hosts import HostCourier
+from epsilog.adapters.flower_processes import Processes, descendants
+from epsilog.cli import flower
+from epsilog.plan import RegisteredPlan
+from epsilog.programme.steps import charge_key
+from epsilog.spend import read_ledger
+from epsilog.terms import CheckError, ProgrammeError
+
+ROOT = Path(__file__).parents[3]
+PATIENCE = 200  # seconds, for what takes some ten on a quiet machine
+ROUNDS = 3
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch):
+    for name in ("run_id", "node_id", "task_id"):
+        monkeypatch.setattr(TaskIdentity, f"_{name}", 1, raising=False)
+
+
+@pytest.fixture(name="programme")
+def _programme(tmp_path):
+    """An example, with fewer rounds and without its comparisons."""
+    text = (ROOT / "examples/central.toml").read_text(encoding="utf-8")
+    text = re.sub(r"(?m)^(rounds|rounds_per_release) = \d+", rf"\1 = {ROUNDS}", text)
+    text = re.sub(r"(?m)^study = .*\n", "", text)
+    for name in ("examples", "docs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "docs" / "playbook.md").write_text("how", encoding="utf-8")
+    file = tmp_path / "examples" / "central.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def command(programme, runs, *arguments):
+    return [sys.executable, "-m", "epsilog", "run", str(programme), "--runs", str(runs), "--json", *arguments]
+
+
+def run(*given):
+    done = subprocess.run(command(*given), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    (summary,) = json.loads(done.stdout)
+    return Path(summary["folder"]), summary["report"]
+
+
+def lines(folder, name):
+    file = folder / name
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+def terms(folder, name):
+    return [json.loads(line)["term"] for line in lines(folder, name)]
+
+
+def wait_for(what):
+    until = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def booked(runs, folder):
+    """What the ledger says of a run."""
+    plan = RegisteredPlan.from_json(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
+    with read_ledger(runs / "ledger.db") as books:
+        books.verify()
+        charge = books.find(charge_key(plan))
+        return charge.state, charge.request, sorted(charge.rounds_released)
+
+
+@pytest.mark.slow
+def test_a_run_on_flower_is_that_of_one_process_also_when_all_is_killed(programme, tmp_path):
+    apart = tmp_path / "apart"
+    first = subprocess.Popen(command(programme, apart, "--engine", "flower"), stdout=subprocess.DEVNULL)
+    family = set()
+    try:
+        wait_for(lambda: any(lines(folder, "rounds.jsonl") for folder in apart.glob("*")))
+        family = descendants(first.pid)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert len(family) > 3  # a SuperLink, its nodes, and what they started
+    wait_for(lambda: not any(is_alive(pid) for pid in family))
+
+    with Processes(tmp_path / "flower") as theirs:  # somebody's own, which is only asked
+        theirs.superlink()
+        theirs.supernode(0)
+        folder, report = run(programme, apart, "--engine", "flower", "--superlink", theirs.address, "--nodes", "1")
+    here, other = run(programme, tmp_path / "here")
+
+    ours, theirs = (np.load(where / "model.npz") for where in (folder, here))
+    assert list(ours) == list(theirs)
+    for name in ours:
+        assert ours[name] == pytest.approx(theirs[name], abs=1e-12)
+    found = [[(one["check"], one["verdict"]) for one in each["verification"]["findings"]] for each in (report, other)]
+    assert [one for one in found[0] if one[0] != "attempts"] == [one for one in found[1] if one[0] != "attempts"]
+    assert "failed" not in dict(found[0]).values()
+    assert report["claim"] == other["claim"]
+    for name in ("rounds.jsonl", "custody.jsonl"):
+        for one, two in zip(terms(folder, name), terms(here, name), strict=True):
+            assert one.keys() == two.keys()
+            for key in one.keys() - {"output_hash"}:
+                assert one[key] == two[key] or one[key] == pytest.approx(two[key], abs=1e-12), key
+    assert booked(apart, folder) == booked(tmp_path / "here", here)
+
+
+@pytest.mark.slow
+def test_what_flower_cannot_run_is_refused_before_anything_starts(programme, tmp_path):
+    real = programme.read_text(encoding="utf-8").replace("simulation = true", "simulation = false")
+    programme.write_text(re.sub(r"(?m)^seed = .*\n", "", real), encoding="utf-8")
+    for arguments, says in (
+        (("--engine", "flower"), "run.simulation must be true for --engine flower"),
+        (("--engine", "grpc"), "engine must be one of"),
+        (("--superlink", "localhost:80"), "superlink must be absent without --engine flower"),
+        (("--engine", "flower", "--superlink", "localhost"), "superlink must be HOST:PORT"),
+    ):
+        done = subprocess.run(
+            command(programme, tmp_path / "runs", *arguments),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            env=os.environ | {"COLUMNS": "200"},
+        )
+        assert done.returncode == 2
+        assert says in " ".join((done.stdout + done.stderr).split())
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(ProgrammeError, match=r"run\.simulation must be true"):
+        flower._public(programme)  # nor does a node compute anything for it
+
+
+class Node:
+    def __init__(self, node_id):
+        self.node_id = node_id
+
+
+def test_clients_are_dealt_out_to_the_nodes_that_are_there():
+    class Grid:
+        def __init__(self, *ids):
+            self.ids, self.pushed = ids, []
+
+        def get_nodes(self):
+            return [Node(one) for one in self.ids]
+
+        def push_messages(self, messages):
+            self.pushed = messages
+            return [None] * len(messages)
+
+    from epsilog.terms import ClientLevelCentral
+    from epsilog.train import Training
+    from epsilog.train.orders import Draws, Order
+
+    scheme = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
+    orders = {str(one): Order("one", scheme, Training(0.1), np.zeros(2), Draws(one, 100 + one)) for one in range(5)}
+    grid = Grid(30, 10, 20)
+    assert list(HostCourier(grid, 1.0).carry(orders)) == []
+    asked = [json.loads(str(message.content["order"]["clients"])) for message in grid.pushed]
+    assert [list(each) for each in asked] == [["0", "3"], ["1", "4"], ["2"]]
+    assert [message.metadata.dst_node_id for message in grid.pushed] == [10, 20, 30]
+    assert asked[0]["3"]["batches"] == f"{3:032x}"
+    with pytest.raises(ConnectionError, match="no node of Flower is connected"):
+        list(HostCourier(Grid(), 1.0).carry(orders))
+    with pytest.raises(CheckError, match="reply_seconds"):
+        HostCourier(grid, 0.0)
+
+
+@pytest.mark.slow
+def test_a_host_takes_simulations_alone_and_answers_for_each_client_in_turn(tmp_path):
+    from epsilog.adapters.flower_app import message_of
+    from epsilog.adapters.flower_hosts import _uploads
+    from epsilog.terms import ClientLevelClientSide
+    from epsilog.train import Federation, Task, Training
+    from epsilog.train.models import build
+    from epsilog.train.orders import Draws, Order
+
+    draws = np.random.default_rng(1)
+    clients = Federation(draws.standard_normal((6, 2)), draws.standard_normal(6), np.array([2, 3, 1]))
+    task = Task("lines", "site", True, build("linear", inputs=2, classes=None), Training(0.1), clients, None, None)
+    scheme = ClientLevelClientSide(3, 2, 3, 2, 0.2, 1.0)
+    given = {"0": Draws(1, 2), "2": Draws(3, 4)}
+    as_json = {
+        name: Order("one", scheme, task.training, np.zeros(3), one).to_json()["draws"] for name, one in given.items()
+    }
+    order = Order("one", scheme, task.training, np.zeros(3), given["0"])
+    both = _uploads(message_of(order, 1, 9.0, clients=json.dumps(as_json)), task)
+    alone = _uploads(message_of(order, 1, 9.0, clients=json.dumps({"2": as_json["2"]})), task)
+    assert both.shape == (2, 4)
+    assert np.array_equal(both[1:], alone)
+    for bad, of in ((order, {"0": None}), (Order("one", scheme, task.training, np.zeros(3)), as_json)):
+        with pytest.raises(CheckError, match="draws must be given, as in a simulation"):
+            _uploads(message_of(bad, 1, 9.0, clients=json.dumps(of)), task)
