@@ -18,6 +18,7 @@ epsilog.terms.errors.CheckError: delta must be in (0, 1), got 1.5
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,8 +26,6 @@ from enum import Enum
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
-
-import numpy as np
 
 from epsilog.terms.errors import CheckError
 
@@ -100,8 +99,14 @@ def _shown(value: object) -> str:
         return "a number of thousands of digits"
 
 
+def _numpy(name: str) -> Any:
+    """A type of NumPy's; none at all while nobody has loaded it, since then no value can be of it."""
+    numpy = sys.modules.get("numpy")
+    return () if numpy is None else getattr(numpy, name)
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real | Decimal) and not isinstance(value, bool | np.timedelta64)
+    return isinstance(value, Real | Decimal) and not isinstance(value, (bool, _numpy("timedelta64")))
 
 
 def _real(name: str, value: Any) -> float:
@@ -230,7 +235,7 @@ def flag() -> Rule[bool]:
     """True or False, Python's or numpy's."""
 
     def read(name: str, value: Any) -> bool:
-        if not isinstance(value, bool | np.bool_):
+        if not isinstance(value, (bool, _numpy("bool_"))):
             raise CheckError(name, "True or False", _shown(value))
         return bool(value)
 
@@ -281,7 +286,7 @@ def each(rule: Rule[T]) -> Rule[tuple[T, ...]]:
     """A tuple of what ``rule`` allows, from any ordered series: a list, an array."""
 
     def read(name: str, value: Any) -> tuple[T, ...]:
-        shapeless = isinstance(value, np.ndarray) and value.ndim == 0
+        shapeless = isinstance(value, _numpy("ndarray")) and value.ndim == 0
         if isinstance(value, str | bytes | Mapping | Set) or shapeless or not isinstance(value, Iterable):
             raise CheckError(name, "a series", _shown(value))
         return tuple(rule(**{f"{name}[{i}]": item}) for i, item in enumerate(value))
