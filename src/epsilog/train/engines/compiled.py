@@ -101,7 +101,8 @@ class CompiledEngine:
         """As ``base.Engine`` says."""
         p, training, size = runs.batch_probability, self.task.training, now.model.size
         listed = self._counts * runs.steps
-        slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (size + 1))))
+        room = 1 << max(0, now.cohort.size - 1).bit_length()  # few sizes, since each is compiled; no more than needed
+        slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (size + 1)), room))
         compute = partial(
             program.sum_of_noisy_runs,
             self.task.model,
