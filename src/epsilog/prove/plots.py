@@ -15,11 +15,12 @@ DASHES = ("", "7 4", "2 4", "9 3 2 3")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line: a label and its points, in data units."""
+    """One line: a label and its points, in data units, and for each point the ends of its error bar, or no bars."""
 
     label: str
     points: tuple[tuple[float, float], ...]
     markers: bool = False
+    bars: tuple[tuple[float, float], ...] = ()
 
 
 def ticks(low: float, high: float, *, wanted: int = 5) -> list[float]:
@@ -36,6 +37,14 @@ def ticks(low: float, high: float, *, wanted: int = 5) -> list[float]:
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
     return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _finite(series: Series) -> Series:
+    """The points of which every number is finite, with their bars."""
+    bars = series.bars or ((0.0, 0.0),) * len(series.points)
+    kept = [(p, b) for p, b in zip(series.points, bars, strict=True) if all(map(math.isfinite, (*p, *b)))]
+    points, ends = tuple(p for p, _ in kept), tuple(b for _, b in kept) if series.bars else ()
+    return Series(series.label, points, series.markers, ends)
 
 
 def line_plot(
@@ -62,9 +71,11 @@ def line_plot(
     Returns:
         An ``<svg>`` element.
     """
-    lines = [Series(s.label, tuple(p for p in s.points if all(map(math.isfinite, p))), s.markers) for s in series]
+    lines = [_finite(one) for one in series]
     xs = [x for s in lines for x, _ in s.points] or [0.0, 1.0]
-    ys = [y for s in lines for _, y in s.points] + ([mark[1]] if mark and math.isfinite(mark[1]) else []) or [0.0, 1.0]
+    ys = [y for s in lines for _, y in s.points] + [y for s in lines for bar in s.bars for y in bar] + (
+        [mark[1]] if mark and math.isfinite(mark[1]) else []
+    ) or [0.0, 1.0]
     scale = math.log10 if log_x else float
     x_low, x_high = scale(min(xs)), scale(max(xs))
     y_low, y_high = (min(0.0, *ys) if from_zero else min(ys)), max(ys)
@@ -106,6 +117,9 @@ def line_plot(
         if line.markers:
             dots = (f'<circle cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" r="3" fill="{colour}"/>' for x, y in line.points)
             parts.extend(dots)
+        for (x, _), (low, high) in zip(line.points, line.bars, strict=False):
+            bar = f"M{at_x(x):.1f} {at_y(low):.1f}V{at_y(high):.1f}"
+            parts.append(f'<path class="bar" fill="none" stroke="{colour}" d="{bar}"/>')
         labels.append((at_y(line.points[-1][1]), line.label, colour))
     for y, label, colour in _spread(labels):
         parts.append(f'<text x="{WIDTH - RIGHT + 6}" y="{y + 4:.1f}" fill="{colour}">{escape(label)}</text>')
