@@ -6,13 +6,29 @@ import pytest
 
 from epsilog.accounting import profile
 from epsilog.spend import read_ledger
-from epsilog.study import Attack, Backdoor, Condition, Measured, Protocol, Study, Subject, measure, sentences, study
-from epsilog.study import summary as table
-from epsilog.study.telling import plots
+from epsilog.study import (
+    Backdoor,
+    Canaries,
+    Condition,
+    Membership,
+    Property,
+    Protocol,
+    Study,
+    Subject,
+    measure,
+    plots,
+    sentences,
+    study,
+    tables,
+)
 from epsilog.terms import CalibrationError
+from epsilog.train.engines import program
 
 BACKDOOR = Backdoor(attackers=3, features=(3,), value=12.0, target=1, boost=6.0)
-PROTOCOL = Protocol(budgets=(8.0, 0.5), seeds=(1, 2), fpr=0.1, backdoor=BACKDOOR)
+PROTOCOL = Protocol(budgets=(8.0, 0.5), seeds=(1, 2), backdoors=(BACKDOOR,), membership=Membership((0.1,)))
+WHOLE = replace(
+    PROTOCOL, membership=Membership((0.1,), shadows=4), mark=Property((3,), 6.0), canaries=Canaries(5), budgets=(1.0,)
+)
 
 
 @pytest.fixture(name="subject")
@@ -30,32 +46,61 @@ def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
     found = list(measure(subject, PROTOCOL, tell=told.append))
     assert [one.epsilon for one in found] == [None, 8.0, 0.5]
     assert [len(one.runs) for one in found] == [2, 2, 2]
-    assert told[0] == "central, without DP: seed 1 of 2"
-    assert len(told) == 6
+    assert told[0] == "central, without DP: seed 1 of 2, utility"
+    assert len(told) == 6 * 3
     assert found[0].noise_multiplier is None
     assert 0 < found[1].noise_multiplier < found[2].noise_multiplier
     assert list(measure(subject, PROTOCOL, tell=quiet)) == found
-    scores = [one.of(lambda run: run.score)[0] for one in found]
+    scores = [one.of("utility", "score")[0] for one in found]
     assert scores[0] > 0.9
     assert scores[0] >= scores[1] > scores[2]
-    works = [one.of(lambda run: run.success)[0] for one in found]
+    works = [one.of("backdoor", "success")[0] for one in found]
     assert works[0] > 0.5
+
+
+@pytest.mark.slow
+def test_seeds_and_budgets_share_what_is_compiled(subject):
+    """The first condition compiles; more budgets and seeds add nothing."""
+    first = replace(PROTOCOL, seeds=(1,), budgets=(8.0,))
+    list(measure(subject, first, tell=quiet))
+    compiled = program.sum_of_updates._cache_size()
+    list(measure(subject, replace(first, seeds=(2, 3), budgets=(4.0, 1.0)), tell=quiet))
+    assert program.sum_of_updates._cache_size() == compiled
 
 
 @pytest.mark.slow
 def test_no_attack_can_pass_what_the_accountant_allows(subject):
     one = next(each for each in measure(subject, PROTOCOL, tell=quiet) if each.epsilon == 0.5)
     exact = profile(subject.at(0.5).release()).tpr(0.1)
-    assert exact.lower <= one.largest_tpr <= exact.upper * (1 + 1e-9)
-    assert one.largest_tpr < 0.1 * 2.718**0.5 + 2e-3
+    assert exact.lower <= one.largest_tprs["0.1"] <= exact.upper * (1 + 1e-9)
+    assert one.largest_tprs["0.1"] < 0.1 * 2.718**0.5 + 2e-3
 
 
 @pytest.mark.slow
 def test_what_is_not_asked_for_is_not_measured(subject):
-    bare = replace(PROTOCOL, fpr=None, backdoor=None, budgets=(1.0,), seeds=(3,))
+    bare = Protocol(budgets=(1.0,), seeds=(3,))
     for one in measure(subject, bare, tell=quiet):
-        assert one.runs == (Measured(one.runs[0].score),)
-        assert one.largest_tpr is None
+        assert [set(run) for run in one.runs] == [{"utility"}]
+        assert one.largest_tprs == {}
+    assert [each.title for each in tables([one])] == ["utility"]
+
+
+@pytest.mark.slow
+def test_every_attack_that_is_asked_for_is_measured_where_it_can_be_made(subject, make_task, client_side):
+    rows = Subject("rows", make_task(unit_is_client=False), client_side, 1e-3)
+    skips = replace(BACKDOOR, complies=False, name="skips")
+    told = {
+        each.name: list(measure(each, replace(WHOLE, backdoors=(BACKDOOR, skips), seeds=(1,)), tell=quiet))
+        for each in (subject, rows)
+    }
+    common = {"utility", "backdoor", "losses", "LiRA", "property"}
+    assert [set(one.runs[0]) for one in told["central"]] == [common | {"canaries"}] * 2
+    assert [set(one.runs[0]) for one in told["rows"]] == [common | {"skips"}] * 2
+    both = [*told["central"], *told["rows"]]
+    assert [each.title for each in tables(both)] == ["utility", "backdoors", "membership", "property", "canaries"]
+    for each in tables(both):
+        assert {len(row) for row in each.rows} == {len(each.headings)}
+    assert {"score", "losses", "lira", "property", "canaries", "backdoor-1", "backdoor-2"} == set(plots(both))
 
 
 def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task, central):
@@ -71,7 +116,8 @@ def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task
         ({"budgets": ()}, "budgets must name some, each once"),
         ({"seeds": (1, 1)}, "seeds must name some, each once"),
         ({"budgets": (0.0,)}, "budgets"),
-        ({"fpr": 1.0}, "fpr must be in"),
+        ({"backdoors": (BACKDOOR, BACKDOOR)}, "backdoors must be each of a name of its own"),
+        ({"backdoors": (replace(BACKDOOR, name="utility"),)}, "backdoors must be each of a name of its own"),
     ],
 )
 def test_a_protocol_without_sense_is_refused(changes, says):
@@ -79,21 +125,30 @@ def test_a_protocol_without_sense_is_refused(changes, says):
         replace(PROTOCOL, **changes)
 
 
-def condition(epsilon, *, auc=(0.5, 0.5), tpr=0.1, largest=None, score=(0.8, 0.9)):
-    runs = (Measured(one, one, 0.25, Attack(area, tpr, 0.1, 1000, 1000)) for one, area in zip(score, auc, strict=True))
-    return Condition("s", epsilon, None if epsilon is None else 1.0, largest, tuple(runs))
+def condition(epsilon, *, auc=(0.5, 0.5), beyond=(0.0, 0.0), tpr=0.1, largest=None, score=(0.8, 0.9)):
+    runs = tuple(
+        {
+            "utility": {"score": one},
+            "backdoor": {"score": one, "success": 0.25},
+            "losses": {"auc": area, "auc_beyond_chance": sure, "tpr_at_0.1": tpr, "tpr_at_0.1_beyond_chance": 0.0},
+        }
+        for one, area, sure in zip(score, auc, beyond, strict=True)
+    )
+    return Condition("s", epsilon, None if epsilon is None else 1.0, {} if largest is None else {"0.1": largest}, runs)
 
 
 def test_sentences_say_what_the_numbers_say():
-    told = sentences([condition(None, auc=(0.7, 0.8)), condition(1.0, largest=0.3, score=(0.1, 0.2))], PROTOCOL)
+    sure = condition(None, auc=(0.7, 0.8), beyond=(1.0, 1.0))
+    told = sentences([sure, condition(1.0, largest=0.3, score=(0.1, 0.2))], PROTOCOL)
     assert "s: at epsilon 1 the score is 0.150 (0.100 to 0.200); without DP 0.850 (0.800 to 0.900)." in told
     assert (
         "s: without DP losses tell members from others beyond chance in every seed (AUC 0.750 (0.700 to 0.800))."
         in told
     )
-    assert "s: without DP the backdoor works on 25% of rows (25% to 25%)." in told
+    assert "s: without DP backdoor works on 25% of rows (25% to 25%)." in told
     assert any("at epsilon 1 losses tell members from others beyond chance in no seed" in each for each in told)
-    mixed = sentences([condition(None, auc=(0.503, 0.6))], PROTOCOL)
+    assert any("at an FPR of 0.1, beyond chance in no seed; no attack on one unit passes 0.3." in each for each in told)
+    mixed = sentences([condition(None, auc=(0.503, 0.6), beyond=(0.0, 1.0))], PROTOCOL)
     assert any("beyond chance in 1 of 2 seeds" in each for each in mixed)
     assert told[-1].startswith("An attack that finds nothing is one attack")
     near = sentences([condition(None), condition(1.0, largest=0.3)], PROTOCOL)
@@ -101,16 +156,16 @@ def test_sentences_say_what_the_numbers_say():
 
 
 def test_a_run_that_diverged_has_no_number():
-    gone = Condition("s", 1.0, 1.0, None, (Measured(None), Measured(0.5)))
-    assert gone.of(lambda run: run.score) is None
-    assert table([gone])[0][3] == ""
+    gone = Condition("s", 1.0, 1.0, {}, ({"utility": None}, {"utility": {"score": 0.5}}))
+    assert gone.of("utility", "score") is None
+    assert tables([gone]) == []
     assert any("some run diverged" in each for each in sentences([condition(None), gone], PROTOCOL))
-    assert set(plots([condition(None), condition(1.0)])) == {"score", "backdoor", "membership"}
+    assert set(plots([condition(None), condition(1.0)])) == {"score", "backdoor-1", "losses"}
 
 
 @pytest.mark.slow
 def test_the_protocol_stands_in_the_ledger_before_the_first_run_and_the_outcome_after_the_last(subject, tmp_path):
-    whole = Study("trial", (subject,), replace(PROTOCOL, budgets=(1.0,), seeds=(1,), backdoor=None))
+    whole = Study("trial", (subject,), replace(PROTOCOL, budgets=(1.0,), seeds=(1,), backdoors=()))
     ledger, seen = tmp_path / "ledger.db", []
 
     def tell(_says):
@@ -125,7 +180,7 @@ def test_the_protocol_stands_in_the_ledger_before_the_first_run_and_the_outcome_
         last = list(books.history())[-1]
     assert last.verb.value == "committed"
     folder = tmp_path / f"study-trial-{whole.hash[:8]}"
-    assert {path.name for path in folder.iterdir()} == {"study.json", "study.md", "score.svg", "membership.svg"}
+    assert {path.name for path in folder.iterdir()} == {"study.json", "study.md", "score.svg", "losses.svg"}
     assert whole.hash in (folder / "study.md").read_text()
     seen.clear()
     assert study(whole, folder=tmp_path, ledger=ledger, tell=tell) == document

@@ -51,7 +51,10 @@ def test_the_example_compares_four_schemes():
         (('["one.toml"]', '["two.toml"]'), "cannot be read"),
         (('["one.toml"]', '["one.toml", "one.toml"]'), "subjects must be some, each of its own name"),
         (("seeds = [1]", "seeds = [1"), "is not TOML"),
-        (("seeds = [1]\n", "seeds = [1]\n[backdoor]\nattackers = 1\nfeatures = []\nvalue = 1\ntarget = 0"), "features"),
+        (
+            ("seeds = [1]\n", "seeds = [1]\n[[backdoor]]\nattackers = 1\nfeatures = []\nvalue = 1\ntarget = 0"),
+            "features",
+        ),
     ],
 )
 def test_a_mistake_is_named(write, change, says):

@@ -21,7 +21,9 @@ def study(
     ] = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Measure utility, backdoors and membership over schemes, budgets and seeds; nobody's privacy is spent.
+    """Measure utility and what attackers get over schemes, budgets and seeds; nobody's privacy is spent.
+
+    A study that was killed goes on behind the last attack that it finished.
 
     Example: epsilog study examples/studies/schools.toml
     """
@@ -36,7 +38,8 @@ def study(
     )
     if as_json:
         return print_json(document)
-    table(whole.name, list(studies.HEADINGS), studies.rows(document))
+    for one in studies.shown(document):
+        table(f"{whole.name}: {one.title}", list(one.headings), [list(row) for row in one.rows])
     for line in document["found"]:
         note(line)
     return None

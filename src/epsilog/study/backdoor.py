@@ -7,10 +7,12 @@ Source: Bagdasaryan, Veit, Hua, Estrin & Shmatikov 2020 (arXiv:1807.00459); Nase
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.study.trial import Trial, engine_of, same, score, unscored
 from epsilog.terms import CheckError, check
 from epsilog.train import Federation, Task
 from epsilog.train.engines import Clipped, Engine, NoisyRuns, Round, together
@@ -32,6 +34,7 @@ class Backdoor:
         boost: what an attacker multiplies its update by before anybody clips it.
         complies: whether attackers clip and add noise where the scheme tells clients to; at the server they cannot
             help it.
+        name: what it is called in the tables.
     """
 
     attackers: int
@@ -40,6 +43,7 @@ class Backdoor:
     target: int
     boost: float = 1.0
     complies: bool = True
+    name: str = "backdoor"
 
     def __post_init__(self) -> None:
         check.fields(
@@ -50,6 +54,7 @@ class Backdoor:
             target=check.integer(0),
             boost=check.positive(),
             complies=check.flag(),
+            name=check.text(),
         )
         if not self.features:
             raise CheckError("features", "empty", "()", verb="not be")
@@ -135,6 +140,7 @@ def attackers(task: Task, backdoor: Backdoor) -> Ids:
     return np.flatnonzero(task.clients.sizes)[: backdoor.attackers]
 
 
+@lru_cache(maxsize=2)
 def poisoned(task: Task, backdoor: Backdoor) -> Task:
     """The same task, where half of the rows of every attacker have the trigger and its class.
 
@@ -157,6 +163,16 @@ def success(task: Task, model: Vector, backdoor: Backdoor) -> float:
     others = targets != backdoor.target
     outputs = task.model.apply(task.model.unflatten(model.astype(features.dtype)), backdoor.triggered(features[others]))
     return float((np.asarray(outputs).argmax(axis=1) == backdoor.target).mean())
+
+
+def told_of_backdoor(question: Backdoor, trial: Trial) -> dict[str, float | None] | None:
+    """The score of a model that was trained with attackers, and how often the trigger works; None if it diverged."""
+    plain = unscored(trial.task)
+    engine = BackdooredEngine(engine_of(plain), engine_of(poisoned(plain, question)), question)
+    model = trial.trained(engines=same(engine))
+    if model is None:
+        return None
+    return {"score": score(trial.task, model), "success": success(trial.task, model, question)}
 
 
 def _clipped(update: Vector, clip_norm: float) -> Clipped:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from functools import partial
 from statistics import median
 from typing import Any
 
 from epsilog.accounting import calibrate, profile, true_positive_rate
-from epsilog.study.backdoor import Backdoor, BackdooredEngine, poisoned, success
-from epsilog.study.membership import Attack, attack, halved, losses_of_units
+from epsilog.study.backdoor import Backdoor, told_of_backdoor
+from epsilog.study.canaries import Canaries, told_of_canaries
+from epsilog.study.cells import Cells, Shelf
+from epsilog.study.membership import Membership, told_of_membership
+from epsilog.study.properties import Property, told_of_property
+from epsilog.study.trial import Trial, score
 from epsilog.terms import CheckError, NeighboringRelation, Scheme, UnsupportedMechanismError, check, codec
-from epsilog.train import Randomness, Task, dry_run, require_fit
-from epsilog.train.engines import made
+from epsilog.train import Task, require_fit
+from epsilog.train.orders import UPLOADS
 
 DIGITS = 6  # of a calibrated noise multiplier
+UTILITY = "utility"
+Numbers = dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,34 +31,44 @@ class Protocol:
     Attributes:
         budgets: epsilons to train at, in nats; training without DP comes first in any case.
         seeds: of the runs; at least one.
-        fpr: false positive rate of the membership attack, in (0, 1); None for no such attack.
-        backdoor: what attackers do; None for none.
+        backdoors: what attackers do, each of its own name; none for no such attack.
+        membership: what is asked about who took part; None for no such attack.
+        mark: what rounds are told by; None for no property inference.
+        canaries: clients that send a direction of their own; None for none.
     """
 
     budgets: tuple[float, ...]
     seeds: tuple[int, ...]
-    fpr: float | None = 0.05
-    backdoor: Backdoor | None = None
+    backdoors: tuple[Backdoor, ...] = ()
+    membership: Membership | None = None
+    mark: Property | None = None
+    canaries: Canaries | None = None
 
     def __post_init__(self) -> None:
-        check.fields(
-            self,
-            budgets=check.each(check.positive()),
-            seeds=check.each(check.integer(0)),
-            fpr=check.optional(check.between(0, 1)),
-        )
+        check.fields(self, budgets=check.each(check.positive()), seeds=check.each(check.integer(0)))
         for name in ("budgets", "seeds"):
             values = getattr(self, name)
             if not values or len(set(values)) != len(values):
                 raise CheckError(name, "some, each once", repr(values), verb="name")
+        names = [one.name for one in self.backdoors]
+        if len(set(names)) != len(names) or {*names} & {UTILITY, Membership.name, Property.name, Canaries.name}:
+            raise CheckError("backdoors", "each of a name of its own", repr(names), verb="be")
+
+    @property
+    def questions(self) -> tuple[Backdoor | Membership | Property | Canaries, ...]:
+        """Every attack."""
+        others = (self.membership, self.mark, self.canaries)
+        return (*self.backdoors, *(one for one in others if one is not None))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        told = self.backdoor
-        named = {name: getattr(told, name) for name in Backdoor.__slots__} if told is not None else None
-        if named is not None:
-            named |= {"features": list(named["features"])}
-        return {"budgets": list(self.budgets), "seeds": list(self.seeds), "fpr": self.fpr, "backdoor": named}
+        attacks = [{"attack": type(one).__name__.lower(), **_named(one)} for one in self.questions]
+        return {"budgets": list(self.budgets), "seeds": list(self.seeds), "attacks": attacks}
+
+
+def _named(question: Any) -> dict[str, Any]:
+    found = {each.name: getattr(question, each.name) for each in fields(question)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,31 +106,6 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One seed's outcome under one condition; what was not measured, or diverged, is None.
-
-    Attributes:
-        score: of the model without attackers, on the public test set.
-        attacked_score: of the model with attackers.
-        success: how often the trigger works on that.
-        membership: what the membership attack found out.
-    """
-
-    score: float | None
-    attacked_score: float | None = None
-    success: float | None = None
-    membership: Attack | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        told = self.membership
-        named = {name: getattr(told, name) for name in Attack.__slots__} if told is not None else None
-        return {"score": self.score, "attacked_score": self.attacked_score, "success": self.success} | {
-            "membership": named
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Condition:
     """One scheme at one budget, over all seeds.
 
@@ -121,40 +113,38 @@ class Condition:
         subject: the subject's name.
         epsilon: the budget; None without DP, where nothing is clipped and no noise is added.
         noise_multiplier: what the budget asks for.
-        largest_tpr: what no attack on one unit can pass at the protocol's false positive rate; None without DP.
-        runs: a measurement for each seed.
+        largest_tprs: what no attack on one unit can pass, by false positive rate; empty without DP.
+        runs: for each seed its numbers, by attack and by name; None where training diverged.
     """
 
     subject: str
     epsilon: float | None
     noise_multiplier: float | None
-    largest_tpr: float | None
-    runs: tuple[Measured, ...]
+    largest_tprs: dict[str, float]
+    runs: tuple[dict[str, Numbers | None], ...]
 
-    def of(self, what: Callable[[Measured], float | None]) -> tuple[float, float, float] | None:
+    def values(self, attack: str, name: str) -> list[float | None]:
+        """One number over the seeds; None where it was not measured, or training diverged."""
+        return [(run.get(attack) or {}).get(name) for run in self.runs]
+
+    def of(self, attack: str, name: str) -> tuple[float, float, float] | None:
         """Median, least and greatest over the seeds; None where some seed has no such number."""
-        found = [what(run) for run in self.runs]
-        numbers = [value for value in found if value is not None]
-        return (median(numbers), min(numbers), max(numbers)) if len(numbers) == len(found) else None
+        numbers = [value for value in self.values(attack, name) if value is not None]
+        return (median(numbers), min(numbers), max(numbers)) if len(numbers) == len(self.runs) else None
+
+    @property
+    def where(self) -> str:
+        """The budget in words."""
+        return "without DP" if self.epsilon is None else f"at epsilon {self.epsilon:g}"
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Condition:
         """Reads what ``to_json`` gives."""
-        runs = (
-            Measured(**one | {"membership": None if one["membership"] is None else Attack(**one["membership"])})
-            for one in told["runs"]
-        )
-        return cls(**told | {"runs": tuple(runs)})
+        return cls(**told | {"runs": tuple(told["runs"])})
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {
-            "subject": self.subject,
-            "epsilon": self.epsilon,
-            "noise_multiplier": self.noise_multiplier,
-            "largest_tpr": self.largest_tpr,
-            "runs": [run.to_json() for run in self.runs],
-        }
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"runs": list(self.runs)}
 
 
 def described(subjects: tuple[Subject, ...], protocol: Protocol) -> dict[str, Any]:
@@ -175,64 +165,103 @@ def described(subjects: tuple[Subject, ...], protocol: Protocol) -> dict[str, An
     }
 
 
-def measure(subject: Subject, protocol: Protocol, *, tell: Callable[[str], None]) -> Iterator[Condition]:
+def measure(
+    subject: Subject, protocol: Protocol, *, tell: Callable[[str], None], cells: Cells | None = None
+) -> Iterator[Condition]:
     """Measures a subject: first without DP, then at every budget.
 
     Args:
         subject: scheme and task.
         protocol: what is measured.
-        tell: called with what happens next.
+        tell: called with what is computed next.
+        cells: what is finished already, and where what is finished is kept; None keeps nothing.
 
     Raises:
         CalibrationError: a budget that no noise meets; before anything is trained.
-        CheckError: a backdoor that the task cannot have, or a scheme that does not fit it.
+        CheckError: an attack that the task cannot have, or a scheme that does not fit it.
+        RecordsError: a finished cell that was changed.
     """
-    if protocol.backdoor is not None:
-        protocol.backdoor.require_fit(subject.task)
+    cells = Cells() if cells is None else cells
+    for question in protocol.questions:
+        if not isinstance(question, Membership):
+            question.require_fit(subject.task)
     schemes = [(epsilon, subject.at(epsilon)) for epsilon in protocol.budgets]
     for epsilon, scheme in [(None, subject.scheme_for(1.0)), *schemes]:
         where = f"{subject.name}, {'without DP' if epsilon is None else f'epsilon {epsilon:g}'}"
+        shared = cells.within(where)
         runs = []
         for place, seed in enumerate(protocol.seeds, start=1):
-            tell(f"{where}: seed {place} of {len(protocol.seeds)}")
-            runs.append(_measured(subject.task, scheme, protocol, seed, private=epsilon is not None))
+            trial = Trial(
+                task=subject.task,
+                scheme=scheme,
+                quiet=subject.scheme_for(0.0),
+                private=epsilon is not None,
+                delta=subject.delta,
+                seed=seed,
+                shared=shared,
+            )
+            says = f"{where}: seed {place} of {len(protocol.seeds)}"
+            runs.append(_run(trial, protocol, shared, partial(_say, tell, says)))
         noise = None if epsilon is None else scheme.noise_multiplier
         yield Condition(subject.name, epsilon, noise, _largest(subject, scheme, protocol, epsilon), tuple(runs))
 
 
-def _measured(task: Task, scheme: Scheme, protocol: Protocol, seed: int, *, private: bool) -> Measured:
-    draws, backdoor = Randomness.simulated(seed), protocol.backdoor
-    found = Measured(dry_run(scheme, task, randomness=draws, private=private).records[-1].test_score)
-    if backdoor is not None:
-        attacking = poisoned(task, backdoor)
-        attacked = dry_run(
-            scheme,
-            task,
-            randomness=draws,
-            private=private,
-            engine=lambda one: BackdooredEngine(made(None, one), made(None, attacking), backdoor),
-        )
-        if not attacked.records[-1].diverged:
-            found = replace(
-                found,
-                attacked_score=attacked.records[-1].test_score,
-                success=success(task, attacked.model, backdoor),
-            )
-    if protocol.fpr is not None:
-        half, members = halved(task, seed)
-        trained = dry_run(scheme, half, randomness=draws, private=private)
-        if not trained.records[-1].diverged:
-            told = attack(-losses_of_units(task, trained.model), members, fpr=protocol.fpr)
-            found = replace(found, membership=told)
+def _run(trial: Trial, protocol: Protocol, shared: Shelf, tell: Callable[[str], None]) -> dict[str, Numbers | None]:
+    """One seed's numbers, by attack; each attack is a cell of its own."""
+
+    def cell(name: str, compute: Callable[[], Any]) -> Any:
+        def announced() -> Any:
+            tell(name)
+            return compute()
+
+        return shared(f"seed {trial.seed}, {name}", announced)
+
+    found: dict[str, Numbers | None] = {UTILITY: cell(UTILITY, lambda: _utility(trial))}
+    for question in protocol.questions:
+        if _applies(question, trial.scheme):
+            told = cell(question.name, partial(_told, question, trial))
+            found |= told if isinstance(question, Membership) else {question.name: told}
     return found
 
 
-def _largest(subject: Subject, scheme: Scheme, protocol: Protocol, epsilon: float | None) -> float | None:
-    if epsilon is None or protocol.fpr is None:
-        return None
-    promised = true_positive_rate([(epsilon, subject.delta)], fpr=protocol.fpr)
+def _say(tell: Callable[[str], None], where: str, what: str) -> None:
+    tell(f"{where}, {what}")
+
+
+def _utility(trial: Trial) -> Numbers | None:
+    model = trial.trained()
+    return None if model is None else {"score": score(trial.task, model)}
+
+
+def _told(question: Backdoor | Membership | Property | Canaries, trial: Trial) -> Any:
+    match question:
+        case Backdoor():
+            return told_of_backdoor(question, trial)
+        case Membership():
+            return told_of_membership(question, trial)
+        case Property():
+            return told_of_property(question, trial)
+        case Canaries():
+            return told_of_canaries(question, trial)
+
+
+def _applies(question: Backdoor | Membership | Property | Canaries, scheme: Scheme) -> bool:
+    """Whether there is such an attack on a scheme: canaries are clients, and noise at the server cannot be skipped."""
+    if isinstance(question, Canaries):
+        return scheme.unit_is_client
+    if isinstance(question, Backdoor) and not question.complies:
+        return type(scheme) in UPLOADS and UPLOADS[type(scheme)].is_noisy
+    return True
+
+
+def _largest(subject: Subject, scheme: Scheme, protocol: Protocol, epsilon: float | None) -> dict[str, float]:
+    if epsilon is None or protocol.membership is None:
+        return {}
+    rates = protocol.membership.fprs
+    promised = {rate: true_positive_rate([(epsilon, subject.delta)], fpr=rate) for rate in rates}
     try:
-        whole = profile(scheme.release(), relation=subject.relation).tpr(protocol.fpr).upper
+        curve = profile(scheme.release(), relation=subject.relation)
+        whole = {rate: curve.tpr(rate).upper for rate in rates}
     except UnsupportedMechanismError:  # the one point of its curve that is known has to do
-        return promised
-    return min(promised, whole)
+        whole = promised
+    return {f"{rate:g}": min(promised[rate], whole[rate]) for rate in rates}

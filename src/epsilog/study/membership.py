@@ -1,22 +1,55 @@
-"""Was somebody among the clients? The attack asks how well the released model fits a unit's rows.
+"""Was somebody among the clients? Two attacks on the last model, by one who knows everybody's rows.
 
-Half of the units, by coins, are left out of training; the attacker knows everybody's rows and the last model, and
-guesses that those with a small loss took part (Yeom, Giacomelli, Fredrikson & Jha 2018, arXiv:1709.01604).
+Half of the units, drawn at random, are left out of training. The first attack guesses that units with a small loss
+took part (Yeom, Giacomelli, Fredrikson & Jha 2018, arXiv:1709.01604). The second, LiRA, trains shadow models on other
+halves, and asks of each unit whether its confidence looks like that of models that saw it or of those that did not
+(Carlini, Chien, Nasr, Song, Terzis & Tramer 2022, arXiv:2112.03570, the online attack).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from epsilog.terms import check
+from epsilog.study.trial import Trial
+from epsilog.terms import CheckError, check
 from epsilog.train import Federation, Randomness, Task
 
 Vector = NDArray[np.float64]
 BLOCK = 8192  # rows whose losses are computed at a time
+FEWEST = 4  # shadow models of which a mean and a variance can be had
+OWN_VARIANCE = 64  # shadow models from which on each unit has variances of its own
+SHADOWS = 1_000_000_000  # from where on seeds are those of shadow models
+SMALLEST_LOSS, SMALLEST_VARIANCE = 1e-30, 1e-12
+THREE_SIGMA = 0.00135  # the chance of a normal number more than three standard deviations above its mean
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What the attackers are asked, and what they have.
+
+    Attributes:
+        fprs: false positive rates at which rates of true positives are told, each in (0, 1).
+        shadows: shadow models for LiRA, shared by all seeds; 0 for the attack on losses alone, else at least 4.
+        units: of how many units, at most, it is guessed whether they took part; drawn at random, the same in all runs.
+    """
+
+    fprs: tuple[float, ...] = (0.01, 0.001)
+    shadows: int = 0
+    units: int = 4000
+    name: ClassVar[str] = "membership"
+
+    def __post_init__(self) -> None:
+        check.fields(self, fprs=check.each(check.between(0, 1)), shadows=check.integer(0), units=check.integer(2))
+        if not self.fprs or len(set(self.fprs)) != len(self.fprs):
+            raise CheckError("fprs", "some, each once", repr(self.fprs), verb="name")
+        if 0 < self.shadows < FEWEST:
+            raise CheckError("shadows", f"0 or at least {FEWEST}", f"{self.shadows}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +71,17 @@ class Attack:
     others: int
 
     @property
+    def tpr_beyond_chance(self) -> bool:
+        """Whether so many true positives, or more, come once in 740 times if scores tell nothing.
+
+        The units in order of their scores are then in an order like any other: how many members come before the
+        others that may pass, and one more, has a negative hypergeometric law.
+        """
+        passing = int(self.fpr * self.others)
+        law = stats.nhypergeom(self.members + self.others, self.members, passing + 1)
+        return bool(law.sf(round(self.tpr * self.members) - 1) < THREE_SIGMA)
+
+    @property
     def beyond_chance(self) -> bool:
         """Whether the area is more than three standard errors above guessing (Mann & Whitney 1947)."""
         variance = (self.members + self.others + 1) / (12 * self.members * self.others)
@@ -45,18 +89,16 @@ class Attack:
 
 
 def halved(task: Task, seed: int) -> tuple[Task, NDArray[np.bool_]]:
-    """Leaves out each unit by a coin of its own.
+    """Leaves out half of the units, every half alike, so that all such tasks are of one size and compiled once.
 
     Returns:
         The task without their rows, in which they still take their turns, and who took part: one flag a unit (a client,
         or a row).
     """
-    clients, coins = task.clients, Randomness.simulated(seed).stream("membership", 0)
-    if task.unit_is_client:
-        members = coins.coins((clients.count,), 0.5)
-        rows = np.repeat(members, clients.sizes)
-    else:
-        members = rows = coins.coins((len(clients.features),), 0.5)
+    clients, stream = task.clients, Randomness.simulated(seed).stream("membership", 0)
+    units = clients.count if task.unit_is_client else len(clients.features)
+    members = np.argsort(stream.words(units), kind="stable") < units // 2
+    rows = np.repeat(members, clients.sizes) if task.unit_is_client else members
     whose = np.repeat(np.arange(clients.count), clients.sizes)[rows]
     sizes = np.bincount(whose, minlength=clients.count)
     kept = Federation(np.asarray(clients.features[rows]), np.asarray(clients.targets[rows]), sizes)
@@ -65,6 +107,24 @@ def halved(task: Task, seed: int) -> tuple[Task, NDArray[np.bool_]]:
 
 def losses_of_units(task: Task, model: Vector) -> Vector:
     """Each unit's mean loss under a model; nan for a client without rows that can be used; shape (units,)."""
+    return _of_units(task, _losses(task, model))
+
+
+def confidences_of_units(task: Task, model: Vector) -> Vector:
+    """Each unit's mean scaled confidence ln(p / (1 - p)), p = e^-loss; nan as in ``losses_of_units``; shape (units,).
+
+    Of classes p is the model's probability of the right one (Carlini et al. 2022, Sec. IV-C). Of a real target the
+    loss itself is taken, with its sign changed.
+    """
+    losses = _losses(task, model)
+    if task.model.classes is None:
+        return _of_units(task, -losses)
+    bounded = np.maximum(losses, SMALLEST_LOSS)  # a nan stays one
+    return _of_units(task, -bounded - np.log(-np.expm1(-bounded)))
+
+
+def _losses(task: Task, model: Vector) -> Vector:
+    """Each row's loss; nan where the row cannot be used."""
     clients, usable = task.clients, task.clients.usable(task.model)
     params = task.model.unflatten(model.astype(clients.features.dtype))
     losses = np.full(len(clients.features), np.nan)
@@ -74,12 +134,18 @@ def losses_of_units(task: Task, model: Vector) -> Vector:
         if rows.size:
             outputs = task.model.apply(params, clients.features[rows])
             losses[rows] = np.asarray(task.model.losses(outputs, clients.targets[rows].astype(kind)))
+    return losses
+
+
+def _of_units(task: Task, values: Vector) -> Vector:
+    """Means over each unit's rows, where they are numbers."""
     if not task.unit_is_client:
-        return losses
-    whose = np.repeat(np.arange(clients.count), clients.sizes)
-    sums = np.bincount(whose[usable], losses[usable], minlength=clients.count)
+        return values
+    told, clients = ~np.isnan(values), task.clients
+    whose = np.repeat(np.arange(clients.count), clients.sizes)[told]
+    sums = np.bincount(whose, values[told], minlength=clients.count)
     with np.errstate(invalid="ignore"):
-        return np.asarray(sums / np.bincount(whose[usable], minlength=clients.count))
+        return np.asarray(sums / np.bincount(whose, minlength=clients.count))
 
 
 def attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -> Attack:
@@ -103,3 +169,85 @@ def attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -> Attack:
     auc = float((below + upto).sum() / (2 * inside.size * outside.size))
     threshold = outside[outside.size - 1 - int(fpr * outside.size)]
     return Attack(auc, float((inside > threshold).mean()), fpr, int(inside.size), int(outside.size))
+
+
+def likelihood_ratios(confidences: Vector, shadows: Vector, inside: NDArray[np.bool_]) -> Vector:
+    """LiRA's score of each unit: log N(c; models that saw it) - log N(c; models that did not); shape (units,).
+
+    Below 64 shadow models the two variances are common to all units, as Carlini et al. (2022, Sec. VI-C) advise.
+
+    Args:
+        confidences: of the attacked model; shape (units,).
+        shadows: of the shadow models; shape (shadows, units).
+        inside: which of them saw which unit; shape (shadows, units).
+
+    Returns:
+        Scores; nan where fewer than two shadow models saw a unit, or did not.
+    """
+    found = []
+    for saw in (inside, ~inside):
+        count = saw.sum(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(saw, shadows, 0.0).sum(axis=0) / count
+            squares = np.where(saw, (shadows - mean) ** 2, 0.0).sum(axis=0)
+            if len(shadows) >= OWN_VARIANCE:
+                variance = squares / (count - 1)
+            else:
+                told = ~np.isnan(squares) & (count > 1)
+                variance = np.full(mean.shape, squares[told].sum() / max((count[told] - 1).sum(), 1))
+            variance = np.maximum(variance, SMALLEST_VARIANCE)
+            score = -((confidences - mean) ** 2) / (2 * variance) - np.log(variance) / 2
+        found.append(np.where(count > 1, score, np.nan))
+    return np.asarray(found[0] - found[1])
+
+
+def told_of_membership(question: Membership, trial: Trial) -> dict[str, dict[str, float] | None]:
+    """Both attacks on one run: what ``numbers`` gives of each; None where training diverged."""
+    half, members = halved(trial.task, trial.seed)
+    model = trial.trained(half)
+    names = ["losses", "LiRA"] if question.shadows else ["losses"]
+    if model is None:
+        return dict.fromkeys(names)
+    asked = _asked(members.size, question.units)
+    scores = {"losses": -losses_of_units(trial.task, model)[asked]}
+    if question.shadows:
+        shadows = [_shadow(question, trial, place) for place in range(question.shadows)]
+        kept = [one for one in shadows if one is not None]
+        if len(kept) < FEWEST:
+            return {"losses": numbers(scores["losses"], members[asked], question.fprs), "LiRA": None}
+        told, inside = (np.stack(parts) for parts in zip(*kept, strict=True))
+        scores["LiRA"] = likelihood_ratios(confidences_of_units(trial.task, model)[asked], told, inside)
+    return {name: numbers(score, members[asked], question.fprs) for name, score in scores.items()}
+
+
+def numbers(scores: Vector, members: NDArray[np.bool_], fprs: tuple[float, ...]) -> dict[str, float]:
+    """What a table shows of an attack: the area, and at each rate the share of true positives; both beside chance."""
+    found = [attack(scores, members, fpr=fpr) for fpr in fprs]
+    told = {"auc": found[0].auc, "auc_beyond_chance": float(found[0].beyond_chance)}
+    for one in found:
+        told |= {f"tpr_at_{one.fpr:g}": one.tpr, f"tpr_at_{one.fpr:g}_beyond_chance": float(one.tpr_beyond_chance)}
+    return told
+
+
+def _asked(units: int, most: int) -> NDArray[np.int64]:
+    """Of which units it is asked whether they took part."""
+    order = np.argsort(Randomness.simulated(0).stream("asked", 0).words(units), kind="stable")
+    return np.sort(order[:most])
+
+
+def _shadow(question: Membership, trial: Trial, place: int) -> tuple[Vector, NDArray[np.bool_]] | None:
+    """A shadow model's confidences, and which units it saw; None where its training diverged."""
+    seed = SHADOWS + place
+    shadow = replace(trial, seed=seed)
+    half, members = halved(trial.task, seed)
+    asked = _asked(members.size, question.units)
+
+    def compute() -> list[float | None] | None:
+        model = shadow.trained(half)
+        if model is None:
+            return None
+        told = confidences_of_units(trial.task, model)[asked]
+        return [None if np.isnan(one) else float(one) for one in told]
+
+    told = trial.shared(f"shadow model {place}", compute)
+    return None if told is None else (np.array(told, dtype=np.float64), members[asked])

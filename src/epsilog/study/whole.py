@@ -15,14 +15,20 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+import epsilog
 from epsilog import disk
 from epsilog.programme import prepare_file
 from epsilog.refusals import refusals
 from epsilog.spend import Ledger, open_ledger
 from epsilog.study.backdoor import Backdoor
+from epsilog.study.canaries import Canaries
+from epsilog.study.cells import Cells
 from epsilog.study.measuring import Condition, Protocol, Subject, described, measure
-from epsilog.study.telling import HEADINGS, plots, sentences, summary
+from epsilog.study.membership import Membership
+from epsilog.study.properties import Property
+from epsilog.study.telling import Table, plots, sentences, tables
 from epsilog.terms import CheckError, Composed, ProgrammeError, check, codec
+from epsilog.train.rounds import bound_to
 
 LEAST = "1e-18"  # delta that a ledger can book
 
@@ -38,11 +44,10 @@ class _Head(_Part):
     programmes: Annotated[tuple[str, ...], Field(min_length=1)]
     budgets: tuple[float, ...]
     seeds: tuple[int, ...]
-    fpr: float | None = None
 
 
 class _Backdoor(_Part):
-    """[backdoor]: as ``Backdoor``."""
+    """[[backdoor]]: as ``Backdoor``."""
 
     attackers: int
     features: tuple[int, ...]
@@ -50,11 +55,49 @@ class _Backdoor(_Part):
     target: int
     boost: float = 1.0
     complies: bool = True
+    name: str = "backdoor"
+
+
+class _Membership(_Part):
+    """[membership]: as ``Membership``."""
+
+    fprs: tuple[float, ...] = (0.01, 0.001)
+    shadows: int = 0
+    units: int = 4000
+
+
+class _Property(_Part):
+    """[property]: as ``Property``."""
+
+    features: tuple[int, ...]
+    value: float
+    share: float = 0.5
+    every: int = 1
+
+
+class _Canaries(_Part):
+    """[canaries]: as ``Canaries``."""
+
+    count: int = 100
 
 
 class _File(_Part):
     study: _Head
-    backdoor: _Backdoor | None = None
+    backdoor: tuple[_Backdoor, ...] = ()
+    membership: _Membership | None = None
+    property: _Property | None = None
+    canaries: _Canaries | None = None
+
+    def protocol(self) -> Protocol:
+        """What is measured."""
+        return Protocol(
+            self.study.budgets,
+            self.study.seeds,
+            backdoors=tuple(Backdoor(**each.model_dump()) for each in self.backdoor),
+            membership=None if self.membership is None else Membership(**self.membership.model_dump()),
+            mark=None if self.property is None else Property(**self.property.model_dump()),
+            canaries=None if self.canaries is None else Canaries(**self.canaries.model_dump()),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +142,7 @@ def load(path: Path) -> Study:
         raise ProgrammeError(str(path), [f"is not TOML: {error}"]) from error
     head = stated.study
     try:
-        backdoor = None if stated.backdoor is None else Backdoor(**stated.backdoor.model_dump())
-        protocol = Protocol(head.budgets, head.seeds, head.fpr, backdoor)
+        protocol = stated.protocol()
         return Study(head.name, tuple(_subject(path.parent / each) for each in head.programmes), protocol)
     except CheckError as error:
         raise ProgrammeError(str(path), [error]) from error
@@ -123,6 +165,8 @@ def _subject(path: Path) -> Subject:
 def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     """Runs a study and writes ``study.json``, ``study.md`` and plots; a finished one is only read.
 
+    One that was killed goes on behind the last attack that it finished, and comes to the same bytes.
+
     Args:
         whole: what is compared.
         folder: where studies live; this one gets a folder of its own.
@@ -135,6 +179,7 @@ def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], Non
     Raises:
         CalibrationError: a budget that no noise meets.
         ConflictError: the ledger is for real budgets.
+        RecordsError: what was finished before was changed, or is of other data or another version.
     """
     own = folder / f"study-{whole.name}-{whole.hash[:8]}"
     ledger.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +190,10 @@ def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], Non
         if charge.state == "committed" and file.exists():
             kept: dict[str, Any] = codec.parse(file.read_bytes())
             return kept
-        conditions = [one for subject in whole.subjects for one in measure(subject, whole.protocol, tell=tell)]
+        cells = Cells(own / "cells", bound=_bound(whole))
+        conditions = [
+            one for subject in whole.subjects for one in measure(subject, whole.protocol, tell=tell, cells=cells)
+        ]
         document = _document(whole, conditions)
         disk.write_atomically(file, codec.canonical(document) + b"\n")
         disk.write_atomically(own / "study.md", _page(whole, conditions).encode())
@@ -153,12 +201,19 @@ def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], Non
             disk.write_atomically(own / f"{name}.svg", plot.encode())
         if charge.state != "committed":
             charge.commit(evidence={"study.json": hashlib.sha256(file.read_bytes()).hexdigest()})
+        cells.clear()
     return document
 
 
-def rows(document: dict[str, Any]) -> list[list[str]]:
-    """The table of a study's document, under ``HEADINGS``."""
-    return summary([Condition.from_json(one) for one in document["conditions"]])
+def shown(document: dict[str, Any]) -> list[Table]:
+    """The tables of a study's document."""
+    return tables([Condition.from_json(one) for one in document["conditions"]])
+
+
+def _bound(whole: Study) -> str:
+    """What finished cells are of: the protocol, every number of the data, and the code."""
+    data = [bound_to(one.scheme_for(1.0), one.task) for one in whole.subjects]
+    return codec.fingerprint({"study": whole.hash, "data": data, "version": epsilog.__version__})
 
 
 def _entered(books: Ledger, whole: Study) -> Any:
@@ -188,8 +243,10 @@ def _document(whole: Study, conditions: list[Condition]) -> dict[str, Any]:
 
 
 def _page(whole: Study, conditions: list[Condition]) -> str:
-    rows = [HEADINGS, ["---"] * len(HEADINGS), *summary(conditions)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    told = "\n".join(f"- {each}" for each in sentences(conditions, whole.protocol))
-    shown = "\n".join(f"![{name}]({name}.svg)" for name in plots(conditions))
-    return f"# {whole.name}\n\nProtocol {whole.hash}.\n\n{table}\n\n{told}\n\n{shown}\n"
+    parts = [f"# {whole.name}", f"Protocol {whole.hash}."]
+    for table in tables(conditions):
+        rows = [table.headings, ["---"] * len(table.headings), *table.rows]
+        parts += [f"## {table.title}", "\n".join(f"| {' | '.join(row)} |" for row in rows)]
+    parts.append("\n".join(f"- {each}" for each in sentences(conditions, whole.protocol)))
+    parts.append("\n".join(f"![{name}]({name}.svg)" for name in plots(conditions)))
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,159 @@
+"""What does an update say of the data that no label says? A passive attacker watches the models go by.
+
+In some rounds, by coins, the rows of some clients carry a mark that has nothing to do with their classes; the attacker
+is to say in which. It knows every released model, the scheme, and rows of its own (the public test set, as clients of
+the usual size). From each model it computes the next one twice, with the mark on its rows and without it. Of these
+changes, their numbers and their sizes, it makes a meta-classifier: a linear discriminant between the two means, with a
+diagonal covariance as the changes that it saw have it.
+
+Source: Melis, Song, De Cristofaro & Shmatikov 2019 (arXiv:1805.04049); Naseri, Hayes & De Cristofaro 2022
+(arXiv:2009.03561).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.study.membership import attack
+from epsilog.study.trial import Trial, engine_of, unscored
+from epsilog.terms import CheckError, check
+from epsilog.train import Federation, Randomness, Task, sampling
+from epsilog.train.engines import Engine
+from epsilog.train.rounds import Outcome, State
+from epsilog.train.schemes import TRAINED, Now
+from epsilog.train.server import pace
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A mark on rows, and who carries it.
+
+    Attributes:
+        features: which features make up the mark.
+        value: what it sets them to.
+        share: of the clients whose rows carry it in the rounds that have it, each by a coin; 0 is a control.
+        every: the attacker looks at every such round; 1 is all.
+    """
+
+    features: tuple[int, ...]
+    value: float
+    share: float = 0.5
+    every: int = 1
+    name: ClassVar[str] = "property"
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            features=check.each(check.integer(0)),
+            value=check.finite(),
+            share=check.within(0, 1),
+            every=check.integer(1),
+        )
+        if not self.features:
+            raise CheckError("features", "empty", "()", verb="not be")
+
+    def require_fit(self, task: Task) -> None:
+        """Refuses a task without the features, or without a test set that the attacker could use."""
+        check.integer(0, task.clients.features.shape[1] - 1)(features=max(self.features))
+        if not task.is_scored:
+            raise CheckError("property", "for a task with a test set, from which the attacker learns", task.name)
+
+
+def told_of_property(question: Property, trial: Trial) -> dict[str, float] | None:
+    """How well the attacker tells rounds with the mark: the area under the curve over rounds; None if diverged."""
+    plain = unscored(trial.task)
+    coins = Randomness.simulated(trial.seed).stream("property", 0).coins((trial.scheme.rounds,), 0.5)
+    if coins.all() or not coins.any():
+        return None
+    marked = engine_of(_marked(plain, question))
+    observer = _Observer(question, trial)
+    unmarked = engine_of(plain)
+    model = trial.trained(engines=lambda done: marked if coins[done - 1] else unmarked, watch=observer.look)
+    if model is None:
+        return None
+    scores, has = observer.scores(), coins[observer.rounds]
+    if has.all() or not has.any():
+        return None
+    told = attack(scores, has, fpr=0.5)
+    return {"auc": told.auc, "auc_beyond_chance": float(told.beyond_chance)}
+
+
+class _Observer:
+    """Scores rounds by what the attacker makes of its own rows, with the mark and without it."""
+
+    def __init__(self, question: Property, trial: Trial) -> None:
+        own = _own(trial.task)
+        self._trial, self._every = trial, question.every
+        self._engines = engine_of(own), engine_of(_marked(own, question))
+        self._own: tuple[list[Vector], list[Vector]] = ([], [])
+        self._seen: list[Vector] = []
+        self.rounds: list[int] = []
+
+    def look(self, before: State, after: Outcome) -> None:
+        """Sees a round."""
+        done = after.state.round
+        if (done - 1) % self._every:
+            return
+        for engine, kept in zip(self._engines, self._own, strict=True):
+            kept.append(_shown(self._expected(engine, before, done) - before.model))
+        self._seen.append(_shown(after.state.model - before.model))
+        self.rounds.append(done - 1)
+
+    def scores(self) -> Vector:
+        """How near each round is to one with the mark: linear discriminants; shape (rounds that were seen,)."""
+        without, having = (np.mean(kept, axis=0) for kept in self._own)
+        off = np.stack(self._seen) - (having + without) / 2
+        spread = (off**2).mean(axis=0)
+        return np.asarray(off @ np.where(spread > 0, (having - without) / np.where(spread > 0, spread, 1.0), 0.0))
+
+    def _expected(self, engine: Engine, before: State, done: int) -> Vector:
+        """The next model, if the attacker's own clients were a cohort and nobody added noise."""
+        scheme, training = self._trial.quiet, engine.task.training
+        draws = partial(Randomness.simulated(self._trial.seed).stream, round=done)
+        first, sizes = sampling.Before(1, np.zeros(scheme.clients, dtype=np.int64)), draws("observer")
+        slots = sampling.slots(scheme.cohorts, sizes, first)
+        size = len(sampling.cohort(scheme.cohorts, sizes, replace(first, slots=slots)))
+        everybody = np.arange(engine.task.clients.count)
+        cohort = sampling.without_replacement(draws("observer's clients"), eligible=everybody, size=size)
+        speed = pace(training.schedule, done, scheme.rounds)
+        now = Now(done, before.model, np.zeros(0), cohort, draws, self._trial.private, speed)
+        step = TRAINED[type(scheme)].change(scheme, engine, now).step
+        return training.server.moved(before.model, step, before.server, done=done, rounds=scheme.rounds)[0]
+
+
+def _shown(change: Vector) -> Vector:
+    """What the attacker looks at of a change of the model: every number, and its size whatever its sign."""
+    return np.concatenate([change, np.abs(change)])
+
+
+@lru_cache(maxsize=1)
+def _own(task: Task) -> Task:
+    """The attacker's clients: the test set, shuffled, in clients of the usual size."""
+    assert task.test_features is not None
+    assert task.test_targets is not None
+    sizes = task.clients.sizes[task.clients.sizes > 0]
+    each = min(int(np.median(sizes)) if sizes.size else 1, len(task.test_features))
+    count = len(task.test_features) // each
+    order = np.argsort(Randomness.simulated(0).stream("own", 0).words(len(task.test_features)), kind="stable")
+    rows = order[: count * each]
+    features = task.test_features[rows].astype(task.clients.features.dtype)
+    clients = Federation(features, task.test_targets[rows], np.full(count, each))
+    return replace(task, clients=clients, test_features=None, test_targets=None, population=None)
+
+
+@lru_cache(maxsize=2)
+def _marked(task: Task, question: Property) -> Task:
+    """The same rows, with the mark on those of some clients, the same in all runs."""
+    clients = task.clients
+    stream = Randomness.simulated(0).stream("carriers", 0)
+    rows = np.repeat(stream.coins((clients.count,), question.share), clients.sizes)
+    features = np.array(clients.features)
+    features[np.ix_(rows, np.array(question.features))] = question.value
+    return replace(task, clients=replace(clients, features=features))

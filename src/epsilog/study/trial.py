@@ -1,0 +1,101 @@
+"""One run of a study: a scheme on a task from a seed, with DP or without, watched round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.study.cells import Shelf
+from epsilog.terms import Scheme
+from epsilog.train import Randomness, Task
+from epsilog.train.engines import Engine, made
+from epsilog.train.rounds import Outcome, State, begin, next_round, require_fit
+
+Vector = NDArray[np.float64]
+Engines = Callable[[int], Engine]
+"""The engine of a round, by its number."""
+Watch = Callable[[State, Outcome], None]
+"""Sees the state before a round, and the round."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """What attacks are made on.
+
+    Attributes:
+        task: what is trained on what.
+        scheme: with the noise that its budget asks for.
+        quiet: the same without noise, for an attacker's own rehearsals.
+        private: False leaves out clip and noise.
+        delta: of the guarantee.
+        seed: of every draw.
+        shared: what the attacks of one scheme and budget have in common, over all seeds; by name.
+    """
+
+    task: Task
+    scheme: Scheme
+    quiet: Scheme
+    private: bool
+    delta: float
+    seed: int
+    shared: Shelf
+
+    @property
+    def draws(self) -> Randomness:
+        """Where the run's draws come from."""
+        return Randomness.simulated(self.seed)
+
+    def trained(
+        self, task: Task | None = None, *, engines: Engines | None = None, watch: Watch | None = None
+    ) -> Vector | None:
+        """The last model; None if training diverges. Models are not scored on the way.
+
+        Args:
+            task: whose clients train; None for the trial's own.
+            engines: what computes the rounds; None for the compiled one.
+            watch: called after every round.
+        """
+        whole = unscored(self.task if task is None else task)
+        scheme, state = require_fit(self.scheme, whole), begin(whole)
+        for done in range(1, scheme.rounds + 1):
+            engine = engine_of(whole) if engines is None else engines(done)
+            outcome = next_round(scheme, engine, state, self.draws, private=self.private)
+            if outcome.record.diverged:
+                return None
+            if watch is not None:
+                watch(state, outcome)
+            state = outcome.state
+        return state.model
+
+
+@lru_cache(maxsize=2)
+def unscored(task: Task) -> Task:
+    """The same task without its test set: what is scored once need not be scored in every round."""
+    return task if not task.is_scored else replace(task, test_features=None, test_targets=None)
+
+
+@lru_cache(maxsize=4)
+def engine_of(task: Task) -> Engine:
+    """The compiled engine for a task, which holds its rows on the device: made once for all seeds and budgets."""
+    return made(None, task)
+
+
+def score(task: Task, model: Vector) -> float | None:
+    """A model's score on the public test set; None where it, or the loss, is not finite."""
+    features, targets = task.test_set()
+    outputs = task.model.apply(task.model.unflatten(model.astype(features.dtype)), features)
+    told = float(np.asarray(task.model.losses(outputs, targets)).mean()), float(task.model.scored(outputs, targets))
+    return told[1] if np.isfinite(told).all() else None
+
+
+def same(engine: Engine) -> Engines:
+    """One engine for every round."""
+    return partial(_same, engine)
+
+
+def _same(engine: Engine, _round: int) -> Engine:
+    return engine
