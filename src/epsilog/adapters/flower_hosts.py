@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid
 
+__all__ = ["HostCourier", "host_app"]
+
 
 @dataclass(frozen=True, slots=True)
 class HostCourier:
