@@ -1,4 +1,4 @@
-"""Opacus: its history in our terms and back, and a certified accountant for its ``PrivacyEngine`` (opacus >= 1.6).
+"""Opacus: its history in our terms and back, a certified accountant, and its gradients at a site (opacus >= 1.6).
 
     from epsilog.adapters.opacus import register
     register()
@@ -6,13 +6,20 @@
 
 An Opacus history lists (noise multiplier, sample rate, steps); every step is a Poisson-sampled Gaussian on examples,
 under add-or-remove-one. Histories are read and written without torch.
+
+Where a client computes for itself (``train.site``), ``noisy_run`` is its DP-SGD on Opacus' gradients of examples.
 """
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from epsilog import accounting
 from epsilog.accounting.flatten import flatten
@@ -26,10 +33,15 @@ from epsilog.terms import (
     Repeated,
     UnsupportedMechanismError,
 )
+from epsilog.train import Randomness, Training
+from epsilog.train.engines import NoisyRuns
+from epsilog.train.engines.base import clipped_examples
 
 MECHANISM = "epsilog"
 
 History = list[tuple[float, float, int]]
+Run = Callable[[NDArray[np.float64], NoisyRuns, Training], NDArray[np.float64]]
+"""(model, runs, training) -> the model's change; what ``train.site.from_functions`` takes as its ``noisy_run``."""
 
 
 def from_history(history: Iterable[tuple[float, float, int]]) -> Release:
@@ -70,6 +82,67 @@ def register() -> None:
     from opacus.accountants import register_accountant
 
     register_accountant(MECHANISM, _accountant(), force=True)
+
+
+def noisy_run(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> Run:
+    """DP-SGD on a site's rows, as ``train.site.from_functions`` takes it; Opacus computes the gradients.
+
+    So it takes what Opacus' hooks know, its recurrent layers among them, and refuses what they do not. Batches, clip
+    and noise are ours: coins and normals from the operating system, norms and sums in doubles.
+
+    Args:
+        module: a ``torch.nn.Module``; its parameters that require a gradient are the model, in their own order.
+        loss: of outputs and targets, a number for each example (``reduction="none"``).
+        features: the site's rows, a tensor of shape (n, ...).
+        targets: shape (n, ...).
+    """
+
+    def run(model: NDArray[np.float64], runs: NoisyRuns, training: Training) -> NDArray[np.float64]:
+        from opacus import GradSampleModule
+
+        net = GradSampleModule(copy.deepcopy(module), loss_reduction="sum")
+        parameters = [one for one in net.parameters() if one.requires_grad]
+        if sum(one.numel() for one in parameters) != model.size:
+            raise CheckError("module", f"one of {model.size} parameters", f"{sum(p.numel() for p in parameters)}")
+        draws, start = Randomness.from_os(), _filled(parameters, model)
+        step_size = training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        here = start
+        for _ in range(runs.steps):
+            joined = draws.stream("batches", 0).coins((len(features),), runs.batch_probability)
+            total = runs.noise_stddev * draws.stream("noise", 0).normals((model.size,))
+            if joined.any():
+                net.zero_grad(set_to_none=True)
+                with warnings.catch_warnings():  # that no slope of the rows is asked for is as it should be
+                    warnings.filterwarnings("ignore", "Full backward hook is firing")
+                    _losses(net, loss, features[joined], targets[joined]).sum().backward()
+                each = [one.grad_sample.reshape(joined.sum(), -1).numpy() for one in parameters]
+                total += clipped_examples(np.concatenate(each, axis=1), runs.clip_norm).total
+            here = _filled(parameters, here - step_size * total)
+        return here - start
+
+    return run
+
+
+def _losses(net: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> Any:
+    """The loss of each example; shape (n,)."""
+    losses = loss(net(features), targets)
+    if losses.shape != (len(features),):
+        raise CheckError("loss", "one number for each example", f"shape {tuple(losses.shape)}", verb="give")
+    return losses
+
+
+def _filled(parameters: Any, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Writes a vector into a module's parameters, and returns what they hold in their own precision."""
+    import torch
+
+    held, begin = [], 0
+    with torch.no_grad():
+        for one in parameters:
+            part = torch.from_numpy(vector[begin : begin + one.numel()]).reshape(one.shape)
+            one.copy_(part)
+            held.append(one.detach().double().reshape(-1).numpy().copy())
+            begin += one.numel()
+    return np.concatenate(held)
 
 
 class _Certified:

@@ -13,6 +13,7 @@ from torch import nn
 from epsilog.terms import CheckError, ClientLevelCentral, ExampleLevelClientSide, ProgrammeError
 from epsilog.train import Federation, Randomness, Task, Training, clipping, dry_run
 from epsilog.train.engines import NoisyRuns, Round, made, torch_engine
+from epsilog.train.engines.base import clipped_examples
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.torch_engine import TorchEngine
 from epsilog.train.models import Model, build, choose, from_torch
@@ -357,10 +358,10 @@ def test_whole_runs_are_those_of_the_compiled_engine(scheme):
 
 def test_the_bound_of_a_clip_is_kept_by_the_sum_itself():
     each = np.random.default_rng(4).standard_normal((50, 30)) * 10.0 ** np.arange(-25, 25)[:, None]
-    ours = torch_engine._clipped(each, 0.7)
+    ours = clipped_examples(each, 0.7)
     assert np.linalg.norm(ours.total) <= 50 * 0.7
     for row in each:
-        assert np.linalg.norm(torch_engine._clipped(row[None], 0.7).total) <= 0.7
+        assert np.linalg.norm(clipped_examples(row[None], 0.7).total) <= 0.7
     assert ours.largest_norm <= 0.7 * (1 - clipping.HEADROOM / 2)
 
 

@@ -112,6 +112,15 @@ def clipped_sum(updates: Iterable[Vector], clip_norm: float, *, size: int) -> Cl
     return Clipped(total, max(norms), clipped, dropped, count)
 
 
+def clipped_examples(each: NDArray[np.floating], clip_norm: float) -> Clipped:
+    """Clips gradients, one in each row (n, d), and sums them in doubles; one that has no norm counts as zero."""
+    (wide,), reached = clipping.within_reach([each], xp=np)
+    norms = np.sqrt(np.einsum("nd,nd->n", wide, wide))
+    factors = np.where(reached, clipping.factors(norms, clip_norm, xp=np), 0.0)
+    shortened, dropped = int((factors < 1).sum()), int((factors == 0).sum())
+    return Clipped(factors @ wide, float((factors * norms).max(initial=0.0)), shortened, dropped, len(each))
+
+
 def together(parts: Sequence[Clipped], *, size: int) -> Clipped:
     """The sum of sums of ``size`` numbers each; 0 numbers leave the totals out."""
     counts = (sum(getattr(part, name) for part in parts) for name in ("clipped", "dropped", "count", "silent"))

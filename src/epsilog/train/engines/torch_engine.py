@@ -10,11 +10,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilog.terms import CheckError
-from epsilog.train import clipping, sampling
-from epsilog.train.engines.base import Clipped, NoisyRuns, Round, Vector, clipped_sum, noisy_updates, together
+from epsilog.train import sampling
+from epsilog.train.engines.base import (
+    Clipped,
+    NoisyRuns,
+    Round,
+    Vector,
+    clipped_examples,
+    clipped_sum,
+    noisy_updates,
+    together,
+)
 from epsilog.train.models.torch_modules import gradients
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
@@ -120,7 +128,7 @@ class TorchEngine:
         parts = []
         for rows in _parts(len(features), max(1, FORMED // len(vector))):
             each = gradients(self.task.model, vector, features[rows], targets[rows]).numpy()
-            parts.append(_clipped(each, clip_norm))
+            parts.append(clipped_examples(each, clip_norm))
         return together(parts, size=len(vector))
 
     def _rows(self, client: int) -> tuple[Tensor, Tensor]:
@@ -142,15 +150,6 @@ class TorchEngine:
 
         with np.errstate(over="ignore"):
             return torch.from_numpy(vector.astype(self._precision))
-
-
-def _clipped(each: NDArray[np.floating], clip_norm: float) -> Clipped:
-    """Clips gradients (n, d), and sums them in doubles."""
-    (wide,), reached = clipping.within_reach([each], xp=np)
-    norms = np.sqrt(np.einsum("nd,nd->n", wide, wide))
-    factors = np.where(reached, clipping.factors(norms, clip_norm, xp=np), 0.0)
-    shortened, dropped = int((factors < 1).sum()), int((factors == 0).sum())
-    return Clipped(factors @ wide, float((factors * norms).max(initial=0.0)), shortened, dropped, len(each))
 
 
 def _difference(end: Tensor, start: Tensor) -> Vector:

@@ -1,4 +1,4 @@
-"""Three sites that fit a line with NumPy, and the server that trains it under a charge."""
+"""Three sites that fit a line, one with JAX and two with NumPy, and the server that trains it under a charge."""
 
 import os
 import signal
@@ -13,21 +13,36 @@ from epsilog.spend import open_ledger
 from epsilog.terms import ClientLevelCentral, NeighboringRelation
 from epsilog.train import Federation, PaidRun, Randomness, Task, Training
 from epsilog.train.models import build
-from epsilog.train.site import Site, from_functions
+from epsilog.train.site import Site, from_functions, from_task
 
 SITES, SEED, DELTA = 3, 4, "1e-6"
 SCHEME = ClientLevelCentral(SITES, 1.0, 3, 0.2, 1.0)
 
 
+def rows_of(site):
+    draws = np.random.default_rng(site)
+    return draws.standard_normal((4, 2)), draws.standard_normal(4)
+
+
 def update(site):
     """Plain least squares on the rows of one site."""
-    draws = np.random.default_rng(site)
-    features, targets = np.column_stack([draws.standard_normal((4, 2)), np.ones(4)]), draws.standard_normal(4)
+    features, targets = rows_of(site)
+    features = np.column_stack([features, np.ones(4)])
 
     def change(model, training):
         return -training.learning_rate * features.T @ (features @ model - targets) / 4
 
     return change
+
+
+def computing(site):
+    """Site 0 has the compiled engine, the others plain functions."""
+    if site:
+        return from_functions(update(site))
+    features, targets = rows_of(site)
+    clients = Federation(features, targets, np.array([4]))
+    model = build("linear", inputs=2, classes=None)
+    return from_task(Task("lines", "site", True, model, Training(1.0), clients, None, None))
 
 
 def books_of(path):
@@ -46,9 +61,7 @@ def books_of(path):
 
 def site_at(number, folder):
     ledger = Path(folder) / f"site-{number}.db"
-    return Site(
-        from_functions(update(number)), "site", True, ledger, "site/runs", DELTA, trusts_server=True, simulation=True
-    )
+    return Site(computing(number), "site", True, ledger, "site/runs", DELTA, trusts_server=True, simulation=True)
 
 
 def task_of(names):
