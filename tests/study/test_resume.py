@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from epsilog.study import Cells, Membership, Protocol, Study, Subject, study
-from epsilog.terms import RecordsError
+from epsilog.terms import ConflictError, RecordsError
 
 PROTOCOL = Protocol(budgets=(1.0,), seeds=(1, 2), membership=Membership((0.1,)))
 KILLED = """
@@ -58,6 +58,12 @@ def test_a_killed_study_goes_on_and_comes_to_the_same_bytes(task, central, tmp_p
     everything, uninterrupted = run(whole(task, central), straight)
     assert len(everything) == 8
     assert resumed == uninterrupted
+    (file,) = gone.glob("study-*/study.json")
+    file.write_bytes(file.read_bytes().replace(b"central", b"certain"))
+    with pytest.raises(ConflictError):
+        run(whole(task, central), gone)
+    file.unlink()  # an outcome that is lost is measured again, and must be what the ledger holds
+    assert run(whole(task, central), gone)[1] == uninterrupted
     assert "cells" not in {path.name for path in next(gone.glob("study-*")).iterdir()}
 
 

@@ -1,13 +1,15 @@
 """A study's file is read in full before anything runs; from the command line it ends in a table."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from tests.commands import run
 
-from epsilog.study import load
+from epsilog.study import load, shown, study
 from epsilog.terms import ProgrammeError
+from epsilog.train.data import fashion_mnist
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHORT = [("rounds = 60", "rounds = 2"), ("rounds_per_release = 60", "rounds_per_release = 2")]
@@ -89,3 +91,27 @@ def test_the_command_prints_a_table_and_the_second_time_only_reads(write, tmp_pa
     assert [one["epsilon"] for one in document["conditions"]] == [None, 2.0]
     assert document["kind"] == "study"
     assert len(list((tmp_path / "runs").glob("study-trial-*/study.json"))) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not fashion_mnist.FOLDER.exists(), reason="needs Debian's dataset-fashion-mnist")
+def test_the_study_of_clothes_runs_in_short(tmp_path):
+    """Six rounds of one scheme at one budget, with every attack but the shadow models."""
+    folder = EXAMPLES / "studies"
+    (tmp_path / "fashion").mkdir()
+    for file in (folder / "fashion").glob("*.toml"):
+        (tmp_path / "fashion" / file.name).write_text(re.sub("(rounds|per_release) = 40", r"\1 = 6", file.read_text()))
+    text = (folder / "fashion.toml").read_text()
+    for old, new in (
+        (', "fashion/central-100.toml", "fashion/client-30.toml"', ""),
+        ("budgets = [1, 2, 8]", "budgets = [8]"),
+        ("seeds = [1, 2, 3, 4, 5]", "seeds = [1]"),
+        ("shadows = 5 ", "shadows = 0 "),
+        ("every = 4 ", "every = 1 "),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "fashion.toml").write_text(text)
+    document = study(load(tmp_path / "fashion.toml"), folder=tmp_path, ledger=tmp_path / "l.db", tell=lambda _: None)
+    assert [each.title for each in shown(document)] == ["utility", "backdoors", "membership", "property", "canaries"]
+    assert all(one["runs"][0]["utility"]["score"] > 0.2 for one in document["conditions"])

@@ -140,7 +140,7 @@ def attackers(task: Task, backdoor: Backdoor) -> Ids:
     return np.flatnonzero(task.clients.sizes)[: backdoor.attackers]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def poisoned(task: Task, backdoor: Backdoor) -> Task:
     """The same task, where half of the rows of every attacker have the trigger and its class.
 
@@ -168,7 +168,8 @@ def success(task: Task, model: Vector, backdoor: Backdoor) -> float:
 def told_of_backdoor(question: Backdoor, trial: Trial) -> dict[str, float | None] | None:
     """The score of a model that was trained with attackers, and how often the trigger works; None if it diverged."""
     plain = unscored(trial.task)
-    engine = BackdooredEngine(engine_of(plain), engine_of(poisoned(plain, question)), question)
+    rows = replace(question, boost=1.0, complies=True, name="backdoor")  # what rows depend on, for one engine for all
+    engine = BackdooredEngine(engine_of(plain), engine_of(poisoned(plain, rows)), question)
     model = trial.trained(engines=same(engine))
     if model is None:
         return None

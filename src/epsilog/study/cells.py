@@ -7,6 +7,7 @@ atomically and names what it belongs to; its checksum finds accidents and carele
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,7 @@ class Cells:
     def clear(self) -> None:
         """Takes the files away, once the study's own document is written."""
         if self._folder is not None and self._folder.exists():
-            for file in self._folder.iterdir():
-                file.unlink()
-            self._folder.rmdir()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _file(self, name: str) -> Path | None:
         short = hashlib.sha256(name.encode()).hexdigest()[:24]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from epsilog.study.trial import Trial
+from epsilog.study.trial import Trial, unscored
 from epsilog.terms import CheckError, check
 from epsilog.train import Federation, Randomness, Task
 
@@ -45,7 +45,7 @@ class Membership:
     name: ClassVar[str] = "membership"
 
     def __post_init__(self) -> None:
-        check.fields(self, fprs=check.each(check.between(0, 1)), shadows=check.integer(0), units=check.integer(2))
+        check.fields(self, fprs=check.each(check.between(0, 1)), shadows=check.integer(0), units=check.integer(100))
         if not self.fprs or len(set(self.fprs)) != len(self.fprs):
             raise CheckError("fprs", "some, each once", repr(self.fprs), verb="name")
         if 0 < self.shadows < FEWEST:
@@ -203,7 +203,7 @@ def likelihood_ratios(confidences: Vector, shadows: Vector, inside: NDArray[np.b
 
 def told_of_membership(question: Membership, trial: Trial) -> dict[str, dict[str, float] | None]:
     """Both attacks on one run: what ``numbers`` gives of each; None where training diverged."""
-    half, members = halved(trial.task, trial.seed)
+    half, members = halved(unscored(trial.task), trial.seed)
     model = trial.trained(half)
     names = ["losses", "LiRA"] if question.shadows else ["losses"]
     if model is None:
@@ -239,7 +239,7 @@ def _shadow(question: Membership, trial: Trial, place: int) -> tuple[Vector, NDA
     """A shadow model's confidences, and which units it saw; None where its training diverged."""
     seed = SHADOWS + place
     shadow = replace(trial, seed=seed)
-    half, members = halved(trial.task, seed)
+    half, members = halved(unscored(trial.task), seed)
     asked = _asked(members.size, question.units)
 
     def compute() -> list[float | None] | None:

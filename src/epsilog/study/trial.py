@@ -55,14 +55,16 @@ class Trial:
         """The last model; None if training diverges. Models are not scored on the way.
 
         Args:
-            task: whose clients train; None for the trial's own.
+            task: whose clients train, used this once; None for the trial's own.
             engines: what computes the rounds; None for the compiled one.
             watch: called after every round.
         """
-        whole = unscored(self.task if task is None else task)
+        whole = unscored(self.task) if task is None else task
         scheme, state = require_fit(self.scheme, whole), begin(whole)
+        if engines is None:
+            engines = same(engine_of(whole) if task is None else made(None, whole))
         for done in range(1, scheme.rounds + 1):
-            engine = engine_of(whole) if engines is None else engines(done)
+            engine = engines(done)
             outcome = next_round(scheme, engine, state, self.draws, private=self.private)
             if outcome.record.diverged:
                 return None
@@ -72,15 +74,18 @@ class Trial:
         return state.model
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def unscored(task: Task) -> Task:
     """The same task without its test set: what is scored once need not be scored in every round."""
-    return task if not task.is_scored else replace(task, test_features=None, test_targets=None)
+    return replace(task, test_features=None, test_targets=None)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=5)
 def engine_of(task: Task) -> Engine:
-    """The compiled engine for a task, which holds its rows on the device: made once for all seeds and budgets."""
+    """The compiled engine for a task, which holds its rows on the device: made once for all seeds and budgets.
+
+    There is room for everybody's rows, those with a trigger or a mark, and an attacker's own, with a mark and without.
+    """
     return made(None, task)
 
 

@@ -178,7 +178,7 @@ def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], Non
 
     Raises:
         CalibrationError: a budget that no noise meets.
-        ConflictError: the ledger is for real budgets.
+        ConflictError: the ledger is for real budgets, or holds another outcome than the file.
         RecordsError: what was finished before was changed, or is of other data or another version.
     """
     own = folder / f"study-{whole.name}-{whole.hash[:8]}"
@@ -188,6 +188,7 @@ def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], Non
         charge = _entered(books, whole)
         file = own / "study.json"
         if charge.state == "committed" and file.exists():
+            charge.commit(evidence=_evidence(file))
             kept: dict[str, Any] = codec.parse(file.read_bytes())
             return kept
         cells = Cells(own / "cells", bound=_bound(whole))
@@ -199,8 +200,7 @@ def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], Non
         disk.write_atomically(own / "study.md", _page(whole, conditions).encode())
         for name, plot in plots(conditions).items():
             disk.write_atomically(own / f"{name}.svg", plot.encode())
-        if charge.state != "committed":
-            charge.commit(evidence={"study.json": hashlib.sha256(file.read_bytes()).hexdigest()})
+        charge.commit(evidence=_evidence(file))
         cells.clear()
     return document
 
@@ -228,6 +228,11 @@ def _entered(books: Ledger, whole: Study) -> Any:
     if charge.state == "reserved":
         charge.start()
     return charge
+
+
+def _evidence(file: Path) -> dict[str, str]:
+    """What the ledger holds of an outcome; it refuses another one."""
+    return {"study.json": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
 def _document(whole: Study, conditions: list[Condition]) -> dict[str, Any]:
