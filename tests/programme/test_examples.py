@@ -41,7 +41,9 @@ def test_an_example_runs_from_plan_to_proof(name, tmp_path):
     original, changes = VARIANTS[name]
     text = original.read_text().replace("../docs/playbook.md", str(original))
     if name in ("cyclic", "distributed"):
-        text = text.replace("simulation = true", "simulation = true\ndropout = 0.05")
+        text = text.replace("simulation = true", 'simulation = true\ndropout = 0.05\ncheckpoints = "remove"')
+        text = text.replace('name = "chem97"', 'name = "chem97"\nwithdrawn = "withdrawn.txt"')
+    (tmp_path / "withdrawn.txt").write_text("3\n17\nnobody\n")
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
@@ -54,5 +56,7 @@ def test_an_example_runs_from_plan_to_proof(name, tmp_path):
     assert ends.pop("control") in ("passed", "warned")  # central noise has little padding in eight rounds
     assert set(ends.values()) == {"passed"}, outcome.reconciliation.findings
     assert len(outcome.report["claim"]["parties"]) >= 3
+    left = [path.name for path in (outcome.folder / "checkpoints").glob("round-*")]
+    assert bool(left) == (name not in ("cyclic", "distributed"))
     again = examine(read_folder(outcome.folder), Books.read(tmp_path / "ledger.db"))
     assert {each.check for each in again.outcome.findings if each.verdict == "failed"} == set()

@@ -52,8 +52,8 @@ class Training:
         records, _ = drawn(scheme, randomness.seed, share=randomness.noise_factor)
         return SimpleNamespace(records=records)
 
-    def run_rounds(self, paid, _task, *, folder, progress, engine):
-        assert engine is None  # the model's own
+    def run_rounds(self, paid, _task, *, folder, progress, engine, withdrawn):
+        assert (engine, tuple(withdrawn())) == (None, ())  # the model's own
         self.called.append(("train", paid.randomness))
         public, private = drawn(paid.scheme, 1)
         if paid.charge.state == "reserved":

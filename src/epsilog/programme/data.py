@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ class ShippedSection(Part):
     """[data] of a set that ships with a package."""
 
     name: Text
+    withdrawn: Text | None = None
 
     @property
     def is_public(self) -> bool:
@@ -58,6 +60,7 @@ class OwnSection(Part):
     id: Text | None = None
     decimal: str = "."
     public: Annotated[bool, Field(strict=True)] = False
+    withdrawn: Text | None = None
 
     @model_validator(mode="after")
     def _holds_together(self) -> OwnSection:
@@ -102,6 +105,31 @@ class OwnSection(Part):
 
     def _goal(self) -> Target:
         return goal(self.classes, self.target_range)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Withdrawals:
+    """A file of clients that take part no more, one name a line; read again whenever it is asked.
+
+    Attributes:
+        file: where it lies.
+        dataset: who has which place.
+    """
+
+    file: Path
+    dataset: Dataset
+
+    def __call__(self) -> frozenset[int]:
+        """Their places. Who is not in the data has none, and nothing tells so.
+
+        Raises:
+            CheckError: a file that cannot be read.
+        """
+        try:
+            lines = self.file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            raise CheckError("withdrawn", "a file that can be read, one client a line", self.file.name) from None
+        return self.dataset.places(line.strip() for line in lines)
 
 
 def _kind(given: Any) -> str:

@@ -228,6 +228,7 @@ class Run(Part):
     seed: Annotated[int, Field(ge=0, lt=LARGEST - 1, strict=True)] | None = None
     study: tuple[Annotated[float, Field(gt=0, le=MOST_EPSILON, strict=True)], ...] = ()
     dropout: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
+    checkpoints: Literal["keep", "remove"] = "keep"
 
     @model_validator(mode="after")
     def _seeded_only_in_simulation(self) -> Run:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
+from epsilog.programme.data import Withdrawals
 from epsilog.programme.model import Programme, ProgrammeFile, load
 from epsilog.terms import CheckError, ProgrammeError, RecordsError, check, codec
 from epsilog.train import Task, Training
@@ -38,6 +39,7 @@ class Prepared:
         learning: what the programme states of model and training, as plain JSON values.
         settings: SHA-256 of all that is stated; runs, folders and charges are told apart by it.
         base: the folder that paths are relative to.
+        withdrawn: says, whenever it is asked, which clients take part no more.
     """
 
     programme: Programme
@@ -45,6 +47,7 @@ class Prepared:
     learning: dict[str, Any]
     settings: str
     base: Path
+    withdrawn: Callable[[], Collection[int]] = tuple
 
 
 def prepare_file(path: Path) -> Prepared:
@@ -64,9 +67,13 @@ def prepare_file(path: Path) -> Prepared:
         task = dataset.task(
             stated.model.chosen(path.parent), stated.training.chosen(), population=programme.population, clients=clients
         )
+        withdrawn: Callable[[], Collection[int]] = tuple
+        if stated.data.withdrawn is not None:
+            withdrawn = Withdrawals(path.parent / stated.data.withdrawn, dataset)
+            withdrawn()
     sections = {"model": stated.model, "training": stated.training}
     learning = {name: each.model_dump(mode="json", exclude_none=True) for name, each in sections.items()}
-    return Prepared(programme, task, learning, settings_hash(programme), path.parent)
+    return Prepared(programme, task, learning, settings_hash(programme), path.parent, withdrawn)
 
 
 def prepare_task(programme: Programme, task: Task) -> Prepared:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,6 +115,7 @@ def train(
     folder: Path,
     on_round: Callable[[RoundRecord, RegisteredPlan], None],
     engine: Callable[[Task], Engine] | None = None,
+    withdrawn: Callable[[], Collection[int]] = tuple,
 ) -> None:
     """Starts a reserved charge, runs the rounds that are still due, and leaves the model that was released last.
 
@@ -130,6 +131,7 @@ def train(
         folder=folder,
         progress=lambda record: on_round(record, plan),
         engine=engine,
+        withdrawn=withdrawn,
     )
     disk.write_atomically(folder / RunFile.MODEL, npz.written(Released(task.model, trained.model).arrays))
 

@@ -25,7 +25,7 @@ from epsilog.programme.steps import charge_key, close, is_closed, reserve, train
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import Charge, open_ledger
 from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile, Scheme
-from epsilog.train import Task, exclusive
+from epsilog.train import Task, exclusive, forget
 from epsilog.train.engines import Engine
 from epsilog.train.engines.unreliable import unreliable
 from epsilog.train.models import Released
@@ -211,6 +211,7 @@ def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> N
         folder=start.folder,
         on_round=told,
         engine=start.over(None if engine is None else engine(start.plan.scheme, charge_key(start.plan), start.task)),
+        withdrawn=start.prepared.withdrawn,
     )
 
 
@@ -228,6 +229,8 @@ def _prepared(programme: Path | str | Programme, task: Task | None) -> Prepared:
 
 def _proved(start: _Start) -> Outcome:
     """Verifies a finished run and writes its report."""
+    if start.programme.run.checkpoints == "remove":
+        forget(start.folder)
     start.observer.stage("verifying")
     folder, stored = start.folder, start.folder / RunFile.MODEL
     evidence = read_evidence(folder, start.ledger)

@@ -93,6 +93,7 @@ class CustodyRecord:
         dropped: how many of them were not finite, or had no finite norm, and counted as zero.
         unusable_rows: rows of the participants that no step could use: a value not finite, or a label of no class.
         silent: participants from whom nothing came that could be read; each counted as a zero update.
+        withdrawn: ids of clients that were drawn and left out, since they have withdrawn; their places stay empty.
     """
 
     round: int
@@ -102,6 +103,12 @@ class CustodyRecord:
     dropped: int = 0
     unusable_rows: int = 0
     silent: int = 0
+    withdrawn: tuple[int, ...] = ()
+
+    @property
+    def drawn(self) -> tuple[int, ...]:
+        """Whom the sampler picked, whether they have withdrawn or not."""
+        return self.participants + self.withdrawn
 
     def __post_init__(self) -> None:
         check.fields(
@@ -113,4 +120,5 @@ class CustodyRecord:
             dropped=check.integer(0),
             unusable_rows=check.integer(0),
             silent=check.integer(0),
+            withdrawn=check.each(check.integer(-check.LARGEST_INTEGER)),
         )

@@ -6,7 +6,7 @@ everything before money moves, ``run_rounds`` trains and survives a kill at any 
 sweeps. JAX is imported when training begins, not before.
 """
 
-from epsilog.train.checkpoints import exclusive
+from epsilog.train.checkpoints import exclusive, forget
 from epsilog.train.data import load_dataset, load_task
 from epsilog.train.data.dataset import Dataset
 from epsilog.train.federation import Federation
@@ -32,6 +32,7 @@ __all__ = [
     "Training",
     "dry_run",
     "exclusive",
+    "forget",
     "load_dataset",
     "load_task",
     "rehearse",

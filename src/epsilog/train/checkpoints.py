@@ -174,6 +174,15 @@ class RunFolder:
         return stored
 
 
+def forget(run: Path) -> None:
+    """Takes away what only a run that goes on needs: models, who took part how often, slots, remembered noise."""
+    folder = run / "checkpoints"
+    if folder.is_dir():
+        for path in folder.glob("round-*"):
+            path.unlink(missing_ok=True)
+        disk.sync_folder(folder)
+
+
 @contextlib.contextmanager
 def exclusive(lock: Path, name: str) -> Iterator[None]:
     """Holds a lock file that no second process can hold; whoever dies lets go of it."""

@@ -8,6 +8,7 @@ one for each client where clients draw.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -110,7 +111,13 @@ def require_fit(scheme: Scheme, task: Task) -> Scheme:
 
 
 def next_round(
-    scheme: Scheme, engine: Engine, state: State, randomness: Randomness, *, private: bool = True
+    scheme: Scheme,
+    engine: Engine,
+    state: State,
+    randomness: Randomness,
+    *,
+    private: bool = True,
+    withdrawn: Collection[int] = (),
 ) -> Outcome:
     """Computes round ``state.round + 1``.
 
@@ -120,6 +127,8 @@ def next_round(
         state: after the round before.
         randomness: where draws come from; a simulated one gives the same outcome again.
         private: False leaves out clip and noise, for a baseline that protects nobody.
+        withdrawn: clients that take part no more. They are drawn as ever and left out: for everybody else nothing
+            changes, neither chances nor divisor nor noise, and the price holds.
 
     Returns:
         The outcome. A model without a finite loss is released as well, and its record says so: that is read off the
@@ -128,7 +137,9 @@ def next_round(
     done, training = state.round + 1, engine.task.training
     drawing, before = randomness.stream("cohort", done), Before(done, state.participations, state.slots)
     slots = sampling.slots(scheme.cohorts, drawing, before)
-    cohort = sampling.cohort(scheme.cohorts, drawing, replace(before, slots=slots))
+    drawn = sampling.cohort(scheme.cohorts, drawing, replace(before, slots=slots))
+    gone = np.isin(drawn, np.array(sorted(withdrawn), dtype=np.int64))
+    cohort = drawn[~gone]
     streams, speed = partial(randomness.stream, round=done), pace(training.schedule, done, scheme.rounds)
     now = Now(done, state.model, state.memory, cohort, streams, private, speed)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -167,5 +178,6 @@ def next_round(
             change.clipped.dropped,
             engine.unusable(cohort),
             change.clipped.silent,
+            tuple(drawn[gone].tolist()),
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,7 @@ def run_rounds(
     folder: Path,
     progress: Callable[[RoundRecord], None] | None = None,
     engine: Callable[[Task], Engine] | None = None,
+    withdrawn: Callable[[], Collection[int]] = tuple,
 ) -> Trained:
     """Trains, or goes on training where a killed run stopped; calling it on a finished run only reads.
 
@@ -67,6 +68,7 @@ def run_rounds(
         task: the data, model and local training.
         folder: the run's own folder; made if need be.
         progress: called with the public record of every round that this call released.
+        withdrawn: asked before every round which clients, by their places, take part no more; see ``next_round``.
         engine: makes what computes the rounds (``train.engines``); None for the compiled one, on JAX.
 
     Raises:
@@ -94,9 +96,9 @@ def run_rounds(
             return Trained(state.model, tuple(records), len(released))
         computing = made(engine, task)
         while not _ended(scheme, records):
-            one = state.round + 1
+            one, gone = state.round + 1, withdrawn()
             charge.round_started(one)
-            outcome = next_round(scheme, computing, state, paid.randomness)
+            outcome = next_round(scheme, computing, state, paid.randomness, withdrawn=gone)
             files.prepare(outcome)
             charge.round_released(one, output_hash=outcome.record.output_hash)
             files.settle(outcome)

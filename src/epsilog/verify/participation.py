@@ -45,10 +45,16 @@ def check_custody(custody: Sequence[CustodyRecord] | None, records: Sequence[Rou
         says = "The curator's records are of other rounds than the public ones."
         return Finding("custody/other-rounds", Verdict.FAILED, says)
     for record in custody:
-        ids = record.participants
+        ids = record.drawn
         if len(set(ids)) != len(ids) or any(not 0 <= i < scheme.clients for i in ids):
             says = f"Round {record.round} lists a client twice, or one outside 0..{scheme.clients - 1}."
             return Finding("custody/impossible-list", Verdict.FAILED, says)
+    gone: set[int] = set()
+    for record in custody:
+        gone |= set(record.withdrawn)
+        if gone & set(record.participants):
+            says = f"Round {record.round} has a client that had withdrawn."
+            return Finding("custody/withdrawn-takes-part", Verdict.FAILED, says)
     for record, public in zip(custody, records, strict=True):
         replies = len(record.participants) - record.silent
         if public.given_up != scheme.gives_up(replies):
@@ -84,8 +90,8 @@ def _two_sided(count: int, trials: int, probability: float) -> float:
 def _(cohorts: PoissonCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     """Counts per round are Binomial(N, q), per client Binomial(T, q); spread is neither too small nor too large."""
     clients, rounds, q = cohorts.clients, len(custody), cohorts.probability
-    sizes = np.array([len(record.participants) for record in custody])
-    inside = [i for record in custody for i in record.participants if 0 <= i < clients]  # the others fail elsewhere
+    sizes = np.array([len(record.drawn) for record in custody])
+    inside = [i for record in custody for i in record.drawn if 0 <= i < clients]  # the others fail elsewhere
     per_client = np.bincount(inside, minlength=clients)
     numbers: list[tuple[str, float]] = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
     if q == 1:
@@ -135,12 +141,12 @@ def _(cohorts: FixedSizeCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     """Every cohort has the size; each client's rounds are Binomial(T, m/N); neighbouring cohorts share m m/N."""
     clients, size, rounds = cohorts.clients, cohorts.cohort_size, len(custody)
     for record in custody:
-        if len(record.participants) != size:
-            says = f"Round {record.round} has {len(record.participants)} clients where {size} were due."
+        if len(record.drawn) != size:
+            says = f"Round {record.round} has {len(record.drawn)} clients where {size} were due."
             return Finding("participation/cohort-size", Verdict.FAILED, says)
-    inside = [i for record in custody for i in record.participants if 0 <= i < clients]
+    inside = [i for record in custody for i in record.drawn if 0 <= i < clients]
     per_client, q = np.bincount(inside, minlength=clients), size / clients
-    pairs = list(itertools.pairwise(set(record.participants) for record in custody))
+    pairs = list(itertools.pairwise(set(record.drawn) for record in custody))
     shared = sum(len(one & other) for one, other in pairs)
     extremes = (int(per_client.min()), int(per_client.max()))
     p_values = {
@@ -162,7 +168,7 @@ def _(cohorts: BinnedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
         says = f"A client takes part more than once in a cycle of {length} rounds."
         return Finding("participation/out-of-turn", Verdict.FAILED, says)
     missed = sum(int((slots < 0).sum()) for slots in known[: len(custody) // length])
-    sizes = [len(record.participants) for record in custody]
+    sizes = [len(record.drawn) for record in custody]
     moves = [_moves(one, other, length) for one, other in itertools.pairwise(known)]
     p_values = {
         "p_worst_round": min(1.0, len(sizes) * min(_two_sided(size, clients, 1 / length) for size in sizes)),
@@ -184,7 +190,7 @@ def _slots(cohorts: BinnedCohorts, cycle: Sequence[CustodyRecord]) -> NDArray[np
     """Each client's slot in a cycle, -1 where it has none; None where one has two."""
     slots = np.full(cohorts.clients, -1)
     for slot, record in enumerate(cycle):
-        here = np.array([i for i in record.participants if 0 <= i < cohorts.clients], dtype=np.int64)
+        here = np.array([i for i in record.drawn if 0 <= i < cohorts.clients], dtype=np.int64)
         if (slots[here] >= 0).any():
             return None
         slots[here] = slot
@@ -207,8 +213,8 @@ def _(cohorts: CappedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     for record in custody:
         free = cohorts.clients - sum(1 for taken in times.values() if taken >= cohorts.max_participations)
         due = min(cohorts.cohort_size, free)
-        if len(record.participants) != due:
-            says = f"Round {record.round} has {len(record.participants)} clients where {due} were due."
+        if len(record.drawn) != due:
+            says = f"Round {record.round} has {len(record.drawn)} clients where {due} were due."
             return Finding("participation/cohort-size", Verdict.FAILED, says)
         times.update(record.participants)
     busiest = max(times.values(), default=0)
@@ -231,10 +237,10 @@ def _(cohorts: CyclicCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     missed = 0
     for record in custody:
         due = cohorts.due(record.round)
-        early = [i for i in record.participants if i not in due]
+        early = [i for i in record.drawn if i not in due]
         if early:
             says = f"Round {record.round} has {len(early)} clients whose turn it was not."
             return Finding("participation/out-of-turn", Verdict.FAILED, says)
-        missed += len(due) - len(record.participants)
+        missed += len(due) - len(record.drawn)
     says = f"Everybody took part in turn, every {cohorts.cycle_length} rounds; {missed} turns were missed."
     return Finding("participation/holds", Verdict.PASSED, says, (("missed_turns", missed),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ class Dataset:
         classes: how many classes there are; None where targets are real numbers.
         facts: public facts, for reports.
         counts_are_public: whether anybody may know how many units and clients there are. Where not, errors do not say.
+        names: the clients', in the order of their places; private. Empty where a client is its place's number.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Dataset:
     classes: int | None
     facts: dict[str, Any]
     counts_are_public: bool
+    names: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> int:
@@ -58,6 +61,12 @@ class Dataset:
     def units(self) -> int:
         """Privacy units that are there; private unless ``counts_are_public``."""
         return self.clients.count if self.unit_is_client else len(self.clients.features)
+
+    def places(self, names: Iterable[str]) -> frozenset[int]:
+        """The places of clients by name; a name that is not there has none, and nobody is told."""
+        known = self.names or tuple(map(str, range(self.clients.count)))
+        at = {name: place for place, name in enumerate(known)}
+        return frozenset(at[name] for name in names if name in at)
 
     def misfits(self, *, population: int, clients: int) -> list[CheckError]:
         """What is wrong with declared counts of privacy units and of clients.

@@ -71,6 +71,7 @@ class OwnData:
             unit=unit,
             unit_is_client=unit_is_client,
             clients=rows.federation(~held_out),
+            names=rows.clients(~held_out),
             test=self._test_set(rows, held_out),
             classes=self.schema.classes,
             facts=self._facts(unit_is_client=unit_is_client),

@@ -65,6 +65,11 @@ class Rows:
         chosen = np.array([*(is_held_out(name, share) for name in units.known), False])
         return np.asarray(chosen[units.places]) & (self.whose.places >= 0)
 
+    def clients(self, kept: NDArray[np.bool_]) -> tuple[str, ...]:
+        """The names of those who have kept rows, in the order of their places."""
+        places = self.whose.places
+        return tuple(self.whose.known[place] for place in np.unique(places[kept & (places >= 0)]))
+
     def federation(self, kept: NDArray[np.bool_]) -> Federation:
         """The kept rows, one client after another in the order of their names; a client without any has no place."""
         places = self.whose.places

@@ -1,0 +1,78 @@
+"""Who withdrew is absent from the next round on; for everybody else nothing changes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.train.fixed import Fixed
+
+from epsilog.terms import ClientLevelCentral, ClientLevelClientSide, CustodyRecord, RoundRecord
+from epsilog.train import PaidRun, Randomness, run_rounds
+from epsilog.train.checkpoints import read_records
+from epsilog.train.rounds import begin, next_round
+from epsilog.verify import check_custody, check_participation
+
+WAYS = [
+    ClientLevelCentral(12, 0.5, 8, 0.2, 1.5),
+    ClientLevelCentral(12, None, 8, 0.2, 1.5, sampling="fixed-size", cohort_size=6),
+    ClientLevelCentral(12, None, 8, 0.2, 1.5, sampling="balls-in-bins", cycle_length=2),
+    ClientLevelCentral(12, None, 8, 0.2, 1.5, sampling="cyclic", cycle_length=2),
+    ClientLevelClientSide(12, 6, 8, 8, 0.2, 1.5),
+]
+GONE = {1, 2, 5, 7}
+
+
+@pytest.fixture(name="way", params=WAYS, ids=lambda way: getattr(way, "sampling", way.kind))
+def _way(request):
+    return request.param
+
+
+def test_the_others_are_drawn_as_ever_under_the_same_noise_and_divisor(small_task, way):
+    task, engine = small_task(), Fixed(small_task())
+    one, other = (next_round(way, engine, begin(task), Randomness.simulated(3), withdrawn=gone) for gone in ((), GONE))
+    assert set(one.custody.participants) & GONE
+    assert set(other.custody.participants) == set(one.custody.participants) - GONE
+    assert set(other.custody.withdrawn) == set(one.custody.participants) & GONE
+    assert not other.state.participations[sorted(GONE)].any()
+    assert other.record.noise_stddev == one.record.noise_stddev
+    if isinstance(way, ClientLevelCentral):
+        missing = 0.2 * engine.updates[0] * len(other.custody.withdrawn) / way.expected_cohort
+        assert np.allclose(one.state.model - other.state.model, missing, atol=1e-9)
+        assert other.record.padding == one.record.padding
+
+
+def test_a_withdrawal_in_the_midst_of_a_run_holds_from_the_next_round_on(small_task, charge_for, tmp_path, way):
+    """Asked before every round; a verifier finds the sampler that was planned, and one who comes back."""
+    task, asked = small_task(), []
+
+    def withdrawn():
+        asked.append(None)
+        return GONE if len(asked) > 3 else ()
+
+    charge = charge_for(way, task.unit)
+    run_rounds(
+        PaidRun(way, charge, Randomness.simulated(2)),
+        task,
+        folder=tmp_path / "run",
+        engine=Fixed,
+        withdrawn=withdrawn,
+    )
+    records = read_records(tmp_path / "run" / "rounds.jsonl", RoundRecord)
+    custody = read_records(tmp_path / "run" / "custody.jsonl", CustodyRecord)
+    assert len(asked) == 8
+    assert any(set(one.participants) & GONE for one in custody[:3])
+    assert not any(set(one.participants) & GONE for one in custody[3:])
+    assert check_custody(custody, records, way).verdict == "passed"
+    assert check_participation(custody, way).verdict == "passed"
+    left_out = next(place for place, one in enumerate(custody) if one.withdrawn)
+    back = [*custody]
+    again = replace(back[-1], participants=(*back[-1].participants, custody[left_out].withdrawn[0]), withdrawn=())
+    assert check_custody([*back[:-1], again], records, way).code == "custody/withdrawn-takes-part"
+
+
+def test_nothing_public_tells_that_anybody_withdrew(small_task):
+    way, task = WAYS[0], small_task()
+    outcome = next_round(way, Fixed(task), begin(task), Randomness.simulated(3), withdrawn=GONE)
+    whole = next_round(way, Fixed(task), begin(task), Randomness.simulated(3))
+    same = {"output_hash": "x", "test_loss": None, "test_score": None}
+    assert replace(outcome.record, **same) == replace(whole.record, **same)
