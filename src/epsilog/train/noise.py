@@ -67,10 +67,15 @@ class Stream:
         A draw has 52 random bits and a sign, and may lie anywhere up to 13.7. Floating-point noise is a theoretical
         hazard (Mironov 2012) that the docs name.
         """
-        drawn = self.generator.standard_normal(shape)
-        if self.noise_factor != 1:
-            drawn *= self.noise_factor
+        drawn = np.empty(shape)
+        self.fill(drawn)
         return drawn
+
+    def fill(self, room: NDArray[np.float64]) -> None:
+        """Draws the same normals as ``normals``, into an array that lies in one piece."""
+        self.generator.standard_normal(out=room)
+        if self.noise_factor != 1:
+            room *= self.noise_factor
 
 
 @dataclass(frozen=True, slots=True)

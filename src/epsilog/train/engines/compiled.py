@@ -109,18 +109,19 @@ class CompiledEngine:
             _tiles(self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p)), int(self._counts.max()), size),
             vector=now.model,
             clip_norm=np.float64(runs.clip_norm),
+            noise_stddev=np.float64(runs.noise_stddev),
             step_size=np.asarray(now.pace * training.learning_rate / (p * training.nominal_examples), self._precision),
         )
         parts, padding = [], [np.zeros(0)]
         with exact():
             for part in self._parts(now.cohort, listed, slots):
-                drawn = np.zeros((slots, runs.steps, size + 1))
+                drawn = np.empty((slots, runs.steps, size + 1))  # of slots beyond the part nothing is read
                 for slot, client in enumerate(part.tolist()):
-                    drawn[slot] = runs.noise_stddev * now.noise(client).normals(drawn.shape[1:])
+                    now.noise(client).fill(drawn[slot])
                 turns = self._poisson_batches(now.batches, runs, part)
                 work = self._work(part, turns, capacity=_capacity(listed), slots=slots)
-                parts.append(compute(work, noise=drawn[..., :-1]))
-                padding.append(drawn[: len(part), :, -1].sum(axis=1) / np.sqrt(runs.steps))
+                parts.append(compute(work, noise=drawn))
+                padding.append((runs.noise_stddev * drawn[: len(part), :, -1]).sum(axis=1) / np.sqrt(runs.steps))
         return _merged(parts, size, np.concatenate(padding))
 
     def evaluate(self, model: Vector) -> tuple[float, float]:

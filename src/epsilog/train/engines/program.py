@@ -112,6 +112,7 @@ def sum_of_noisy_runs(
     vector: Any,
     noise: Any,
     clip_norm: Any,
+    noise_stddev: Any,
     step_size: Any,
 ) -> Any:
     """Sums noisy runs: the total, the largest norm, how many gradients were clipped, dropped, and there."""
@@ -135,7 +136,7 @@ def sum_of_noisy_runs(
             largest = jnp.maximum(largest, jnp.where(factor > 0, factor * each.norms, 0.0).max())
             return summed, largest, clipped + (here & (factor < 1)).sum(), dropped + (here & (factor == 0)).sum()
 
-        drawn = model.unflatten(noise[slot, index])
+        drawn = model.unflatten(noise_stddev * noise[slot, index])  # and the padding, which is left over
         sums = (drawn, *seen[:-1])
         noisy, *seen_now = _over_tiles(tiles, work, (slot, index), clipped_gradients, sums)
         params = _descend(params, jax.tree.map(lambda part: part.astype(precision), noisy), step_size)
