@@ -32,7 +32,7 @@ def described():
 @pytest.fixture(scope="module")
 def brisk(ledger_path, runs_path, serve_app):
     """A server that gives up soon: a question that is too much for it is answered too."""
-    with serve_app(create_app(ledger=str(ledger_path), runs=runs_path, deadline=2.0)) as site:
+    with serve_app(create_app(ledger=str(ledger_path), runs=runs_path, deadline=4.0)) as site:
         yield site
 
 

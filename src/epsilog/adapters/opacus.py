@@ -34,8 +34,7 @@ from epsilog.terms import (
     UnsupportedMechanismError,
 )
 from epsilog.train import Randomness, Training
-from epsilog.train.engines import NoisyRuns
-from epsilog.train.engines.base import clipped_examples
+from epsilog.train.engines import NoisyRuns, clipped_examples
 
 MECHANISM = "epsilog"
 

@@ -20,8 +20,7 @@ from scipy.stats import norm
 from epsilog.study.trial import Trial, engine_of, same, unscored
 from epsilog.terms import check
 from epsilog.train import Randomness, Task
-from epsilog.train.engines import Clipped, Engine, NoisyRuns, Round, together
-from epsilog.train.engines.base import noisy_updates
+from epsilog.train.engines import Clipped, Engine, NoisyRuns, Round, noisy_updates, together
 from epsilog.train.rounds import Outcome, State
 
 Vector = NDArray[np.float64]

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from epsilog.study.membership import attack
 from epsilog.study.trial import Trial, engine_of, unscored
 from epsilog.terms import CheckError, check
-from epsilog.train import Federation, Randomness, Task, sampling
+from epsilog.train import Federation, Randomness, Task, pace, sampling
 from epsilog.train.engines import Engine
 from epsilog.train.rounds import Outcome, State
 from epsilog.train.schemes import TRAINED, Now
-from epsilog.train.server import pace
 
 Vector = NDArray[np.float64]
 

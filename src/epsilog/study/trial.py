@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from epsilog.study.cells import Shelf
 from epsilog.terms import Scheme
-from epsilog.train import Randomness, Task
+from epsilog.train import Randomness, Task, require_fit
 from epsilog.train.engines import Engine, made
-from epsilog.train.rounds import Outcome, State, begin, next_round, require_fit
+from epsilog.train.rounds import Outcome, State, begin, next_round
 
 Vector = NDArray[np.float64]
 Engines = Callable[[int], Engine]

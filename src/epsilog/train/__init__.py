@@ -15,7 +15,7 @@ from epsilog.train.paid import PaidRun
 from epsilog.train.rehearsal import rehearse
 from epsilog.train.rounds import require_fit
 from epsilog.train.run import Curve, Trained, dry_run, run_rounds
-from epsilog.train.server import OPTIMIZERS, SCHEDULES, Server
+from epsilog.train.server import OPTIMIZERS, SCHEDULES, Server, pace
 from epsilog.train.task import Task, Training
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "forget",
     "load_dataset",
     "load_task",
+    "pace",
     "rehearse",
     "require_fit",
     "run_rounds",

@@ -30,7 +30,7 @@ from epsilog.terms.cohorts import (
 )
 from epsilog.train.task import Training
 
-__all__ = ["Draws", "Order"]
+__all__ = ["UPLOADS", "Draws", "Order"]
 
 Vector = NDArray[np.float64]
 LOCAL = ("learning_rate", "local_steps", "batch_size", "nominal_examples")

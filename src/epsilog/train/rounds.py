@@ -25,6 +25,8 @@ from epsilog.train.schemes import TRAINED, Now
 from epsilog.train.server import pace
 from epsilog.train.task import Task
 
+__all__ = ["Outcome", "State", "begin", "bound_to", "next_round"]
+
 Vector = NDArray[np.float64]
 
 

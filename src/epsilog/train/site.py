@@ -28,7 +28,7 @@ from epsilog.train.orders import Order, Upload, most_participations, scheme_hash
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task, Training
 
-__all__ = ["Computing", "Site", "from_functions", "from_task"]
+__all__ = ["Computing", "Site", "computed", "from_functions", "from_task"]
 
 ALONE = np.zeros(1, dtype=np.int64)  # a site's cohort: its one client
 log = logging.getLogger(__name__)

@@ -9,11 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from epsilog.terms import CheckError
-from epsilog.train.engines.base import ClientStreams, Clipped, Engine, NoisyRuns, Round, together
+from epsilog.train.engines.base import (
+    ClientStreams,
+    Clipped,
+    Engine,
+    NoisyRuns,
+    Round,
+    clipped_examples,
+    noisy_updates,
+    together,
+)
 from epsilog.train.engines.compilations import keep_compilations
 from epsilog.train.task import Task
 
-__all__ = ["ClientStreams", "Clipped", "Engine", "NoisyRuns", "Round", "keep_compilations", "made", "together"]
+__all__ = [
+    "ClientStreams",
+    "Clipped",
+    "Engine",
+    "NoisyRuns",
+    "Round",
+    "clipped_examples",
+    "keep_compilations",
+    "made",
+    "noisy_updates",
+    "together",
+]
 
 
 def made(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
