@@ -236,3 +236,25 @@ def test_a_run_that_was_begun_goes_on_with_the_same_rows_only(written, tmp_path)
     outcome = run(path, runs=tmp_path / "runs")
     assert outcome.reconciliation.verdict == "passed"
     assert json.loads((outcome.folder / "report.json").read_bytes())["result"]["rounds"] == 40
+
+
+def test_who_withdraws_is_found_by_name_and_a_name_of_nobody_is_no_error(written, tmp_path):
+    """The file is read again whenever it is asked; places are those of the clients that are trained on."""
+    (tmp_path / "gone.txt").write_text("")
+    path = written(('client = "clinic"', 'client = "clinic"\nwithdrawn = "gone.txt"'))
+    found = prepare.prepare_file(path)
+    assert found.withdrawn() == frozenset()
+    with (tmp_path / "visits.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    known = sorted({row["clinic"] for row in rows})
+    (tmp_path / "gone.txt").write_text("\n".join(f" {name} " for name in known) + "\nnobody\n")
+    assert found.withdrawn() == frozenset(range(found.task.units))
+    sizes = dict.fromkeys(known, 0)
+    for row in rows:
+        sizes[row["clinic"]] += 1
+    for name in known[:40]:
+        (tmp_path / "gone.txt").write_text(name)
+        for place in found.withdrawn():  # none where the client is held out
+            assert found.task.clients.sizes[place] == sizes[name]
+    (tmp_path / "gone.txt").unlink()
+    assert "data.withdrawn must be a file that can be read" in refusal(path)
