@@ -12,6 +12,7 @@ from epsilog.study import (
     Attack,
     Canaries,
     CanaryEngine,
+    Condition,
     Membership,
     Property,
     attack,
@@ -24,6 +25,7 @@ from epsilog.study.canaries import told_of_canaries
 from epsilog.study.cells import Cells
 from epsilog.study.membership import told_of_membership
 from epsilog.study.properties import told_of_property
+from epsilog.study.telling import pooled
 from epsilog.study.trial import Trial
 from epsilog.train.engines import Round
 from epsilog.train.engines.compiled import CompiledEngine
@@ -116,6 +118,16 @@ def test_coins_that_are_not_those_of_the_rounds_are_told_by_chance():
     draws = np.random.default_rng(3)
     found = attack(draws.standard_normal(400), draws.random(400) < 0.5, fpr=0.5)
     assert not found.beyond_chance
+
+
+def test_seeds_that_are_too_short_one_by_one_tell_together():
+    def condition(areas):
+        runs = tuple({"property": {"auc": area, "rounds_with": 5.0, "rounds_without": 5.0}} for area in areas)
+        return Condition("s", 1.0, 1.0, {}, runs)
+
+    assert pooled(condition([1.0])) == pytest.approx((25 - 12.5) / np.sqrt(25 * 11 / 12))
+    assert pooled(condition([1.0])) < 3 < pooled(condition([0.9, 0.8, 0.9, 1.0, 0.8]))
+    assert abs(pooled(condition([0.5, 0.6, 0.4, 0.5]))) < 1
 
 
 def test_a_canary_sends_its_direction_at_the_length_of_the_clip(task):

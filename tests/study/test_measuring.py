@@ -129,7 +129,12 @@ def condition(epsilon, *, auc=(0.5, 0.5), beyond=(0.0, 0.0), tpr=0.1, largest=No
         {
             "utility": {"score": one},
             "backdoor": {"score": one, "success": 0.25},
-            "losses": {"auc": area, "auc_beyond_chance": sure, "tpr_at_0.1": tpr, "tpr_at_0.1_beyond_chance": 0.0},
+            "losses": {
+                "auc": area,
+                "auc_beyond_chance": sure,
+                "tpr_at_0.1": tpr,
+                "tpr_at_0.1_beyond_chance": float(tpr > 0.2),
+            },
         }
         for one, area, sure in zip(score, auc, beyond, strict=True)
     )
@@ -146,7 +151,12 @@ def test_sentences_say_what_the_numbers_say():
     )
     assert "s: without DP backdoor works on 25% of rows (25% to 25%)." in told
     assert any("at epsilon 1 losses tell members from others beyond chance in no seed" in each for each in told)
-    assert any("at an FPR of 0.1, beyond chance in no seed; no attack on one unit passes 0.3." in each for each in told)
+    assert not any("FPR" in each for each in told)
+    more = sentences([condition(None), condition(1.0, tpr=0.25, largest=0.3)], PROTOCOL)
+    says = (
+        "0.250 (0.250 to 0.250) of members at an FPR of 0.1, beyond chance in every seed; no attack on one unit passes"
+    )
+    assert f"s: at epsilon 1 losses tell {says} 0.3." in more
     mixed = sentences([condition(None, auc=(0.503, 0.6), beyond=(0.0, 1.0))], PROTOCOL)
     assert any("beyond chance in 1 of 2 seeds" in each for each in mixed)
     assert told[-1].startswith("An attack that finds nothing is one attack")

@@ -81,7 +81,8 @@ def told_of_property(question: Property, trial: Trial) -> dict[str, float] | Non
     if has.all() or not has.any():
         return None
     told = attack(scores, has, fpr=0.5)
-    return {"auc": told.auc, "auc_beyond_chance": float(told.beyond_chance)}
+    found = {"auc": told.auc, "auc_beyond_chance": float(told.beyond_chance)}
+    return found | {"rounds_with": float(told.members), "rounds_without": float(told.others)}
 
 
 class _Observer:

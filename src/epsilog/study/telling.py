@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -10,7 +11,12 @@ from epsilog.prove import Series, line_plot
 from epsilog.study.measuring import UTILITY, Condition, Protocol
 from epsilog.terms.digits import upper_text
 
+THREE = 3.0  # standard errors from which on something is called beyond chance
 Cell = Callable[[Condition], str]
+LOOK = (
+    "<style>svg { background: #fff } text { font: 12px system-ui, sans-serif; fill: #333 } "
+    ".grid { stroke: #e6e9ec } .frame { fill: none; stroke: #888 }</style>"
+)
 
 
 class Table(NamedTuple):
@@ -142,8 +148,8 @@ def _of_membership(one: Condition) -> Iterator[str]:
         says = f"{one.subject}: {one.where} {attack} tell" + ("s" if attack == "LiRA" else "")
         yield f"{says} members from others beyond chance in {_seeds(one, attack, 'auc')} (AUC {_spread(auc)})."
         for rate in _rates([one]):
-            if (tpr := one.of(attack, f"tpr_at_{rate}")) is not None:
-                seeds = _seeds(one, attack, f"tpr_at_{rate}")
+            tpr, seeds = one.of(attack, f"tpr_at_{rate}"), _seeds(one, attack, f"tpr_at_{rate}")
+            if tpr is not None and seeds != "no seed":
                 bound = one.largest_tprs.get(rate)
                 most = "nothing bounds it" if bound is None else f"no attack on one unit passes {_upper(bound)}"
                 yield f"{says} {_spread(tpr)} of members at an FPR of {rate}, beyond chance in {seeds}; {most}."
@@ -152,10 +158,23 @@ def _of_membership(one: Condition) -> Iterator[str]:
 def _of_property(one: Condition) -> Iterator[str]:
     if (auc := one.of("property", "auc")) is not None:
         seeds = _seeds(one, "property", "auc")
+        together = "beyond chance" if pooled(one) > THREE else "not beyond chance"
         yield (
-            f"{one.subject}: {one.where} updates tell rounds with the property beyond chance in {seeds} "
-            f"(AUC {_spread(auc)})."
+            f"{one.subject}: {one.where} updates tell rounds with the property beyond chance in {seeds}, and all seeds "
+            f"together {together} (AUC {_spread(auc)})."
         )
+
+
+def pooled(one: Condition) -> float:
+    """How many standard errors the areas of property inference lie above guessing, over all seeds together.
+
+    A seed has few rounds. The sum of the seeds' Mann-Whitney statistics has the sum of their variances.
+    """
+    names = ("auc", "rounds_with", "rounds_without")
+    seeds = list(zip(*(one.values("property", name) for name in names), strict=True))
+    told = [(a, m, n) for a, m, n in seeds if a is not None and m is not None and n is not None]
+    variance = sum(m * n * (m + n + 1) / 12 for _, m, n in told)
+    return sum(m * n * (a - 0.5) for a, m, n in told) / math.sqrt(variance) if told else 0.0
 
 
 def _of_canaries(one: Condition) -> Iterator[str]:
@@ -191,7 +210,8 @@ def plots(conditions: Sequence[Condition]) -> dict[str, str]:
     for file, (label, attack, name) in wanted.items():
         lines = [_line(subject, [*group], attack, name) for subject, group in groupby(conditions, lambda c: c.subject)]
         if any(line.points for line in lines):
-            found[file] = line_plot(lines, title=label, x_label="epsilon", y_label=label, log_x=True)
+            drawn = line_plot(lines, title=label, x_label="epsilon", y_label=label, log_x=True)
+            found[file] = drawn.replace("<title>", f"{LOOK}<title>", 1)  # a file of its own has no page's style
     return found
 
 
