@@ -117,6 +117,8 @@ def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task
         ({"budgets": (0.0,)}, "budgets"),
         ({"backdoors": (BACKDOOR, BACKDOOR)}, "backdoors must be each of a name of its own"),
         ({"backdoors": (replace(BACKDOOR, name="utility"),)}, "backdoors must be each of a name of its own"),
+        ({"backdoors": (replace(BACKDOOR, name="losses"),)}, "backdoors must be each of a name of its own"),
+        ({"seeds": (10**9,)}, "seeds"),
     ],
 )
 def test_a_protocol_without_sense_is_refused(changes, says):

@@ -12,7 +12,7 @@ from epsilog.accounting import calibrate, profile, true_positive_rate
 from epsilog.study.backdoor import Backdoor, told_of_backdoor
 from epsilog.study.canaries import Canaries, told_of_canaries
 from epsilog.study.cells import Cells, Shelf
-from epsilog.study.membership import Membership, told_of_membership
+from epsilog.study.membership import ATTACKS, SHADOWS, Membership, told_of_membership
 from epsilog.study.properties import Property, told_of_property
 from epsilog.study.trial import Trial, score
 from epsilog.terms import CheckError, NeighboringRelation, Scheme, UnsupportedMechanismError, check, codec
@@ -21,6 +21,7 @@ from epsilog.train.orders import UPLOADS
 
 DIGITS = 6  # of a calibrated noise multiplier
 UTILITY = "utility"
+TAKEN = {UTILITY, *ATTACKS, Membership.name, Property.name, Canaries.name}  # names that no backdoor may have
 Numbers = dict[str, float | None]
 
 
@@ -30,7 +31,7 @@ class Protocol:
 
     Attributes:
         budgets: epsilons to train at, in nats; training without DP comes first in any case.
-        seeds: of the runs; at least one.
+        seeds: of the runs; at least one, each below those of shadow models.
         backdoors: what attackers do, each of its own name; none for no such attack.
         membership: what is asked about who took part; None for no such attack.
         mark: what rounds are told by; None for no property inference.
@@ -45,13 +46,13 @@ class Protocol:
     canaries: Canaries | None = None
 
     def __post_init__(self) -> None:
-        check.fields(self, budgets=check.each(check.positive()), seeds=check.each(check.integer(0)))
+        check.fields(self, budgets=check.each(check.positive()), seeds=check.each(check.integer(0, SHADOWS - 1)))
         for name in ("budgets", "seeds"):
             values = getattr(self, name)
             if not values or len(set(values)) != len(values):
                 raise CheckError(name, "some, each once", repr(values), verb="name")
         names = [one.name for one in self.backdoors]
-        if len(set(names)) != len(names) or {*names} & {UTILITY, Membership.name, Property.name, Canaries.name}:
+        if len(set(names)) != len(names) or {*names} & TAKEN:
             raise CheckError("backdoors", "each of a name of its own", repr(names), verb="be")
 
     @property

@@ -21,6 +21,7 @@ from epsilog.terms import CheckError, check
 from epsilog.train import Federation, Randomness, Task
 
 Vector = NDArray[np.float64]
+ATTACKS = ("losses", "LiRA")
 BLOCK = 8192  # rows whose losses are computed at a time
 FEWEST = 4  # shadow models of which a mean and a variance can be had
 OWN_VARIANCE = 64  # shadow models from which on each unit has variances of its own
@@ -205,7 +206,7 @@ def told_of_membership(question: Membership, trial: Trial) -> dict[str, dict[str
     """Both attacks on one run: what ``numbers`` gives of each; None where training diverged."""
     half, members = halved(unscored(trial.task), trial.seed)
     model = trial.trained(half)
-    names = ["losses", "LiRA"] if question.shadows else ["losses"]
+    names = ATTACKS if question.shadows else ATTACKS[:1]
     if model is None:
         return dict.fromkeys(names)
     asked = _asked(members.size, question.units)

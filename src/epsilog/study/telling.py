@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from epsilog.prove import Series, line_plot
 from epsilog.study.measuring import UTILITY, Condition, Protocol
+from epsilog.study.membership import ATTACKS
 from epsilog.terms.digits import upper_text
 
 THREE = 3.0  # standard errors from which on something is called beyond chance
@@ -59,10 +60,10 @@ def _columns(conditions: Sequence[Condition]) -> dict[str, dict[str, Cell]]:
     for name in _backdoors(conditions):
         backdoors |= {f"{name} works": shows(name, "success"), f"score, {name}": shows(name, "score")}
     membership: dict[str, Cell] = {}
-    for attack in ("losses", "LiRA"):
+    for attack in ATTACKS:
         membership[f"AUC, {attack}"] = shows(attack, "auc")
     for rate in _rates(conditions):
-        for attack in ("losses", "LiRA"):
+        for attack in ATTACKS:
             membership[f"TPR at FPR {rate}, {attack}"] = shows(attack, f"tpr_at_{rate}")
         membership[f"bound at FPR {rate}"] = lambda one, rate=rate: _upper(one.largest_tprs.get(rate))  # type: ignore[misc]
     canaries = {
@@ -142,7 +143,7 @@ def _of_backdoors(one: Condition) -> Iterator[str]:
 
 
 def _of_membership(one: Condition) -> Iterator[str]:
-    for attack in ("losses", "LiRA"):
+    for attack in ATTACKS:
         if (auc := one.of(attack, "auc")) is None:
             continue
         says = f"{one.subject}: {one.where} {attack} tell" + ("s" if attack == "LiRA" else "")
