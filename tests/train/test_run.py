@@ -177,8 +177,8 @@ def test_a_run_that_diverges_ends_there_and_leaves_readable_records(
     noisy, task = dataclasses.replace(CENTRAL, clip_norm=1e60), small_task(dtype="float32")
     charge, begun = charge_for(CENTRAL, "client", state="started"), run.next_round
 
-    def then_wild(scheme, engine, state, randomness):
-        return begun(noisy if state.round >= good_rounds else scheme, engine, state, randomness)
+    def then_wild(scheme, engine, state, randomness, **more):
+        return begun(noisy if state.round >= good_rounds else scheme, engine, state, randomness, **more)
 
     monkeypatch.setattr(run, "next_round", then_wild)
     result = train(task, charge, tmp_path)

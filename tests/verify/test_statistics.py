@@ -280,6 +280,7 @@ def test_no_padding_and_no_plan_make_the_check_fail_to_answer(value, planned):
     assert all(math.isfinite(number) for _, number in found.numbers)
 
 
+@pytest.mark.slow
 def test_noise_on_counts_is_found_too_weak_by_what_the_curator_counted():
     """Sound runs pass at their false-alarm rate; a third of the noise never does, whatever the counts are."""
     alarms = sum(check_count(*counted(1.0, seed), COUNTING, false_alarm=0.1) is not None for seed in range(200))
