@@ -130,6 +130,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and more of it than its exit code."""
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
 def descendants(pid: int) -> set[int]:
     """Processes that a process started, and those that they did."""
     parents = {}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epsilog.adapters.flower_processes import Processes, is_running
 from epsilog.programme import load, prepare_file, train_only
 from epsilog.terms import CheckError, EpsilogError, ProgrammeError
 
@@ -73,8 +75,6 @@ def train_on_flower(
     Raises:
         ProgrammeError: no simulation, Flower is not installed, or training fails there.
     """
-    from epsilog.adapters.flower_processes import Processes
-
     _require_simulation(programme)
     with tempfile.TemporaryDirectory(prefix="epsilog-flower-") as place, Processes(Path(place), superlink) as flower:
         folder = Path(place)
@@ -87,30 +87,43 @@ def train_on_flower(
             for number in range(nodes):
                 flower.supernode(number)
         flower.run(folder / "app")
-        said = _Said(folder / "told", observer)
+        said = _Said(folder / "told", observer, is_here=superlink is None)
+        flower.wait(said.begun, "the server app to begin")
         flower.wait(said.finished, "the rounds", None)
 
 
 class _Said:
-    """What the server app has said so far, line by line."""
+    """What the server app has said so far, line by line; it begins with its process id."""
 
-    def __init__(self, told: Path, observer: Observer) -> None:
-        self._told, self._observer, self._read = told, observer, 0
+    def __init__(self, told: Path, observer: Observer, *, is_here: bool) -> None:
+        self._told, self._observer, self._read, self._is_here = told, observer, 0, is_here
+
+    def begun(self) -> bool:
+        """Whether it has said anything."""
+        return bool(self._lines())
 
     def finished(self) -> bool:
         """Tells the observer what is new.
 
         Raises:
-            ProgrammeError: the app has failed.
+            ProgrammeError: the app has failed, or is gone without a word.
         """
-        lines = self._told.read_text(encoding="utf-8").split("\n")[:-1] if self._told.exists() else []
-        new, self._read = lines[self._read :], len(lines)
-        for line in map(json.loads, new):
+        gone = self._is_here and not is_running(self._lines()[0]["pid"])  # asked first: it may just be ending
+        lines = self._lines()
+        for line in lines[self._read :]:
             if "error" in line:
                 raise ProgrammeError("Flower", [line["error"]])
             if "stage" in line:
                 self._observer.stage(f"on Flower: {line['stage']}")
-        return any("done" in json.loads(line) for line in lines)
+        self._read = len(lines)
+        done = "done" in lines[-1]
+        if gone and not done:
+            raise ProgrammeError("Flower", ["the server app was killed; the same command goes on from there"])
+        return done
+
+    def _lines(self) -> list[dict[str, Any]]:
+        text = self._told.read_text(encoding="utf-8") if self._told.exists() else ""
+        return [json.loads(line) for line in text.split("\n")[:-1]]
 
 
 class _Teller:
@@ -147,6 +160,7 @@ def server_app() -> Any:
 
     def main(grid: Any, context: Any) -> None:
         settings, told = context.run_config, _Teller(Path(str(context.run_config["told"])))
+        told.line(pid=os.getpid())
         try:
             _train(grid, settings, told)
         except Exception as error:

@@ -14,7 +14,7 @@ import pytest
 from flwr.supercore.task_identity import TaskIdentity
 
 from epsilog.adapters.flower_hosts import HostCourier
-from epsilog.adapters.flower_processes import Processes, descendants
+from epsilog.adapters.flower_processes import Processes, descendants, is_running
 from epsilog.cli import flower
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.steps import charge_key
@@ -73,13 +73,6 @@ def wait_for(what):
         time.sleep(0.05)
 
 
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def booked(runs, folder):
     """What the ledger says of a run."""
     plan = RegisteredPlan.from_json(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
@@ -101,7 +94,7 @@ def test_a_run_on_flower_is_that_of_one_process_also_when_all_is_killed(programm
         first.send_signal(signal.SIGKILL)
         first.wait()
     assert len(family) > 3  # a SuperLink, its nodes, and what they started
-    wait_for(lambda: not any(is_alive(pid) for pid in family))
+    wait_for(lambda: not any(is_running(pid) for pid in family))
 
     with Processes(tmp_path / "flower") as theirs:  # somebody's own, which is only asked
         theirs.superlink()

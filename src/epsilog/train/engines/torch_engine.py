@@ -119,8 +119,10 @@ class TorchEngine:
         model, whole = self.task.model, torch.zeros_like(vector)
         here = vector.clone().requires_grad_()
         for rows in _parts(len(features), ROWS):
-            losses = model.losses(model.apply(model.unflatten(here), features[rows]), targets[rows])
-            whole += torch.autograd.grad(losses.sum() / len(features), here)[0]
+            with torch.enable_grad():
+                losses = model.losses(model.apply(model.unflatten(here), features[rows]), targets[rows])
+                mean = losses.sum() / len(features)
+            whole += torch.autograd.grad(mean, here)[0]
         return whole
 
     def _clipped_gradients(self, vector: Tensor, features: Tensor, targets: Tensor, clip_norm: float) -> Clipped:

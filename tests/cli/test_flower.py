@@ -1,0 +1,73 @@
+"""What the server app says while `epsilog run --engine flower` waits for it; the run itself is in tests/adapters."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from epsilog.cli import flower
+from epsilog.terms import ProgrammeError
+
+
+class Watcher:
+    def __init__(self):
+        self.told = []
+
+    def stage(self, says):
+        self.told.append(says)
+
+
+@pytest.fixture(name="said")
+def _said(tmp_path):
+    def of(*lines, is_here=True):
+        file = tmp_path / "told"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
+        return flower._Said(file, Watcher(), is_here=is_here)
+
+    return of
+
+
+@pytest.fixture(params=["gone", "not waited for"])
+def dead_pid(request):
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, done.pid, os.WEXITED | (0 if request.param == "gone" else os.WNOWAIT))
+    yield done.pid
+    done.wait()
+
+
+def test_stages_are_told_once_and_the_last_word_ends_it(said):
+    here = {"pid": os.getpid()}
+    one = said(here, {"stage": "round 1 of 2"})
+    assert one.begun()
+    assert not one.finished()
+    assert not one.finished()
+    assert one._observer.told == ["on Flower: round 1 of 2"]
+    assert said(here, {"done": True}).finished()
+    assert not flower._Said(one._told.with_name("none"), Watcher(), is_here=True).begun()
+
+
+def test_an_app_that_fails_or_is_killed_is_an_error_and_one_that_has_just_ended_is_not(said, dead_pid):
+    gone = {"pid": dead_pid}
+    with pytest.raises(ProgrammeError, match="no such column"):
+        said(gone, {"error": "no such column"}).finished()
+    with pytest.raises(ProgrammeError, match="the server app was killed"):
+        said(gone, {"stage": "round 1 of 2"}).finished()
+    assert not said(gone, {"stage": "round 1 of 2"}, is_here=False).finished()  # elsewhere, pids are others
+    assert said(gone, {"done": True}).finished()
+
+
+def test_a_teller_is_heard_and_settings_are_read_back_whatever_they_hold(tmp_path, said):
+    teller = flower._Teller(tmp_path / "told")
+    teller.line(pid=os.getpid())
+    teller.stage("training")
+    teller.line(done=True)
+    heard = flower._Said(tmp_path / "told", Watcher(), is_here=True)
+    assert heard.finished()
+    assert heard._observer.told == ["on Flower: training"]
+    flower.write_app(tmp_path / "app", {"programme": 'a "quoted"\\ \u00fc name\t', "reply-seconds": 9.5, "nodes": 2})
+    config = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
+    assert config["config"] == {"programme": 'a "quoted"\\ \u00fc name\t', "reply-seconds": 9.5, "nodes": 2}
+    compile((tmp_path / "app" / "rounds" / "apps.py").read_text(encoding="utf-8"), "apps.py", "exec")
