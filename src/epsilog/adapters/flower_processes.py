@@ -26,7 +26,7 @@ PATIENCE = 120.0  # seconds, for what takes a few on a quiet machine
 TOLD = 2000  # characters of a log that are shown
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
-__all__ = ["Processes"]
+__all__ = ["Processes", "is_running"]
 
 
 class Processes:
