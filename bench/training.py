@@ -1,24 +1,30 @@
-"""Client updates a CPU second of a round with fresh noise, on one core, as Markdown.
+"""Client updates a CPU second of a round with fresh noise, on one core, as Markdown; beside Opacus where it is there.
 
     python bench/training.py [--repeats 7]
 
 Client level: 100 clients a round, 64 examples each, batches of 16, 4 local steps, clip and central noise.
 Example level: 64 examples, expected batch 16, 4 noisy steps; the draws of noise and batches are timed too.
 Uneven clients: all of 1,000 clients in a round, one of them with 16 or with 20,000 examples, the others with 16.
-Compilation is not timed.
+Compilation is not timed. Opacus runs in its own environment (``scripts/peer-environments``): example-level DP-SGD of
+the same shape, its module wrapped once for all clients; its noise is PyTorch's own and not cryptographic.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import statistics
+import subprocess
 import time
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+from typing import Any
 
 import numpy as np
 
@@ -83,6 +89,60 @@ def uneven(model: Model, largest: int, *, repeats: int) -> float:
     return statistics.median(times)
 
 
+OPACUS = Path(__file__).resolve().parent.parent / ".venvs" / "opacus" / "bin" / "python"
+OPACUS_SCRIPT = """
+import json, statistics, sys, time, warnings
+import torch
+from opacus import GradSampleModule, __version__
+from opacus.data_loader import DPDataLoader
+from opacus.optimizers import DPOptimizer
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+examples, steps, clients, repeats, models = json.loads(sys.argv[1])
+
+def rate(inputs, hidden):
+    layers = [torch.nn.Linear(inputs, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 10)]
+    module = GradSampleModule(torch.nn.Sequential(*layers))
+    start = {name: value.clone() for name, value in module.state_dict().items()}
+    data = [
+        torch.utils.data.TensorDataset(torch.randn(examples, inputs), torch.randint(0, 10, (examples,)))
+        for _ in range(clients)
+    ]
+    total = {name: torch.zeros_like(value) for name, value in start.items()}
+    rates = []
+    for _ in range(repeats + 1):
+        began = time.process_time()
+        for one in data:
+            module.load_state_dict(start)
+            optimizer = DPOptimizer(
+                torch.optim.SGD(module.parameters(), lr=0.05),
+                noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=examples / steps,
+            )
+            loader = DPDataLoader.from_data_loader(torch.utils.data.DataLoader(one, batch_size=examples // steps))
+            for x, y in loader:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(module(x), y).backward()
+                optimizer.step()
+            for name, value in module.state_dict().items():
+                total[name] += value - start[name]
+        rates.append(clients / (time.process_time() - began))
+    return statistics.median(rates[1:])
+
+print(json.dumps({"version": __version__, "torch": torch.__version__, "rates": [rate(*one) for one in models]}))
+"""
+
+
+def opacus(repeats: int) -> dict[str, Any] | None:
+    """What Opacus makes of the two dense models; None where it is not installed."""
+    if not OPACUS.exists():
+        return None
+    told = json.dumps([EXAMPLES, STEPS, 20, repeats, [[784, 128], [64, 64]]])
+    done = subprocess.run(
+        [OPACUS, "-W", "ignore", "-c", OPACUS_SCRIPT, told], capture_output=True, check=True, text=True
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7)
@@ -95,6 +155,10 @@ def main() -> None:
     for name, model in MODELS.items():
         rates = [updates_per_second(model, unit_is_client=unit, repeats=repeats) for unit in (True, False)]
         print(f"| {name} | {model.size:,} | {rates[0]:,.0f} | {rates[1]:,.0f} |", flush=True)
+    peer = opacus(repeats)
+    if peer is not None:
+        told = ", ".join(f"{rate:,.0f} ({name})" for rate, name in zip(peer["rates"], MODELS, strict=False))
+        print(f"\nOpacus {peer['version']}, torch {peer['torch']}, example level: {told}")
     even, odd = (uneven(MODELS["MLP 64-64-10"], largest, repeats=repeats) for largest in (16, 20_000))
     print(f"\nUneven clients, MLP 64-64-10: {even:.3f} s with 16 examples each, {odd:.3f} s with one of 20,000")
 
