@@ -70,6 +70,8 @@ def of_runs(run):
         {"records": (four[1], four[0])},
         {"records": (*four, replace(four[-1], round=5))},
         {"records": each(four, 4, test_loss=None, test_score=None, diverged=True)},
+        {"records": each(four, 1, given_up=True, padding=())},
+        {"records": each(four, 4, given_up=True, padding=())},
         {"records": each(four, 2, clip_norm=0.4)},
         {"records": tuple(replace(one, padding=(1e-9,) * 16) for one in four)},
         {"records": tuple(replace(one, padding=(1e9, -1e9)) for one in four)},
@@ -101,6 +103,8 @@ def of_curators(run):
     for changes in (
         {"custody": run.custody[:-1]},
         {"custody": each(run.custody, 1, participants=(1, 1))},
+        {"custody": each(run.custody, 1, withdrawn=run.custody[1].participants[:1])},
+        {"records": each(run.records, 1, given_up=True, padding=())},
         {"custody": tuple(replace(one, participants=tuple(range(150))) for one in run.custody)},
         {"custody": each(run.custody, 1, largest_norm=0.51)},
     ):
