@@ -70,7 +70,7 @@ def of_runs(run):
         {"records": (four[1], four[0])},
         {"records": (*four, replace(four[-1], round=5))},
         {"records": each(four, 4, test_loss=None, test_score=None, diverged=True)},
-        {"records": each(four, 1, given_up=True, padding=())},
+        {"records": (replace(four[0], given_up=True, padding=()), *four[1:])},
         {"records": each(four, 4, given_up=True, padding=())},
         {"records": each(four, 2, clip_norm=0.4)},
         {"records": tuple(replace(one, padding=(1e-9,) * 16) for one in four)},
