@@ -1,7 +1,9 @@
 """The file of a released model: what it holds, and what is no such file."""
 
 import io
+import struct
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
@@ -70,6 +72,28 @@ HUGE = npy(np.zeros(2)).replace(b"(2,), }           ", b"(99999999999,), } ")
 )
 def test_anything_else_is_refused(content):
     with pytest.raises(ValueError, match=r".+"):
+        npz.read(content)
+
+
+def test_entries_that_share_their_bytes_are_refused():
+    """Each entry's body holds the entries after it: a few kilobytes would become many arrays of nearly as many."""
+    tail, entries = bytes(512), []
+    for number in reversed(range(20)):
+        head = io.BytesIO()
+        np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (len(tail) // 8,)})
+        name, body = f"{number:06d}.npy".encode(), head.getvalue() + tail
+        facts = (zlib.crc32(body), len(body), len(body), len(name))
+        local = struct.pack("<4s5H3L2H", b"PK\3\4", 20, 0, 0, 0, 33, *facts, 0) + name
+        tail = local + body
+        entries.append((name, facts, len(tail)))
+    listed = b"".join(
+        struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 0, 0, 33, *facts, 0, 0, 0, 0, 0, len(tail) - from_end) + name
+        for name, facts, from_end in entries
+    )
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, len(entries), len(entries), len(listed), len(tail), 0)
+    content = tail + listed + end
+    assert len(zipfile.ZipFile(io.BytesIO(content)).infolist()) == 20
+    with pytest.raises(ValueError, match="its entries overlap"):
         npz.read(content)
 
 

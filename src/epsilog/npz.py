@@ -34,6 +34,8 @@ def read(content: bytes) -> dict[str, NDArray[np.float64]]:
             entries = packed.infolist()
             if any(each.compress_type != zipfile.ZIP_STORED for each in entries):
                 raise ValueError("it is compressed")
+            if sum(each.file_size for each in entries) > len(content):
+                raise ValueError("its entries overlap")
             if len({each.filename for each in entries}) != len(entries):
                 raise ValueError("a name stands there twice")
             arrays = {each.filename.removesuffix(".npy"): _array(packed.read(each)) for each in entries}

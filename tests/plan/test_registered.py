@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 
@@ -11,12 +12,15 @@ from epsilog import accounting
 from epsilog.plan import RegisteredPlan, register, registered
 from epsilog.terms import (
     CalibrationError,
+    CheckError,
     ClientLevelCentral,
+    ClientLevelDistributed,
     ExampleLevelClientSide,
     Guarantee,
     NeighboringRelation,
     codec,
 )
+from epsilog.verify.reconciliation import check_plan
 
 
 @cache
@@ -178,3 +182,32 @@ def test_a_plan_holds_what_it_was_registered_with():
     assert (made.name, made.simulation, made.details) == ("p", False, {"settings": "0" * 64})
     for rounds in (1, 7, 30):
         assert made.epsilon_after(rounds) == accounting.epsilon(scheme.after(rounds), delta=1e-5, relation=relation)
+
+
+TURNS = ClientLevelCentral(200, None, 4, 0.5, 30.0, sampling="cyclic", cycle_length=5)
+SHARED = ClientLevelDistributed(12, 4, 3, 4, 2, 0.2, 1e-3, 32, 30.0)
+
+
+@pytest.mark.parametrize("scheme", [TURNS, SHARED], ids=["cyclic", "distributed"])
+@pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE])
+def test_neighbours_that_a_scheme_has_no_price_for_are_refused(scheme, relation):
+    """One client more moves everybody's turn: no accountant's answer for such neighbours would be about the scheme."""
+    given = {
+        "name": "p",
+        "noise_multiplier": 30.0,
+        "budget_epsilon": Decimal(100),
+        "delta": Decimal("1e-5"),
+        "privacy_unit": "school",
+        "population": scheme.clients,
+        "budget": {"scope": "a/b", "epsilon": "100", "delta": "1e-5", "delta_rationale": "policy"},
+        "simulation": False,
+        "details": {"settings": "0" * 64},
+    }
+    with pytest.raises(CheckError, match=f"relation must be zero-out for {scheme.kind}, got {relation.value}"):
+        register(lambda _: scheme, relation=relation, **given)
+    made = register(lambda _: scheme, relation=NeighboringRelation.ZERO_OUT, **given)
+    assert check_plan(made).verdict == "passed"
+    forged = replace(made, guarantee=replace(made.guarantee, relation=relation))
+    found = check_plan(forged)
+    assert found.verdict == "failed"
+    assert f"no price for neighbours that differ as {relation.value} says" in found.says

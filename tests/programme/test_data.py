@@ -249,6 +249,10 @@ def test_who_withdraws_is_found_by_name_and_a_name_of_nobody_is_no_error(written
     known = sorted({row["clinic"] for row in rows})
     (tmp_path / "gone.txt").write_text("\n".join(f" {name} " for name in known) + "\nnobody\n")
     assert found.withdrawn() == frozenset(range(found.task.units))
+    (path.parent / "gone.txt").write_text(
+        (path.parent / "gone.txt").read_text(), encoding="utf-8-sig"
+    )  # as Windows does
+    assert found.withdrawn() == frozenset(range(found.task.units))
     sizes = dict.fromkeys(known, 0)
     for row in rows:
         sizes[row["clinic"]] += 1

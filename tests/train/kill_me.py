@@ -63,7 +63,7 @@ def begin(kind: str, folder: Path) -> ForkServerProcess:
 
 def train(kind: str, folder: Path) -> None:
     """What is killed."""
-    from conftest import MemoryCharge, small_task  # beside this file, whose folder is searched
+    from tests.train.conftest import MemoryCharge, small_task
 
     task = small_task(unit_is_client=kind == "central")
     charge = FileCharge(folder / "ledger.jsonl", MemoryCharge(SCHEMES[kind], task.unit).request)

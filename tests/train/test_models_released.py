@@ -48,6 +48,15 @@ def test_arrays_are_named_by_their_place_in_the_users_own_tree(tmp_path):
     assert again.predict([[1.0, 1.0]]).tolist() == [2 * 4 + 4 * 5 + 6]
 
 
+def test_arrays_find_their_places_in_whatever_order_a_file_has_them(tmp_path):
+    model = build("mlp", inputs=2, classes=None, hidden=[2])
+    released = Released(model, np.arange(float(model.size)))
+    shuffled = dict(sorted(released.arrays.items(), reverse=True))
+    (tmp_path / "model.npz").write_bytes(npz.written(shuffled))
+    assert Released.read(tmp_path / "model.npz", model).vector.tolist() == released.vector.tolist()
+    assert npz.digest(shuffled) != npz.digest(released.arrays)  # and a verifier says that it is another file
+
+
 def test_one_array_alone_has_a_name_too():
     import jax.numpy as jnp
 

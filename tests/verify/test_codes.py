@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,15 @@ from tests.verify.counted import COUNTING, counted
 from epsilog import npz, plan
 from epsilog.prove import examine
 from epsilog.prove.examination import check_model, check_page, check_report
-from epsilog.terms import CheckError, ClientLevelCorrelatedNoise, DeltaPolicy, Finding, Verdict, codec
+from epsilog.terms import (
+    CheckError,
+    ClientLevelCorrelatedNoise,
+    ClientLevelDistributed,
+    DeltaPolicy,
+    Finding,
+    Verdict,
+    codec,
+)
 from epsilog.verify import (
     Books,
     LedgerWord,
@@ -27,7 +36,7 @@ from epsilog.verify import (
     reconcile,
 )
 from epsilog.verify.owner import PRIVATE, check_control
-from epsilog.verify.reconciliation import check_charge, check_claim, check_files
+from epsilog.verify.reconciliation import check_charge, check_claim, check_files, check_rounds
 
 ROOT = Path(__file__).parents[2]
 TABLE = re.findall(r"^\| `([a-z-]+/[a-z-]+)` \| ([^|]+) \|", (ROOT / "docs/reference/findings.md").read_text(), re.M)
@@ -70,7 +79,6 @@ def of_runs(run):
         {"records": (four[1], four[0])},
         {"records": (*four, replace(four[-1], round=5))},
         {"records": each(four, 4, test_loss=None, test_score=None, diverged=True)},
-        {"records": (replace(four[0], given_up=True, padding=()), *four[1:])},
         {"records": each(four, 4, given_up=True, padding=())},
         {"records": each(four, 2, clip_norm=0.4)},
         {"records": tuple(replace(one, padding=(1e-9,) * 16) for one in four)},
@@ -109,6 +117,14 @@ def of_curators(run):
         {"custody": each(run.custody, 1, largest_norm=0.51)},
     ):
         yield from check_private(replace(run, **changes))
+
+
+def of_shared_noise(run):
+    """A first round that is given up, under the one scheme that gives rounds up."""
+    scheme = ClientLevelDistributed(12, 4, 3, 4, 2, 0.2, 1e-3, 32, 1.0)
+    first = replace(run.records[0], given_up=True, padding=())
+    plan = SimpleNamespace(scheme=scheme)
+    yield check_rounds(replace(run, plan=plan, records=(first, *run.records[1:])))
 
 
 def of_counts():
@@ -192,6 +208,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder):
         *of_runs(run),
         *of_curators(run),
         *of_counts(),
+        *of_shared_noise(run),
         *of_charges(run),
         *of_samples(run),
         *of_documents(run, folder),

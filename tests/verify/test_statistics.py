@@ -122,6 +122,16 @@ def test_the_figures_of_the_noise_check():
     assert "noise of round 42 is too weak" in check_noise([*loud[:41], quiet, *loud[42:]], noise_stddev=1.0).says
 
 
+def test_a_round_without_padding_does_not_hide_weak_noise_in_others():
+    sound = records(np.random.default_rng(0))
+    bare = replace(sound[7], padding=())
+    found = check_noise([*sound[:7], bare, *sound[8:]], noise_stddev=CENTRAL.noise_stddev)
+    assert (found.code, "rounds [8]" in found.says) == ("noise/not-checked", True)
+    weak = [replace(one, padding=tuple(0.7 * x for x in one.padding)) for one in sound]
+    for others in (weak, [replace(one, padding=(0.0,) * 16) for one in sound]):
+        assert check_noise([bare, *others[1:]], noise_stddev=CENTRAL.noise_stddev).verdict == "failed"
+
+
 def test_no_padding_is_not_a_pass():
     assert check_noise(records(np.random.default_rng(0), padding=0), noise_stddev=1.0).verdict == "not checked"
     assert check_noise(records(np.random.default_rng(0)), noise_stddev=0.0).verdict == "failed"

@@ -152,11 +152,13 @@ def register(
         A plan whose certified upper bound is at most ``budget_epsilon``.
 
     Raises:
+        CheckError: neighbours that the scheme has no price for.
         CalibrationError: no noise meets the budget, or the noise that was given costs more than it.
     """
     cap = check.positive()(budget_epsilon=budget_epsilon)
     at = check.between(0, 1)(delta=delta)
     noise_multiplier = check.optional(check.at_least(0))(noise_multiplier=noise_multiplier)
+    _require_priced(scheme_for(1.0 if noise_multiplier is None else noise_multiplier), relation)
     if noise_multiplier is None:
         noise_multiplier = _least_noise(scheme_for, cap, at, relation)
     scheme = scheme_for(noise_multiplier)
@@ -184,6 +186,12 @@ def register(
         simulation=check.flag()(simulation=simulation),
         details=details,
     )
+
+
+def _require_priced(scheme: Scheme, relation: NeighboringRelation) -> None:
+    if relation not in scheme.relations:
+        priced = " or ".join(each.value for each in scheme.relations)
+        raise CheckError("relation", f"{priced} for {scheme.kind}", relation.value)
 
 
 def _least_noise(scheme_for: SchemeFor, cap: float, delta: float, relation: NeighboringRelation) -> float:

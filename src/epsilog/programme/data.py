@@ -126,7 +126,7 @@ class Withdrawals:
             CheckError: a file that cannot be read.
         """
         try:
-            lines = self.file.read_text(encoding="utf-8").splitlines()
+            lines = self.file.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError):
             raise CheckError("withdrawn", "a file that can be read, one client a line", self.file.name) from None
         return self.dataset.places(line.strip() for line in lines)

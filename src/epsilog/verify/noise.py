@@ -86,12 +86,23 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
         noise_stddev: the planned standard deviation, in the sum's own unit.
         false_alarm: chance of rejecting a sound run, in (0, 1).
     """
-    padding = [value for record in records for value in record.padding]
-    records = [record for record in records if not record.given_up]  # nothing was seen of those
-    bare = [record.round for record in records if not record.padding]
-    if not padding or bare:
-        says = f"The records of rounds {bare[:5]} hold no padding coordinates." if bare else "There are no records."
+    seen = [record for record in records if not record.given_up]  # nothing was seen of the others
+    bare = [record.round for record in seen if not record.padding]
+    seen = [record for record in seen if record.padding]
+    found = _compared(seen, noise_stddev, false_alarm)
+    if found is None:
+        return Finding("noise/not-checked", Verdict.NOT_CHECKED, "There are no records with padding coordinates.")
+    if bare and found.verdict is not Verdict.FAILED:
+        says = f"The records of rounds {bare[:5]} hold no padding coordinates."
         return Finding("noise/not-checked", Verdict.NOT_CHECKED, says)
+    return found
+
+
+def _compared(records: Sequence[RoundRecord], noise_stddev: float, false_alarm: float) -> Finding | None:
+    """What the padding of rounds that have any says; None where none has."""
+    padding = [value for record in records for value in record.padding]
+    if not padding:
+        return None
     if noise_stddev == 0:
         quiet = not any(padding)
         says = "No noise was planned" + (" and none was drawn." if quiet else ", yet padding holds noise.")

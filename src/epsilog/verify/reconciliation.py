@@ -180,6 +180,8 @@ def check_claim(guarantee: Guarantee, scheme: Scheme) -> Finding:
 def check_plan(plan: RegisteredPlan) -> Finding:
     """Every figure in the plan that follows from its scheme is worked out again, and the plan is of one mind."""
     wrong = list(_contradictions(plan))
+    if plan.guarantee.relation not in plan.scheme.relations:
+        wrong.append(f"its scheme has no price for neighbours that differ as {plan.guarantee.relation.value} says")
     if wrong:
         return Finding("plan/contradicts-itself", Verdict.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
     return Finding(

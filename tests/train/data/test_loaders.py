@@ -130,6 +130,24 @@ def test_a_name_alone_on_a_line_speaks_until_the_next():
     assert {play for play, _ in found} == {"nobody", "nobody_f"}
 
 
+def test_which_roles_stand_aside_is_a_matter_of_their_own_name(monkeypatch, tmp_path):
+    """One role less, or one that says too little, moves no other between training and test set."""
+    monkeypatch.setattr(shakespeare, "LEAST", 45)
+    plays = {f"play-{number}": PLAY.replace("I knew it.", "I knew it. " * 9) for number in range(40)}
+    found = {}
+    for left_out in (None, "play-3", "play-17"):
+        kept = archive(**{play: text for play, text in plays.items() if play != left_out})
+        monkeypatch.setattr(shakespeare, "_pinned", lambda _, kept=kept: kept)
+        whole = shakespeare.load("role", tmp_path)
+        found[left_out] = whole.units, len(whole.test.targets)
+    units, rows = found[None]
+    assert rows > 0
+    assert units < 40
+    for name in ("play-3", "play-17"):
+        assert found[name][0] in (units - 1, units)
+        assert (found[name][0] == units) == (found[name][1] < rows)
+
+
 def test_windows_are_spread_over_all_that_is_said():
     text = "".join(chr(97 + each % 26) for each in range(1000)) + "\u00e9"
     rows = shakespeare._windows(text)
@@ -143,7 +161,7 @@ def test_windows_are_spread_over_all_that_is_said():
 @pytest.mark.skipif(not (default_cache() / shakespeare.ARCHIVE).exists(), reason="scripts/demo-data shakespeare")
 def test_some_seven_hundred_roles_speak():
     found = load_dataset("shakespeare", unit="role")
-    assert (found.units, found.inputs, found.classes) == (706, 40, len(shakespeare.SYMBOLS))
+    assert (found.units, found.inputs, found.classes) == (705, 40, len(shakespeare.SYMBOLS))
     assert found.clients.sizes.max() == shakespeare.MOST
     assert found.clients.features.max() < found.classes
     json.dumps(found.facts)

@@ -30,7 +30,8 @@ def load(unit: str, cache: Path) -> Dataset:
     unit = check.one_of(tuple(HELD_OUT))(privacy_unit=unit)
     columns = FRAME.read(cache)
     student = columns["student"].astype(np.int64)
-    lecturer = np.searchsorted(np.unique(columns["lecturer"]), columns["lecturer"]) + 1  # 0 is nobody
+    everyone = np.unique(columns["lecturer"])  # public, as ``_facts`` says
+    lecturer = np.searchsorted(everyone, columns["lecturer"]) + 1  # 0 is nobody
     features, targets = lecturer[:, None].astype(np.float32), ((columns["rating"] - 3.0) / 2.0).astype(np.float32)
     number = student if unit == "student" else np.arange(1, student.size + 1)
     aside = held_out(number, HELD_OUT[unit], f"insteval/{unit}")
@@ -55,6 +56,7 @@ def _facts(unit: str) -> dict[str, Any]:
         "data_sha256": FRAME.columns_sha256,
         "partition": "natural: a client is a student",
         "test_set": f"the {HELD_OUT[unit]} {unit}s with the smallest SHA-256 of their number; treated as public",
+        "catalogue": "the set's 1,128 lecturers, in the order of their numbers; treated as public",
         "rows": "a lecturer's id from 1",
         "scaling": "ratings (1 to 5) - 3, / 2",
     }

@@ -110,4 +110,4 @@ class Released:
         if {name: each.shape for name, each in arrays.items()} != {name: each.shape for name, each in wanted.items()}:
             shapes = ", ".join(f"{name} {each.shape}" for name, each in wanted.items())
             raise CheckError("model", f"the arrays of the model ({shapes})", Path(path).name, verb="hold")
-        return cls(model, npz.as_vector(arrays))
+        return cls(model, npz.as_vector({name: arrays[name] for name in wanted}))
