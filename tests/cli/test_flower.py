@@ -8,8 +8,9 @@ import tomllib
 
 import pytest
 
+from epsilog.adapters.flower_processes import Processes
 from epsilog.cli import flower
-from epsilog.terms import ProgrammeError
+from epsilog.terms import CheckError, ProgrammeError
 
 
 class Watcher:
@@ -67,7 +68,19 @@ def test_a_teller_is_heard_and_settings_are_read_back_whatever_they_hold(tmp_pat
     heard = flower._Said(tmp_path / "told", Watcher(), is_here=True)
     assert heard.finished()
     assert heard._observer.told == ["on Flower: training"]
-    flower.write_app(tmp_path / "app", {"programme": 'a "quoted"\\ \u00fc name\t', "reply-seconds": 9.5, "nodes": 2})
-    config = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
-    assert config["config"] == {"programme": 'a "quoted"\\ \u00fc name\t', "reply-seconds": 9.5, "nodes": 2}
-    compile((tmp_path / "app" / "rounds" / "apps.py").read_text(encoding="utf-8"), "apps.py", "exec")
+    everything = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x11000), 0x1F600, 0x10FFFF)))
+    for place, name in enumerate(('a "quoted"\\ \u00fc name\t', "/runs/\U0001f600/x.toml", everything)):
+        settings, app = {"programme": name, "reply-seconds": 9.5, "nodes": 2}, tmp_path / f"app-{place}"
+        flower.write_app(app, settings)
+        config = tomllib.loads((app / "pyproject.toml").read_bytes().decode())["tool"]["flwr"]["app"]["config"]
+        assert config == settings
+        compile((app / "rounds" / "apps.py").read_text(encoding="utf-8"), "apps.py", "exec")
+    with pytest.raises(CheckError, match="text must be of Unicode"):
+        flower.write_app(tmp_path / "undecodable", {"programme": os.fsdecode(b"/runs/\xff.toml")})
+
+
+def test_an_address_is_read_back_whatever_it_holds(tmp_path):
+    address = 'h\U0001f600"\x7f\n:1'
+    Processes(tmp_path / "flower", address)
+    config = tomllib.loads((tmp_path / "flower" / "flwr" / "config.toml").read_bytes().decode())
+    assert config["superlink"]["epsilog-here"] == {"address": address, "insecure": True}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.terms import ProgrammeError
+from epsilog.terms.codec import toml_string
 
 HERE = "127.0.0.1"
 NAME = "epsilog-here"  # of the connection
@@ -37,7 +37,7 @@ class Processes:
         self.folder, self.address = folder, address or f"{HERE}:{free_port()}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         (folder / "flwr").mkdir(parents=True)
-        connection = f'[superlink]\ndefault = "{NAME}"\n[superlink.{NAME}]\naddress = {json.dumps(self.address)}\n'
+        connection = f'[superlink]\ndefault = "{NAME}"\n[superlink.{NAME}]\naddress = {toml_string(self.address)}\n'
         (folder / "flwr" / "config.toml").write_text(f"{connection}insecure = true\n", encoding="utf-8")
         self._environment = os.environ | {
             "FLWR_HOME": str(folder / "flwr"),

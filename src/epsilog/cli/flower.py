@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from epsilog.adapters.flower_processes import Processes, is_running
 from epsilog.programme import load, prepare_file, train_only
 from epsilog.terms import CheckError, EpsilogError, ProgrammeError
+from epsilog.terms.codec import toml_string
 
 if TYPE_CHECKING:
     from epsilog.plan import RegisteredPlan
@@ -143,12 +144,13 @@ class _Teller:
             file.write(json.dumps(what) + "\n")
 
 
-def write_app(folder: Path, settings: dict[str, Any]) -> None:
+def write_app(folder: Path, settings: dict[str, str | float]) -> None:
     """Writes the app that Flower ships to its nodes: names of functions here, and the settings of one run."""
     (folder / "rounds").mkdir(parents=True)
     (folder / "rounds" / "__init__.py").touch()
     (folder / "rounds" / "apps.py").write_text(MODULE, encoding="utf-8")
-    lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
+    stated = {name: toml_string(one) if isinstance(one, str) else repr(one) for name, one in settings.items()}
+    lines = [f"{name} = {one}\n" for name, one in stated.items()]
     (folder / "pyproject.toml").write_text(APP + "".join(lines), encoding="utf-8")
 
 

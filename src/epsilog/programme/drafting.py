@@ -6,11 +6,11 @@ blank is ``"?"``, which ``epsilog run`` refuses by name.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 from epsilog.terms import CheckError, check
+from epsilog.terms.codec import toml_string
 from epsilog.train.data import columns_of
 
 LEVELS = ("client", "row")
@@ -80,7 +80,7 @@ purpose = "?"
 owner = "?"
 
 [guarantee]
-privacy_unit = {_quoted(client if level == "client" else row)}
+privacy_unit = {toml_string(client if level == "client" else row)}
 relation = "add-or-remove-one"
 population = "?"                  # privacy units in all: a number with room to spare, which need not be exact
 
@@ -92,11 +92,11 @@ delta_rationale = "?"
 
 {SCHEMES[level]}
 [data]
-path = {_quoted(str(shown))}
+path = {toml_string(str(shown))}
 # public = true                   # only if anybody may see the file; else it cannot be simulated with
-client = {_quoted(client)}
-row = {_quoted(row)}
-target = {_quoted(target)}
+client = {toml_string(client)}
+row = {toml_string(row)}
+target = {toml_string(target)}
 classes = "?"                     # a list of labels, or how many there are; for numbers: target_range = [low, high]
 test = "?"                        # a public file, or "none" for no scores; or test_share = 0.2 of the units
 
@@ -109,7 +109,7 @@ kind = "linear"
 [training]
 {TRAINING[level]}
 [boundary]                        # what the claim covers
-participation = {_quoted(PARTICIPATION[level])}
+participation = {toml_string(PARTICIPATION[level])}
 rounds_per_release = 40
 adaptive_clip = false
 post_processing = "?"
@@ -128,8 +128,4 @@ def _line(name: str, kind: str) -> str:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_string(name)

@@ -21,7 +21,18 @@ import rfc8785
 from epsilog.terms.check import LARGEST_INTEGER
 from epsilog.terms.errors import CheckError, EpsilogError
 
-__all__ = ["UNREADABLE", "canonical", "decode", "encode", "fingerprint", "from_json", "parse", "term", "to_json"]
+__all__ = [
+    "UNREADABLE",
+    "canonical",
+    "decode",
+    "encode",
+    "fingerprint",
+    "from_json",
+    "parse",
+    "term",
+    "to_json",
+    "toml_string",
+]
 
 VERSION = 0
 UNREADABLE = (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
@@ -176,3 +187,17 @@ def _whole(text: str) -> int:
     if len(text) > 17 or abs(int(text)) > LARGEST_INTEGER:
         raise ValueError(f"{text[:80]} is beyond the whole numbers that a double holds")
     return int(text)
+
+
+def toml_string(text: str) -> str:
+    """A text as TOML writes it, between quotes.
+
+    Raises:
+        CheckError: no text of Unicode, such as a file's name in another encoding.
+
+    >>> print(toml_string("a name"))
+    "a name"
+    """
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        raise CheckError("text", "of Unicode", ascii(text))
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
