@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,12 @@ from epsilog.terms import (
     UnsupportedMechanismError,
 )
 from epsilog.train import Randomness, Training
-from epsilog.train.engines import NoisyRuns, clipped_examples
+from epsilog.train.engines import NoisyRuns, clipped_examples, gradients_despite_failures
+from epsilog.train.models.probe import ROWS, require_alone_and_twice, tried
+from epsilog.train.models.torch_modules import ROWS_APART, require_own_rows
 
 MECHANISM = "epsilog"
+LOUD = 1e6  # of made-up rows: how much larger others are
 
 History = list[tuple[float, float, int]]
 Run = Callable[[NDArray[np.float64], NoisyRuns, Training], NDArray[np.float64]]
@@ -83,51 +86,176 @@ def register() -> None:
     register_accountant(MECHANISM, _accountant(), force=True)
 
 
-def noisy_run(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> Run:
+def noisy_run(
+    module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any, *, ids: int | None = None
+) -> Run:
     """DP-SGD on a site's rows, as ``train.site.from_functions`` takes it; Opacus computes the gradients.
 
     So it takes what Opacus' hooks know, its recurrent layers among them, and refuses what they do not. Batches, clip
-    and noise are ours: coins and normals from the operating system, norms and sums in doubles.
+    and noise are ours: coins and normals from the operating system, norms and sums in doubles. The module is copied,
+    and tried on made-up rows; an example on which it fails later counts as zero.
 
     Args:
-        module: a ``torch.nn.Module``; its parameters that require a gradient are the model, in their own order.
+        module: a ``torch.nn.Module`` in training mode; its parameters that require a gradient are the model, in their
+            own order. A row's output is its own: it depends on no other row, is the same each time, and no ``if`` in it
+            asks what rows hold.
         loss: of outputs and targets, a number for each example (``reduction="none"``).
         features: the site's rows, a tensor of shape (n, ...).
         targets: shape (n, ...).
+        ids: where every feature is a whole number from 0 (the id of a word, of an item): how many there are.
+
+    Raises:
+        CheckError: what Opacus refuses, or what has no gradient of a row that is this row's alone.
     """
+    module = copy.deepcopy(module)
+    _require_own_gradients(module, loss, features, targets, ids)
 
     def run(model: NDArray[np.float64], runs: NoisyRuns, training: Training) -> NDArray[np.float64]:
-        from opacus import GradSampleModule
-
-        net = GradSampleModule(copy.deepcopy(module), loss_reduction="sum")
-        parameters = [one for one in net.parameters() if one.requires_grad]
+        net = copy.deepcopy(module)
+        parameters = _trained(net)
         if sum(one.numel() for one in parameters) != model.size:
             raise CheckError("module", f"one of {model.size} parameters", f"{sum(p.numel() for p in parameters)}")
         draws, start = Randomness.from_os(), _filled(parameters, model)
         step_size = training.learning_rate / (runs.batch_probability * training.nominal_examples)
-        here = start
+        here, formed = start, partial(_gradients, net, loss)
         for _ in range(runs.steps):
             joined = draws.stream("batches", 0).coins((len(features),), runs.batch_probability)
             total = runs.noise_stddev * draws.stream("noise", 0).normals((model.size,))
             if joined.any():
-                net.zero_grad(set_to_none=True)
-                with warnings.catch_warnings():  # that no slope of the rows is asked for is as it should be
-                    warnings.filterwarnings("ignore", "Full backward hook is firing")
-                    _losses(net, loss, features[joined], targets[joined]).sum().backward()
-                each = [one.grad_sample.reshape(joined.sum(), -1).numpy() for one in parameters]
-                total += clipped_examples(np.concatenate(each, axis=1), runs.clip_norm).total
+                each = gradients_despite_failures(formed, features[joined], targets[joined], size=model.size)
+                total += clipped_examples(each, runs.clip_norm).total
             here = _filled(parameters, here - step_size * total)
         return here - start
 
     return run
 
 
-def _losses(net: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> Any:
+def _gradients(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> NDArray[np.floating[Any]]:
+    """Each example's gradient; shape (n, d)."""
+    return _computed(module, loss, features, targets)["gradient"]
+
+
+def _computed(
+    module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any
+) -> dict[str, NDArray[np.floating[Any]]]:
+    """What a module makes of rows, on a copy of its own: nothing that rows leave in it reaches the next ones."""
+    net, count = _hooked(module), len(features)
+    outputs = net(features)
+    losses = _losses(loss, outputs, targets)
+    with warnings.catch_warnings():  # that no slope of the rows is asked for is as it should be
+        warnings.filterwarnings("ignore", "Full backward hook is firing")
+        losses.sum().backward()
+    each = [one.grad_sample for one in _trained(net)]
+    for one, held in zip(each, _trained(net), strict=True):
+        found = tuple(getattr(one, "shape", ()))
+        if found != (count, *held.shape):
+            bound = "a gradient of each row for each parameter (in train(), rows first)"
+            raise CheckError("module", bound, f"shape {found}", verb="have")
+    flat = [one.reshape(count, -1).numpy() for one in each]
+    seen = {"module": outputs, "loss": losses}
+    return {name: one.detach().numpy() for name, one in seen.items()} | {"gradient": np.concatenate(flat, axis=1)}
+
+
+def _hooked(module: Any) -> Any:
+    from opacus import GradSampleModule
+
+    return GradSampleModule(copy.deepcopy(module), loss_reduction="sum")
+
+
+def _trained(module: Any) -> list[Any]:
+    return [one for one in module.parameters() if one.requires_grad]
+
+
+def _losses(loss: Callable[[Any, Any], Any], outputs: Any, targets: Any) -> Any:
     """The loss of each example; shape (n,)."""
-    losses = loss(net(features), targets)
-    if losses.shape != (len(features),):
+    losses = loss(outputs, targets)
+    if losses.shape != (len(targets),):
         raise CheckError("loss", "one number for each example", f"shape {tuple(losses.shape)}", verb="give")
     return losses
+
+
+def _require_own_gradients(
+    module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any, ids: int | None
+) -> None:
+    """Tries a module on made-up rows, with its own parameters and with others; of the data only the kind is looked at.
+
+    Other rows are of the same size and a million times as large: who mixes rows a little must show, too.
+    """
+    import torch
+
+    if not isinstance(module, torch.nn.Module) or not _trained(module):
+        raise CheckError("module", "a torch.nn.Module with a parameter to train", f"a {type(module).__name__}")
+    if len(features) != len(targets):
+        raise CheckError("targets", "one for each row of features", "another number of them")
+    require_own_rows(module)
+    tried("module", "be one that Opacus has gradients of examples for", lambda: _hooked(module))
+    draws = np.random.Generator(np.random.Philox(key=1))
+    rows, others = (_made_up(features, ids, draws) for _ in range(2))
+    goals, other_goals = (_made_up(targets, None if targets.is_floating_point() else 2, draws) for _ in range(2))
+    others[0], other_goals[0] = rows[0], goals[0]
+    loud = others.clone()
+    loud[1:] *= 1 if ids is not None else LOUD
+    moved = copy.deepcopy(module)
+    with torch.no_grad():
+        for one in _trained(moved):
+            one.add_(0.1 * torch.from_numpy(draws.standard_normal(one.shape)).to(one.dtype))
+    for net in (module, moved):
+        for beside in (others, loud):
+            require_alone_and_twice(partial(_tried_on, net, loss), (rows, goals), (beside, other_goals))
+        _require_no_slope(net, loss, rows, goals)
+        _require_no_questions(net, loss, rows, goals)
+
+
+def _tried_on(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> Any:
+    compute = partial(_computed, module, loss, features, targets)
+    return tried("module", "have a gradient for each row (Opacus)", compute)
+
+
+def _made_up(like: Any, ids: int | None, draws: np.random.Generator) -> Any:
+    """Rows of the same kind: real numbers, or whole ones below ``ids``."""
+    import torch
+
+    shape = (ROWS, *like.shape[1:])
+    if ids is None and not like.is_floating_point():
+        raise CheckError("ids", "given where features are whole numbers", "None")
+    drawn = draws.standard_normal(shape) if ids is None else draws.integers(0, ids, shape)
+    return torch.from_numpy(np.asarray(drawn)).to(like.dtype)
+
+
+def _require_no_slope(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> None:
+    """Refuses a loss of one row that has a slope in another, however small."""
+    import torch
+
+    if not features.is_floating_point():
+        return
+    features = features.clone().requires_grad_()
+    first = _losses(loss, copy.deepcopy(module)(features), targets)[0]
+    (slope,) = torch.autograd.grad(first, features, allow_unused=True) if first.requires_grad else (None,)
+    if slope is not None and slope[1:].nan_to_num().any():
+        raise CheckError("module", ROWS_APART, "a row's loss that changes with another row")
+
+
+def _require_no_questions(module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any) -> None:
+    """Refuses what asks for the values of rows, as an ``if`` does: made-up rows cannot show what it would do."""
+    import torch
+
+    kind = torch.Tensor
+    asks = (kind.__bool__, kind.__int__, kind.__float__, kind.__index__, kind.__contains__, kind.__array__, kind.item,
+            kind.tolist, kind.numpy, kind.equal, kind.allclose, kind.is_nonzero, kind.nonzero, torch.equal,
+            torch.allclose, torch.is_nonzero, torch.nonzero)  # fmt: skip
+
+    class Row(torch.Tensor):  # type: ignore[misc]
+        """A tensor that hands its kind on to all that is computed from it."""
+
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in asks:
+                raise CheckError("module", "the same steps whatever rows hold (no if over values)", func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    with torch.no_grad():
+        outputs = copy.deepcopy(module)(features.as_subclass(Row))
+        loss(outputs, targets.as_subclass(Row))
 
 
 def _filled(parameters: Any, vector: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """DP-SGD at a site on Opacus' gradients: the steps of our own engine, and noise of the size that was asked for."""
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -83,8 +84,8 @@ def test_no_row_moves_the_change_further_than_the_bound():
     assert whole - others == pytest.approx(alone, abs=1e-12)  # a row of NaN counts for nothing
 
 
-def test_what_opacus_knows_is_taken_and_what_it_does_not_is_refused():
-    class Words(nn.Module):
+def test_what_opacus_knows_is_taken():
+    class Recurrent(nn.Module):
         def __init__(self):
             super().__init__()
             self.cell, self.out = DPLSTM(2, 4, batch_first=True), nn.Linear(4, 3)
@@ -93,18 +94,153 @@ def test_what_opacus_knows_is_taken_and_what_it_does_not_is_refused():
             return self.out(self.cell(rows.reshape(-1, 3, 2))[0][:, -1])
 
     (features, targets), runs = data(torch.float32), NoisyRuns(2, 0.5, 1.0, 0.1)
-    words = Words()
+    words = Recurrent()
     before = start(words)
     change = noisy_run(words, each_loss, features, targets)(before, runs, TRAINING)
     assert np.isfinite(change).all()
     assert np.array_equal(start(words), before)  # the user's module is left alone
     with pytest.raises(CheckError, match="module must be one of 7 parameters"):
         noisy_run(words, each_loss, features, targets)(np.zeros(7), runs, TRAINING)
-    with pytest.raises(CheckError, match="loss must give one number for each example"):
-        noisy_run(words, nn.CrossEntropyLoss(), features, targets)(before, NoisyRuns(1, 1.0, 1.0, 0.1), TRAINING)
-    mixing = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
-    with pytest.raises(Exception, match="BatchNorm"):
-        noisy_run(mixing, each_loss, features, targets)(start(mixing), runs, TRAINING)
+
+
+class Own(nn.Module):
+    """A linear layer behind what a test says; float64."""
+
+    def __init__(self, before=lambda rows: rows, outputs=3):
+        super().__init__()
+        self.inner, self.before = nn.Linear(6, outputs).double(), before
+        self.register_buffer("seen", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, rows):
+        return self.inner(self.before(rows))
+
+
+class Counting(Own):
+    def forward(self, rows):
+        self.seen += rows.detach().sum()
+        return self.inner(rows) + self.seen
+
+
+class Unused(Own):
+    def __init__(self):
+        super().__init__()
+        self.spare = nn.Linear(2, 2).double()
+
+
+def scattered(rows):
+    held = torch.zeros_like(rows)
+    held.copy_(rows)
+    return held if bool(held.sum() > -1e9) else -held
+
+
+def quarrel(rows):
+    """Looks at rows from outside of any tensor."""
+    return rows * (1.0 if rows.detach().flatten().tolist()[0] > -1e9 else 2.0)
+
+
+NORMED = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)).double()
+DROPPED = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3)).double()
+MIXES = "a function of each row on its own"
+ASKS = "the same steps whatever rows hold"
+REFUSED = {
+    "a mean over the batch": (Own(lambda rows: rows - rows.mean(0)), MIXES),
+    "a mean over the batch, cut off": (Own(lambda rows: rows - rows.mean(0).detach()), MIXES),
+    "a very little of the mean": (Own(lambda rows: rows - 1e-13 * rows.mean(0)), MIXES),
+    "a little of the mean, cut off": (Own(lambda rows: rows - 1e-7 * rows.mean(0).detach()), MIXES),
+    "the largest of the batch": (Own(lambda rows: rows / rows.abs().max()), MIXES),
+    "the row before": (Own(lambda rows: rows + rows.roll(1, 0)), MIXES),
+    "rows in another order": (Own(lambda rows: rows.flip(0)), MIXES),
+    "how many rows there are": (Own(lambda rows: rows * len(rows)), MIXES),
+    "attention over the batch": (Own(lambda rows: (rows @ rows.T).softmax(1) @ rows), MIXES),
+    "a running sum": (Counting(), MIXES),
+    "BatchNorm": (NORMED, MIXES),
+    "BatchNorm in eval()": (copy.deepcopy(NORMED).eval(), "module must"),
+    "Dropout": (DROPPED, "the same function each time"),
+    "dropout by hand": (Own(lambda rows: nn.functional.dropout(rows, 0.5)), "the same function each time"),
+    "an if over values": (Own(lambda rows: rows if rows.sum() > -1e9 else -rows), ASKS),
+    "an if over one value": (Own(lambda rows: rows * (1 if rows[0, 0].item() > -1e9 else 2)), ASKS),
+    "an if over a list": (Own(quarrel), ASKS),
+    "an if over a copy": (Own(scattered), ASKS),
+    "eval()": (Own().eval(), "module must be one that Opacus|have a gradient|a gradient of each row"),
+    "a parameter that is not used": (Unused(), "a gradient of each row for each parameter"),
+    "all frozen": (Own().requires_grad_(False), "with a parameter to train"),
+    "no module": (lambda rows: rows, "a torch.nn.Module"),
+    "another width": (nn.Linear(5, 3).double(), "have a gradient for each row"),
+    "another precision": (nn.Linear(6, 3), "have a gradient for each row"),
+}
+
+
+@pytest.mark.parametrize(("net", "says"), REFUSED.values(), ids=REFUSED)
+def test_what_has_no_gradient_of_a_row_alone_is_refused_before_a_site_has_it(net, says):
+    with pytest.raises(CheckError, match=says):
+        noisy_run(net, each_loss, *data())
+
+
+@pytest.mark.parametrize(
+    ("loss", "says"),
+    [
+        (nn.CrossEntropyLoss(), "loss must give one number for each example"),
+        (lambda out, goal: each_loss(out, goal) - each_loss(out, goal).mean(), MIXES),
+        (lambda out, goal: each_loss(out - out.mean(0).detach(), goal), MIXES),
+        (lambda out, goal: each_loss(out, goal) * torch.rand(()), "the same function each time"),
+        (lambda out, goal: each_loss(out, goal) * (1 if (goal < 9).all() else 2), ASKS),
+    ],
+)
+def test_a_loss_of_other_rows_is_refused_as_well(loss, says):
+    with pytest.raises(CheckError, match=says):
+        noisy_run(module(), loss, *data())
+
+
+def test_rows_are_not_looked_at_before_they_are_trained_on():
+    features, targets = data()
+    noisy_run(module(), each_loss, torch.full_like(features, torch.nan), torch.full_like(targets, 99))
+    with pytest.raises(CheckError, match="ids must be given where features are whole numbers"):
+        noisy_run(module(), each_loss, features.long(), targets)
+    with pytest.raises(CheckError, match="targets must be one for each row"):
+        noisy_run(module(), each_loss, features, targets[1:])
+
+
+class Words(nn.Module):
+    """Of real or whole numbers; on a word that it does not know, it fails after its first layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.words, self.out = nn.Linear(6, 4), nn.Embedding(10, 4), nn.Linear(4, 3)
+        self.double()
+
+    def forward(self, rows):
+        return self.out(self.first(rows.double()) + self.words(rows.long()).sum(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8])
+@pytest.mark.parametrize("wrong", [0, 3, 7])
+def test_an_example_on_which_the_module_fails_counts_as_zero_and_the_others_as_ever(dtype, wrong):
+    rows = torch.from_numpy(np.random.default_rng(2).integers(0, 10, (8, 6))).to(dtype)
+    goals, others = torch.arange(8) % 3, torch.arange(8) != wrong
+    net, runs = Words(), NoisyRuns(3, 1.0, 0.5, 0.0)
+    failing = rows.clone()
+    failing[wrong, 2] = 11
+    whole, without = (
+        noisy_run(net, each_loss, part, part_goals, ids=10)(start(net), runs, TRAINING)
+        for part, part_goals in ((failing, goals), (rows[others], goals[others]))
+    )
+    assert without.any()
+    assert whole == pytest.approx(without, abs=1e-14)
+    nothing = noisy_run(net, each_loss, failing[[wrong]], goals[[wrong]], ids=10)(start(net), runs, TRAINING)
+    assert not nothing.any()
+
+
+def test_what_is_of_the_machine_or_of_the_user_is_not_taken_for_an_examples():
+    for kind in (MemoryError, KeyboardInterrupt):
+
+        class Stopped(Own):
+            def forward(self, rows, kind=kind):
+                if torch.is_grad_enabled() and len(rows) == ROWS:
+                    raise kind
+                return super().forward(rows)
+
+        with pytest.raises(kind):
+            noisy_run(Stopped(), each_loss, *data())(start(Own()), NoisyRuns(1, 1.0, 1.0, 0.0), TRAINING)
 
 
 def test_a_site_answers_with_it_under_a_ledger_of_its_own(tmp_path):

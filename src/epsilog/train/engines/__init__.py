@@ -16,6 +16,7 @@ from epsilog.train.engines.base import (
     NoisyRuns,
     Round,
     clipped_examples,
+    gradients_despite_failures,
     noisy_updates,
     together,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "NoisyRuns",
     "Round",
     "clipped_examples",
+    "gradients_despite_failures",
     "keep_compilations",
     "made",
     "noisy_updates",

@@ -6,9 +6,10 @@ another, changes what a client draws. Under a simulation every engine therefore 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from epsilog.train.task import Task
 Vector = NDArray[np.float64]
 ClientStreams = Callable[[int], Stream]
 """The round's draws of one client, by its id."""
+log = logging.getLogger(__name__)
 
 
 def no_draws(client: int) -> Stream:
@@ -119,6 +121,33 @@ def clipped_examples(each: NDArray[np.floating], clip_norm: float) -> Clipped:
     factors = np.where(reached, clipping.factors(norms, clip_norm, xp=np), 0.0)
     shortened, dropped = int((factors < 1).sum()), int((factors == 0).sum())
     return Clipped(factors @ wide, float((factors * norms).max(initial=0.0)), shortened, dropped, len(each))
+
+
+def gradients_despite_failures(
+    gradients: Callable[[Any, Any], NDArray[np.floating]], features: Any, targets: Any, *, size: int
+) -> NDArray[np.floating]:
+    """Each example's gradient of ``size`` numbers; NaN, which every clip drops, where somebody's code fails on it.
+
+    One example's failure must not keep the others' gradients from the sum: that would move it by more than a clip.
+
+    Args:
+        gradients: (features, targets) -> one gradient in each row (n, d).
+        features: of n examples.
+        targets: of those.
+        size: d.
+    """
+    try:
+        return gradients(features, targets)
+    except MemoryError:  # the machine's, and no example's
+        raise
+    except Exception:
+        if len(features) < 2:
+            log.exception("the gradient of an example failed and counts as zero")
+            return np.full((len(features), size), np.nan)
+    half = len(features) // 2
+    parts = (slice(None, half), slice(half, None))
+    apart = [gradients_despite_failures(gradients, features[one], targets[one], size=size) for one in parts]
+    return np.concatenate(apart)
 
 
 def together(parts: Sequence[Clipped], *, size: int) -> Clipped:

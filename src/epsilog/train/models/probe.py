@@ -6,8 +6,8 @@ move every other one's. Rows, targets and parameters are drawn from a fixed publ
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -38,24 +38,30 @@ def require_rows_apart(model: Model, *, inputs: int) -> None:
     others[0], other_targets[0] = features[0], targets[0]
     with model.doubles():
         for vector in (model.start, model.start + 0.1 * draws.standard_normal(model.size)):
-            params = model.unflatten(model.asarray(vector))
-            first, again, beside, alone = (
-                _made(model, params, *one)
-                for one in (
-                    (features, targets),
-                    (features, targets),
-                    (others, other_targets),
-                    (features[:1], targets[:1]),
-                )
-            )
-            for one, other in zip(first, again, strict=True):
-                if not np.array_equal(one, other, equal_nan=True):
-                    raise CheckError("apply", "the same function each time", "another result for the same rows")
-            for changed in (beside, alone):
-                for name, one, other in zip(("apply", "loss"), first, changed, strict=True):
-                    _require_alike(name, one[0], other[0])
+            made = partial(_made, model, model.unflatten(model.asarray(vector)))
+            require_alone_and_twice(made, (features, targets), (others, other_targets))
             if model.framework == "torch":
                 _require_gradients(model, vector, features, targets)
+
+
+def require_alone_and_twice(
+    made: Callable[[Any, Any], Mapping[str, NDArray[Any]]], here: tuple[Any, Any], others: tuple[Any, Any]
+) -> None:
+    """Refuses results that are others a second time, or for a row when the rows beside it change or are gone.
+
+    Args:
+        made: (features, targets) -> results by name, each with a row for a row.
+        here: features and targets.
+        others: features and targets with the same first row.
+    """
+    alone = here[0][:1], here[1][:1]
+    first, again, *changed = (made(*one) for one in (here, here, others, alone))
+    for name, one in first.items():
+        if not np.array_equal(one, again[name], equal_nan=True):
+            raise CheckError(name, "the same function each time", "another result for the same rows")
+    for results in changed:
+        for name, one in first.items():
+            _require_alike(name, one[0], results[name][0])
 
 
 def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any], targets: NDArray[Any]) -> None:
@@ -63,7 +69,7 @@ def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any
     from epsilog.train.models.torch_modules import gradients
 
     given = (model.asarray(each) for each in (vector, features, targets))
-    _tried("apply", "have a gradient for each row (torch.func)", lambda: gradients(model, *given))
+    tried("apply", "have a gradient for each row (torch.func)", lambda: gradients(model, *given))
 
 
 def _require_alike(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
@@ -77,29 +83,32 @@ def _require_alike(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
         )
 
 
-def _made(model: Model, params: Any, features: NDArray[Any], targets: NDArray[Any]) -> tuple[Any, Any]:
+def _made(model: Model, params: Any, features: NDArray[Any], targets: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Outputs and losses, each with a row for a row."""
     count, width = features.shape
-    outputs = _tried("apply", f"take rows of {width} features", lambda: model.apply(params, model.asarray(features)))
+    outputs = tried("apply", f"take rows of {width} features", lambda: model.apply(params, model.asarray(features)))
     if getattr(outputs, "shape", ())[:1] != (count,):
         raise CheckError("apply", "an output for each row", _kind(outputs), verb="give")
     if model.loss_name == "cross-entropy" and outputs.shape != (count, model.classes):
         raise CheckError("apply", f"{model.classes} outputs for each row", _kind(outputs), verb="give")
     goals = model.asarray(targets)
-    losses = _tried("loss", "take outputs and targets", lambda: model.losses(outputs, goals))
-    score = _tried("score", "take outputs and targets", lambda: model.scored(outputs, goals))
+    losses = tried("loss", "take outputs and targets", lambda: model.losses(outputs, goals))
+    score = tried("score", "take outputs and targets", lambda: model.scored(outputs, goals))
     for name, found, expected, what in (
         ("loss", losses, (count,), "one number for each example"),
         ("score", score, (), "one number for a test set"),
     ):
         if getattr(found, "shape", None) != expected:
             raise CheckError(name, what, _kind(found), verb="give")
-    return np.asarray(outputs), np.asarray(losses)
+    return {"apply": np.asarray(outputs), "loss": np.asarray(losses)}
 
 
-def _tried(name: str, does: str, run: Callable[[], Any]) -> Any:
+def tried(name: str, does: str, run: Callable[[], Any]) -> Any:
+    """What somebody's code returns; a ``CheckError`` where it fails."""
     try:
         return run()
+    except CheckError:
+        raise
     except Exception as error:  # whatever somebody's code raises
         verb, _, bound = does.partition(" ")
         raise CheckError(name, bound, f"{type(error).__name__}: {error}".splitlines()[0][:200], verb=verb) from error
