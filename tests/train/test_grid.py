@@ -446,6 +446,43 @@ def test_a_noisy_run_that_fails_sends_noise_alone_and_is_counted(site_for):
         site_for(RUNS, computing=from_functions(noisy_run=fail)).answer(order_for(RUNS))
 
 
+class FailsOnRows(LinearEngine):
+    """As a module does that does not know one of the words."""
+
+    def rows(self, client):
+        features, targets = super().rows(client)
+        if len(features):
+            raise IndexError(f"index {features[0, 0]} out of range")
+        return features, targets
+
+
+@pytest.mark.parametrize("scheme", [ALONE, RUNS, CENTRAL], ids=lambda one: one.kind)
+def test_an_engine_that_fails_on_rows_answers_as_one_without_any(small_task, tmp_path, scheme):
+    task = only(small_task(unit_is_client=scheme.unit_is_client, widths=(3, 1)), 0)
+    nobody = Federation(task.clients.features[:0], task.clients.targets[:0], np.zeros(1, np.int64))
+    failing = from_task(task, FailsOnRows)
+    without = from_task(dataclasses.replace(task, clients=nobody), LinearEngine)
+    one, other = (
+        site_of(task, 0, tmp_path / name, scheme, computing=made).answer(order_for(scheme))
+        for name, made in (("failing", failing), ("without", without))
+    )
+    assert one.shape == (5 - (scheme is CENTRAL),)
+    assert one.any() == (scheme is not CENTRAL)
+    assert np.array_equal(one, other)
+    with open_ledger(tmp_path / "failing" / f"{named(0)}.db") as books:
+        assert len(books.find("one").rounds_released) == 1
+
+
+def test_an_engine_that_is_killed_is_not_answered_for(small_task, tmp_path):
+    class Killed(LinearEngine):
+        def rows(self, _):
+            raise KeyboardInterrupt
+
+    task = small_task(unit_is_client=True, widths=(3, 1))
+    with pytest.raises(KeyboardInterrupt):
+        site_of(task, 0, tmp_path, ALONE, engine=Killed).answer(order_for(ALONE))
+
+
 @pytest.mark.parametrize(
     "other",
     [

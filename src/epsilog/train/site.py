@@ -23,6 +23,7 @@ from epsilog.terms import CheckError, ConflictError, ExampleLevelClientSide, Sch
 from epsilog.train import clipping
 from epsilog.train.engines import Engine, made
 from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector, clipped_sum
+from epsilog.train.federation import Federation
 from epsilog.train.noise import Randomness, Stream
 from epsilog.train.orders import Order, Upload, most_participations, scheme_hash, upload_of
 from epsilog.train.sampling import Ids
@@ -51,12 +52,24 @@ Made = Callable[[Training], Computing]
 def from_task(task: Task, engine: Callable[[Task], Engine] | None = None) -> Made:
     """Computes with an engine on the rows of one client; None for the compiled engine, on JAX.
 
+    An update that fails counts as zero, and a noisy run that fails is sent as one without rows: the server must not
+    learn from a refusal what the rows are. An example whose gradient fails is left out by the engine itself.
+
     Raises:
         CheckError: a task of more clients than one.
     """
     if task.clients.count != 1 or task.clients.names:
         raise CheckError("clients", "one, with its rows here", f"{task.clients.count}")
-    return lambda training: made(engine, dataclasses.replace(task, training=training))
+    rows = task.clients
+    nobody = Federation(rows.features[:0], rows.targets[:0], np.zeros(1, np.int64))
+
+    def computing(training: Training) -> Computing:
+        stated = dataclasses.replace(task, training=training)
+        return _Unfailing(
+            made(engine, stated), lambda: made(engine, dataclasses.replace(stated, clients=nobody, population=None))
+        )
+
+    return computing
 
 
 def from_functions(
@@ -202,6 +215,35 @@ def _streams(order: Order, purpose: str) -> ClientStreams:
         return lambda _: Randomness.from_os().stream(purpose, 0)
     key, factor = getattr(order.draws, purpose), order.draws.noise_factor
     return lambda _: Stream.replayed(key, factor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfailing:
+    """An engine whose failures do not show.
+
+    Attributes:
+        engine: has the client's rows.
+        without_rows: makes one for a client that has none.
+    """
+
+    engine: Computing
+    without_rows: Callable[[], Computing]
+
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+        """The engine's; a failure is a zero update."""
+        try:
+            return self.engine.sum_of_updates(now, clip_norm=clip_norm)
+        except Exception:  # whether one's rows make it fail must not show
+            log.exception("the update failed and counts as zero")
+        return clipped_sum([np.full_like(now.model, np.nan)], clip_norm, size=now.model.size)
+
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+        """The engine's; after a failure, that of a client without rows."""
+        try:
+            return self.engine.sum_of_noisy_runs(now, runs)
+        except Exception:
+            log.exception("the noisy run failed, and noise alone is sent")
+        return self.without_rows().sum_of_noisy_runs(now, runs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,19 @@ import pytest
 import torch
 from torch import nn
 
-from epsilog.terms import CheckError, ClientLevelCentral, ExampleLevelClientSide, ProgrammeError
+from epsilog.terms import CheckError, ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide, ProgrammeError
 from epsilog.train import Federation, Randomness, Task, Training, clipping, dry_run
 from epsilog.train.engines import NoisyRuns, Round, made, torch_engine
 from epsilog.train.engines.base import clipped_examples
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.engines.torch_engine import TorchEngine
 from epsilog.train.models import Model, build, choose, from_torch
+from epsilog.train.noise import Stream
+from epsilog.train.orders import Draws, Order
+from epsilog.train.site import computed, from_task
 
 COHORT = np.array([0, 2, 3, 5])
-EMPTY = 3
+EMPTY, ONE = 3, np.zeros(1, dtype=np.int64)
 ROOT = Path(__file__).parents[3]
 
 
@@ -213,6 +216,92 @@ def test_an_update_or_a_gradient_that_is_not_finite_counts_as_zero():
             assert ours.dropped == without.dropped + 1
         else:
             assert ours.dropped >= without.dropped
+
+
+class Words(nn.Module):
+    """Ten words, of whose rows nobody has said that they are ids: of another one it raises."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.Embedding(10, 3), nn.Linear(3, 3)
+        self.double()
+
+    def forward(self, rows):
+        return self.out(self.words(rows.abs().long()).mean(1))
+
+
+def words_task(**rows):
+    """Eight clients' words; ``rows`` are clients, and a word of their first row."""
+    task = task_of(from_torch(Words(), "cross-entropy", classes=3), 4)
+    features = np.random.default_rng(4).integers(0, 10, task.clients.features.shape).astype(np.float64)
+    for client, word in rows.items():
+        features[task.clients.rows_of(int(client[1:])).start, 1] = word
+    return dataclasses.replace(task, clients=dataclasses.replace(task.clients, features=features))
+
+
+@pytest.mark.parametrize("word", [11, 1e18])
+def test_a_client_on_whose_rows_the_module_fails_counts_as_zero(word, caplog):
+    whole = updates(TorchEngine(words_task(c2=word)), cohort=np.array([0, 2, 5]))
+    assert "the update of a client failed" in caplog.text
+    assert (whole.count, whole.dropped) == (3, 1)
+    assert np.array_equal(whole.total, updates(TorchEngine(words_task()), cohort=np.array([0, 5])).total)
+    alone = noisy_updates(TorchEngine(words_task(c2=word)), cohort=np.array([2]))
+    assert np.array_equal(alone.total, 0.1 * now(TorchEngine(words_task())).noise(2).normals((10 * 3 + 13,))[:-1])
+
+
+@pytest.mark.parametrize("formed", [1, 100, torch_engine.FORMED])
+def test_an_example_on_which_the_module_fails_is_dropped_and_no_other(monkeypatch, formed):
+    monkeypatch.setattr(torch_engine, "FORMED", formed)
+    engine, runs = TorchEngine(words_task(c2=11)), NoisyRuns(1, 1.0, 0.3, 0.1)
+    task = words_task()
+    lies = task.clients.rows_of(2).start
+    fewer = Federation(
+        np.delete(task.clients.features, lies, 0),
+        np.delete(task.clients.targets, lies, 0),
+        task.clients.sizes - (np.arange(8) == 2),
+    )
+    without = TorchEngine(dataclasses.replace(task, clients=fewer))
+    ours, theirs = (one.sum_of_noisy_runs(now(one), runs) for one in (engine, without))
+    assert ours.total == pytest.approx(theirs.total, abs=1e-14)
+    assert np.array_equal(ours.padding, theirs.padding)
+    assert (ours.dropped, ours.count) == (theirs.dropped + 1, theirs.count + 1)
+
+
+@pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
+def test_what_is_of_the_machine_or_of_the_user_ends_a_run(monkeypatch, kind):
+    engine = TorchEngine(words_task())
+
+    def stop(*_):
+        raise kind
+
+    monkeypatch.setattr(torch_engine, "gradients", stop)
+    monkeypatch.setattr(TorchEngine, "_slope", stop)
+    for sums in (updates, noisy_runs):
+        with pytest.raises(kind):
+            sums(engine)
+
+
+def test_a_run_with_a_row_on_which_the_module_fails_goes_on(tmp_path):
+    scheme = ClientLevelCentral(8, 1.0, 2, 1.0, 0.1)
+    ours = dry_run(scheme, words_task(c2=11), randomness=Randomness.simulated(1))
+    assert np.isfinite(ours.model).all()
+    assert len(ours.records) == 2
+
+
+def test_a_site_with_a_row_on_which_the_module_fails_answers_as_others_do(tmp_path):
+    """Its answer is its noise, to the last bit; the server learns nothing of the row."""
+    scheme = ClientLevelClientSide(8, 4, 3, 2, 0.2, 1.0)
+    answers = []
+    for word in (11, 2):
+        task = words_task(c1=word)  # a client of one row
+        lies = task.clients.rows_of(1)
+        rows = Federation(task.clients.features[lies], task.clients.targets[lies], np.array([1]))
+        computing = from_task(dataclasses.replace(task, clients=rows))(task.training)
+        draws = Draws(1, 2)
+        answers.append(computed(Order("one", scheme, task.training, start(TorchEngine(task)), draws), computing, ONE))
+    noise = scheme.noise_stddev * Stream.replayed(2).normals(answers[0].shape)
+    assert np.array_equal(answers[0], noise)
+    assert 0 < np.linalg.norm(answers[1] - noise) <= 0.2
 
 
 def test_a_client_without_rows_sends_no_update_and_all_of_its_noise():

@@ -6,10 +6,12 @@ engine shares. It runs on the CPU. PyTorch is imported where it is used.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsilog.terms import CheckError
 from epsilog.train import sampling
@@ -20,6 +22,7 @@ from epsilog.train.engines.base import (
     Vector,
     clipped_examples,
     clipped_sum,
+    gradients_despite_failures,
     noisy_updates,
     together,
 )
@@ -30,6 +33,7 @@ from epsilog.train.task import Task
 if TYPE_CHECKING:
     from torch import Tensor
 
+log = logging.getLogger(__name__)
 FORMED = 8_000_000  # numbers of gradients that are formed at a time: 64 MB
 ROWS = 1024  # rows that are computed at a time where no gradient of an example is formed
 
@@ -56,7 +60,7 @@ class TorchEngine:
 
     def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """As ``base.Engine`` says."""
-        updates = (self._update(now, client) for client in now.cohort.tolist())
+        updates = (self._update_or_none(now, client) for client in now.cohort.tolist())
         return clipped_sum(updates, clip_norm, size=now.model.size)
 
     sum_of_noisy_updates = noisy_updates
@@ -82,6 +86,16 @@ class TorchEngine:
             parts = [trained.apply(params, torch.as_tensor(features[rows])) for rows in _parts(len(goals), ROWS)]
             outputs = torch.cat(parts)
             return float(trained.losses(outputs, goals).mean()), float(trained.scored(outputs, goals))
+
+    def _update_or_none(self, now: Round, client: int) -> Vector:
+        """A client's update; NaN, which counts as zero, where the module fails on its rows: that must not show."""
+        try:
+            return self._update(now, client)
+        except MemoryError:  # the machine's, and no client's
+            raise
+        except Exception:
+            log.exception("the update of a client failed and counts as zero")
+            return np.full(now.model.size, np.nan)
 
     def _update(self, now: Round, client: int) -> Vector:
         """A client's whole update, before it is clipped."""
@@ -127,11 +141,15 @@ class TorchEngine:
 
     def _clipped_gradients(self, vector: Tensor, features: Tensor, targets: Tensor, clip_norm: float) -> Clipped:
         """The sum of the examples' clipped gradients."""
-        parts = []
-        for rows in _parts(len(features), max(1, FORMED // len(vector))):
-            each = gradients(self.task.model, vector, features[rows], targets[rows]).numpy()
+        parts, size = [], len(vector)
+
+        def formed(features: Tensor, targets: Tensor) -> NDArray[np.floating]:
+            return np.asarray(gradients(self.task.model, vector, features, targets).numpy())
+
+        for rows in _parts(len(features), max(1, FORMED // size)):
+            each = gradients_despite_failures(formed, features[rows], targets[rows], size=size)
             parts.append(clipped_examples(each, clip_norm))
-        return together(parts, size=len(vector))
+        return together(parts, size=size)
 
     def _rows(self, client: int) -> tuple[Tensor, Tensor]:
         """A client's usable rows."""
