@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import singledispatch
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import bdtr, bdtrc, chdtr, chdtrc, rel_entr
+from scipy.special import bdtrc
 
 from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict
 from epsilog.terms.cohorts import (
@@ -24,6 +23,8 @@ from epsilog.terms.cohorts import (
     FixedSizeCohorts,
     PoissonCohorts,
 )
+from epsilog.verify import chances
+from epsilog.verify.chances import Ids, Numbers
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
 NOT_HERE = "The curator's records are not here."
@@ -79,20 +80,51 @@ def _tested(cohorts: Cohorts, custody: Sequence[CustodyRecord]) -> Finding:  # n
     return Finding("participation/not-checked", Verdict.NOT_CHECKED, f"No test is known for {type(cohorts).__name__}.")
 
 
-def _two_sided(count: int, trials: int, probability: float) -> float:
-    """Twice the smaller tail of Binomial(trials, probability) at ``count``, at most 1."""
-    below = float(bdtr(count, trials, probability))
-    above = float(bdtrc(count - 1, trials, probability)) if count > 0 else 1.0
-    return min(1.0, 2 * min(below, above))
+def _lists(custody: Sequence[CustodyRecord], clients: int) -> list[Ids]:
+    """Who was drawn in each round; a list that names somebody else, or somebody twice, fails elsewhere."""
+    lists = (np.unique(np.array(record.drawn, dtype=np.int64)) for record in custody)
+    return [ids[(ids >= 0) & (ids < clients)] for ids in lists]
+
+
+def _least(p_values: Numbers | float, cases: int) -> float:
+    """The least of many, by as much as many cases together may bring it about."""
+    return min(1.0, max(cases, 1) * float(np.min(p_values, initial=1.0)))
+
+
+def _repeats(lists: Sequence[Ids], clients: int, probability: float) -> dict[str, float]:
+    """What rounds that are drawn each by itself must not show: cohorts that come again, or whom they pass over.
+
+    The overlap of two cohorts is binomial, or hypergeometric, and so is that of a cohort with whoever is known before.
+    """
+    shared = chances.shared(lists, clients)
+    sizes = np.array([ids.size for ids in lists])
+    seen, trials = (
+        np.array(column, dtype=np.int64) for column in (list(shared.values()), [sizes[i] for i, _ in shared])
+    )
+    neighbours = np.array([shared[pair] for pair in itertools.pairwise(range(len(lists)))], dtype=np.int64)
+    classes = max(2, min(round(1 / probability), clients // 10))
+    by_place = [_cells(place, lists, classes, probability) for place in chances.places(clients, classes)]
+    return {
+        "p_same_cohort": _least(chances.misfit(seen, trials, probability), seen.size),
+        "p_neighbours": chances.drift(neighbours, sizes[:-1], probability),
+        "p_came_before": chances.drift(*chances.came_before(lists, clients, probability), probability),
+        "p_places": _least(np.array(by_place), 2 * classes * len(lists)),
+    }
+
+
+def _cells(classes_of: Ids, lists: Sequence[Ids], classes: int, probability: float) -> float:
+    """How likely it is that so many clients of one class are in one round, for the least likely of them."""
+    of = np.bincount(classes_of, minlength=classes)
+    each = (chances.excess(np.bincount(classes_of[ids], minlength=classes), of, probability) for ids in lists)
+    return min(float(p.min()) for p in each)
 
 
 @_tested.register
 def _(cohorts: PoissonCohorts, custody: Sequence[CustodyRecord]) -> Finding:
-    """Counts per round are Binomial(N, q), per client Binomial(T, q); spread is neither too small nor too large."""
+    """Counts per round are Binomial(N, q), per client Binomial(T, q); all overlaps are binomial."""
     clients, rounds, q = cohorts.clients, len(custody), cohorts.probability
-    sizes = np.array([len(record.drawn) for record in custody])
-    inside = [i for record in custody for i in record.drawn if 0 <= i < clients]  # the others fail elsewhere
-    per_client = np.bincount(inside, minlength=clients)
+    sizes, lists = np.array([len(record.drawn) for record in custody]), _lists(custody, clients)
+    per_client = np.bincount(np.concatenate(lists), minlength=clients)
     numbers: list[tuple[str, float]] = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
     if q == 1:
         holds = bool((sizes == clients).all())
@@ -100,12 +132,12 @@ def _(cohorts: PoissonCohorts, custody: Sequence[CustodyRecord]) -> Finding:
         if not holds:
             return Finding("participation/another-sampler", Verdict.FAILED, says, tuple(numbers))
         return Finding("participation/holds", Verdict.PASSED, says, tuple(numbers))
-    dispersion = float(((sizes - clients * q) ** 2).sum() / (clients * q * (1 - q)))  # about chi-square, rounds degrees
     p_values = {
-        "p_total": _two_sided(int(sizes.sum()), clients * rounds, q),
-        "p_worst_round": min(1.0, rounds * min(_two_sided(int(size), clients, q) for size in sizes)),
-        "p_busiest_client": min(1.0, clients * float(bdtrc(int(per_client.max()) - 1, rounds, q))),
-        "p_spread": min(1.0, 2 * float(min(chdtr(rounds, dispersion), chdtrc(rounds, dispersion)))),
+        "p_total": float(chances.two_sided(sizes.sum(), clients * rounds, q)),
+        "p_worst_round": _least(chances.two_sided(sizes, clients, q), rounds),
+        "p_busiest_client": _least(bdtrc(int(per_client.max()) - 1, rounds, q), clients),
+        "p_spread": chances.spread(sizes, np.full(rounds, clients), np.full(rounds, q)),
+        **_repeats(lists, clients, q),
     }
     numbers += [("cohort_min", float(sizes.min())), ("cohort_max", float(sizes.max())), *p_values.items()]
     says = (
@@ -124,86 +156,101 @@ def _weighed(sampler: str, p_values: dict[str, float], says: str, numbers: Seque
     return Finding("participation/another-sampler", Verdict.FAILED, why, tuple(numbers))
 
 
-def _misfit(seen: int, trials: int, probability: float) -> float:
-    """Bounds the chance that a mean of bounded draws is so far off on its side, twice (Hoeffding 1963, Theorem 1).
-
-    It holds for sums of hypergeometric counts as for binomial ones (his Theorem 4).
-    """
-    if not trials:
-        return 1.0
-    share = seen / trials
-    apart = rel_entr(share, probability) + rel_entr(1 - share, 1 - probability)
-    return min(1.0, 2 * float(np.exp(-trials * apart)))
-
-
 @_tested.register
 def _(cohorts: FixedSizeCohorts, custody: Sequence[CustodyRecord]) -> Finding:
-    """Every cohort has the size; each client's rounds are Binomial(T, m/N); neighbouring cohorts share m m/N."""
+    """Every cohort has the size; each client's rounds are Binomial(T, m/N); all overlaps are hypergeometric."""
     clients, size, rounds = cohorts.clients, cohorts.cohort_size, len(custody)
     for record in custody:
         if len(record.drawn) != size:
             says = f"Round {record.round} has {len(record.drawn)} clients where {size} were due."
             return Finding("participation/cohort-size", Verdict.FAILED, says)
-    inside = [i for record in custody for i in record.drawn if 0 <= i < clients]
-    per_client, q = np.bincount(inside, minlength=clients), size / clients
-    pairs = list(itertools.pairwise(set(record.drawn) for record in custody))
-    shared = sum(len(one & other) for one, other in pairs)
+    lists, q = _lists(custody, clients), size / clients
+    per_client = np.bincount(np.concatenate(lists), minlength=clients)
     extremes = (int(per_client.min()), int(per_client.max()))
     p_values = {
-        "p_some_client": min(1.0, clients * min(_two_sided(times, rounds, q) for times in extremes)),
-        "p_shared": _misfit(shared, len(pairs) * size, q),
+        "p_some_client": _least(chances.two_sided(np.array(extremes), rounds, q), clients),
+        **_repeats(lists, clients, q),
     }
-    numbers = [("cohort_size", float(size)), ("shared_by_neighbours", float(shared)), *p_values.items()]
+    numbers = [("cohort_size", float(size)), *p_values.items()]
     says = f"Every cohort has {size} of {clients} clients, each in {extremes[0]} to {extremes[1]} of {rounds} rounds."
     return _weighed(f"a draw of {size}", p_values, says, numbers)
 
 
 @_tested.register
 def _(cohorts: BinnedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
-    """Nobody is in two rounds of a cycle; sizes are Binomial(N, 1/b), and so are all moves from cycle to cycle."""
-    clients, length = cohorts.clients, cohorts.cycle_length
-    cycles = [_slots(cohorts, custody[first : first + length]) for first in range(0, len(custody), length)]
+    """Nobody is in two rounds of a cycle; slots are uniform, whoever stood where in another cycle, or in the data."""
+    clients, length, lists = cohorts.clients, cohorts.cycle_length, _lists(custody, cohorts.clients)
+    cycles = [_slots(clients, lists[first : first + length]) for first in range(0, len(lists), length)]
     known = [slots for slots in cycles if slots is not None]
     if len(known) < len(cycles):
         says = f"A client takes part more than once in a cycle of {length} rounds."
         return Finding("participation/out-of-turn", Verdict.FAILED, says)
-    missed = sum(int((slots < 0).sum()) for slots in known[: len(custody) // length])
-    sizes = [len(record.drawn) for record in custody]
-    moves = [_moves(one, other, length) for one, other in itertools.pairwise(known)]
+    whole = len(lists) // length
+    missed = sum(int((slots < 0).sum()) for slots in known[:whole])
+    sizes = np.array([ids.size for ids in lists])
+    beside = list(_beside(known, clients, length))
+    moves = [_moves(one, other, length) for one, other, number in beside if number < whole]
+    groups = [_groups(one, other, length) for one, other, _ in beside]
     p_values = {
-        "p_worst_round": min(1.0, len(sizes) * min(_two_sided(size, clients, 1 / length) for size in sizes)),
-        "p_moves": min([1.0, *(length * len(moves) * p for p in moves)]),
+        "p_worst_round": _least(chances.two_sided(sizes, clients, 1 / length), sizes.size),
+        "p_spread": _spread(sizes, known, length),
+        "p_moves": _least(np.array(moves), length * len(moves)),
+        "p_groups": _least(np.array(groups), length * length * len(groups)),
     }
     if length == 1:
         p_values = {}
     numbers = [
         ("missed_turns", float(missed)),
-        ("cohort_min", min(sizes)),
-        ("cohort_max", max(sizes)),
+        ("cohort_min", float(sizes.min())),
+        ("cohort_max", float(sizes.max())),
         *p_values.items(),
     ]
-    says = f"Nobody took part twice in a cycle of {length} rounds; cohorts have {min(sizes)} to {max(sizes)} clients; "
+    says = (
+        f"Nobody took part twice in a cycle of {length} rounds; cohorts have {sizes.min()} to {sizes.max()} clients; "
+    )
     return _weighed(f"balls in {length} bins", p_values, f"{says}{missed} turns were missed.", numbers)
 
 
-def _slots(cohorts: BinnedCohorts, cycle: Sequence[CustodyRecord]) -> NDArray[np.int64] | None:
+def _slots(clients: int, cycle: Sequence[Ids]) -> Ids | None:
     """Each client's slot in a cycle, -1 where it has none; None where one has two."""
-    slots = np.full(cohorts.clients, -1)
-    for slot, record in enumerate(cycle):
-        here = np.array([i for i in record.drawn if 0 <= i < cohorts.clients], dtype=np.int64)
+    slots = np.full(clients, -1)
+    for slot, here in enumerate(cycle):
         if (slots[here] >= 0).any():
             return None
         slots[here] = slot
     return slots
 
 
-def _moves(one: NDArray[np.int64], other: NDArray[np.int64], length: int) -> float:
+def _spread(sizes: Ids, known: Sequence[Ids], length: int) -> float:
+    """Sizes of a cycle are binomial one after another, each of whoever is left; of a whole cycle, whoever is seen."""
+    each = [
+        chances.in_a_cycle(cycle, cycle.sum() if cycle.size == length else slots.size, length)
+        for cycle, slots in zip(np.split(sizes, range(length, sizes.size, length)), known, strict=True)
+    ]
+    left, rounds = (np.concatenate(column) for column in zip(*each, strict=True))
+    return chances.spread(sizes, left, 1 / rounds)
+
+
+def _beside(known: Sequence[Ids], clients: int, length: int) -> Iterator[tuple[Ids, Ids, int]]:
+    """What a cycle's slots must be independent of, and they, and the cycle's number: places, and earlier cycles."""
+    for place in chances.places(clients, length):
+        yield from ((place, slots, number) for number, slots in enumerate(known))
+    yield from ((known[one], known[other], other) for one, other in chances.pairs(len(known)))
+
+
+def _moves(one: Ids, other: Ids, length: int) -> float:
     """How likely the most or least frequent move around the cycle is, of those who are seen in both cycles."""
-    if other.max() < length - 1:  # cut short: who is due later is not seen
-        return 1.0
     both = (one >= 0) & (other >= 0)
     steps = np.bincount((other - one)[both] % length, minlength=length)
-    return min(_two_sided(int(times), int(both.sum()), 1 / length) for times in (steps.min(), steps.max()))
+    return float(chances.two_sided(np.array([steps.min(), steps.max()]), int(both.sum()), 1 / length).min())
+
+
+def _groups(one: Ids, other: Ids, length: int) -> float:
+    """How likely it is that so many who stood together stand together again, wherever that is."""
+    first = one >= 0
+    cells, together = np.unique((one * length + other)[first & (other >= 0)], return_counts=True)
+    of = np.bincount(one[first], minlength=length)
+    return float(chances.excess(together, of[cells // length], 1 / length).min(initial=1.0))
 
 
 @_tested.register
