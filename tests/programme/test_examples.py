@@ -7,6 +7,7 @@ import pytest
 
 from epsilog.programme import load, run
 from epsilog.prove import examine
+from epsilog.terms import ProgrammeError
 from epsilog.terms.schemes import SCHEMES
 from epsilog.verify import Books, read_folder
 
@@ -34,6 +35,19 @@ def test_every_scheme_has_an_example():
     assert {load(path).scheme.kind for path in EXAMPLES} == set(SCHEMES)
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_clients_withdraw_where_the_server_adds_the_noise(path, tmp_path):
+    text = path.read_text()
+    assert "[data]\n" in text
+    changed = tmp_path / "p.toml"
+    changed.write_text(text.replace("[data]\n", '[data]\nwithdrawn = "gone.txt"\n'))
+    if SCHEMES[load(path).scheme.kind].replies_are_public:
+        with pytest.raises(ProgrammeError, match=r"data\.withdrawn must be absent for .* tell how many replied"):
+            load(changed)
+    else:
+        assert load(changed).data.withdrawn == "gone.txt"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(VARIANTS) - {"central", "local"}))
 def test_an_example_runs_from_plan_to_proof(name, tmp_path):
@@ -42,6 +56,7 @@ def test_an_example_runs_from_plan_to_proof(name, tmp_path):
     text = original.read_text().replace("../docs/playbook.md", str(original))
     if name in ("cyclic", "distributed"):
         text = text.replace("simulation = true", 'simulation = true\ndropout = 0.05\ncheckpoints = "remove"')
+    if name == "cyclic":
         text = text.replace('name = "chem97"', 'name = "chem97"\nwithdrawn = "withdrawn.txt"')
     (tmp_path / "withdrawn.txt").write_text("3\n17\nnobody\n")
     for old, new in changes:

@@ -36,7 +36,7 @@ class Training:
     """What ``epsilog.train`` offers to a programme; notes how it is called."""
 
     def __init__(self):
-        self.called, self.fails = [], None
+        self.called, self.fails, self.withdrawn = [], None, ()
 
     def require_fit(self, scheme, task):
         assert task.units == SCHOOLS
@@ -46,14 +46,14 @@ class Training:
         self.called.append("rehearse")
         assert not folder.exists() or (folder / "plan.json").exists()
 
-    def dry_run(self, scheme, _task, *, randomness, private=True, engine=None):
-        assert engine is None  # the model's own
+    def dry_run(self, scheme, _task, *, randomness, private=True, engine=None, withdrawn=()):
+        assert (engine, withdrawn) == (None, self.withdrawn)  # the model's own
         self.called.append(("dry run", scheme.noise_multiplier if private else None, randomness))
         records, _ = drawn(scheme, randomness.seed, share=randomness.noise_factor)
         return SimpleNamespace(records=records)
 
     def run_rounds(self, paid, _task, *, folder, progress, engine, withdrawn):
-        assert (engine, tuple(withdrawn())) == (None, ())  # the model's own
+        assert (engine, withdrawn() if withdrawn else ()) == (None, self.withdrawn)  # the model's own
         self.called.append(("train", paid.randomness))
         public, private = drawn(paid.scheme, 1)
         if paid.charge.state == "reserved":
@@ -123,6 +123,16 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(training, wr
     assert again.report == outcome.report
     assert (tmp_path / "ledger.db").read_bytes() == content
     assert len(books.entries) == len(Books.read(tmp_path / "ledger.db").entries)
+
+
+@pytest.mark.slow
+def test_nothing_of_a_simulation_is_computed_on_who_withdrew(training, write_programme, tmp_path):
+    """The run, and what it is compared with: without DP, another budget, the control."""
+    training.withdrawn = {3, 17}
+    (tmp_path / "gone.txt").write_text("3\n17\nnobody\n")
+    data = ('name = "chem97"', 'name = "chem97"\nwithdrawn = "gone.txt"')
+    told(write_programme(*SETTINGS, data, ("seed = 20261121", "seed = 7\nstudy = [1]")), tmp_path)
+    assert [each[0] for each in training.called[1:]] == ["train", *["dry run"] * 3]
 
 
 def drawn_for(outcome):

@@ -371,6 +371,9 @@ class ProgrammeFile(Programme):
         if self.run.simulation and not public:
             bound = "false for data that is not stated to be public (data.public): a simulation protects nobody"
             raise CheckError("run.simulation", bound, "true")
+        if self.data.withdrawn is not None and self.scheme.describes.replies_are_public:
+            bound = f"absent for {self.scheme.kind}, whose public records tell how many replied"
+            raise CheckError("data.withdrawn", bound, self.data.withdrawn)
         return self
 
     def _training_fits(self) -> None:

@@ -39,7 +39,7 @@ class Prepared:
         learning: what the programme states of model and training, as plain JSON values.
         settings: SHA-256 of all that is stated; runs, folders and charges are told apart by it.
         base: the folder that paths are relative to.
-        withdrawn: says, whenever it is asked, which clients take part no more.
+        withdrawn: says, whenever it is asked, which clients take part no more; None where nobody can withdraw.
     """
 
     programme: Programme
@@ -47,7 +47,7 @@ class Prepared:
     learning: dict[str, Any]
     settings: str
     base: Path
-    withdrawn: Callable[[], Collection[int]] = tuple
+    withdrawn: Callable[[], Collection[int]] | None = None
 
 
 def prepare_file(path: Path) -> Prepared:
@@ -67,7 +67,7 @@ def prepare_file(path: Path) -> Prepared:
         task = dataset.task(
             stated.model.chosen(path.parent), stated.training.chosen(), population=programme.population, clients=clients
         )
-        withdrawn: Callable[[], Collection[int]] = tuple
+        withdrawn = None
         if stated.data.withdrawn is not None:
             withdrawn = Withdrawals(path.parent / stated.data.withdrawn, dataset)
             withdrawn()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from epsilog.plan import RegisteredPlan, register
@@ -39,22 +39,32 @@ def _studied(programme: Programme, plan: RegisteredPlan, task: Task, epsilon: fl
 
 
 def simulate(
-    studied: Studied, plan: RegisteredPlan, task: Task, seed: int, tell: Told, *, engine: Made | None = None
+    studied: Studied,
+    plan: RegisteredPlan,
+    task: Task,
+    seed: int,
+    tell: Told,
+    *,
+    engine: Made | None = None,
+    withdrawn: Collection[int] = (),
 ) -> Utility:
-    """Measures utility without DP and at other budgets, before the run is closed: its hash goes into the commit."""
+    """Measures utility without DP and at other budgets, before the run is closed: its hash goes into the commit.
+
+    Nothing of it is computed on clients that have withdrawn by then.
+    """
     from epsilog.train import Randomness, dry_run
 
     seeded = Randomness.simulated(seed)
     tell("training without DP, for comparison")
-    bare = dry_run(plan.scheme, task, randomness=seeded, private=False, engine=engine)
+    bare = dry_run(plan.scheme, task, randomness=seeded, private=False, engine=engine, withdrawn=withdrawn)
     points = []
     for epsilon, scheme in studied:
         tell(f"training at epsilon {epsilon:g}")
-        last = dry_run(scheme, task, randomness=seeded, engine=engine).records[-1]
+        last = dry_run(scheme, task, randomness=seeded, engine=engine, withdrawn=withdrawn).records[-1]
         points.append((epsilon, scheme.noise_multiplier, last.test_loss, last.test_score))
     without = tuple((record.test_loss, record.test_score) for record in bare.records)
     tell(f"a control run with {1 - WEAKENED:.0%} too little noise, which the checks must reject")
-    control = run_control(plan, task, seed=seed + 1, engine=engine)
+    control = run_control(plan, task, seed=seed + 1, engine=engine, withdrawn=withdrawn)
     return Utility(str(task.describe()["score"]), without, tuple(points), control.to_json())
 
 
@@ -77,10 +87,12 @@ def _at(programme: Programme, plan: RegisteredPlan, epsilon: float) -> Registere
     )
 
 
-def run_control(plan: RegisteredPlan, task: Task, *, seed: int, engine: Made | None = None) -> Finding:
+def run_control(
+    plan: RegisteredPlan, task: Task, *, seed: int, engine: Made | None = None, withdrawn: Collection[int] = ()
+) -> Finding:
     """Trains as planned, but with a noise source that lies about its size; returns what the noise check says."""
     from epsilog.train import Randomness, dry_run
 
     weakened = Randomness.weakened(seed, noise_factor=WEAKENED)
-    lying = dry_run(plan.scheme, task, randomness=weakened, engine=engine)
+    lying = dry_run(plan.scheme, task, randomness=weakened, engine=engine, withdrawn=withdrawn)
     return check_noise(in_first_unit(lying.records, plan.scheme), noise_stddev=plan.scheme.noise_stddev)

@@ -115,7 +115,7 @@ def train(
     folder: Path,
     on_round: Callable[[RoundRecord, RegisteredPlan], None],
     engine: Callable[[Task], Engine] | None = None,
-    withdrawn: Callable[[], Collection[int]] = tuple,
+    withdrawn: Callable[[], Collection[int]] | None = None,
 ) -> None:
     """Starts a reserved charge, runs the rounds that are still due, and leaves the model that was released last.
 

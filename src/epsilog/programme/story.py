@@ -20,7 +20,7 @@ from epsilog.programme.prepare import (
     stored_plan,
     write_json,
 )
-from epsilog.programme.simulation import simulate, study_plans
+from epsilog.programme.simulation import Studied, simulate, study_plans
 from epsilog.programme.steps import charge_key, close, is_closed, reserve, train, try_all
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import Charge, open_ledger
@@ -29,7 +29,7 @@ from epsilog.train import Task, exclusive, forget
 from epsilog.train.engines import Engine
 from epsilog.train.engines.unreliable import unreliable
 from epsilog.train.models import Released
-from epsilog.verify import Reconciliation, read_evidence, reconcile
+from epsilog.verify import Reconciliation, Utility, read_evidence, reconcile
 
 EngineOf = Callable[[Scheme, str, Task], Callable[[Task], Engine]]
 """(scheme, the charge's key, the task) -> what ``run_rounds`` takes as its engine."""
@@ -108,11 +108,7 @@ def run(
     with _charged(start) as charge:
         if charge.state != "committed":  # another process may have been faster
             _trained(start, charge)
-            seed, tell = start.programme.run.seed, start.observer.stage
-            utility = (
-                None if seed is None else simulate(studied, start.plan, start.task, seed, tell, engine=start.over(None))
-            )
-            close(charge, start.folder, utility)
+            close(charge, start.folder, _utility(start, studied))
         return _proved(start)
 
 
@@ -212,6 +208,22 @@ def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> N
         on_round=told,
         engine=start.over(None if engine is None else engine(start.plan.scheme, charge_key(start.plan), start.task)),
         withdrawn=start.prepared.withdrawn,
+    )
+
+
+def _utility(start: _Start, studied: Studied) -> Utility | None:
+    """What a simulation compares itself with, on who has not withdrawn by now; None of training for people."""
+    seed, withdrawn = start.programme.run.seed, start.prepared.withdrawn
+    if seed is None:
+        return None
+    return simulate(
+        studied,
+        start.plan,
+        start.task,
+        seed,
+        start.observer.stage,
+        engine=start.over(None),
+        withdrawn=() if withdrawn is None else withdrawn(),
     )
 
 

@@ -112,6 +112,12 @@ def require_fit(scheme: Scheme, task: Task) -> Scheme:
     return scheme
 
 
+def require_withdrawable(scheme: Scheme) -> None:
+    """Refuses clients that withdraw where the public records would tell how many."""
+    if scheme.replies_are_public:
+        raise CheckError("withdrawn", f"absent for {scheme.kind}, whose public records tell how many replied", "given")
+
+
 def next_round(
     scheme: Scheme,
     engine: Engine,
@@ -130,12 +136,14 @@ def next_round(
         randomness: where draws come from; a simulated one gives the same outcome again.
         private: False leaves out clip and noise, for a baseline that protects nobody.
         withdrawn: clients that take part no more. They are drawn as ever and left out: for everybody else nothing
-            changes, neither chances nor divisor nor noise, and the price holds.
+            changes, neither chances nor divisor nor noise, and the price holds. Nobody, where clients add the noise.
 
     Returns:
         The outcome. A model without a finite loss is released as well, and its record says so: that is read off the
         released model and public data alone, so nobody's data shows in it.
     """
+    if withdrawn:
+        require_withdrawable(scheme)
     done, training = state.round + 1, engine.task.training
     drawing, before = randomness.stream("cohort", done), Before(done, state.participations, state.slots)
     slots = sampling.slots(scheme.cohorts, drawing, before)

@@ -15,7 +15,7 @@ from epsilog.train.engines import Engine, made
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import PaidRun
 from epsilog.train.rehearsal import rehearse
-from epsilog.train.rounds import begin, bound_to, next_round, require_fit
+from epsilog.train.rounds import begin, bound_to, next_round, require_fit, require_withdrawable
 from epsilog.train.task import Task
 
 
@@ -54,7 +54,7 @@ def run_rounds(
     folder: Path,
     progress: Callable[[RoundRecord], None] | None = None,
     engine: Callable[[Task], Engine] | None = None,
-    withdrawn: Callable[[], Collection[int]] = tuple,
+    withdrawn: Callable[[], Collection[int]] | None = None,
 ) -> Trained:
     """Trains, or goes on training where a killed run stopped; calling it on a finished run only reads.
 
@@ -68,17 +68,20 @@ def run_rounds(
         task: the data, model and local training.
         folder: the run's own folder; made if need be.
         progress: called with the public record of every round that this call released.
-        withdrawn: asked before every round which clients, by their places, take part no more; see ``next_round``.
+        withdrawn: asked before every round which clients, by their places, take part no more; see ``next_round``. None
+            where nobody can withdraw, as where clients add the noise.
         engine: makes what computes the rounds (``train.engines``); None for the compiled one, on JAX.
 
     Raises:
-        ValueError: a scheme that does not fit the task, or settings that diverge without any data.
+        ValueError: a scheme that does not fit the task or lets nobody withdraw, or settings that diverge without data.
         ProgrammeError: the engine or the disk fails before anything is spent.
         RecordsError: files that the charge contradicts.
         ConflictError: another process is training in the folder, or the charge is cancelled.
     """
     scheme, charge = require_fit(paid.scheme, task), paid.charge
     paid.require_unit(task)
+    if withdrawn is not None:
+        require_withdrawable(scheme)
     files = RunFolder(folder, bound_to(scheme, task))
     if charge.state not in ("reserved", "started", "committed"):
         raise ConflictError(f"the charge must be reserved, started or committed, and it is {charge.state}")
@@ -96,7 +99,7 @@ def run_rounds(
             return Trained(state.model, tuple(records), len(released))
         computing = made(engine, task)
         while not _ended(scheme, records):
-            one, gone = state.round + 1, withdrawn()
+            one, gone = state.round + 1, () if withdrawn is None else withdrawn()
             charge.round_started(one)
             outcome = next_round(scheme, computing, state, paid.randomness, withdrawn=gone)
             files.prepare(outcome)
@@ -120,6 +123,7 @@ def dry_run(
     randomness: Randomness,
     private: bool = True,
     engine: Callable[[Task], Engine] | None = None,
+    withdrawn: Collection[int] = (),
 ) -> Curve:
     """Trains without records and without a charge, for sweeps and baselines under simulation.
 
@@ -129,6 +133,7 @@ def dry_run(
         randomness: must be simulated: nothing here is accounted for.
         private: False leaves out clip and noise.
         engine: as in ``run_rounds``.
+        withdrawn: clients that take part in no round.
 
     Raises:
         ValueError: randomness that is not simulated, or a scheme that does not fit the task.
@@ -138,7 +143,7 @@ def dry_run(
     scheme = require_fit(scheme, task)
     computing, state, records = made(engine, task), begin(task), list[RoundRecord]()
     while not _ended(scheme, records):
-        outcome = next_round(scheme, computing, state, randomness, private=private)
+        outcome = next_round(scheme, computing, state, randomness, private=private, withdrawn=withdrawn)
         state = outcome.state
         records.append(outcome.record)
     return Curve(state.model, tuple(records))

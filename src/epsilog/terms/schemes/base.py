@@ -51,6 +51,7 @@ class Scheme:
         unit_is_client: whether it protects a whole client, or one example of a client.
         local_settings: the training settings that clients go by under it; the others do not apply.
         adaptive_clip: whether the clip norm follows from noisy answers of the same clients.
+        replies_are_public: whether the public records tell how many replied, as each reply brings noise of its own.
     """
 
     __slots__ = ()
@@ -60,6 +61,7 @@ class Scheme:
     unit_is_client: ClassVar[bool]
     local_settings: ClassVar[tuple[str, ...]]
     adaptive_clip: ClassVar[bool] = False
+    replies_are_public: ClassVar[bool] = False
 
     clients: int
     rounds: int

@@ -41,6 +41,7 @@ class ClientLevelClientSide(Scheme):
     says: ClassVar[str] = "Each client clips its whole update, adds noise to it itself, and sends that."
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    replies_are_public: ClassVar[bool] = True
     relations = (NeighboringRelation.ZERO_OUT,)
     parties: ClassVar[tuple[Party, ...]] = (
         Party("Server", "every noisy update, and who took part", Against.CLAIM),

@@ -63,6 +63,7 @@ class ClientLevelDistributed(Scheme):
     says: ClassVar[str] = "Each client adds a share of the noise, and secure aggregation shows the sum alone."
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
+    replies_are_public: ClassVar[bool] = True
     relations = (NeighboringRelation.ZERO_OUT,)
     parties: ClassVar[tuple[Party, ...]] = (
         Party("Server", "each round's noisy sum, through secure aggregation, and who took part", Against.CLAIM),

@@ -42,6 +42,7 @@ class ExampleLevelClientSide(Scheme):
     says: ClassVar[str] = "Each client runs DP-SGD on its own examples and sends a noisy model."
     unit_is_client: ClassVar[bool] = False
     local_settings: ClassVar[tuple[str, ...]] = ("nominal_examples",)
+    replies_are_public: ClassVar[bool] = True
     parties: ClassVar[tuple[Party, ...]] = (
         Party("Server", "every noisy local model, and who took part", Against.CLAIM),
         Party("Other clients", "global models: averages of noisy local models", Against.CLAIM),
