@@ -134,6 +134,16 @@ def epochs(rng, sizes):
         left = left[size:]
 
 
+@pytest.mark.parametrize("by", [lambda every: every % 2, lambda every: every // 500])
+def test_halves_that_take_turns_are_found_in_one_cycle(by):
+    """Even rounds draw from one half of the clients, odd ones from the other."""
+    rng, halves = np.random.default_rng(2), by(np.arange(1000))
+    slots = 2 * rng.integers(0, 5, 1000) + halves
+    assert "p_groups" in rejecting(replace(BINS, rounds=10), of([slots], 10))
+    one = np.flatnonzero(halves == 0)
+    assert "p_places" in rejecting(replace(FIXED, rounds=2), [rng.choice(one, 100, replace=False) for _ in range(2)])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_cohorts_that_come_again_or_never_overlap_are_found(seed):
     rng = np.random.default_rng(seed)

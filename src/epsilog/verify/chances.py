@@ -32,10 +32,11 @@ def pairs(count: int) -> Sequence[tuple[int, int]]:
 
 
 def places(clients: int, classes: int) -> Iterator[Ids]:
-    """Classes that everybody knows without any draw: clients in turn, and in blocks by their order."""
+    """Classes that everybody knows without any draw: clients in turn, and in blocks by their order; or two."""
     every = np.arange(clients)
-    yield every % classes
-    yield every * classes // clients
+    for many in sorted({2, classes}):
+        yield every % many
+        yield every * many // clients
 
 
 def excess(seen: Ids, trials: Ids | int, probability: float) -> Numbers:

@@ -103,19 +103,19 @@ def _repeats(lists: Sequence[Ids], clients: int, probability: float) -> dict[str
     )
     neighbours = np.array([shared[pair] for pair in itertools.pairwise(range(len(lists)))], dtype=np.int64)
     classes = max(2, min(round(1 / probability), clients // 10))
-    by_place = [_cells(place, lists, classes, probability) for place in chances.places(clients, classes)]
+    by_place = [_cells(place, lists, probability) for place in chances.places(clients, classes)]
     return {
         "p_same_cohort": _least(chances.misfit(seen, trials, probability), seen.size),
         "p_neighbours": chances.drift(neighbours, sizes[:-1], probability),
         "p_came_before": chances.drift(*chances.came_before(lists, clients, probability), probability),
-        "p_places": _least(np.array(by_place), 2 * classes * len(lists)),
+        "p_places": _least(np.array(by_place), len(by_place) * classes * len(lists)),
     }
 
 
-def _cells(classes_of: Ids, lists: Sequence[Ids], classes: int, probability: float) -> float:
+def _cells(class_of: Ids, lists: Sequence[Ids], probability: float) -> float:
     """How likely it is that so many clients of one class are in one round, for the least likely of them."""
-    of = np.bincount(classes_of, minlength=classes)
-    each = (chances.excess(np.bincount(classes_of[ids], minlength=classes), of, probability) for ids in lists)
+    of = np.bincount(class_of)
+    each = (chances.excess(np.bincount(class_of[ids], minlength=of.size), of, probability) for ids in lists)
     return min(float(p.min()) for p in each)
 
 
