@@ -35,7 +35,7 @@ def run(
 
     Example: epsilog run examples/central.toml examples/local.toml
     """
-    check.one_of((EMBEDDED, FLOWER))(engine=engine)
+    engine = check.one_of((EMBEDDED, FLOWER))(engine=engine)
     if superlink is not None:
         _require_address(superlink, engine)
     from epsilog.cli.flower import train_on_flower

@@ -6,14 +6,18 @@ promises held. A kill ends a process and leaves the page cache: it does not stan
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from epsilog.spend.opening import open_ledger, read_ledger
@@ -90,17 +94,17 @@ def kill_campaign(folder: Path, *, seed: int, kills: int = 40, writers: int = 2)
     for life in range(lives):
         names = [f"writer-{writer}-life-{life}" for writer in range(writers)]
         notes = [folder / f"{name}.acks" for name in names]
-        running = [_process(_write_until_killed, path, note, name) for note, name in zip(notes, names, strict=True)]
-        for process, note in zip(running, notes, strict=True):
-            if moments.random() < 0.75:  # the rest may die while they open the file
-                _wait_for(note, process)
-            time.sleep(moments.uniform(0.0, 0.05))
-            process.kill()
-            _ended(process, -signal.SIGKILL)
+        with _running(_write_until_killed, [(path, *each) for each in zip(notes, names, strict=True)]) as running:
+            for process, note in zip(running, notes, strict=True):
+                if moments.random() < 0.75:  # the rest may die while they open the file
+                    _wait_for(note, process)
+                time.sleep(moments.uniform(0.0, 0.05))
+                process.kill()
+                _ended(process, -signal.SIGKILL)
     return _judge(path, folder, lives * writers)
 
 
-def _wait_for(note: Path, process: multiprocessing.context.ForkServerProcess) -> None:
+def _wait_for(note: Path, process: ForkServerProcess) -> None:
     """Waits until a writer has something to say."""
     while process.is_alive() and not (note.exists() and note.stat().st_size):
         time.sleep(0.001)
@@ -169,9 +173,9 @@ def race_campaign(folder: Path, *, processes: int = 8, attempts: int = 50, cap: 
     with open_ledger(path) as ledger:
         ledger.create_budget("selftest", kind="pure", epsilon=f"{cap}e-3")
     names = [f"runner-{number}" for number in range(processes)]
-    running = [_process(_charge_until_done, path, folder / f"{name}.acks", name, attempts) for name in names]
-    for process in running:
-        _ended(process, 0)
+    with _running(_charge_until_done, [(path, folder / f"{name}.acks", name, attempts) for name in names]) as running:
+        for process in running:
+            _ended(process, 0)
     outcomes = [line for name in names for line in (folder / f"{name}.acks").read_text().split()]
     with read_ledger(path) as ledger:
         verified = ledger.verify()
@@ -192,16 +196,47 @@ def _charge_until_done(path: Path, acks: Path, name: str, attempts: int) -> None
     acks.write_text("\n".join(outcomes))
 
 
-def _ended(process: multiprocessing.context.ForkServerProcess, expected: int) -> None:
+def _ended(process: ForkServerProcess, expected: int) -> None:
     """Waits for a process; one that ended otherwise than it should have tried nothing."""
     process.join()
     if process.exitcode != expected:
         raise RuntimeError(f"a process of the campaign ended with {process.exitcode}, not {expected}")
 
 
-def _process(target: object, *args: object) -> multiprocessing.context.ForkServerProcess:
+@contextlib.contextmanager
+def _running(target: object, given: Sequence[tuple[object, ...]]) -> Iterator[list[ForkServerProcess]]:
+    """Processes side by side, one for each set of arguments; if the block breaks off, they are ended with it."""
+    running: list[ForkServerProcess] = []
+    try:
+        with _uninterrupted():  # a start that breaks off would leave a process that nobody knows
+            running += [_process(target, *args) for args in given]
+        yield running
+    except BaseException:
+        for process in running:
+            process.kill()
+            process.join()
+        raise
+
+
+def _process(target: object, *args: object) -> ForkServerProcess:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["epsilog.spend.selftest", "epsilog.spend.sqlite"])
     process = context.Process(target=target, args=args, daemon=True)  # type: ignore[arg-type]
     process.start()
     return process
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Puts off an interrupt until the block is through; elsewhere than in the main thread there is none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if waiting:
+        raise KeyboardInterrupt
