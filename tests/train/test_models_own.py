@@ -274,3 +274,37 @@ def test_a_file_in_the_current_folder_is_built_by_its_name(tmp_path, monkeypatch
     (tmp_path / "net.py").write_text(CODE)
     monkeypatch.chdir(tmp_path)
     assert build("net:linear", inputs=2, classes=None).size == 2
+
+
+def asked(value):
+    """Calls back into Python, which may fail on what it is told; its slope is JAX's own."""
+    out = jax.ShapeDtypeStruct(value.shape, value.dtype)
+    return jax.pure_callback(lambda one: one, out, value, vmap_method="expand_dims")
+
+
+@jax.custom_vjp
+def backwards(value):
+    return value
+
+
+backwards.defvjp(lambda value: (value, None), lambda _, slope: (asked(slope),))
+
+
+def told(value):
+    jax.debug.callback(lambda _: None, value)
+    return value
+
+
+CALLS = {
+    "of rows": lambda params, x: asked(x) @ params["w"],
+    "inside a branch": lambda params, x: jax.lax.cond(x[0, 0] > 9, asked, lambda one: one, x) @ params["w"],
+    "inside a loop": lambda params, x: jax.lax.fori_loop(0, 2, lambda _, one: jax.jit(asked)(one), x) @ params["w"],
+    "of slopes alone": lambda params, x: backwards(x @ params["w"]),
+    "for its effect": lambda params, x: told(x) @ params["w"],
+}
+
+
+@pytest.mark.parametrize("apply", CALLS.values(), ids=CALLS)
+def test_a_model_that_calls_python_back_is_refused_since_a_row_could_make_that_fail(apply):
+    with pytest.raises(CheckError, match=r"apply must be of JAX's own operations, .*, got \w+_callback"):
+        require_rows_apart(own(apply=apply), inputs=3)

@@ -6,7 +6,7 @@ move every other one's. Rows, targets and parameters are drawn from a fixed publ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -42,6 +42,8 @@ def require_rows_apart(model: Model, *, inputs: int) -> None:
             require_alone_and_twice(made, (features, targets), (others, other_targets))
             if model.framework == "torch":
                 _require_gradients(model, vector, features, targets)
+    if model.framework == "jax":
+        _require_no_callbacks(model, features, targets)
 
 
 def require_alone_and_twice(
@@ -70,6 +72,34 @@ def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any
 
     given = (model.asarray(each) for each in (vector, features, targets))
     tried("apply", "have a gradient for each row (torch.func)", lambda: gradients(model, *given))
+
+
+def _require_no_callbacks(model: Model, features: NDArray[Any], targets: NDArray[Any]) -> None:
+    """Refuses what calls back into Python, where a row could make it fail; all else that is compiled always answers."""
+    import jax
+
+    def loss(vector: Any, features: Any, targets: Any) -> Any:
+        return model.losses(model.apply(model.unflatten(vector), features), targets).sum()
+
+    with model.doubles():
+        given = [model.asarray(each) for each in (model.start, features, targets)]
+        traced = jax.make_jaxpr(jax.grad(loss))
+        steps = tried("apply", "be such that JAX can compile and differentiate it", lambda: traced(*given))
+    for name in _primitives(steps.jaxpr):
+        if name.endswith("callback"):
+            raise CheckError("apply", "of JAX's own operations, which cannot fail on a row", name)
+
+
+def _primitives(jaxpr: Any) -> Iterator[str]:
+    """The names of all operations, of those inside others too."""
+    import jax
+
+    for step in jaxpr.eqns:
+        yield step.primitive.name
+        for part in jax.tree.leaves(list(step.params.values()), is_leaf=lambda one: hasattr(one, "eqns")):
+            inner = getattr(part, "jaxpr", part)
+            if hasattr(inner, "eqns"):
+                yield from _primitives(inner)
 
 
 def _require_alike(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
