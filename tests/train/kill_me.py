@@ -1,5 +1,6 @@
 """Trains under a charge kept in a file; the parent kills it at a random moment. Not a test itself."""
 
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -63,8 +64,9 @@ def begin(kind: str, folder: Path) -> ForkServerProcess:
 
 def train(kind: str, folder: Path) -> None:
     """What is killed."""
-    from tests.train.conftest import MemoryCharge, small_task
-
-    task = small_task(unit_is_client=kind == "central")
-    charge = FileCharge(folder / "ledger.jsonl", MemoryCharge(SCHEMES[kind], task.unit).request)
+    beside = importlib.util.spec_from_file_location("beside_kill_me", Path(__file__).with_name("conftest.py"))
+    shared = importlib.util.module_from_spec(beside)
+    beside.loader.exec_module(shared)
+    task = shared.small_task(unit_is_client=kind == "central")
+    charge = FileCharge(folder / "ledger.jsonl", shared.MemoryCharge(SCHEMES[kind], task.unit).request)
     run_rounds(PaidRun(SCHEMES[kind], charge, Randomness.simulated(4)), task, folder=folder / "run")

@@ -35,8 +35,7 @@ from epsilog.terms import (
 )
 from epsilog.train import Randomness, Training
 from epsilog.train.engines import NoisyRuns, clipped_examples, gradients_despite_failures
-from epsilog.train.models.probe import ROWS, require_alone_and_twice, tried
-from epsilog.train.models.torch_modules import ROWS_APART, require_own_rows
+from epsilog.train.models import ROWS, ROWS_APART, require_alone_and_twice, require_own_rows, tried
 
 MECHANISM = "epsilog"
 LOUD = 1e6  # of made-up rows: how much larger others are

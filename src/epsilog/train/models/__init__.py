@@ -7,12 +7,14 @@ one of a kind that has a name.
 from epsilog.train.models.base import Model, layered
 from epsilog.train.models.kinds import KINDS, Kind, build, built, choose
 from epsilog.train.models.own import is_own, require_name
-from epsilog.train.models.probe import require_rows_apart
+from epsilog.train.models.probe import ROWS, require_alone_and_twice, require_rows_apart, tried
 from epsilog.train.models.released import Released
-from epsilog.train.models.torch_modules import from_torch
+from epsilog.train.models.torch_modules import ROWS_APART, from_torch, require_own_rows
 
 __all__ = [
     "KINDS",
+    "ROWS",
+    "ROWS_APART",
     "Kind",
     "Model",
     "Released",
@@ -22,6 +24,9 @@ __all__ = [
     "from_torch",
     "is_own",
     "layered",
+    "require_alone_and_twice",
     "require_name",
+    "require_own_rows",
     "require_rows_apart",
+    "tried",
 ]
