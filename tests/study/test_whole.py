@@ -10,6 +10,7 @@ from tests.commands import run
 from epsilog.study import load, shown, study
 from epsilog.terms import ProgrammeError
 from epsilog.train.data import fashion_mnist
+from epsilog.train.data.shipped import default_cache
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHORT = [("rounds = 60", "rounds = 2"), ("rounds_per_release = 60", "rounds_per_release = 2")]
@@ -94,7 +95,10 @@ def test_the_command_prints_a_table_and_the_second_time_only_reads(write, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not fashion_mnist.FOLDER.exists(), reason="needs Debian's dataset-fashion-mnist")
+@pytest.mark.skipif(
+    not any(folder.is_dir() for folder in (fashion_mnist.FOLDER, default_cache() / fashion_mnist.FOLDER.name)),
+    reason="scripts/demo-data fashion-mnist",
+)
 def test_the_study_of_clothes_runs_in_short(tmp_path):
     """Six rounds of one scheme at one budget, with every attack but the shadow models."""
     folder = EXAMPLES / "studies"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from epsilog.study.trial import Trial, engine_of, same, unscored
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 from epsilog.train import Randomness, Task
 from epsilog.train.engines import Clipped, Engine, NoisyRuns, Round, noisy_updates, together
 from epsilog.train.rounds import Outcome, State
@@ -81,9 +81,9 @@ class CanaryEngine:
 
     sum_of_noisy_updates = noisy_updates
 
-    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:
+    def sum_of_noisy_runs(self, now: Round, runs: NoisyRuns) -> Clipped:  # noqa: ARG002 - as every engine
         """There are no canaries among examples: a whole client's direction is not what this noise hides."""
-        raise NotImplementedError("canaries are clients, and this scheme protects examples")
+        raise CheckError("canaries", "absent where a scheme protects examples", f"{len(self._directions)}")
 
 
 def told_of_canaries(question: Canaries, trial: Trial) -> dict[str, float] | None:
