@@ -75,6 +75,17 @@ def test_anything_else_is_refused(content):
         npz.read(content)
 
 
+@pytest.mark.parametrize("names", [("a", "a.npy"), ("a.npy", "a"), ("a.npy", "a.npy.npy"), ("a.npy", "b"), ("a.NPY",)])
+def test_names_that_numpy_would_read_otherwise_are_refused(names):
+    """NumPy asks for a name as it stands before it adds .npy: what is hashed must be what it finds."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
+        for number, name in enumerate(names):
+            packed.writestr(name, npy(np.array([float(number)])))
+    with pytest.raises(ValueError, match=r"does not end in \.npy once"):
+        npz.read(buffer.getvalue())
+
+
 def test_entries_that_share_their_bytes_are_refused():
     """Each entry's body holds the entries after it: a few kilobytes would become many arrays of nearly as many."""
     tail, entries = bytes(512), []

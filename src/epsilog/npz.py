@@ -27,7 +27,7 @@ def read(content: bytes) -> dict[str, NDArray[np.float64]]:
     """The arrays of an NPZ file, which take no more memory than the file.
 
     Raises:
-        ValueError: no NPZ file, a compressed one, a name twice, or anything else than doubles.
+        ValueError: no NPZ file, a compressed one, a name twice or of two meanings, or anything else than doubles.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
@@ -36,9 +36,10 @@ def read(content: bytes) -> dict[str, NDArray[np.float64]]:
                 raise ValueError("it is compressed")
             if sum(each.file_size for each in entries) > len(content):
                 raise ValueError("its entries overlap")
-            if len({each.filename for each in entries}) != len(entries):
+            names = [_name(each.filename) for each in entries]
+            if len(set(names)) != len(names):
                 raise ValueError("a name stands there twice")
-            arrays = {each.filename.removesuffix(".npy"): _array(packed.read(each)) for each in entries}
+            arrays = {name: _array(packed.read(each)) for each, name in zip(entries, names, strict=True)}
     except ValueError:
         raise
     except Exception as error:  # zipfile raises many kinds
@@ -46,6 +47,14 @@ def read(content: bytes) -> dict[str, NDArray[np.float64]]:
     if not arrays:
         raise ValueError("it holds no array")
     return arrays
+
+
+def _name(stored: str) -> str:
+    """An array's name. NumPy asks for a name as it stands before it adds .npy, and must find what we find."""
+    name = stored.removesuffix(".npy")
+    if stored != f"{name}.npy" or name.endswith(".npy"):
+        raise ValueError("a name does not end in .npy once: other readers may take it for another's")
+    return name
 
 
 def _array(content: bytes) -> NDArray[np.float64]:

@@ -57,6 +57,21 @@ def test_arrays_find_their_places_in_whatever_order_a_file_has_them(tmp_path):
     assert npz.digest(shuffled) != npz.digest(released.arrays)  # and a verifier says that it is another file
 
 
+@pytest.mark.parametrize("other", ["a.b", "w.npy", "../w", "a b"])
+def test_paths_that_are_no_names_are_numbered(other):
+    """Two of one path, or one that a file would read as another's, would lose an array."""
+    import jax.numpy as jnp
+
+    model = Model(
+        lambda: {"a": {"b": jnp.zeros(2)}, other: jnp.zeros(3)},
+        lambda p, x: x @ p["a"]["b"] + p[other].sum(),
+        "half-squared-error",
+    )
+    released = Released(model, np.arange(5.0))
+    assert list(released.arrays) == ["0", "1"]
+    assert npz.as_vector(npz.read(npz.written(released.arrays))).tolist() == released.vector.tolist()
+
+
 def test_one_array_alone_has_a_name_too():
     import jax.numpy as jnp
 
