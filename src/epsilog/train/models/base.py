@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from epsilog.train.models.layers import Layer
 from epsilog.train.models.losses import LOSSES, Loss, Score, accuracy, r_squared
 
 FRAMEWORKS = ("jax", "torch")
+NAME = re.compile(r"(?!.*\.npy$)[\w.-]+")  # every reader of a file takes it for the same
 MOST_IDS = 2**24  # whole numbers up to here are themselves in float32
 Params = Any
 """A pytree of arrays."""
@@ -50,7 +52,8 @@ class Model:
         layers: what ``apply`` is made of, where it was put together by ``layered``.
         forward: how it is.
         framework: what its functions are written with: "jax", or "torch" where ``from_torch`` made it.
-        names: of its arrays, in the order of the vector; their paths in the pytree where none are given.
+        names: of its arrays, in the order of the vector; their paths in the pytree where none are given,
+            and numbers where paths are no names.
 
     >>> import jax.numpy as jnp
     >>> slope = Model(lambda: {"w": jnp.zeros(2)}, lambda p, x: x @ p["w"], "half-squared-error")
@@ -89,7 +92,7 @@ class Model:
         object.__setattr__(self, "start", vector)
         object.__setattr__(self, "shapes", tuple(leaf.shape for leaf in leaves))
         object.__setattr__(self, "_rebuild", rebuild)
-        object.__setattr__(self, "names", self.names or names)
+        object.__setattr__(self, "names", _told_apart(self.names or names))
 
     @property
     def size(self) -> int:
@@ -223,6 +226,13 @@ def _structure(params: Params) -> tuple[list[NDArray[Any]], Callable[[list[Any]]
     found, structure = jax.tree_util.tree_flatten_with_path(params)
     names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") or "0" for path, _ in found)
     return [np.asarray(leaf) for _, leaf in found], lambda leaves: jax.tree.unflatten(structure, leaves), names
+
+
+def _told_apart(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names under which a file can hold the arrays; numbers, where paths collide or are no names."""
+    if len(set(names)) == len(names) and all(map(NAME.fullmatch, names)):
+        return names
+    return tuple(str(place) for place in range(len(names)))
 
 
 def _grouped(leaves: list[Any], counts: list[int]) -> Params:

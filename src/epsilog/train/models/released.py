@@ -7,7 +7,6 @@ them, one after another as little-endian doubles, is the hash that the last roun
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +18,6 @@ from epsilog import npz
 from epsilog.terms import CheckError
 from epsilog.train.models.base import Model, Params
 
-NAME = re.compile(r"(?!.*\.npy$)[\w.-]+")  # names that every reader of a file takes for the same
 AT_ONCE = 1 << 22  # numbers of features that are pushed through a model in one go
 
 
