@@ -96,8 +96,8 @@ def train(
 
 
 @dataclass(frozen=True, slots=True)
-class FlowerCourier:
-    """Orders as Flower's TRAIN messages.
+class OverGrid:
+    """What carries orders as Flower's TRAIN messages.
 
     Attributes:
         grid: what Flower hands to a ``ServerApp``.
@@ -109,6 +109,12 @@ class FlowerCourier:
 
     def __post_init__(self) -> None:
         check.positive()(reply_seconds=self.reply_seconds)
+
+
+class FlowerCourier(OverGrid):
+    """Orders as messages, one to each client's own node."""
+
+    __slots__ = ()
 
     def nodes(self) -> dict[str, int]:
         """Nodes that are connected, by the names of their keys; a key that two nodes show is nobody's."""

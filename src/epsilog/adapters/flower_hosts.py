@@ -17,13 +17,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epsilog.adapters.flower_app import answering, array_of, exchanged, message_of, order_of
-from epsilog.terms import CheckError, check
+from epsilog.adapters.flower_app import OverGrid, answering, array_of, exchanged, message_of, order_of
+from epsilog.terms import CheckError
 from epsilog.train import Task
 from epsilog.train.engines import made
 from epsilog.train.orders import Order
@@ -32,25 +31,14 @@ from epsilog.train.site import computed
 if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
-    from flwr.serverapp import Grid
 
 __all__ = ["HostCourier", "host_app"]
 
 
-@dataclass(frozen=True, slots=True)
-class HostCourier:
-    """Orders of many clients as one TRAIN message to each node.
+class HostCourier(OverGrid):
+    """Orders of many clients as one message to each node."""
 
-    Attributes:
-        grid: what Flower hands to a ``ServerApp``.
-        reply_seconds: how long answers are waited for, and how long an order is valid.
-    """
-
-    grid: Grid
-    reply_seconds: float
-
-    def __post_init__(self) -> None:
-        check.positive()(reply_seconds=self.reply_seconds)
+    __slots__ = ()
 
     def carry(self, orders: Mapping[str, Order]) -> Iterator[tuple[str, Any]]:
         """As ``Courier`` says; clients are dealt out to the nodes that are connected now."""
