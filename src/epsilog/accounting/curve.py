@@ -7,6 +7,7 @@ apart; privacy is good when the true positive rate stays near the false positive
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,12 +18,14 @@ from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import gaussian_mu_of
 from epsilog.accounting.gaussian import gaussian_bounds
 from epsilog.accounting.lattice.discretise import Work
+from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.pairs.groups import group_orderings
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
-from epsilog.accounting.rounding import MU, UNDERFLOW, up
+from epsilog.accounting.roots import secant
+from epsilog.accounting.rounding import LEAST, MU, UNDERFLOW, up
 from epsilog.terms import (
     DiscreteGaussian,
     ExponentialMechanism,
@@ -37,6 +40,8 @@ from epsilog.terms import (
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _A_QUESTION = 200_000  # of composed frequencies: what asking all methods costs, about
+_ATTEMPTS = 10  # to find about where a group's delta is what it may be, before bisecting
+_FAINT = 1e-12  # an epsilon to begin with where one unit's is 0
 _LOOSE = 0.02  # a relative width from which on other methods are asked, too
 
 
@@ -152,6 +157,50 @@ class Profile:
         return Interval(
             found.lower, found.upper, method, self.relation, assumptions=held, quantity="delta", given=given,
         )  # fmt: skip
+
+    def group_epsilon(self, *, units: int, delta: float) -> Interval:
+        """Bounds epsilon at ``delta`` for neighbours that differ in ``units`` units; found through ``group_delta``.
+
+        The upper end is an epsilon at which ``group_delta`` proves a delta of at most ``delta``; the lower end is that
+        of one unit, since a group may hold it alone.
+
+        >>> from epsilog.terms import Gaussian
+        >>> curve = profile(Gaussian(noise_multiplier=8.0))
+        >>> curve.group_epsilon(units=8, delta=1e-5).upper < 1.001 * profile(Gaussian(1.0)).epsilon(1e-5).upper
+        True
+        """
+        units, delta = check.integer(1)(units=units), check.between(0, 1)(delta=delta)
+        one = self.epsilon(delta)
+        given = (("delta", delta), ("units", float(units)))
+
+        def excess(epsilon: float) -> float:
+            found = self.group_delta(units=units, epsilon=epsilon).upper
+            return math.log(max(found, LEAST) / delta)
+
+        upper, told, mean = one.upper, one, self._prepared.mu
+        if mean is not None:
+            upper = gaussian_bounds(units * mean, EpsilonAt(delta), roundings=MU + 1).upper
+        elif units > 1 and math.isfinite(upper):
+            told = self.group_delta(units=units, epsilon=units * upper)
+            upper = 0.0 if excess(0.0) <= 0 else self._proven(excess, max(units * upper, _FAINT))
+        return Interval(
+            min(one.lower, upper), upper, told.method, self.relation, assumptions=told.assumptions, given=given,
+        )  # fmt: skip
+
+    def _proven(self, excess: Callable[[float], float], guess: float) -> float:
+        """A place, about the least, where a falling curve was seen at or below 0; inf if there is none in reach."""
+        near = secant(excess, guess, -1.0, enough=self.gap, attempts=_ATTEMPTS) * (1 + self.gap)
+        if excess(near) <= 0:
+            return near
+        low, high, most = near, 2 * near, max(LARGEST_LOSS, 8 * guess)
+        while excess(high) > 0:
+            low, high = high, 2 * high
+            if high > most:
+                return math.inf
+        while high > low * (1 + self.gap):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if excess(middle) <= 0 else (middle, high)
+        return high
 
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
         """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""

@@ -8,10 +8,19 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom, norm
 
-from epsilog.accounting import delta, profile, rdp
+from epsilog.accounting import delta, epsilon, profile, rdp
 from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.pairs.groups import GroupMixture, group_orderings
-from epsilog.terms import Composed, Gaussian, Laplace, NeighboringRelation, PoissonSampled, Repeated
+from epsilog.terms import (
+    Composed,
+    Gaussian,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    Repeated,
+    ZeroConcentratedDP,
+)
 
 ADD, REPLACE, ZERO = NeighboringRelation
 
@@ -75,6 +84,42 @@ def test_what_has_no_mixture_keeps_the_general_bound():
     assert group_orderings({PoissonSampled(Laplace(1.0), 0.1): 1}, ADD, units=2) is None
     assert group_orderings({Gaussian(1.0): 1}, REPLACE, units=2) is None
     assert "Dwork" in profile(PoissonSampled(Laplace(1.0), 0.1)).group_delta(units=2, epsilon=1.0).method
+
+
+GROUPED = (Laplace(1.0), PureDP(1.0), PoissonSampled(Gaussian(1.0), 0.05), ZeroConcentratedDP(0.1), PureDP(200.0))
+
+
+@pytest.mark.parametrize("release", GROUPED, ids=str)
+@pytest.mark.parametrize("failure", [1e-30, 1e-5, 0.3])
+def test_epsilon_of_a_group_is_one_at_which_its_delta_is_proven(release, failure):
+    curve, last = profile(release, gap=0.02), 0.0
+    for units in (2, 8, 1000):
+        found = curve.group_epsilon(units=units, delta=failure)
+        assert found.lower <= curve.epsilon(failure).upper
+        assert found.upper >= last, "a larger group loses no less"
+        last = found.upper
+        if math.isfinite(last):
+            assert curve.group_delta(units=units, epsilon=last).upper <= failure
+            assert last == 0 or curve.group_delta(units=units, epsilon=0.95 * last).upper > failure, "and it is near"
+
+
+def test_epsilon_of_a_group_under_gaussians_is_that_of_a_mean_as_many_times_as_far():
+    for noise, units in ((8.0, 8), (1e-3, 5), (1e6, 1000)):
+        found = profile(Gaussian(noise)).group_epsilon(units=units, delta=1e-5)
+        assert found.upper == pytest.approx(epsilon(Gaussian(noise / units), delta=1e-5).upper, rel=1e-9)
+
+
+def test_a_group_that_one_unit_cannot_hide_is_not_small():
+    """Where one unit's epsilon is 0 at a large delta, a thousand units' is not."""
+    assert profile(ZeroConcentratedDP(0.1)).epsilon(0.3).upper == 0
+    assert profile(ZeroConcentratedDP(0.1)).group_epsilon(units=8, delta=0.3).upper > 1
+    assert profile(Gaussian(0.0)).group_epsilon(units=2, delta=1e-5).upper == math.inf
+
+
+def test_what_a_group_rests_on_is_told():
+    found = profile(PoissonSampled(Gaussian(1.0), 0.05), gap=0.02).group_epsilon(units=2, delta=1e-5)
+    assert any("as a whole" in line for line in found.assumptions)
+    assert "Ganesh" in found.method
 
 
 @pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
