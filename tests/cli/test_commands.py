@@ -937,6 +937,27 @@ def test_a_report_is_rendered_to_its_place(monkeypatch, tmp_path):
     (tmp_path / "report.json").rmdir()
 
 
+def test_a_report_is_rendered_for_other_readers(monkeypatch, tmp_path):
+    monkeypatch.setattr("epsilog.prove.check_schema", lambda document: document["name"])
+    monkeypatch.setattr("epsilog.prove.render_markdown", lambda document, about, kind: f"{document}{about}{kind}")
+    monkeypatch.setattr("epsilog.prove.render_pdf", lambda document, about: f"{document}{about}".encode())
+    monkeypatch.setattr("epsilog.prove.registry_record", lambda document, about: document | about)
+    (tmp_path / "report.json").write_text('{"name": "scores"}')
+    (tmp_path / "about.toml").write_text('region = "Europe"')
+    document, about = {"name": "scores"}, {"region": "Europe"}
+    for kind, file in (("markdown", "report.md"), ("card", "model-card.md"), ("summary", "summary.md")):
+        assert text_of("report", tmp_path, "--format", kind) == f"wrote {tmp_path / file}"
+        assert (tmp_path / file).read_text() == f"{document}{{}}{kind}"
+    filled = ("--about", tmp_path / "about.toml")
+    text_of("report", tmp_path, "-f", "pdf", *filled)
+    assert (tmp_path / "report.pdf").read_text() == f"{document}{about}"
+    text_of("report", tmp_path, "-f", "registry", *filled, "-o", tmp_path / "r.yaml")
+    assert json.loads((tmp_path / "r.yaml").read_text()) == document | about
+    for wrong in (("--format", "docx"), filled):
+        with pytest.raises(terms.CheckError, match=r"format|about"):
+            raise invoke("report", tmp_path, *wrong).exception
+
+
 def test_a_report_that_is_none_is_not_rendered(tmp_path):
     (tmp_path / "report.json").write_text('{"kind": "something else"}')
     assert invoke("report", tmp_path).exit_code != 0

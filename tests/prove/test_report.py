@@ -32,7 +32,7 @@ def run(request, tmp_path_factory):
 def test_the_claim_is_the_plans(run):
     plan, report, _ = run
     claim = report["claim"]
-    assert claim["statement"] == statement(plan.guarantee)
+    assert claim["statement"] == statement(plan.guarantee, simulation=True)
     assert codec.decode(claim["guarantee"]) == plan.guarantee
     assert codec.decode(claim["epsilon"]) == plan.epsilon
     assert codec.decode(claim["unamplified"]) == plan.unamplified

@@ -328,16 +328,23 @@ def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: 
 def report(
     folder: Annotated[Path, typer.Argument(help="A run folder that `epsilog run` has finished.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write; FOLDER/report.html if blank.")
+        Path | None, typer.Option("--output", "-o", help="Where to write; beside the report if blank.")
+    ] = None,
+    kind: Annotated[
+        str, typer.Option("--format", "-f", help="html, markdown, pdf, registry, card or summary.")
+    ] = "html",
+    about: Annotated[
+        Path | None, typer.Option("--about", help="A TOML file of fields that the report leaves blank.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Render a run's report again from its JSON, as one HTML file.
+    """Render a run's report from its JSON: as HTML, Markdown, PDF, registry record, model card or plain summary.
 
-    Example: epsilog report runs/exam-scores-central-1a2b3c4d -o report.html
+    Example: epsilog report runs/exam-scores-central-1a2b3c4d --format summary -o summary.md
     """
-    from epsilog.prove import check_schema, render_html
+    from epsilog.prove import check_schema, read_about
 
+    check.one_of(tuple(RENDERED))(format=kind)
     source = folder / RunFile.REPORT
     try:
         document = codec.parse(source.read_bytes())
@@ -348,7 +355,32 @@ def report(
     check_schema(document)
     if as_json:
         return print_json(document)
-    target = output or folder / RunFile.PAGE
-    target.write_text(render_html(document), encoding="utf-8")
-    console.print(f"wrote {target}")
+    content = _rendered(document, kind, {} if about is None else read_about(about))
+    target = output or folder / RENDERED[kind]
+    target.write_bytes(content)
+    console.print(f"wrote {target}", soft_wrap=True)
     return None
+
+
+RENDERED = {
+    "html": RunFile.PAGE,
+    "markdown": "report.md",
+    "pdf": "report.pdf",
+    "registry": "registry.yaml",
+    "card": "model-card.md",
+    "summary": "summary.md",
+}
+
+
+def _rendered(document: dict[str, Any], kind: str, about: dict[str, str]) -> bytes:
+    from epsilog import prove
+
+    if kind == "html":
+        if about:
+            raise CheckError("about", "absent for html, which is rendered from the report alone", "a file")
+        return prove.render_html(document).encode()
+    if kind == "pdf":
+        return prove.render_pdf(document, about)
+    if kind == "registry":
+        return prove.render_record(prove.registry_record(document, about)).encode()
+    return prove.render_markdown(document, about, kind=kind).encode()

@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create
 from epsilog import train
 from epsilog.programme.data import KINDS_OF_DATA, Data
 from epsilog.programme.parts import LARGEST, Count, Part, Positive, Text
+from epsilog.prove import require_field
 from epsilog.refusals import refusals
 from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, facts
 from epsilog.terms.facts import Fact
@@ -216,9 +217,20 @@ class Boundary(Part):
 
 
 class Reporting(Part):
-    """[reporting]: the calendar period that the report belongs to."""
+    """[reporting]: the calendar period that the report belongs to, and what else the publisher says of it.
+
+    The further fields are those of ``epsilog.prove.FIELDS``; each may be left out.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     period: Text
+
+    @model_validator(mode="after")
+    def _asked_for(self) -> Reporting:
+        for name, value in (self.model_extra or {}).items():
+            require_field(name, value)
+        return self
 
 
 class Run(Part):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from epsilog import npz
-from epsilog.prove.narrative import supported_statement
+from epsilog.prove.narrative import statement, supported_statement
 from epsilog.prove.rendering import document_of, render_html
 from epsilog.prove.report import build_report, unpacked
 from epsilog.terms import EVIDENCE, Finding, RecordsError, RunFile, Verdict, codec
@@ -29,7 +29,7 @@ from epsilog.verify import (
     whatever_the_sampler,
 )
 
-COMPUTED = (("accounting", "curve"), ("verification",))  # where figures may differ by rounding elsewhere
+COMPUTED = (("accounting", "curve"), ("reading",), ("verification",))  # where figures may differ by rounding elsewhere
 REQUIRED = tuple(name for name in EVIDENCE if name not in ("page", "model"))
 
 
@@ -231,15 +231,16 @@ def check_model(files: Mapping[str, bytes], evidence: Evidence) -> Finding:
 
 def _standing(evidence: Evidence, findings: Collection[Finding]) -> str:
     """The claim that is left by what failed, and by what is not here."""
-    guarantee, known = evidence.plan.guarantee, whatever_the_sampler(evidence.plan)
+    plan = evidence.plan
+    guarantee, known, seeded = plan.guarantee, whatever_the_sampler(plan), plan.simulation
     failed = {finding.check for finding in findings if finding.verdict is Verdict.FAILED}
     if failed - {"participation"}:
-        return supported_statement(guarantee, unamplified=known, failed=failed)
+        return supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)
     unbound = "No ledger was given, so nothing binds these records. " if _lacking("ledger", findings) else ""
     if evidence.custody is not None:
-        return unbound + supported_statement(guarantee, unamplified=known, failed=failed)
+        return unbound + supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)
     told = evidence.owner.private["participation"] if evidence.owner else Verdict.NOT_CHECKED
-    weak = supported_statement(replace(guarantee, epsilon=known), unamplified=known, failed=())
+    weak = statement(replace(guarantee, epsilon=known), simulation=seeded)
     says = f"Without {RunFile.CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
     return (
         unbound

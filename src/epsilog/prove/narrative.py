@@ -21,24 +21,27 @@ LIMITS = (
 )
 
 
-def supported_statement(guarantee: Guarantee, *, unamplified: float, failed: Collection[str]) -> str:
+def supported_statement(
+    guarantee: Guarantee, *, unamplified: float, failed: Collection[str], simulation: bool = False
+) -> str:
     """The claim that the records leave standing: all of it, the unamplified one, or none.
 
     Args:
         guarantee: what was planned to be claimed.
         unamplified: the certified upper bound against whoever knows who took part.
         failed: names of the checks that failed.
+        simulation: whether randomness was seeded.
     """
     if not failed:
-        return statement(guarantee)
+        return statement(guarantee, simulation=simulation)
     if set(failed) == {"participation"}:
         reason = "The sampler does not agree with the plan, so only the claim without amplification remains. "
-        return reason + statement(replace(guarantee, epsilon=unamplified))
+        return reason + statement(replace(guarantee, epsilon=unamplified), simulation=simulation)
     return f"Nothing is claimed: checks fail on {', '.join(sorted(failed))}."
 
 
-def statement(guarantee: Guarantee) -> str:
-    """The claim in one sentence, with everything that gives it meaning."""
+def statement(guarantee: Guarantee, *, simulation: bool = False) -> str:
+    """The claim in one sentence, with everything that gives it meaning; of a simulation, what it would be."""
     unit, share = guarantee.privacy_unit, f"(N = {guarantee.population:,})"
     if not math.isfinite(guarantee.epsilon):
         return f"No differential-privacy guarantee is claimed for one {unit} {share}."
@@ -48,9 +51,17 @@ def statement(guarantee: Guarantee) -> str:
         "replace-one": f"replacing one {unit} by another",
         "zero-out": f"zeroing out one {unit}",
     }
+    if simulation:
+        start, are, makes = (
+            "Simulated, so the noise protects nobody. With fresh randomness the",
+            "would be",
+            "would make",
+        )
+    else:
+        start, are, makes = "The", "are", "makes"
     return (
-        f"The released models are ({epsilon}, {delta})-differentially private: "
-        f"{relations[guarantee.relation]} {share} makes any set of outcomes at most "
+        f"{start} released models {are} ({epsilon}, {delta})-differentially private: "
+        f"{relations[guarantee.relation]} {share} {makes} any set of outcomes at most "
         f"e^{epsilon} = {_factor(guarantee.epsilon)} times as likely, plus {delta}."
     )
 

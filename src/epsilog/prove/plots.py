@@ -12,6 +12,11 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 132, 20, 46
 COLOURS = ("#0b5cad", "#b3470b", "#2a7f62", "#6b4fa0")  # told apart by dash and label as well
 DASHES = ("", "7 4", "2 4", "9 3 2 3")
 
+LOOK = (
+    "<style>svg { background: #fff } text { font: 12px system-ui, sans-serif; fill: #333 } "
+    ".grid { stroke: #e6e9ec } .frame { fill: none; stroke: #888 }</style>"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -142,3 +147,8 @@ def _described(lines: Sequence[Series], x_label: str, y_label: str) -> str:
         if s.points
     ]
     return f"{y_label} over {x_label}. " + "; ".join(told) + "."
+
+
+def standalone(plot: str) -> str:
+    """A plot with a style of its own, for places where no page gives it one."""
+    return plot.replace("<title>", f"{LOOK}<title>", 1)

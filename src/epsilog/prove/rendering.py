@@ -1,13 +1,20 @@
-"""The report as one HTML file: no scripts, nothing to fetch, readable on paper, rendered from the JSON alone."""
+"""Renderings of a report, from its JSON alone: HTML to verify by, Markdown, a model card's section, a page for laymen.
+
+The HTML has no scripts, fetches nothing, and is readable on paper; it holds the JSON, and is the one rendering that
+``verify`` takes. The others quote the report's SHA-256.
+"""
 
 from __future__ import annotations
 
 import html
+import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilog.prove.plots import Series, line_plot
+from epsilog.prove.publication import completed
 from epsilog.terms import codec
 from epsilog.terms.digits import lower_text, upper_text
 
@@ -28,22 +35,133 @@ def render_html(report: dict[str, Any]) -> str:
         plots=plots(report),
         document=codec.canonical(report).decode(),
         fingerprint=codec.fingerprint(report),
+        readings=readings(report),
     )
 
 
+MARKDOWN = {"markdown": "report.md.j2", "card": "card.md.j2", "summary": "summary.md.j2"}
+
+
+def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = None, *, kind: str = "markdown") -> str:
+    """Renders a report as Markdown, in which whatever it quotes is plain text.
+
+    Args:
+        report: the document.
+        about: fields that the report leaves blank; see ``publication``.
+        kind: "markdown" for all of it, "card" for a model card's section, "summary" for people who do not know epsilon.
+    """
+    stated = completed(report, about or {})
+    text = (
+        _environment(markdown=True)
+        .get_template(MARKDOWN[kind])
+        .render(
+            report=report,
+            claim=report["claim"],
+            figures=figures(report),
+            hashes=hashes(report),
+            readings=readings(report),
+            facts=facts(report),
+            stated=stated,
+            blank=[item for item in report["publication"]["blank"] if item["field"] not in stated],
+            attack=report["reading"]["attack"][-1],
+            group=report["reading"]["groups"][0],
+            prior=_prior(stated),
+            fingerprint=codec.fingerprint(report),
+        )
+    )
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def _prior(stated: Mapping[str, str]) -> str:
+    told = stated.get("prior_releases")
+    return f"Before it: {told}" if told else "What was released about the same people before is not stated."
+
+
+def figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The figures that a reader looks for first: name, value, and what it is."""
+    claim, result = report["claim"], report["result"]
+    at = f"certified upper bound at delta {_upper(claim['guarantee']['delta'])}"
+    return [
+        ("epsilon", _upper(claim["epsilon"]["upper"]), f"{at}; lower bound {_lower(claim['epsilon']['lower'])}"),
+        ("budget", report["budget"]["epsilon"], f"of {report['budget']['scope']}"),
+        ("epsilon, participation known", _upper(claim["unamplified"]["upper"]), "no amplification by sampling"),
+        ("closed form", number(report["accounting"]["formula"]["total"]), "an estimate, no bound, never charged"),
+        (result["score_name"], number(result["test_score"]), f"after {result['rounds']} rounds"),
+    ]
+
+
+def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the evidence is bound by: name and SHA-256."""
+    evidence = report["evidence"]
+    named = [("plan", evidence["plan_hash"]), *evidence["files"].items()]
+    if evidence["ledger"]:
+        named.append((f"ledger head after {evidence['ledger']['count']} entries", evidence["ledger"]["head"]))
+    return [*named, *evidence["references"].items(), ("the report that this shows", codec.fingerprint(report))]
+
+
+def readings(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the claim means, as label and figure."""
+    reading, delta = report["reading"], _upper(report["claim"]["guarantee"]["delta"])
+    unit = report["claim"]["guarantee"]["privacy_unit"]
+    rows = [
+        (f"share that the best attack finds at {share(point['fpr'])} false alarms", share(point["tpr"]))
+        for point in reading["attack"]
+    ]
+    rows += [(f"epsilon at delta {_upper(point['delta'])}", _upper(point["epsilon"])) for point in reading["profile"]]
+    rows += [
+        (f"epsilon for a holder of {point['units']} units ({unit}) at delta {delta}", _upper(point["epsilon"]))
+        for point in reading["groups"]
+    ]
+    means = (("mu of Gaussian DP", "mu"), ("mu of Gaussian DP, participation known", "unamplified_mu"))
+    return rows + [(label, _upper(reading[name])) for label, name in means if reading[name] is not None]
+
+
+def facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Mechanism, training, boundary and data, one fact a row."""
+    mechanism = report["mechanism"]
+    scheme = {name: value for name, value in mechanism["scheme"].items() if name != "type"}
+    told = {
+        "scheme": mechanism["scheme"]["type"],
+        **scheme,
+        "noise stddev on each noisy sum": mechanism["noise_stddev"],
+    }
+    parts = (told, mechanism["training"], report["claim"]["boundary"], mechanism["data"])
+    return [(_sentence(name), _flat(value)) for part in parts for name, value in part.items() if value is not None]
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{_sentence(name)}: {_flat(inner)}" for name, inner in value.items())
+    return ", ".join(map(_flat, value)) if isinstance(value, list) else number(value)
+
+
 @cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+def _environment(*, markdown: bool = False) -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
-        autoescape=select_autoescape(default=True, default_for_string=True),
+        autoescape=not markdown,  # noqa: S701 - Markdown has escapes of its own, see _plain
+        finalize=_plain if markdown else None,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=markdown,
     )
-    environment.filters |= {"number": number, "upper": _upper, "lower": _lower, "sentence": _sentence}
+    environment.filters |= {"number": number, "upper": _upper, "lower": _lower, "sentence": _sentence, "share": share}
     return environment
+
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
+
+
+def _plain(value: Any) -> str:
+    r"""Text with nothing in it that Markdown, or HTML within it, would act upon; on one line.
+
+    >>> _plain("a|b <i>\n# c")
+    'a\\|b \\<i\\> \\# c'
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
 
 
 OPEN, CLOSE = b'<pre id="document">', b"</pre>"
@@ -111,6 +229,15 @@ def number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def share(value: float) -> str:
+    """A share that may be stated as an upper bound, in percent.
+
+    >>> share(0.001), share(0.27004), share(1.0)
+    ('0.1%', '27.1%', '100%')
+    """
+    return f"{upper_text(100 * value, 3)}%"
 
 
 def _upper(value: float | str) -> str:

@@ -10,7 +10,10 @@ import math
 from typing import Any
 
 from epsilog.plan import RegisteredPlan, formula_sentence
+from epsilog.prove.forgeries import still_forgeable
 from epsilog.prove.narrative import LIMITS, supported_statement, who_sees_what
+from epsilog.prove.publication import publication
+from epsilog.prove.reading import risk_reading
 from epsilog.terms import RecordsError, RunFile, Verdict, codec
 from epsilog.verify import Evidence, Reconciliation, certified, whatever_the_sampler
 
@@ -23,6 +26,7 @@ OWNERS_WORDS = (
     "identity",
     "claim/delta_rationale",
     "claim/boundary",
+    "publication/stated",
     "mechanism/training",
     "mechanism/data",
     "result/score_name",
@@ -59,7 +63,10 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
         "simulation": plan.simulation,
         "claim": {
             "statement": supported_statement(
-                plan.guarantee, unamplified=whatever_the_sampler(plan), failed=sorted(failed)
+                plan.guarantee,
+                unamplified=whatever_the_sampler(plan),
+                failed=sorted(failed),
+                simulation=plan.simulation,
             ),
             "guarantee": codec.encode(plan.guarantee),
             "epsilon": codec.encode(plan.epsilon),
@@ -73,6 +80,8 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
                 unamplified=plan.unamplified.upper,
             ),
         },
+        "reading": risk_reading(plan),
+        "publication": publication(details.get("reporting", {})),
         "mechanism": {
             "scheme": codec.encode(plan.scheme),
             "release": codec.encode(plan.scheme.release()),
@@ -119,6 +128,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
         "owner": owner.to_json(),
         "owners_words": list(OWNERS_WORDS),
         "limits": list(LIMITS),
+        "forgeable": still_forgeable(plan),
     }
     spelt: dict[str, Any] = codec.parse(codec.canonical(document))  # as a reader of the file gets it
     return spelt

@@ -7,17 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from epsilog.prove import Series, line_plot
+from epsilog.prove import Series, line_plot, standalone
 from epsilog.study.measuring import UTILITY, Condition, Protocol
 from epsilog.study.membership import ATTACKS
 from epsilog.terms.digits import upper_text
 
 THREE = 3.0  # standard errors from which on something is called beyond chance
 Cell = Callable[[Condition], str]
-LOOK = (
-    "<style>svg { background: #fff } text { font: 12px system-ui, sans-serif; fill: #333 } "
-    ".grid { stroke: #e6e9ec } .frame { fill: none; stroke: #888 }</style>"
-)
 
 
 class Table(NamedTuple):
@@ -212,7 +208,7 @@ def plots(conditions: Sequence[Condition]) -> dict[str, str]:
         lines = [_line(subject, [*group], attack, name) for subject, group in groupby(conditions, lambda c: c.subject)]
         if any(line.points for line in lines):
             drawn = line_plot(lines, title=label, x_label="epsilon", y_label=label, log_x=True)
-            found[file] = drawn.replace("<title>", f"{LOOK}<title>", 1)  # a file of its own has no page's style
+            found[file] = standalone(drawn)
     return found
 
 

@@ -1,0 +1,41 @@
+"""The report as a PDF, set by Typst from the JSON: nothing that a report quotes is read as markup."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from epsilog.prove.plots import standalone
+from epsilog.prove.publication import completed
+from epsilog.prove.rendering import TEMPLATES, facts, figures, hashes, plots, readings
+from epsilog.terms import RecordsError
+
+
+def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -> bytes:
+    """Renders a report as a PDF.
+
+    Args:
+        report: the document.
+        about: fields that the report leaves blank; see ``publication``.
+
+    Raises:
+        RecordsError: the extra ``pdf`` is not installed.
+    """
+    try:
+        import typst
+    except ImportError as error:
+        raise RecordsError("a PDF needs Typst: pip install 'epsilog[pdf]'") from error
+    stated = completed(report, about or {})
+    told = {
+        "report": report,
+        "figures": figures(report),
+        "readings": readings(report),
+        "facts": facts(report),
+        "stated": [(name.replace("_", " "), value) for name, value in stated.items()],
+        "blank": [item for item in report["publication"]["blank"] if item["field"] not in stated],
+        "plots": {name: standalone(plot) for name, plot in plots(report).items()},
+        "hashes": hashes(report),
+    }
+    content = (TEMPLATES / "report.typ").read_bytes()
+    return bytes(typst.compile(content, sys_inputs={"told": json.dumps(told)}))

@@ -1,0 +1,129 @@
+"""What only the publisher can say of a deployment, who asks for it, and what is still blank.
+
+The programme file's [reporting] section takes these fields, and then the ledger binds them with the plan. A file of
+them may come later, for a rendering: it fills blanks, and contradicts nothing that is bound.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epsilog.terms import CheckError, RecordsError
+
+GOVERNANCE = "governance"
+TIERS = ("registry tier 1", "registry tier 2", "registry tier 3")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One field.
+
+    Attributes:
+        says: what it holds.
+        completes: which deliverable wants it: a tier of the OpenDP Deployments Registry, or governance at home.
+        choices: what it may be; empty for any text.
+    """
+
+    says: str
+    completes: str
+    choices: tuple[str, ...] = ()
+
+
+FIELDS: dict[str, Asked] = {
+    "organisation": Asked("who publishes the model", TIERS[0]),
+    "description": Asked("what is published, in a sentence or two", TIERS[0]),
+    "region": Asked("which region the data describe, or whose law applies", TIERS[0]),
+    "sector": Asked(
+        "the sector", TIERS[0], ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+    ),
+    "publication_date": Asked("when it is published, as YYYY-MM-DD", TIERS[0]),
+    "sources": Asked("where to read more, or to find the model", TIERS[0]),
+    "release_type": Asked("whether the data are released from again", TIERS[1], ("One release", "Many releases")),
+    "data_source_type": Asked("whether new data come in over time", TIERS[1], ("Static", "Dynamic")),
+    "access_type": Asked("whether people query the data", TIERS[1], ("Non-interactive", "Interactive")),
+    "data_domain": Asked("which data sets are possible, and from whom the data come", TIERS[2]),
+    "unprotected_quantities": Asked("what is published without noise, or known beforehand", TIERS[2]),
+    "unit_details": Asked("which rows belong to one privacy unit", TIERS[2]),
+    "tuning": Asked("how settings were chosen and data prepared, and whether that was charged", TIERS[2]),
+    "justification": Asked("why this unit, epsilon and scheme, and who decided", TIERS[2]),
+    "contact": Asked("whom to ask", GOVERNANCE),
+    "prior_releases": Asked("what was released about the same people before, and at what epsilon", GOVERNANCE),
+    "retention": Asked("how long data, records and checkpoints are kept", GOVERNANCE),
+    "review_date": Asked("when this assessment is looked at again, as YYYY-MM-DD", GOVERNANCE),
+}
+DATES = ("publication_date", "review_date")
+
+
+def require_field(name: str, value: Any) -> str:
+    """The value of a field, or a clear error.
+
+    Raises:
+        CheckError: an unknown field, no text, none of its choices, or no date.
+    """
+    if name not in FIELDS:
+        raise CheckError("field", f"one of {', '.join(FIELDS)}", repr(name))
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):  # as TOML writes dates
+        value = value.isoformat()
+    if not isinstance(value, str) or not value.strip():
+        raise CheckError(name, "a string that is not blank", repr(value))
+    choices = FIELDS[name].choices
+    if choices and value not in choices:
+        raise CheckError(name, f"one of {', '.join(choices)}", repr(value))
+    if name in DATES:
+        try:
+            if dt.date.fromisoformat(value).isoformat() != value:
+                raise ValueError
+        except ValueError:
+            raise CheckError(name, "a date as YYYY-MM-DD", repr(value)) from None
+    return value
+
+
+def publication(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """What the plan states of these fields, and which are blank, as a report holds it."""
+    said = {name: str(stated[name]) for name in FIELDS if stated.get(name) is not None}
+    blank = [{"field": n, "says": f.says, "completes": f.completes} for n, f in FIELDS.items() if n not in said]
+    return {"stated": said, "blank": blank}
+
+
+def read_about(path: Path) -> dict[str, str]:
+    """Reads a file of fields, in TOML.
+
+    Raises:
+        RecordsError: it cannot be read, is no TOML, or holds something else; the first is named.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return {name: require_field(name, value) for name, value in document.items()}
+    except OSError as error:
+        raise RecordsError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordsError(f"{path}: {error}") from error
+
+
+def completed(report: Mapping[str, Any], about: Mapping[str, str]) -> dict[str, str]:
+    """The fields of a report, blanks filled.
+
+    Raises:
+        CheckError: a field that the report already states otherwise.
+    """
+    stated: dict[str, str] = dict(report["publication"]["stated"])
+    for name, value in about.items():
+        require_field(name, value)
+        if stated.setdefault(name, value) != value:
+            raise CheckError(name, f"{stated[name]!r}, as the report binds it", repr(value))
+    return stated
+
+
+def tier(stated: Mapping[str, str]) -> int:
+    """The registry tier whose fields, and those below it, are all there; 0 where the first is not complete."""
+    reached = 0
+    for number, name in enumerate(TIERS, start=1):
+        if any(field.completes == name and key not in stated for key, field in FIELDS.items()):
+            break
+        reached = number
+    return reached

@@ -1,0 +1,56 @@
+"""What the claim means for an attacker, for duplicates and at other deltas: readings of one certified curve."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+from epsilog.accounting import mu, profile
+from epsilog.plan import RegisteredPlan
+from epsilog.terms import NeighboringRelation, Release
+
+FALSE_ALARMS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
+DELTAS = (1e-3, 1e-6, 1e-9)
+GROUPS = (2, 4)  # units that one person holds, or copies of one record
+GAP = 0.005
+
+
+def risk_reading(plan: RegisteredPlan) -> dict[str, Any]:
+    """The readings of a plan's claim, as plain JSON values; every figure is an upper bound.
+
+    ``mu`` is that of mu-GDP where the release is Gaussian and has one, against those who know who took part too; null
+    where sampling leaves none. ``attack`` is the true positive rate that the best test between two neighbours reaches
+    at most; ``groups`` is epsilon at the claim's delta for somebody who holds several units.
+
+    Source:
+        Dong, Roth & Su 2019 (arXiv:1905.02383) for mu and rates; docs/accounting/groups.md.
+    """
+    release, relation = plan.scheme.release(), plan.guarantee.relation
+    return {
+        "mu": _mean(release, relation),
+        "unamplified_mu": _mean(plan.scheme.unamplified(), relation),
+        **_readings(release, relation, plan.guarantee.delta),
+    }
+
+
+def _mean(release: Release, relation: NeighboringRelation) -> float | str | None:
+    found = mu(release, relation)
+    return "inf" if found is not None and math.isinf(found) else found
+
+
+@lru_cache(maxsize=64)
+def _readings(release: Release, relation: NeighboringRelation, delta: float) -> dict[str, Any]:
+    curve = profile(release, relation=relation, gap=GAP)
+    return {
+        "attack": [{"fpr": fpr, "tpr": curve.tpr(fpr).upper} for fpr in FALSE_ALARMS],
+        "profile": [{"delta": at, "epsilon": _number(curve.epsilon(at).upper)} for at in DELTAS],
+        "groups": [
+            {"units": units, "epsilon": _number(curve.group_epsilon(units=units, delta=delta).upper)}
+            for units in GROUPS
+        ],
+    }
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else "inf"

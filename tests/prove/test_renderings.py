@@ -1,0 +1,247 @@
+"""What is made from a report for other readers says what the report says, no more, and quotes nothing as markup."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.prove.drawn import central, finish, local, make_plan
+
+from epsilog.prove import (
+    FIELDS,
+    check_record,
+    read_about,
+    registry_record,
+    render_html,
+    render_markdown,
+    render_pdf,
+    render_record,
+    require_field,
+)
+from epsilog.prove.forgeries import FORGERIES, still_forgeable
+from epsilog.prove.publication import completed, publication, tier
+from epsilog.prove.reading import risk_reading
+from epsilog.terms import CheckError, RecordsError, codec
+from epsilog.terms.digits import upper_text
+
+DOCS = Path(__file__).parents[2] / "docs"
+EVIL = 'x|y <script>alert(1)</script> [a](javascript:b)\n# head `c` *d* _e_ ${f} #eval("g") "h" \\'
+ABOUT = {
+    "organisation": "Example Org",
+    "description": "A model of scores.",
+    "region": "Netherlands",
+    "publication_date": "2026-12-01",
+}
+
+
+@pytest.fixture(scope="module")
+def report(finished):
+    return codec.parse((finished / "report.json").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """The report of a run for people, whose publisher says something."""
+    folder = tmp_path_factory.mktemp("real") / "run"
+    said = {"period": "2026-Q4", "organisation": "Example Org", "retention": EVIL}
+    finish(folder, folder.parent / "ledger.db", make_plan(simulation=False, reporting=said))
+    return codec.parse((folder / "report.json").read_bytes())
+
+
+def test_readings_are_the_accountants(report):
+    plan = make_plan()
+    reading = risk_reading(plan)
+    assert report["reading"] == codec.parse(codec.canonical(reading))
+    assert reading["mu"] is None, "sampling leaves no mu"
+    assert reading["unamplified_mu"] == pytest.approx(2 / 3), "four rounds at noise 3"
+    for point in reading["attack"]:
+        assert point["fpr"] < point["tpr"] < 3 * point["fpr"]
+    epsilons = [point["epsilon"] for point in reading["profile"]]
+    assert epsilons == sorted(epsilons)
+    alone, pair, four = plan.epsilon.upper, *(point["epsilon"] for point in reading["groups"])
+    assert 2 * alone <= pair < four
+
+
+def test_what_a_dishonest_curator_could_do_is_told_where_it_applies(report, real):
+    assert report["forgeable"] == still_forgeable(make_plan())
+    seeded = "A seeded run was called real"
+    assert not any(line.startswith(seeded) for line in report["forgeable"])
+    assert any(line.startswith(seeded) for line in real["forgeable"])
+    less = "Clients added less noise"
+    assert any(line.startswith(less) for line in still_forgeable(make_plan(local)))
+    assert not any(line.startswith(less) for line in still_forgeable(make_plan(central)))
+
+
+def test_the_docs_table_names_every_forgery():
+    page = " ".join((DOCS / "how-to" / "verify-a-report.md").read_text().split())
+    for forgery in FORGERIES:
+        assert f"| {forgery.deed} | passes" in page or f"| {forgery.deed} | *not checked*" in page, forgery.deed
+        assert forgery.stopped_by in page
+
+
+def test_a_simulation_speaks_in_the_conditional(report, real):
+    assert "would be (" in report["claim"]["statement"]
+    assert "are (" not in report["claim"]["statement"]
+    assert " are (" in real["claim"]["statement"]
+    assert "protects nobody" not in real["claim"]["statement"]
+    for kind in ("markdown", "card", "summary"):
+        assert "protects nobody" in render_markdown(report, kind=kind)
+        assert "protects nobody" not in render_markdown(real, kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "card", "summary"])
+def test_markdown_shows_the_bounds_rounded_up_and_the_fingerprint(report, kind):
+    text = render_markdown(report, kind=kind)
+    assert upper_text(report["claim"]["epsilon"]["upper"]) in text
+    assert upper_text(100 * report["reading"]["attack"][-1]["tpr"], 3) + "%" in text
+    assert codec.fingerprint(report) in text
+    assert render_markdown(report, kind=kind) == text
+    assert not re.search(r"\n{3}|None|Undefined", text)
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table
+
+
+def test_what_the_owner_writes_is_no_markup(real):
+    spoilt = json.loads(json.dumps(real))
+    for name in ("name", "purpose", "owner", "period"):
+        spoilt["identity"][name] = EVIL
+    spoilt["claim"]["delta_rationale"] = spoilt["budget"]["scope"] = EVIL
+    for kind in ("markdown", "card", "summary"):
+        text = render_markdown(spoilt, {"prior_releases": EVIL}, kind=kind)
+        assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`|\$\{", text)
+        assert not any(line.startswith("# head") for line in text.splitlines())
+    assert "<script>" not in render_html(spoilt)
+
+
+def test_a_pdf_is_set_from_the_report_and_reads_no_markup(real):
+    pytest.importorskip("typst")
+    spoilt = json.loads(json.dumps(real))
+    spoilt["identity"]["purpose"] = EVIL
+    content = render_pdf(spoilt, ABOUT)
+    assert content.startswith(b"%PDF")
+    assert len(content) > 20_000
+    with pytest.raises(CheckError, match="organisation"):
+        render_pdf(spoilt, {"organisation": "Somebody Else"})
+
+
+def test_a_failed_run_is_no_promise_in_any_rendering(report):
+    failed = json.loads(json.dumps(report))
+    failed["verification"]["verdict"] = "failed"
+    failed["claim"]["statement"] = "Nothing is claimed: checks fail on noise."
+    for kind in ("markdown", "card", "summary"):
+        text = render_markdown(failed, kind=kind)
+        assert "Nothing is claimed" in text
+    assert "The promise" not in render_markdown(failed, kind="summary")
+
+
+def test_a_record_is_valid_and_says_what_the_report_says(real):
+    record = registry_record(real, ABOUT)
+    inner, claim = record["deployment"], real["claim"]
+    assert inner["privacy_loss"]["privacy_parameters"] == {
+        "epsilon": claim["guarantee"]["epsilon"],
+        "delta": claim["guarantee"]["delta"],
+    }
+    assert inner["privacy_loss"]["privacy_parameters"]["epsilon"] >= claim["epsilon"]["lower"]
+    assert inner["basic"]["data_curators"] == ["Example Org"]
+    assert inner["deployment_model"]["model_name"] == "Central"
+    assert json.loads(render_record(record)) == record
+    notes = inner["administrative"]["notes"]
+    for told in ("certified upper bound", claim["guarantee"]["relation"], real["evidence"]["plan_hash"], "Ledger head"):
+        assert told in notes
+    assert record["tier"] == 1
+    every = {name: (field.choices or ("2026-12-01",))[0] for name, field in FIELDS.items()}
+    del every["organisation"], every["retention"]
+    assert registry_record(real, every)["tier"] == 3
+
+
+def test_no_record_is_made_of_what_is_no_deployment(report, real):
+    with pytest.raises(RecordsError, match="simulation"):
+        registry_record(report, ABOUT)
+    with pytest.raises(RecordsError, match="requires description, region, publication_date"):
+        registry_record(real, {})
+    failed = real | {"verification": real["verification"] | {"verdict": "failed"}}
+    with pytest.raises(RecordsError, match="no guarantee"):
+        registry_record(failed, ABOUT)
+    with pytest.raises(CheckError, match="as the report binds it"):
+        registry_record(real, ABOUT | {"organisation": "Somebody Else"})
+
+
+def test_the_registrys_schema_refuses_what_it_does_not_know(real):
+    record = registry_record(real, ABOUT)
+    for spoilt in (
+        record | {"surprise": 1},
+        record | {"tier": 0},
+        record | {"status": "Fine"},
+        {name: value for name, value in record.items() if name != "url_slug"},
+        record | {"deployment": {}},
+        record | {"deployment": record["deployment"] | {"basic": {"name": "x"}}},
+    ):
+        with pytest.raises(ValueError, match=r"\w"):
+            check_record(spoilt)
+
+
+def test_local_noise_is_registered_as_local(tmp_path):
+    folder = tmp_path / "run"
+    finish(folder, tmp_path / "ledger.db", make_plan(local, simulation=False))
+    report = codec.parse((folder / "report.json").read_bytes())
+    assert registry_record(report, ABOUT)["deployment"]["deployment_model"]["model_name"] == "Local"
+
+
+def test_blanks_are_listed_with_what_they_would_complete(real):
+    told = real["publication"]
+    assert told["stated"]["organisation"] == "Example Org"
+    blank = {item["field"]: item["completes"] for item in told["blank"]}
+    assert blank == {name: f.completes for name, f in FIELDS.items() if name not in ("organisation", "retention")}
+    assert tier({}) == 0
+    every = dict.fromkeys(FIELDS, "x")
+    assert tier(every) == 3
+    assert tier({name: "x" for name in every if name != "access_type"}) == 1
+    assert publication({})["stated"] == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("colour", "red", "one of"),
+        ("sector", "Magic", "one of"),
+        ("publication_date", "1/1/2026", "YYYY-MM-DD"),
+        ("publication_date", "2026-02-30", "YYYY-MM-DD"),
+        ("publication_date", "20260201", "YYYY-MM-DD"),
+        ("contact", " ", "not blank"),
+        ("contact", 3, "not blank"),
+        ("contact", None, "not blank"),
+    ],
+)
+def test_fields_that_say_nothing_are_refused(name, value, told):
+    with pytest.raises(CheckError, match=told):
+        require_field(name, value)
+
+
+def test_a_file_of_fields_is_read_or_refused_with_its_name(tmp_path):
+    path = tmp_path / "about.toml"
+    path.write_text('region = "Europe"\npublication_date = 2026-12-01\n')
+    assert read_about(path) == {"region": "Europe", "publication_date": "2026-12-01"}
+    for text in ("region = 3", "x = 'y'", "region", "publication_date = 2026-12-01T00:00:00"):
+        path.write_text(text)
+        with pytest.raises(RecordsError, match=r"about\.toml"):
+            read_about(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(RecordsError, match=r"about\.toml"):
+        read_about(path)
+    with pytest.raises(RecordsError, match="cannot be read"):
+        read_about(tmp_path / "nowhere")
+
+
+def test_blanks_are_filled_and_nothing_is_contradicted(real):
+    assert completed(real, {"region": "Europe"})["region"] == "Europe"
+    assert completed(real, {"organisation": "Example Org"})["organisation"] == "Example Org"
+    with pytest.raises(CheckError):
+        completed(real, {"region": ""})
+
+
+def test_the_docs_list_every_field():
+    page = (DOCS / "how-to" / "publish-a-report.md").read_text()
+    for name, field in FIELDS.items():
+        assert re.search(rf"^\| `{name}` \| {re.escape(field.says)}.* \| {field.completes} \|$", page, re.MULTILINE), (
+            name
+        )
