@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.prove.drawn import drawn, local, make_plan
 from tests.verify.counted import COUNTING, counted
+from tests.verify.logs.damaged import every_finding
 
 from epsilog import npz, plan
 from epsilog.prove import examine
@@ -202,7 +203,7 @@ def charged(entry, share):
 
 
 @pytest.mark.slow
-def test_the_reference_lists_every_code_and_no_other(run, folder):
+def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path):
     found = [
         *of_plans(),
         *of_runs(run),
@@ -212,6 +213,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder):
         *of_charges(run),
         *of_samples(run),
         *of_documents(run, folder),
+        *every_finding(tmp_path),
     ]
     ends = {}
     for finding in found:

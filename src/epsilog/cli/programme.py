@@ -13,7 +13,7 @@ import typer
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
-from epsilog.terms import EVIDENCE, CheckError, RecordsError, RunFile, check, codec
+from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, RecordsError, RunFile, check, codec
 from epsilog.terms.digits import upper_text
 
 EMBEDDED, FLOWER = "embedded", "flower"
@@ -268,13 +268,18 @@ def _figure(value: float | str | None, none: str) -> str:
 @app.command("verify")
 def verify(
     path: Annotated[
-        Path, typer.Argument(help="A run folder, a report (JSON or HTML) or a ledger: told apart by content.")
-    ],
+        Path | None, typer.Argument(help="A run folder, a report (JSON or HTML) or a ledger: told apart by content.")
+    ] = None,
+    logs: Annotated[
+        Path | None, typer.Option("--logs", help="Instead of a path: a mapping (TOML) of the logs of any other run.")
+    ] = None,
     ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to.")] = None,
     require: Annotated[
         list[str] | None,
         typer.Option(
-            "--require", help="Evidence that must be here: report, ledger, custody, page; all but page if blank."
+            "--require",
+            help="Evidence that must be here: report, ledger, custody, page; all but page if blank. "
+            f"Of logs: {', '.join(LOG_EVIDENCE)}; all but the last two if blank.",
         ),
     ] = None,
     head: Annotated[
@@ -282,19 +287,24 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a run against plan and ledger, build its report again, or work a whole ledger out again.
+    """Check a run against plan and ledger, build its report again, work a whole ledger out again, or check logs.
 
     Exit code 0 says that all that is required was checked and passed; 4 that something failed; 5 that something that is
     required was not checked, or that there is a warning to read.
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
-    outcome, stands = _examined(path, ledger, require, head)
+    if (path is None) == (logs is None):
+        raise CheckError("path", "given, or --logs, and not both", repr(str(path)) if path else "neither")
+    if logs is not None:
+        outcome, stands = _of_logs(logs, require)
+    elif path is not None:
+        outcome, stands = _examined(path, ledger, require, head)
     if as_json:
         print_json(outcome.to_json() | {"stands": stands, "required": sorted(outcome.required)})
     else:
         rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
-        table(str(path), ["check", "verdict", "what was found"], rows)
+        table(str(path or logs), ["check", "verdict", "what was found"], rows)
         for what_if in outcome.what_ifs:
             note(what_if.says)
         console.print(f"\n{stands}" if stands else "", f"\n{verdict_text(outcome.verdict)}", sep="")
@@ -322,6 +332,18 @@ def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: 
     else:
         found = prove.examine_report(checks.read_file(path), books, required=required, head=head)
     return found.outcome, found.stands
+
+
+def _of_logs(mapping: Path, require: list[str] | None) -> tuple[Any, str]:
+    """What the logs of a run show, and which claim they leave standing."""
+    from epsilog.prove import logs_statement
+    from epsilog.verify.logs import REQUIRED, examine_logs
+
+    required = tuple(REQUIRED if require is None else require)
+    for name in required:
+        check.one_of(LOG_EVIDENCE)(require=name)
+    found = examine_logs(mapping, required=required)
+    return found.outcome, logs_statement(found)
 
 
 @app.command("report")

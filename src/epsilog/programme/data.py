@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from epsilog.programme.parts import Part, Text
+from epsilog.sections import Part, Text
 from epsilog.terms import CheckError
 from epsilog.train import Dataset
 from epsilog.train.data import Feature, OwnData, Schema, Target, feature, goal, load_dataset

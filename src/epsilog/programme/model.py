@@ -17,9 +17,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create
 
 from epsilog import train
 from epsilog.programme.data import KINDS_OF_DATA, Data
-from epsilog.programme.parts import LARGEST, Count, Part, Positive, Text
 from epsilog.prove import require_field
 from epsilog.refusals import refusals
+from epsilog.sections import LARGEST, Count, Part, Positive, Text
 from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, facts
 from epsilog.terms.facts import Fact
 from epsilog.terms.schemes import SCHEMES

@@ -8,6 +8,7 @@ does: it builds the report again from the evidence and compares every field. Rea
 
 from epsilog.prove.examination import REQUIRED, Examination, differences, examine, examine_report
 from epsilog.prove.narrative import statement, who_sees_what
+from epsilog.prove.of_logs import logs_statement
 from epsilog.prove.pdf import render_pdf
 from epsilog.prove.plots import Series, line_plot, standalone
 from epsilog.prove.publication import FIELDS, read_about, require_field
@@ -29,6 +30,7 @@ __all__ = [
     "examine",
     "examine_report",
     "line_plot",
+    "logs_statement",
     "read_about",
     "registry_record",
     "registry_schema",

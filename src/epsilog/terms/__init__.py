@@ -18,7 +18,7 @@ from epsilog.terms.errors import (
     StorageError,
     UnsupportedMechanismError,
 )
-from epsilog.terms.findings import EVIDENCE, Finding, Verdict
+from epsilog.terms.findings import EVIDENCE, LOG_EVIDENCE, Finding, Verdict
 from epsilog.terms.guarantee import Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
 from epsilog.terms.matrices import (
@@ -56,6 +56,7 @@ from epsilog.terms.schemes.example_level_client_side import ExampleLevelClientSi
 
 __all__ = [
     "EVIDENCE",
+    "LOG_EVIDENCE",
     "ApproximateDP",
     "BallsInBins",
     "BinnedParticipation",

@@ -10,6 +10,7 @@ from epsilog.terms import check
 from epsilog.terms.errors import CheckError
 
 EVIDENCE = ("report", "ledger", "custody", "page", "model")  # what a check may lack; plan and records are always there
+LOG_EVIDENCE = ("cohorts", "clients", "settings", "norms", "divisor", "padding", "attempts", "enrolment")  # of logs
 _CODE = re.compile(r"[a-z]+(-[a-z]+)*/[a-z]+(-[a-z]+)*")
 
 
@@ -52,7 +53,7 @@ class Finding:
             says=check.text(),
             verdict=check.instance(Verdict),
             numbers=check.each(check.pair(check.text(), check.number())),
-            lacks=check.one_of(("", *EVIDENCE)),
+            lacks=check.one_of(("", *EVIDENCE, *LOG_EVIDENCE)),
         )
 
     @property

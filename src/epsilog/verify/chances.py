@@ -57,8 +57,10 @@ def misfit(seen: Ids, trials: Ids | int, probability: float) -> Numbers:
 
 def two_sided(count: Ids, trials: Ids | int, probability: Numbers | float) -> Numbers:
     """Twice the smaller tail of Binomial(trials, probability) at ``count``, at most 1."""
-    above = np.where(count > 0, bdtrc(np.maximum(count, 1) - 1, trials, probability), 1.0)
-    return np.asarray(np.minimum(1.0, 2 * np.minimum(bdtr(count, trials, probability), above)))
+    possible = np.minimum(count, trials)  # more than all have no chance at all, and the tails no answer
+    above = np.where(count > 0, bdtrc(np.maximum(possible, 1) - 1, trials, probability), 1.0)
+    both = np.minimum(1.0, 2 * np.minimum(bdtr(possible, trials, probability), above))
+    return np.asarray(np.where(count > trials, 0.0, both))
 
 
 def spread(counts: Ids, trials: Ids, probability: Numbers) -> float:

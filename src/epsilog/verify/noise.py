@@ -11,12 +11,25 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from scipy.special import chdtr, chdtrc, chdtri
 
 from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict, check
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
+
+
+class Padded(Protocol):
+    """A round with noise on sums that are truly 0."""
+
+    @property
+    def round(self) -> int:
+        """1, 2, ..."""
+
+    @property
+    def padding(self) -> Sequence[float]:
+        """The noise, in one unit for all rounds."""
 
 
 def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> tuple[float, float]:
@@ -89,7 +102,7 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
     seen = [record for record in records if not record.given_up]  # nothing was seen of the others
     bare = [record.round for record in seen if not record.padding]
     seen = [record for record in seen if record.padding]
-    found = _compared(seen, noise_stddev, false_alarm)
+    found = compared(seen, noise_stddev, false_alarm)
     if found is None:
         return Finding("noise/not-checked", Verdict.NOT_CHECKED, "There are no records with padding coordinates.")
     if bare and found.verdict is not Verdict.FAILED:
@@ -98,7 +111,7 @@ def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_al
     return found
 
 
-def _compared(records: Sequence[RoundRecord], noise_stddev: float, false_alarm: float) -> Finding | None:
+def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float = FALSE_ALARM) -> Finding | None:
     """What the padding of rounds that have any says; None where none has."""
     padding = [value for record in records for value in record.padding]
     if not padding:
@@ -179,7 +192,7 @@ def _of_count(private: CustodyRecord, public: RoundRecord, divisor: float) -> fl
     return (public.unclipped - 0.5) * divisor - above_half
 
 
-def _quietest(records: Sequence[RoundRecord], noise_stddev: float) -> tuple[int, float]:
+def _quietest(records: Sequence[Padded], noise_stddev: float) -> tuple[int, float]:
     """The round whose padding is least likely from above, and how likely some round is that quiet (union bound)."""
     found = [(float(chdtr(len(one.padding), _squares(one.padding, noise_stddev))), one.round) for one in records]
     p, quietest = min(found)

@@ -7,8 +7,8 @@ amplified claim: only the unamplified number remains.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
@@ -28,6 +28,21 @@ from epsilog.verify.chances import Ids, Numbers
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
 NOT_HERE = "The curator's records are not here."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cohort:
+    """Who was in one round.
+
+    Attributes:
+        round: 1, 2, ...
+        drawn: places of whom the sampler picked, from 0.
+        participants: of those that then took part.
+    """
+
+    round: int
+    drawn: Ids
+    participants: Ids
 
 
 def check_custody(custody: Sequence[CustodyRecord] | None, records: Sequence[RoundRecord], scheme: Scheme) -> Finding:
@@ -72,17 +87,29 @@ def check_participation(custody: Sequence[CustodyRecord] | None, scheme: Scheme)
         return Finding("participation/not-checked", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
     if not custody:
         return Finding("participation/not-checked", Verdict.NOT_CHECKED, "The curator's records hold no round.")
-    return _tested(scheme.cohorts, custody)
+    return weigh_cohorts(scheme.cohorts, [_cohort(record) for record in custody])
+
+
+def _cohort(record: CustodyRecord) -> Cohort:
+    drawn, participants = (np.array(ids, dtype=np.int64) for ids in (record.drawn, record.participants))
+    return Cohort(record.round, drawn, participants)
 
 
 @singledispatch
-def _tested(cohorts: Cohorts, custody: Sequence[CustodyRecord]) -> Finding:  # noqa: ARG001
+def weigh_cohorts(cohorts: Cohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
+    """Tests who took part against how a round's clients are picked.
+
+    Args:
+        cohorts: as planned.
+        seen: who was in each round; at least one round, in order.
+        false_alarm: how often a sound run may be rejected, over all tests together.
+    """
     return Finding("participation/not-checked", Verdict.NOT_CHECKED, f"No test is known for {type(cohorts).__name__}.")
 
 
-def _lists(custody: Sequence[CustodyRecord], clients: int) -> list[Ids]:
+def _lists(seen: Sequence[Cohort], clients: int) -> list[Ids]:
     """Who was drawn in each round; a list that names somebody else, or somebody twice, fails elsewhere."""
-    lists = (np.unique(np.array(record.drawn, dtype=np.int64)) for record in custody)
+    lists = (np.unique(cohort.drawn) for cohort in seen)
     return [ids[(ids >= 0) & (ids < clients)] for ids in lists]
 
 
@@ -119,11 +146,11 @@ def _cells(class_of: Ids, lists: Sequence[Ids], probability: float) -> float:
     return min(float(p.min()) for p in each)
 
 
-@_tested.register
-def _(cohorts: PoissonCohorts, custody: Sequence[CustodyRecord]) -> Finding:
+@weigh_cohorts.register
+def _(cohorts: PoissonCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
     """Counts per round are Binomial(N, q), per client Binomial(T, q); all overlaps are binomial."""
-    clients, rounds, q = cohorts.clients, len(custody), cohorts.probability
-    sizes, lists = np.array([len(record.drawn) for record in custody]), _lists(custody, clients)
+    clients, rounds, q = cohorts.clients, len(seen), cohorts.probability
+    sizes, lists = np.array([len(cohort.drawn) for cohort in seen]), _lists(seen, clients)
     per_client = np.bincount(np.concatenate(lists), minlength=clients)
     numbers: list[tuple[str, float]] = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
     if q == 1:
@@ -143,28 +170,30 @@ def _(cohorts: PoissonCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     says = (
         f"Cohorts of {sizes.min()} to {sizes.max()} in {rounds} rounds agree with Poisson({q:g}) of {clients} clients."
     )
-    return _weighed(f"Poisson({q:g})", p_values, says, numbers)
+    return _weighed(f"Poisson({q:g})", p_values, says, numbers, false_alarm)
 
 
-def _weighed(sampler: str, p_values: dict[str, float], says: str, numbers: Sequence[tuple[str, float]]) -> Finding:
+def _weighed(
+    sampler: str, p_values: dict[str, float], says: str, numbers: Sequence[tuple[str, float]], false_alarm: float
+) -> Finding:
     """Rejects a sampler one of whose tests is too unlikely."""
-    failed = [name for name, p in p_values.items() if p < FALSE_ALARM / len(p_values)]
+    failed = [name for name, p in p_values.items() if p < false_alarm / len(p_values)]
     if not failed:
         return Finding("participation/holds", Verdict.PASSED, says, tuple(numbers))
-    why = f"The sampler is not {sampler}: {', '.join(failed)} below {FALSE_ALARM / len(p_values):.2g}. "
+    why = f"The sampler is not {sampler}: {', '.join(failed)} below {false_alarm / len(p_values):.2g}. "
     why += "Only the unamplified claim remains."
     return Finding("participation/another-sampler", Verdict.FAILED, why, tuple(numbers))
 
 
-@_tested.register
-def _(cohorts: FixedSizeCohorts, custody: Sequence[CustodyRecord]) -> Finding:
+@weigh_cohorts.register
+def _(cohorts: FixedSizeCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
     """Every cohort has the size; each client's rounds are Binomial(T, m/N); all overlaps are hypergeometric."""
-    clients, size, rounds = cohorts.clients, cohorts.cohort_size, len(custody)
-    for record in custody:
-        if len(record.drawn) != size:
-            says = f"Round {record.round} has {len(record.drawn)} clients where {size} were due."
+    clients, size, rounds = cohorts.clients, cohorts.cohort_size, len(seen)
+    for cohort in seen:
+        if len(cohort.drawn) != size:
+            says = f"Round {cohort.round} has {len(cohort.drawn)} clients where {size} were due."
             return Finding("participation/cohort-size", Verdict.FAILED, says)
-    lists, q = _lists(custody, clients), size / clients
+    lists, q = _lists(seen, clients), size / clients
     per_client = np.bincount(np.concatenate(lists), minlength=clients)
     extremes = (int(per_client.min()), int(per_client.max()))
     p_values = {
@@ -173,13 +202,13 @@ def _(cohorts: FixedSizeCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     }
     numbers = [("cohort_size", float(size)), *p_values.items()]
     says = f"Every cohort has {size} of {clients} clients, each in {extremes[0]} to {extremes[1]} of {rounds} rounds."
-    return _weighed(f"a draw of {size}", p_values, says, numbers)
+    return _weighed(f"a draw of {size}", p_values, says, numbers, false_alarm)
 
 
-@_tested.register
-def _(cohorts: BinnedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
+@weigh_cohorts.register
+def _(cohorts: BinnedCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
     """Nobody is in two rounds of a cycle; slots are uniform, whoever stood where in another cycle, or in the data."""
-    clients, length, lists = cohorts.clients, cohorts.cycle_length, _lists(custody, cohorts.clients)
+    clients, length, lists = cohorts.clients, cohorts.cycle_length, _lists(seen, cohorts.clients)
     cycles = [_slots(clients, lists[first : first + length]) for first in range(0, len(lists), length)]
     known = [slots for slots in cycles if slots is not None]
     if len(known) < len(cycles):
@@ -208,7 +237,7 @@ def _(cohorts: BinnedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
     says = (
         f"Nobody took part twice in a cycle of {length} rounds; cohorts have {sizes.min()} to {sizes.max()} clients; "
     )
-    return _weighed(f"balls in {length} bins", p_values, f"{says}{missed} turns were missed.", numbers)
+    return _weighed(f"balls in {length} bins", p_values, f"{says}{missed} turns were missed.", numbers, false_alarm)
 
 
 def _slots(clients: int, cycle: Sequence[Ids]) -> Ids | None:
@@ -253,41 +282,83 @@ def _groups(one: Ids, other: Ids, length: int) -> float:
     return float(chances.excess(together, of[cells // length], 1 / length).min(initial=1.0))
 
 
-@_tested.register
-def _(cohorts: CappedCohorts, custody: Sequence[CustodyRecord]) -> Finding:
+@weigh_cohorts.register
+def _(cohorts: CappedCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
     """Cohorts have the stated size while enough clients are below their cap, and nobody passes it."""
-    times: Counter[int] = Counter()
-    for record in custody:
-        free = cohorts.clients - sum(1 for taken in times.values() if taken >= cohorts.max_participations)
-        due = min(cohorts.cohort_size, free)
-        if len(record.drawn) != due:
-            says = f"Round {record.round} has {len(record.drawn)} clients where {due} were due."
+    times = np.zeros(cohorts.clients, dtype=np.int64)
+    for cohort in seen:
+        due = min(cohorts.cohort_size, int((times < cohorts.max_participations).sum()))
+        if len(cohort.drawn) != due:
+            says = f"Round {cohort.round} has {len(cohort.drawn)} clients where {due} were due."
             return Finding("participation/cohort-size", Verdict.FAILED, says)
-        times.update(record.participants)
-    busiest = max(times.values(), default=0)
+        there = cohort.participants
+        np.add.at(times, there[(there >= 0) & (there < times.size)], 1)
+    busiest, many = int(times.max(initial=0)), int((times > 0).sum())
     numbers = (
         ("max_participations", cohorts.max_participations),
         ("busiest_client", busiest),
-        ("clients_seen", len(times)),
+        ("clients_seen", many),
     )
     if busiest > cohorts.max_participations:
         says = f"A client took part {busiest} times; the noise was calibrated to {cohorts.max_participations}."
         return Finding("participation/too-often", Verdict.FAILED, says, numbers)
     says = f"Nobody took part more than {busiest} times (cap {cohorts.max_participations}); "
-    says += f"{len(times)} clients were seen."
+    says += f"{many} clients were seen."
     return Finding("participation/holds", Verdict.PASSED, says, numbers)
 
 
-@_tested.register
-def _(cohorts: CyclicCohorts, custody: Sequence[CustodyRecord]) -> Finding:
+@weigh_cohorts.register
+def _(cohorts: CyclicCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
     """Nobody takes part out of turn; who misses a turn weakens nothing."""
     missed = 0
-    for record in custody:
-        due = cohorts.due(record.round)
-        early = [i for i in record.drawn if i not in due]
+    for cohort in seen:
+        due = cohorts.due(cohort.round)
+        early = len(cohort.drawn) - int(np.isin(cohort.drawn, due).sum())
         if early:
-            says = f"Round {record.round} has {len(early)} clients whose turn it was not."
+            says = f"Round {cohort.round} has {early} clients whose turn it was not."
             return Finding("participation/out-of-turn", Verdict.FAILED, says)
-        missed += len(due) - len(record.drawn)
+        missed += len(due) - len(cohort.drawn)
     says = f"Everybody took part in turn, every {cohorts.cycle_length} rounds; {missed} turns were missed."
     return Finding("participation/holds", Verdict.PASSED, says, (("missed_turns", missed),))
+
+
+def weigh_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALSE_ALARM) -> Finding:
+    """Tests how many were in each round, where nobody says who: one client in every round passes unseen.
+
+    Args:
+        cohorts: as planned.
+        sizes: clients in each round; at least one round, in order.
+        false_alarm: how often a sound run may be rejected, over all tests together.
+    """
+    told = f"Cohorts of {sizes.min()} to {sizes.max()} in {sizes.size} rounds agree with"
+    if sizes.max() > cohorts.clients:
+        says = f"Round {sizes.argmax() + 1} has {sizes.max()} clients of {cohorts.clients}."
+        return Finding("participation/cohort-size", Verdict.FAILED, says)
+    match cohorts:
+        case PoissonCohorts(clients=clients, probability=q) if q < 1:
+            p_values = {
+                "p_total": float(chances.two_sided(sizes.sum(), clients * sizes.size, q)),
+                "p_worst_round": _least(chances.two_sided(sizes, clients, q), sizes.size),
+                "p_spread": chances.spread(sizes, np.full(sizes.size, clients), np.full(sizes.size, q)),
+            }
+            numbers = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients), *p_values.items()]
+            sampler = f"Poisson({q:g})"
+            return _weighed(sampler, p_values, f"{told} {sampler} of {clients} clients.", numbers, false_alarm)
+        case BinnedCohorts(clients=clients, cycle_length=length) if length > 1:
+            p_values = {"p_worst_round": _least(chances.two_sided(sizes, clients, 1 / length), sizes.size)}
+            sampler = f"balls in {length} bins"
+            return _weighed(sampler, p_values, f"{told} {sampler}.", list(p_values.items()), false_alarm)
+        case FixedSizeCohorts(cohort_size=due):
+            most = least = np.full(sizes.size, due)
+        case CyclicCohorts():
+            most = np.array([len(cohorts.due(number)) for number in range(1, sizes.size + 1)])
+            least = np.zeros_like(most)  # who misses a turn weakens nothing
+        case CappedCohorts(cohort_size=due):
+            most, least = np.full(sizes.size, due), np.zeros(sizes.size, dtype=np.int64)  # few may be left
+        case _:  # everybody, in every round
+            most = least = np.full(sizes.size, cohorts.clients)
+    wrong = np.flatnonzero((sizes < least) | (sizes > most))
+    if wrong.size:
+        says = f"Round {wrong[0] + 1} has {sizes[wrong[0]]} clients where {most[wrong[0]]} were due."
+        return Finding("participation/cohort-size", Verdict.FAILED, says)
+    return Finding("participation/holds", Verdict.PASSED, f"{told} the plan.")

@@ -1,10 +1,12 @@
-"""What the sections of a programme file are made of."""
+"""What the sections of a TOML file are made of: a programme, or a mapping of logs."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+__all__ = ["BLANK", "LARGEST", "Count", "Part", "Positive", "Text"]
 
 
 class Part(BaseModel):

@@ -1,0 +1,83 @@
+"""What was claimed of a run: stated in the mapping, or registered in a plan of ours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from epsilog.plan import RegisteredPlan
+from epsilog.terms import CheckError, ClientLevelCentral, Guarantee, RecordsError, Scheme, codec
+from epsilog.verify.evidence import read_file
+from epsilog.verify.logs.mapping import LogMapping, PlannedClaim, StatedClaim
+from epsilog.verify.logs.reading import Units
+from epsilog.verify.reconciliation import certified
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A guarantee and the schedule that is said to give it.
+
+    Attributes:
+        guarantee: epsilon, delta, relation, unit and N.
+        scheme: sampling, clipping, noise and rounds; its clients are the privacy units, whatever they are called.
+        divisor: the public number that noisy sums are divided by; None where nobody stated one.
+    """
+
+    guarantee: Guarantee
+    scheme: Scheme
+    divisor: float | None
+
+    @property
+    def units(self) -> Units:
+        """For columns that are measured in what is claimed."""
+        return Units(self.scheme.clients, self.scheme.clip_norm, self.divisor)
+
+
+def read_claim(mapping: LogMapping, base: Path) -> Claim:
+    """Reads the claim of a mapping.
+
+    Raises:
+        CheckError: a claim that does not hold together, or that no theorem prices.
+        RecordsError: a plan that cannot be read.
+    """
+    if isinstance(mapping.claim, PlannedClaim):
+        return _planned(base / mapping.claim.plan)
+    try:
+        return _stated(mapping.claim)
+    except CheckError as error:
+        raise error.under("claim") from None
+
+
+def _planned(path: Path) -> Claim:
+    try:
+        plan = RegisteredPlan.from_json(codec.parse(read_file(path)))
+    except codec.UNREADABLE as error:
+        raise RecordsError(f"{path.name} is not a plan: {error}") from error
+    scheme = plan.scheme
+    if scheme.adaptive_clip or not scheme.unit_is_client:
+        raise CheckError("claim.plan", "of a fixed clip norm and of whole clients", repr(scheme.kind))
+    return Claim(plan.guarantee, scheme, getattr(scheme, "expected_cohort", None))
+
+
+def _stated(said: StatedClaim) -> Claim:
+    scheme = ClientLevelCentral(
+        said.population,
+        said.sampling_probability,
+        said.rounds,
+        said.clip_norm,
+        said.noise_multiplier,
+        sampling=said.sampling,
+        cohort_size=said.cohort_size,
+        cycle_length=said.cycle_length,
+    )
+    if said.relation not in scheme.relations:
+        priced = " or ".join(relation.value for relation in scheme.relations)
+        raise CheckError("relation", f"{priced} for sampling = {said.sampling!r}", repr(said.relation.value))
+    epsilon = said.epsilon
+    if epsilon is None:
+        epsilon = certified(scheme.release(), said.delta, said.relation).upper
+        if not math.isfinite(epsilon):
+            raise CheckError("noise_multiplier", "so large that epsilon is finite", repr(said.noise_multiplier))
+    guarantee = Guarantee(epsilon, said.delta, said.relation, said.privacy_unit, said.population)
+    return Claim(guarantee, scheme, said.divisor)

@@ -1,0 +1,295 @@
+"""Files of rows through polars, lazily: the columns that a mapping names, each value checked, none dropped unsaid.
+
+Every value is read as it stands and turned into a number here, so that what is no number is found by its row rather
+than turned into nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epsilog.terms import CheckError, ProgrammeError
+from epsilog.verify.evidence import read_file
+from epsilog.verify.logs.mapping import Source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_ROUNDS = 10_000_000  # a number of a round that is larger is an accident, and would cost memory
+LARGEST = 2**53  # whole numbers from here on are not the same in everybody's file
+EARLIEST, LATEST = 0.0, 32503680000.0  # 1970 and 3000: another year is a time in another unit
+_FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column that is read.
+
+    Attributes:
+        name: the field of the mapping, as errors call it.
+        column: the column's name in the file.
+        bound: what every value must be, in words.
+        parse: makes numbers, or text, of the raw column; null where it is none.
+        holds: whether what was read is in bounds.
+        blank: whether a value may be missing.
+    """
+
+    name: str
+    column: str
+    bound: str
+    parse: Callable[[pl.Expr, Any], pl.Expr]
+    holds: Callable[[pl.Expr], pl.Expr]
+    blank: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was read of a file, and what was not.
+
+    Attributes:
+        name: the mapping's section.
+        file: its name.
+        rows: read.
+        left_out: not read, since ``where`` says so.
+        unread: columns that the mapping does not name.
+    """
+
+    name: str
+    file: str
+    rows: int
+    left_out: int
+    unread: tuple[str, ...]
+
+
+def whole(name: str, column: str, low: int, high: int = LARGEST - 1) -> Field:
+    """A column of whole numbers; 3.0 is one."""
+    bound = f"a whole number in [{low}, {high}]" if high < LARGEST - 1 else f"a whole number, at least {low}"
+    return Field(name, column, bound, _number, lambda x: (x == x.floor()) & x.is_between(low, high))
+
+
+def positive(name: str, column: str) -> Field:
+    """A column of finite numbers above 0."""
+    return Field(name, column, "finite and above 0", _number, lambda x: x.is_finite() & (x > 0))
+
+
+def at_least_zero(name: str, column: str) -> Field:
+    """A column of finite numbers, none below 0."""
+    return Field(name, column, "finite and at least 0", _number, lambda x: x.is_finite() & (x >= 0))
+
+
+def finite(name: str, column: str) -> Field:
+    """A column of finite numbers."""
+    return Field(name, column, "finite", _number, lambda x: x.is_finite())
+
+
+def text(name: str, column: str) -> Field:
+    """A column of words."""
+    return Field(name, column, "text that is not blank", _text, lambda x: x.str.len_bytes() > 0)
+
+
+def point_in_time(name: str, column: str, unit: str, *, blank: bool = False) -> Field:
+    """A column of points in time, as seconds since 1970."""
+    bound = {
+        "iso": "a time such as 2026-01-31T10:00:00, without an offset or with Z",
+        "s": "seconds since 1970, up to the year 3000",
+        "ms": "milliseconds since 1970, up to the year 3000",
+    }[unit]
+
+    def parse(raw: pl.Expr, kind: Any) -> pl.Expr:
+        return _iso(raw, kind) if unit == "iso" else _number(raw, kind) / (1000 if unit == "ms" else 1)
+
+    return Field(name, column, bound, parse, lambda x: x.is_between(EARLIEST, LATEST), blank)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The checked rows of one file.
+
+    Attributes:
+        frame: lazily, a column for each field by its name; text, or double.
+        told: what was read.
+    """
+
+    frame: pl.LazyFrame
+    told: Told
+
+    def collect(self, frame: pl.LazyFrame | None = None) -> pl.DataFrame:
+        """Computes a frame in pieces, never all rows at once unless all are asked for."""
+        return _collect(self.frame if frame is None else frame)
+
+
+def read(source: Source, base: Path, section: str, fields: Sequence[Field]) -> Rows:
+    """Opens a file and checks every value of the columns that are wanted.
+
+    Raises:
+        CheckError: a column that is not there, or is there twice; a value out of its bounds, with its row.
+        RecordsError: a file that cannot be read.
+    """
+    frame = _opened(source, base / source.file, section)
+    kinds = dict(_schema(frame, section, source.file))
+    for column, name in [(f.column, f.name) for f in fields] + [(c, f"{section}.where") for c in source.where]:
+        _require(column, name, kinds, source.file)
+    kept = _only(frame.with_row_index("#row", offset=1), source.where, kinds)
+    raw = [polars().col(field.column).alias(f"raw {i}") for i, field in enumerate(fields)]
+    parsed = [field.parse(polars().col(field.column), kinds[field.column]) for field in fields]
+    held = kept.select("#row", *raw, *(each.alias(field.name) for each, field in zip(parsed, fields, strict=True)))
+    everything = _collect(frame.select(polars().len())).item() if source.where else None
+    rows = _checked(held, fields, section, source.file)
+    named = {*(field.column for field in fields), *source.where}
+    unread = tuple(name for name in kinds if name not in named)
+    told = Told(section, source.file, rows, 0 if everything is None else everything - rows, unread)
+    return Rows(held.select(*dict.fromkeys(field.name for field in fields)), told)
+
+
+def polars() -> Any:
+    """The library, imported when first needed."""
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise ProgrammeError("logs", ["reading logs needs polars; install epsilog[data]"]) from error
+    return pl
+
+
+def _collect(frame: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return frame.collect(engine="streaming")
+    except (polars().exceptions.PolarsError, OSError) as error:
+        raise CheckError("file", "one that can be read to its end", str(error).partition("\n")[0]) from None
+
+
+def _opened(source: Source, path: Path, section: str) -> pl.LazyFrame:
+    if not path.is_file():
+        raise CheckError(f"{section}.file", "a file that is there", repr(source.file))
+    frame: pl.LazyFrame
+    match source.format:
+        case "json":
+            frame = _of_json(source, path, section)
+        case "parquet":
+            frame = polars().scan_parquet(path)
+        case "csv":
+            frame = polars().scan_csv(path, infer_schema=False, separator=_separator(path))
+        case _:
+            frame = polars().scan_ndjson(path, schema=dict.fromkeys(_names(path, section), polars().String))
+    return frame
+
+
+def _separator(path: Path) -> str:
+    """The most frequent of the usual ones in the header line."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        header = file.readline(1 << 20)
+    return max(",;\t|", key=header.count)
+
+
+def _names(path: Path, section: str) -> list[str]:
+    """The names in the first rows of a JSON Lines file."""
+    try:
+        return list(polars().scan_ndjson(path, infer_schema_length=1000).collect_schema())
+    except (polars().exceptions.PolarsError, OSError) as error:
+        raise CheckError(f"{section}.file", "JSON Lines, one object a line", str(error).partition("\n")[0]) from None
+
+
+def _of_json(source: Source, path: Path, section: str) -> pl.LazyFrame:
+    """Rows within one JSON document: a list of objects, or an object of objects by key."""
+    try:
+        found = json.loads(read_file(path))
+    except ValueError as error:
+        raise CheckError(f"{section}.file", "JSON", str(error)) from None
+    for step in source.at.split(".") if source.at else ():
+        if not isinstance(found, dict) or step not in found:
+            raise CheckError(f"{section}.at", "the way to the rows", f"{source.at!r}, and nothing at {step!r}")
+        found = found[step]
+    if source.key is not None:
+        if not isinstance(found, dict) or not all(isinstance(row, dict) for row in found.values()):
+            raise CheckError(f"{section}.key", "absent where rows are no objects by key", repr(source.key))
+        if any(source.key in row for row in found.values()):
+            raise CheckError(f"{section}.key", "a name that no row has", repr(source.key))
+        found = [{source.key: key, **row} for key, row in found.items()]
+    if not isinstance(found, list) or not found or not all(isinstance(row, dict) for row in found):
+        raise CheckError(f"{section}.file", "a list of objects, at least one", type(found).__name__)
+    names = dict.fromkeys(name for row in found for name in row)
+    columns = {name: [_word(row.get(name)) for row in found] for name in names}
+    frame: pl.LazyFrame = polars().LazyFrame(columns, schema=dict.fromkeys(names, polars().String))
+    return frame
+
+
+def _word(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _schema(frame: pl.LazyFrame, section: str, file: str) -> Mapping[str, Any]:
+    try:
+        return frame.collect_schema()
+    except (polars().exceptions.PolarsError, OSError) as error:
+        raise CheckError(f"{section}.file", f"a whole file, as {file} is not", str(error).partition("\n")[0]) from None
+
+
+def _require(column: str, name: str, kinds: Mapping[str, Any], file: str) -> None:
+    if column not in kinds:
+        raise CheckError(name, f"a column of {file} ({', '.join(kinds)})", repr(column))
+    if f"{column}_duplicated_0" in kinds:
+        raise CheckError(name, f"a column that {file} has once", repr(column))
+
+
+def _only(frame: pl.LazyFrame, where: Mapping[str, str], kinds: Mapping[str, Any]) -> pl.LazyFrame:
+    for column, value in where.items():
+        frame = frame.filter(_text(polars().col(column), kinds[column]).eq_missing(value))
+    return frame
+
+
+def _checked(held: pl.LazyFrame, fields: Sequence[Field], section: str, file: str) -> int:
+    """Counts the rows, and refuses the first value that is out of its bounds."""
+    bad = [_bad(i, field) for i, field in enumerate(fields)]
+    counted = _collect(held.select(polars().len().alias("#"), *(b.sum().alias(f"b{i}") for i, b in enumerate(bad))))
+    if counted["#"].item() == 0:
+        raise CheckError(f"{section}.file", "a file with rows", f"none in {file}")
+    for i, field in enumerate(fields):
+        if counted[f"b{i}"].item():
+            first = _collect(held.filter(bad[i]).select("#row", f"raw {i}").head(1))
+            value = first[f"raw {i}"].item()
+            shown = "nothing" if value is None else repr(value)[:60]
+            raise CheckError(
+                f"{field.name} ({file}, column {field.column})", field.bound, f"{shown} in row {first['#row'].item()}"
+            )
+    return int(counted["#"].item())
+
+
+def _bad(place: int, field: Field) -> pl.Expr:
+    """Whether a value is out of its bounds; one that is missing where it must not be is."""
+    raw, value = polars().col(f"raw {place}"), polars().col(field.name)
+    wrong: pl.Expr = value.is_null() | ~field.holds(value).fill_null(value=False)
+    return wrong & raw.is_not_null() if field.blank else wrong
+
+
+def _number(raw: pl.Expr, kind: Any) -> pl.Expr:
+    double = polars().Float64
+    if kind == polars().String:
+        return raw.str.strip_chars().cast(double, strict=False)
+    if kind.is_numeric():
+        return raw.cast(double, strict=False)
+    none: pl.Expr = polars().when(raw.is_null()).then(None).otherwise(math.nan).cast(double)
+    return none
+
+
+def _text(raw: pl.Expr, kind: Any) -> pl.Expr:
+    word = polars().String
+    if kind == polars().List:
+        return raw.cast(polars().List(word), strict=False).list.join(" ")
+    return raw.str.strip_chars() if kind == word else raw.cast(word, strict=False)
+
+
+def _iso(raw: pl.Expr, kind: Any) -> pl.Expr:
+    library = polars()
+    if kind in (library.Date, library.Datetime):
+        return raw.dt.epoch("us").cast(library.Float64) / 1e6
+    if kind != library.String:
+        return _number(raw, library.Boolean())
+    plain = raw.str.strip_chars().str.strip_suffix("Z").str.replace("T", " ", literal=True)
+    days = plain.str.to_date("%Y-%m-%d", strict=False).cast(library.Datetime("us"))
+    tried = (plain.str.to_datetime(form, strict=False, time_unit="us") for form in _FORMATS)
+    seconds: pl.Expr = library.coalesce(*tried, days).dt.epoch("us") / 1e6
+    return seconds

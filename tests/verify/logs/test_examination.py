@@ -1,0 +1,88 @@
+"""Honest logs pass; each kind of dishonest log is caught, and what it leaves of the claim is said."""
+
+import pytest
+from tests.verify.logs.damaged import CLAIMS, DISHONEST, ONLY_CLIENTS, ONLY_ROUNDS, ONLY_SIZES, ROWS, in_every_round
+from tests.verify.logs.simulated import C, N, Z, honest, save
+
+from epsilog.prove import logs_statement
+from epsilog.terms import Verdict
+from epsilog.verify.logs import examine_logs
+
+
+def found(folder, run, **changes):
+    """What the checks that did not pass say, by check."""
+    outcome = examine_logs(save(run, folder, **changes))
+    return outcome, {one.code for one in outcome.outcome.findings if one.verdict is not Verdict.PASSED}
+
+
+def test_honest_logs_pass(tmp_path):
+    outcome, wrong = found(tmp_path, honest())
+    assert (outcome.verdict, wrong) == (Verdict.PASSED, set())
+    said = logs_statement(outcome)
+    assert said.startswith("Logs are their writer's word")
+    assert f"({N}" not in said
+    assert "(N = 400)" in said
+    assert all("guarantee" in one.says for one in outcome.outcome.what_ifs if one.private)
+
+
+@pytest.mark.slow_beyond(3)
+@pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
+def test_each_kind_of_dishonest_log_is_caught(tmp_path, run, code):
+    outcome, wrong = found(tmp_path, run)
+    assert code in wrong
+    assert outcome.verdict is not Verdict.PASSED
+
+
+@pytest.mark.slow_beyond(2)
+@pytest.mark.parametrize(("changes", "code"), ROWS.values(), ids=ROWS)
+def test_each_kind_of_damaged_log_is_caught(tmp_path, changes, code):
+    outcome, wrong = found(tmp_path, honest(), **changes)
+    assert code in wrong
+    assert outcome.verdict is not Verdict.PASSED
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize(("name", "value", "code"), [(name, *rest) for name, rest in CLAIMS.items()])
+def test_each_number_of_the_claim_matters(tmp_path, name, value, code):
+    run = honest()
+    run.claim = {"epsilon": 1.97} | run.claim | {name: value}
+    outcome, wrong = found(tmp_path, run)
+    assert (code or "claim/too-low") in wrong
+    assert outcome.verdict is not Verdict.PASSED
+
+
+def test_a_rejected_sampler_leaves_the_unamplified_claim(tmp_path):
+    outcome, _ = found(tmp_path, in_every_round(honest()))
+    said = logs_statement(outcome)
+    assert "only the claim without amplification remains" in said
+    assert outcome.unamplified > 40
+    assert "(47.6, 1e-5)" in said
+
+
+def test_anything_else_that_fails_leaves_none(tmp_path):
+    outcome, _ = found(tmp_path, honest(stddev=0.8 * C * Z))
+    assert "Nothing is claimed: checks fail on noise." in logs_statement(outcome)
+
+
+def test_what_was_not_logged_is_not_checked(tmp_path):
+    unseen = {
+        ONLY_ROUNDS: {"attempts", "clipping", "norms", "divisor", "noise", "custody", "participation", "population"},
+        ONLY_SIZES: {"attempts", "clipping", "norms", "divisor", "noise", "custody", "population"},
+        ONLY_CLIENTS: {"attempts", "clipping", "norms", "divisor", "noise", "population"},
+    }
+    for mapping, checks in unseen.items():
+        outcome, wrong = found(tmp_path, honest(), mapping=mapping)
+        assert wrong == {f"{check}/not-checked" for check in checks}
+        assert outcome.verdict is Verdict.NOT_CHECKED
+        amplified = "Nothing shows who took part" not in logs_statement(outcome)
+        assert amplified == (mapping is ONLY_CLIENTS)
+
+
+def test_sizes_alone_are_tested_too(tmp_path):
+    run = honest()
+    run.took_part = [ids[::2] for ids in run.took_part]
+    run.norms = [norms[::2] for norms in run.norms]
+    assert "participation/another-sampler" in found(tmp_path, run, mapping=ONLY_SIZES)[1]
+    everywhere = found(tmp_path, in_every_round(honest()), mapping=ONLY_SIZES)[1]
+    assert "participation/another-sampler" not in everywhere  # as its finding says
+    assert "custody/not-checked" in everywhere
