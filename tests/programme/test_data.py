@@ -115,6 +115,19 @@ def test_a_level_that_the_scheme_does_not_protect_is_refused(written):
     )
 
 
+def test_visits_are_weighed_only_where_sizes_are_public_and_neighbours_keep_them(written):
+    cap, kept = ("nominal_examples", "example_cap = 20\nnominal_examples"), ('"add-or-remove-one"', '"zero-out"')
+    said = ("privacy_unit = ", "sizes_are_public = true\nprivacy_unit = ")
+    assert "training.example_cap must be absent, or sizes_are_public" in refusal(written(cap, kept, name="visits"))
+    found = refusal(written(cap, said, name="visits"))
+    assert "guarantee.relation must be zero-out with training.example_cap" in found
+    weighed = prepare.prepare_file(written(cap, said, kept, name="visits"))
+    assert weighed.task.describe()["client_sizes"] == "public"
+    assert prepare.make_plan(weighed).details["training"]["example_cap"] == 20
+    whole = prepare.prepare_file(written(("local_steps", "example_cap = 20\nlocal_steps")))
+    assert whole.task.training.example_cap == 20
+
+
 def test_own_data_takes_turns_only_where_a_place_is_kept(written):
     """One clinic more would move all that come after it to other rounds."""
     turns = (

@@ -21,6 +21,11 @@ VARIANTS = {path.stem: (path, ()) for path in EXAMPLES} | {
         ("cyclic", 'sampling = "cyclic"\ncycle_length = 50\n#', 'relation = "zero-out"'),
     )
 }
+WEIGHED = (
+    (NEIGHBOURS, 'relation = "zero-out"\nsizes_are_public = true'),
+    ("nominal_examples = 10", "example_cap = 20\nnominal_examples = 10"),
+)
+VARIANTS["weighed"] = (Path(__file__).parents[2] / "examples/local.toml", WEIGHED)
 
 
 class Silent:

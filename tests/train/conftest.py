@@ -18,7 +18,14 @@ def dense(widths, loss):
 
 
 def small_task(
-    *, unit_is_client=True, widths=(3, 4, 1), loss="half-squared-error", dtype="float64", change=None, **training
+    *,
+    unit_is_client=True,
+    sizes_are_public=False,
+    widths=(3, 4, 1),
+    loss="half-squared-error",
+    dtype="float64",
+    change=None,
+    **training,
 ):
     draws = np.random.default_rng(5)
     features = draws.standard_normal((CLIENTS, ROWS, widths[0]))
@@ -41,6 +48,7 @@ def small_task(
         test_features=draws.standard_normal((20, widths[0])).astype(dtype),
         test_targets=draws.integers(0, widths[-1], 20) if loss == "cross-entropy" else draws.standard_normal(20),
         facts={},
+        sizes_are_public=sizes_are_public,
     )
 
 

@@ -410,6 +410,15 @@ def test_a_site_takes_part_as_often_as_was_declared_and_a_restart_does_not_forge
         site_for(ALONE).answer(order_for(ALONE))
 
 
+def test_a_site_weighs_its_own_update_and_never_where_its_size_would_show(site_for):
+    order = dataclasses.replace(order_for(ALONE), training=Training(0.1, local_steps=2, example_cap=9))
+    assert Order.from_json(order.to_json(), order.model).training == order.training
+    assert site_for(ALONE).answer(order).shape == (5,)
+    order = dataclasses.replace(order, scheme=RUNS, run="two")
+    with pytest.raises(CheckError, match="example_cap must be absent: how many rows a site has would show, got 9"):
+        site_for(RUNS).answer(order)
+
+
 def test_a_site_counts_a_killed_round_of_a_trusted_server_once(site_for):
     site, scheme = site_for(CENTRAL), CENTRAL
     for value in (0.0, 1.0, 2.0):

@@ -159,6 +159,17 @@ def test_a_plan_that_contradicts_itself_is_told_where():
     assert len(told) == 15
 
 
+def test_examples_that_count_by_their_rows_need_sizes_that_are_public():
+    plan = make_plan(local, training={"example_cap": 9})
+    zero_out = replace(plan.guarantee, relation=NeighboringRelation.ZERO_OUT)
+    public = {"data": {"units": 150, "client_sizes": "public"}}
+    for changes in ({}, {"guarantee": zero_out}, {"details": plan.details | public}):
+        assert "clients count by their rows" in check_plan(replace(plan, **changes)).says
+    said = replace(plan, guarantee=zero_out, details=plan.details | public)
+    assert "clients count by their rows" not in check_plan(said).says
+    assert check_plan(make_plan(central, training={"example_cap": 9})).verdict == "passed"
+
+
 def test_what_a_plan_may_differ_in():
     """A hair in the closed form, further assumptions, a wider interval, and a population of examples."""
     plan = make_plan()

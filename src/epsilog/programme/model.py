@@ -63,6 +63,7 @@ class Promise(Part):
     relation: NeighboringRelation
     population: Count | Literal["from data"]
     population_is_public: Annotated[bool, Field(strict=True)] = False
+    sizes_are_public: Annotated[bool, Field(strict=True)] = False
 
     @property
     def stated(self) -> int | None:
@@ -167,13 +168,14 @@ class ModelSection(Part):
 
 
 class Pace(Part):
-    """The part of [training] that says how fast everybody goes; all of it may be left out."""
+    """The part of [training] that says how fast everybody goes, and how far; all of it may be left out."""
 
     schedule: Literal[SCHEDULES] | None = None  # type: ignore[valid-type]
     server_optimizer: Literal[OPTIMIZERS] | None = None  # type: ignore[valid-type]
     server_learning_rate: Positive | None = None
     server_momentum: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = None
     server_schedule: Literal[SCHEDULES] | None = None  # type: ignore[valid-type]
+    example_cap: Count | None = None
 
     @model_validator(mode="after")
     def _served(self) -> Pace:
@@ -201,7 +203,8 @@ class Training(Pace):
     def chosen(self) -> train.Training:
         """The same as the trainer takes it."""
         stated = {
-            name: getattr(self, name) for name in ("learning_rate", "local_steps", "nominal_examples", "schedule")
+            name: getattr(self, name)
+            for name in ("learning_rate", "local_steps", "nominal_examples", "schedule", "example_cap")
         }
         given = {name: value for name, value in stated.items() if value is not None}
         return train.Training(**given, server=self.server())

@@ -13,7 +13,7 @@ from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.data import Withdrawals
 from epsilog.programme.model import Programme, ProgrammeFile, load
-from epsilog.terms import CheckError, ProgrammeError, RecordsError, check, codec
+from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, RecordsError, check, codec
 from epsilog.train import Task, Training
 
 OF_A_MODEL = (
@@ -65,8 +65,13 @@ def prepare_file(path: Path) -> Prepared:
         clients = getattr(programme.scheme, "clients", programme.population)
         _refuse(str(path), dataset.misfits(population=programme.population, clients=clients))
         task = dataset.task(
-            stated.model.chosen(path.parent), stated.training.chosen(), population=programme.population, clients=clients
+            stated.model.chosen(path.parent),
+            stated.training.chosen(),
+            population=programme.population,
+            clients=clients,
+            sizes_are_public=stated.guarantee.sizes_are_public,
         )
+        _require_kept_rows(stated, task)
         withdrawn = None
         if stated.data.withdrawn is not None:
             withdrawn = Withdrawals(path.parent / stated.data.withdrawn, dataset)
@@ -90,6 +95,7 @@ def prepare_task(programme: Programme, task: Task) -> Prepared:
         unit = programme.guarantee.privacy_unit
         check.one_of((task.unit,))(privacy_unit=unit)
         _require_level(programme, unit, unit_is_client=task.unit_is_client)
+        _require_kept_rows(programme, task)
         programme = programme.counting(task.units) if programme.guarantee.stated is None else programme
         counted = {"population": (programme.population, task.units)}
         if hasattr(programme.scheme, "clients"):
@@ -107,8 +113,17 @@ def _require_level(programme: Programme, unit: str, *, unit_is_client: bool) -> 
         raise CheckError("scheme.kind", f"one that protects one {unit}", repr(programme.scheme.kind))
 
 
+def _require_kept_rows(programme: Programme, task: Task) -> None:
+    """Where sizes show, the promise is for neighbours that keep all their rows."""
+    if task.tells_sizes and programme.guarantee.relation is not NeighboringRelation.ZERO_OUT:
+        bound = f"{NeighboringRelation.ZERO_OUT.value} with training.example_cap, since sizes are public"
+        raise CheckError("relation", bound, programme.guarantee.relation.value)
+
+
 SECTIONS = {
-    **dict.fromkeys(("privacy_unit", "relation", "population", "population_is_public"), "guarantee"),
+    **dict.fromkeys(
+        ("privacy_unit", "relation", "population", "population_is_public", "sizes_are_public"), "guarantee"
+    ),
     **dict.fromkeys(OF_A_MODEL, "model"),
     "clients": "scheme",
     **dict.fromkeys((field.name for field in fields(Training)), "training"),

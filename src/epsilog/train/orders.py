@@ -33,7 +33,7 @@ from epsilog.train.task import Training
 __all__ = ["UPLOADS", "Draws", "Order"]
 
 Vector = NDArray[np.float64]
-LOCAL = ("learning_rate", "local_steps", "batch_size", "nominal_examples")
+LOCAL = ("learning_rate", "local_steps", "batch_size", "nominal_examples", "example_cap")
 """Settings of a training that clients go by; the others are the server's."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilog.spend import RunCharge
-from epsilog.terms import CheckError, Scheme
+from epsilog.terms import CheckError, NeighboringRelation, Scheme
 from epsilog.train.noise import Randomness
 from epsilog.train.task import Task
 
@@ -48,8 +48,10 @@ class PaidRun:
             raise CheckError("noise_factor", "1 under a charge", repr(self.randomness.noise_factor))
 
     def require_unit(self, task: Task) -> None:
-        """Refuses data whose privacy unit is another than the one that was paid for."""
+        """Refuses data whose privacy unit is another than the one that was paid for, or whose sizes would show."""
         if self.charge.request.privacy_unit != task.unit:
             raise CheckError(
                 "privacy_unit", f"{self.charge.request.privacy_unit!r}, as the charge says", repr(task.unit)
             )
+        if task.tells_sizes and self.charge.request.relation is not NeighboringRelation.ZERO_OUT:
+            raise CheckError("example_cap", "absent, or paid for neighbours that keep all rows (zero-out)", "given")

@@ -79,9 +79,10 @@ def from_functions(
     """Computes with plain functions, whatever they are written with.
 
     Args:
-        update: (model, training) -> the model's change; both float64 of shape (d,). The site clips it and, where the
-            scheme says so, adds the noise. What fails or is not finite counts as a zero update, noise and all, so that
-            nobody can tell.
+        update: (model, training) -> the model's change; both float64 of shape (d,). Where the training has an
+            ``example_cap``, it comes multiplied by the site's weight (``training.weights``). The site clips it and,
+            where the scheme says so, adds the noise. What fails or is not finite counts as a zero update, noise and
+            all, so that nobody can tell.
         noisy_run: (model, runs, training) -> the model's change after DP-SGD as ``runs`` says, under
             ``example-level-client-side``: this function clips and adds noise itself, as with Opacus. Where it fails,
             what is sent is the noise of a run without rows; a function that fails because of a row is not covered by
@@ -152,6 +153,10 @@ class Site:
         if self.simulation != (order.draws is not None):
             kind, bound = ("a simulation", "given") if self.simulation else ("no simulation", "absent")
             raise CheckError("draws", f"{bound}, as this site is {kind}", "another order")
+        if order.training.example_cap is not None and not self.unit_is_client:
+            raise CheckError(
+                "example_cap", "absent: how many rows a site has would show", f"{order.training.example_cap}"
+            )
         if not order.scheme.noise_multiplier > 0:
             raise CheckError("noise_multiplier", "above 0", repr(order.scheme.noise_multiplier))
         check_range = clipping.SMALLEST_CLIP <= order.scheme.clip_norm <= clipping.LARGEST_CLIP

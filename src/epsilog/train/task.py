@@ -29,6 +29,10 @@ class Training:
             a client's true size is private under add/remove, since one example more would rescale signal and noise.
         schedule: by which clients' learning rate changes over the rounds: "constant", "cosine" or "step".
         server: how the server moves the model along a round's noisy step.
+        example_cap: a client with so many rows counts whole, one with fewer in proportion; None counts all alike. A
+            client multiplies its own change by min(rows / this, 1). Where whole clients are protected it does so before
+            the clip, so its size stays private and no price changes. At the example level the change is noisy by then,
+            and its length tells the size: sizes must be public.
     """
 
     learning_rate: float
@@ -37,6 +41,7 @@ class Training:
     nominal_examples: int = 10
     schedule: str = "constant"
     server: Server = field(default_factory=Server)
+    example_cap: int | None = None
 
     def __post_init__(self) -> None:
         check.fields(
@@ -47,7 +52,18 @@ class Training:
             nominal_examples=check.integer(1),
             schedule=check.one_of(SCHEDULES),
             server=check.instance(Server),
+            example_cap=check.optional(check.integer(1)),
         )
+
+    def weights(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """How much clients with so many rows each count, between 0 and 1; in the shape of ``rows``.
+
+        >>> Training(0.1, example_cap=4).weights(np.array([0, 1, 8])).tolist()
+        [0.0, 0.25, 1.0]
+        """
+        if self.example_cap is None:
+            return np.ones(rows.shape)
+        return np.minimum(rows / self.example_cap, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +81,8 @@ class Task:
         test_targets: shape (m,), or None likewise.
         facts: public facts about the data, for reports.
         population: privacy units as declared, which is public; None where how many there are is no secret.
+        sizes_are_public: whether anybody may know how many rows each client has. A neighbour then keeps them all: the
+            promise is for what a row holds (zero-out), and no longer for whether it is there.
 
     What is public is checked at birth: shapes, kinds, the test set. What clients hold is not, since a refusal would
     tell: a row that no step can use (a number that is not finite, a label of no class) is left out of training, and how
@@ -81,9 +99,18 @@ class Task:
     test_targets: NDArray[Any] | None
     facts: dict[str, Any] = field(default_factory=dict)
     population: int | None = None
+    sizes_are_public: bool = False
 
     def __post_init__(self) -> None:
-        check.fields(self, name=check.text(), unit=check.text(), population=check.optional(check.integer(1)))
+        check.fields(
+            self,
+            name=check.text(),
+            unit=check.text(),
+            population=check.optional(check.integer(1)),
+            sizes_are_public=check.flag(),
+        )
+        if self.tells_sizes and not self.sizes_are_public:
+            raise CheckError("example_cap", "absent, or sizes_are_public, where the unit is an example", "given")
         check.within(0, clipping.reach(self.clients.features.dtype))(learning_rate=self.training.learning_rate)
         _require_width(self.model, clients=self.clients.features)
         if not self.model.shipped:
@@ -135,8 +162,14 @@ class Task:
         there = self.clients.count if self.unit_is_client else self.examples
         return there if self.population is None else self.population
 
+    @property
+    def tells_sizes(self) -> bool:
+        """Whether what leaves a client tells how many rows it has: it holds whole examples' noise, times a weight."""
+        return self.training.example_cap is not None and not self.unit_is_client
+
     def describe(self) -> dict[str, Any]:
         """Returns public facts only: what a report may print."""
+        sizes = {"client_sizes": "public"} if self.tells_sizes else {}
         return {
             "data": self.name,
             "privacy_unit": self.unit,
@@ -145,6 +178,7 @@ class Task:
             "test_examples": 0 if self.test_targets is None else int(self.test_targets.size),
             "model": self.model.describe(),
             "score": self.score_name,
+            **sizes,
             **self.facts,
         }
 

@@ -218,6 +218,12 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
         yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
     if Decimal(guarantee.epsilon) > Decimal(plan.budget["epsilon"]):
         yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
+    yield from _misfits(plan)
+
+
+def _misfits(plan: RegisteredPlan) -> Iterator[str]:
+    """What a plan says of its data, against its guarantee and its scheme."""
+    guarantee, scheme = plan.guarantee, plan.scheme
     data, unit, count = plan.details.get("data", {}), guarantee.privacy_unit, guarantee.population
     if data.get("privacy_unit", unit) != unit:
         yield f"its data's privacy_unit is {data['privacy_unit']!r}, its guarantee's {unit!r}"
@@ -225,6 +231,16 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
         yield f"its scheme has {scheme.clients} clients, its guarantee {count} units"
     elif data.get("units", count) != count:
         yield f"its data's units is {data['units']!r}, its guarantee's {count!r}"
+    if _tells_sizes(plan) and (
+        guarantee.relation is not NeighboringRelation.ZERO_OUT or data.get("client_sizes") != "public"
+    ):
+        yield "clients count by their rows, and it does not say that these are public and that neighbours keep them"
+
+
+def _tells_sizes(plan: RegisteredPlan) -> bool:
+    """Whether clients that protect single examples count by how many they have."""
+    training = plan.details.get("training")
+    return not plan.scheme.unit_is_client and isinstance(training, dict) and training.get("example_cap") is not None
 
 
 def check_delta(evidence: Evidence) -> Finding:

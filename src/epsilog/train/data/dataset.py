@@ -84,7 +84,13 @@ class Dataset:
         return [CheckError(n, bound.format(words[n]), f"{said}") for n, said, there in found if said < there]
 
     def task(
-        self, kind: Kind, training: Training, *, population: int | None = None, clients: int | None = None
+        self,
+        kind: Kind,
+        training: Training,
+        *,
+        population: int | None = None,
+        clients: int | None = None,
+        sizes_are_public: bool = False,
     ) -> Task:
         """The training problem with a model of some kind.
 
@@ -93,6 +99,7 @@ class Dataset:
             training: how a client computes its update.
             population: privacy units as declared; None where how many there are is no secret.
             clients: places for clients, at least as many as there are; None for no place to spare.
+            sizes_are_public: whether anybody may know how many rows each client has.
         """
         none = (None, None)
         features, targets = none if self.test is None else self.test
@@ -107,4 +114,5 @@ class Dataset:
             test_targets=targets,
             facts=self.facts,
             population=population,
+            sizes_are_public=sizes_are_public,
         )

@@ -163,7 +163,8 @@ def together(parts: Sequence[Clipped], *, size: int) -> Clipped:
 class Engine(Protocol):
     """A task's data, wherever it lies, with the computations of a round and the evaluation.
 
-    A row that no step can use (see ``Federation.usable``) is as good as absent. What is summed is float64.
+    A row that no step can use (see ``Federation.usable``) is as good as absent. What is summed is float64. A client's
+    change is multiplied by its weight (``task.training.weights`` of its size), an update's before it is clipped.
     """
 
     @property

@@ -58,6 +58,7 @@ class CompiledEngine:
     def __init__(self, task: Task) -> None:
         self.task = task
         clients = task.clients
+        self._weights = task.training.weights(clients.sizes)
         self._usable = clients.usable(task.model)
         self._ends = clients.ends
         before = np.concatenate([[0], np.cumsum(self._usable, dtype=np.int64)])
@@ -174,7 +175,7 @@ class CompiledEngine:
         lists = np.stack([np.cumsum(turns.lengths) - turns.lengths, turns.lengths], axis=1)
         features, targets = self._resident or self._fetch(part)
         places, first, counts = (_fitted(each.astype(np.int32), slots) for each in (lists, turns.first, turns.counts))
-        return Work(features, targets, picks, places, first, counts, len(part))
+        return Work(features, targets, picks, places, first, counts, _fitted(self._weights[part], slots), len(part))
 
     def _rows(self, which: Any) -> tuple[Any, Any]:
         """Features and targets of some rows, on the device; where there are none, one of zeros, which no step takes."""

@@ -44,6 +44,7 @@ class Work(NamedTuple):
         lists: where each client's list begins, and its length; shape (slots, 2).
         first: where each step begins in its client's list; a step that reaches the end goes on at the beginning.
         counts: how many rows each step takes; both of shape (slots, steps).
+        weights: what each client's change is multiplied by, at most 1; shape (slots,).
         count: how many slots are clients.
     """
 
@@ -53,6 +54,7 @@ class Work(NamedTuple):
     lists: Any
     first: Any
     counts: Any
+    weights: Any
     count: Any
 
 
@@ -78,7 +80,8 @@ def sum_of_updates(
 
     def add(slot: Any, sums: Any) -> Any:
         total, largest, clipped, dropped = sums
-        update = _difference(jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), start), start)
+        end = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), start)
+        update = _change(end, start, work.weights[slot])
         there = work.lists[slot, 1] > 0  # a client without rows has no update, whatever a model makes of blank rows
         norm = jnp.where(there, jnp.sqrt(sum(jnp.sum(part**2) for part in jax.tree.leaves(update))), 0.0)
         factor = clipping.factors(norm, clip_norm, xp=jnp)
@@ -122,7 +125,7 @@ def sum_of_noisy_runs(
     def add(slot: Any, sums: Any) -> Any:
         total, *seen = sums
         end, *seen = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), (start, *seen))
-        return jax.tree.map(jnp.add, total, _difference(end, start)), *seen
+        return jax.tree.map(jnp.add, total, _change(end, start, work.weights[slot])), *seen
 
     def step(slot: Any, index: Any, carried: Any) -> Any:
         params, *seen = carried
@@ -177,6 +180,6 @@ def _descend(params: Params, gradient: Params, step_size: Any) -> Params:
     return jax.tree.map(lambda part, slope: part - step_size * slope, params, gradient)
 
 
-def _difference(end: Params, start: Params) -> Params:
-    """``end - start`` in float64, whatever precision the run had."""
-    return jax.tree.map(lambda new, old: new.astype(jnp.float64) - old.astype(jnp.float64), end, start)
+def _change(end: Params, start: Params, weight: Any) -> Params:
+    """``weight`` times ``end - start`` in float64, whatever precision the run had."""
+    return jax.tree.map(lambda new, old: weight * (new.astype(jnp.float64) - old.astype(jnp.float64)), end, start)

@@ -49,7 +49,8 @@ class ReferenceEngine:
             if self.task.training.batch_size is not None:
                 keys = now.batches(int(client)).words(len(rows)).tolist()
                 rows = [row for _, row in sorted(zip(keys, rows, strict=True))]
-            updates.append(self._local_run(now.model, rows, now.pace * self.task.training.learning_rate) - now.model)
+            moved = self._local_run(now.model, rows, now.pace * self.task.training.learning_rate) - now.model
+            updates.append(self._weight(client) * moved)
         return _clipped(updates, clip_norm, now.model)
 
     sum_of_noisy_updates = noisy_updates
@@ -68,7 +69,7 @@ class ReferenceEngine:
                 joined = [row for row, joined in zip(rows, joins[step], strict=True) if joined]
                 seen.append(_clipped([self._gradient(here, row) for row in joined], runs.clip_norm, model))
                 here = here - step_size * (seen[-1].total + draws[step, :-1])
-            total = total + (here - model)
+            total = total + self._weight(int(client)) * (here - model)
             padding.append(draws[:, -1].sum() / np.sqrt(runs.steps))
         largest = max(one.largest_norm or 0.0 for one in seen)
         clipped, dropped, count = (sum(getattr(one, name) for one in seen) for name in ("clipped", "dropped", "count"))
@@ -91,6 +92,11 @@ class ReferenceEngine:
             slope = np.mean([self._gradient(model, next(turns)) for _ in range(size)], axis=0)
             model = model - learning_rate * slope
         return model
+
+    def _weight(self, client: int) -> float:
+        """How much a client counts: all of it, or as many rows as it has over the cap."""
+        cap = self.task.training.example_cap
+        return 1.0 if cap is None else min(int(self.task.clients.sizes[client]) / cap, 1.0)
 
     def _usable(self, client: int) -> list[int]:
         """The rows that count: with finite numbers, and a label of some class."""

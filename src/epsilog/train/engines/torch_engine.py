@@ -50,6 +50,7 @@ class TorchEngine:
             raise CheckError("model", "one of PyTorch (models.from_torch)", f"one of {task.model.framework}")
         self.task = task
         clients = task.clients
+        self._weights = task.training.weights(clients.sizes)
         self._usable, self._ends = clients.usable(task.model), clients.ends
         self._precision = clients.features.dtype
         self._kind = task.model.target_type(self._precision)
@@ -98,7 +99,7 @@ class TorchEngine:
             return np.full(now.model.size, np.nan)
 
     def _update(self, now: Round, client: int) -> Vector:
-        """A client's whole update, before it is clipped."""
+        """A client's whole update by its weight, before it is clipped."""
         training, (features, targets) = self.task.training, self._rows(client)
         count = len(features)
         if not count:
@@ -110,10 +111,10 @@ class TorchEngine:
             taken = order[np.arange(step * size, (step + 1) * size) % count]
             slope = self._slope(here, features[taken], targets[taken])
             here = here - training.learning_rate * now.pace * slope
-        return _difference(here, start)
+        return float(self._weights[client]) * _difference(here, start)
 
     def _noisy_run(self, now: Round, runs: NoisyRuns, client: int) -> tuple[Vector, float, list[Clipped]]:
-        """A client's change after DP-SGD, its padding, and what each step clipped."""
+        """A client's change after DP-SGD by its weight, its padding, and what each step clipped."""
         (features, targets), training = self._rows(client), self.task.training
         shape = (runs.steps, len(features))
         joins = sampling.batches(now.batches(client), shape=shape, probability=runs.batch_probability)
@@ -124,7 +125,8 @@ class TorchEngine:
             clipped = self._clipped_gradients(here, features[joined], targets[joined], runs.clip_norm)
             here = here - step_size * self._tensor(clipped.total + noise[:-1])
             seen.append(clipped)
-        return _difference(here, start), float(drawn[:, -1].sum() / np.sqrt(runs.steps)), seen
+        change = float(self._weights[client]) * _difference(here, start)
+        return change, float(drawn[:, -1].sum() / np.sqrt(runs.steps)), seen
 
     def _slope(self, vector: Tensor, features: Tensor, targets: Tensor) -> Tensor:
         """The gradient of the mean loss; shape (d,)."""
