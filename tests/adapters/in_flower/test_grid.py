@@ -157,8 +157,16 @@ def certificates(folder):
         (folder / f"{name}.key").write_bytes(secret)
 
 
-def embedded(folder, names):
-    """The same run in this process: site 1 never answers, and site 2 not in round 1."""
+def heard(folder):
+    """The sites that the server heard of in each round: of a round that was sent out again, what came then."""
+    sites = {(folder / f"node-{site}").read_text(): site for site in (0, 2)}
+    came = [line.split() for line in (folder / "heard").read_text().splitlines()]
+    last = len((folder / "pushed").read_text().splitlines())
+    return [{sites[node] for number, node in came if int(number) == push} for push in (1, 3, last)]
+
+
+def embedded(folder, names, answered):
+    """The same run in this process, in which those answer who answered there."""
 
     class Here:
         rounds = 0
@@ -167,7 +175,7 @@ def embedded(folder, names):
             self.rounds += 1
             for name, order in orders.items():
                 site = names.index(name)
-                if site != 1 and not (site == 2 and self.rounds == 1):
+                if site in answered[self.rounds - 1]:
                     yield name, apps.site_at(site, folder).answer(order)
 
     for site in range(apps.SITES):
@@ -175,6 +183,14 @@ def embedded(folder, names):
     with open_ledger(folder / "server.db") as books:
         engine = on_grid(Here(), apps.SCHEME, "one")
         return run_rounds(apps.paid_from(books), apps.task_of(names), folder=folder / "run", engine=engine).model
+
+
+def booked(path):
+    """Rounds that a site's own ledger, which holds, has released."""
+    with read_ledger(path) as books:
+        books.verify()
+        charge = books.find("one")
+        return len(charge.rounds_released) if charge else 0
 
 
 @pytest.mark.slow
@@ -226,13 +242,13 @@ def test_a_run_over_flower_is_that_of_one_process_whoever_dies(federation, tmp_p
 
     names = client_names([tmp_path / f"site-{site}.pub" for site in range(apps.SITES)])
     (tmp_path / "here").mkdir()
-    model = embedded(tmp_path / "here", names)
+    answered = heard(tmp_path)  # on a machine that is busy, somebody may be late who was not to be
+    assert answered[0] <= {0}
+    assert set.union(*answered) == {0, 2}
+    model = embedded(tmp_path / "here", names, answered)
     assert np.load(tmp_path / "model.npy") == pytest.approx(model, abs=1e-15)
     rounds = checkpoints.read_records(tmp_path / "run" / "custody.jsonl", CustodyRecord)
     assert [one.participants for one in rounds] == [(0, 1, 2)] * apps.SCHEME.rounds
-    assert [one.silent for one in rounds] == [2, 1, 1]
-    for site, answered in ((0, 3), (1, 0), (2, 3)):  # what was late is counted at the node, where it was computed
-        with read_ledger(tmp_path / f"site-{site}.db") as books:
-            charge = books.find("one")
-            assert (len(charge.rounds_released) if charge else 0) == answered
-            books.verify()
+    assert [one.silent for one in rounds] == [apps.SITES - len(sites) for sites in answered]
+    for site, computed in ((0, 3), (1, 0), (2, 3)):  # what was late is counted at the node, where it was computed
+        federation.wait_for(lambda path=tmp_path / f"site-{site}.db", n=computed: booked(path) == n)

@@ -73,6 +73,7 @@ def task_of(names):
 def late(message, context, call_next):
     """Site 2 computes its first answer, and sends it when nobody waits for it any more."""
     reply, folder = call_next(message, context), Path(str(context.node_config["folder"]))
+    (folder / f"node-{context.node_config['site']}").write_text(str(context.node_id))
     if context.node_config["site"] == 2 and not (folder / "was-late").exists():
         (folder / "was-late").touch()
         time.sleep(float(context.run_config["reply-seconds"]) + 1)
@@ -86,7 +87,7 @@ server = ServerApp()
 
 
 class Dying:
-    """A grid whose server dies in round 2, once its messages are out."""
+    """A grid whose server dies in round 2, once its messages are out; it notes which nodes it heard of, and when."""
 
     def __init__(self, grid, folder):
         self.grid, self.folder = grid, folder
@@ -98,9 +99,18 @@ class Dying:
         ids = self.grid.push_messages(messages)
         with (self.folder / "pushed").open("a") as lines:
             lines.write(f"{len(messages)}\n")
-        if len((self.folder / "pushed").read_text().splitlines()) == 2:
+        if self.pushed() == 2:
             os.kill(os.getpid(), signal.SIGKILL)
         return ids
+
+    def pushed(self):
+        return len((self.folder / "pushed").read_text().splitlines())
+
+    def pull_messages(self, ids):
+        replies = list(self.grid.pull_messages(ids))
+        with (self.folder / "heard").open("a") as lines:
+            lines.writelines(f"{self.pushed()} {one.metadata.src_node_id}\n" for one in replies if one.has_content())
+        return replies
 
 
 def paid_from(books):
