@@ -1,12 +1,26 @@
-"""Client updates a CPU second of a round with fresh noise, on one core, as Markdown; beside Opacus where it is there.
+"""Client updates a CPU second of a round with fresh noise, on one core, as Markdown; beside peers where they are there.
 
     python bench/training.py [--repeats 7]
 
 Client level: 100 clients a round, 64 examples each, batches of 16, 4 local steps, clip and central noise.
 Example level: 64 examples, expected batch 16, 4 noisy steps; the draws of noise and batches are timed too.
 Uneven clients: all of 1,000 clients in a round, one of them with 16 or with 20,000 examples, the others with 16.
-Compilation is not timed. Opacus runs in its own environment (``scripts/peer-environments``): example-level DP-SGD of
-the same shape, its module wrapped once for all clients; its noise is PyTorch's own and not cryptographic.
+
+"Whole round" is one of ``run_rounds`` under a ledger on disk: it samples, trains, clips, draws noise, and writes
+checkpoint, records and books with their syncs. "Plain training" is what is left without privacy: the same rows and
+steps in a loop of JAX, summed in float32, with neither clip, noise, doubles, records nor books; "DP and books" is how
+much longer the whole round takes. The limit of matrix products is what an update could do if nothing cost anything
+but the products of its dense layers, forward and backward (2 x rows x inputs x outputs each; none for the slopes of
+the features): their FLOPs over the FLOPs a second that ``numpy.matmul`` (OpenBLAS, one thread) makes of these very
+shapes on this machine. The "share" is what a whole round reaches of it.
+
+"Compiling" is the CPU seconds of a first round beyond those of a later one; it is in no other figure, and what it made
+is kept between runs where ``keep_compilations`` says so.
+
+Peers run in environments of their own and are skipped where those are not there: ``.venvs/opacus`` (made by
+``scripts/peer-environments``), ``.venvs/pfl`` (pfl 0.6 and PyTorch), ``.venvs/flower-simulation`` (flwr[simulation] and
+PyTorch). Opacus is example-level DP-SGD, pfl and Flower are federated averaging with central clip and noise, all of the
+shapes above; what each is spared stands in ``bench/peers``. Their noise is not cryptographic, and none keeps books.
 """
 
 from __future__ import annotations
@@ -17,7 +31,10 @@ import os
 import platform
 import statistics
 import subprocess
+import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -28,19 +45,30 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
-from epsilog.train import Federation, Randomness, Task, Training
+from epsilog.spend import open_ledger
+from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientSide, Scheme
+from epsilog.train import Federation, PaidRun, Randomness, Task, Training, run_rounds
+from epsilog.train.checkpoints import read_records
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.models import Model, build
+from epsilog.train.models.layers import Dense
 from epsilog.train.rounds import begin, next_round
 
-CLIENTS, EXAMPLES, COHORT, STEPS = 200, 64, 100, 4
+CLIENTS, EXAMPLES, COHORT, STEPS, BATCH = 200, 64, 100, 4, 16
 MODELS = {
     "MLP 784-128-10": build("mlp", inputs=784, classes=10, hidden=(128,)),
     "MLP 64-64-10": build("mlp", inputs=64, classes=10, hidden=(64,)),
     "linear 784-10": build("linear", inputs=784, classes=10),
     "linear 3-1": build("linear", inputs=3, classes=None),
 }
+SHAPES = [[784, 128], [64, 64]]  # of the first two, as peers are told them
+ENVIRONMENTS = Path(__file__).resolve().parent.parent / ".venvs"
+PEERS = {
+    "opacus": ("with_opacus.py", "example level", 20),
+    "pfl": ("with_pfl.py", "client level", COHORT),
+    "flower-simulation": ("with_flower.py", "client level", COHORT),
+}
+"""By environment: the script, what it does, and clients a round."""
 
 
 def synthetic(model: Model, *, unit_is_client: bool, sizes: tuple[int, ...] = (EXAMPLES,) * CLIENTS) -> Task:
@@ -54,7 +82,7 @@ def synthetic(model: Model, *, unit_is_client: bool, sizes: tuple[int, ...] = (E
         unit="client" if unit_is_client else "example",
         unit_is_client=unit_is_client,
         model=model,
-        training=Training(0.05, local_steps=STEPS, batch_size=16, nominal_examples=EXAMPLES),
+        training=Training(0.05, local_steps=STEPS, batch_size=BATCH, nominal_examples=EXAMPLES),
         clients=Federation(features, targets if classes else targets.astype(np.float32), np.array(sizes)),
         test_features=features[:EXAMPLES],
         test_targets=targets[:EXAMPLES],
@@ -62,85 +90,165 @@ def synthetic(model: Model, *, unit_is_client: bool, sizes: tuple[int, ...] = (E
     )
 
 
-def updates_per_second(model: Model, *, unit_is_client: bool, repeats: int) -> float:
+def scheme_of(rounds: int, *, unit_is_client: bool) -> Scheme:
     if unit_is_client:
-        scheme = ClientLevelCentral(CLIENTS, COHORT / CLIENTS, repeats, 1.0, 1.0)
-    else:
-        scheme = ExampleLevelClientSide(CLIENTS, COHORT, repeats, repeats, 1 / STEPS, 1, 1.0, 1.0)
-    engine = CompiledEngine(synthetic(model, unit_is_client=unit_is_client))
-    state = next_round(scheme, engine, begin(engine.task), Randomness.from_os()).state
-    rates = []
-    for _ in range(repeats):
-        began = time.process_time()
-        outcome = next_round(scheme, engine, state, Randomness.from_os())
-        rates.append(len(outcome.custody.participants) / (time.process_time() - began))
-    return statistics.median(rates)
+        return ClientLevelCentral(CLIENTS, COHORT / CLIENTS, rounds, 1.0, 1.0)
+    return ExampleLevelClientSide(CLIENTS, COHORT, rounds, rounds, 1 / STEPS, 1, 1.0, 1.0)
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def engine_rounds(model: Model, *, unit_is_client: bool, repeats: int) -> tuple[float, float]:
+    """Client updates a CPU second of rounds without records or books, and the CPU seconds of compiling."""
+    scheme = scheme_of(repeats, unit_is_client=unit_is_client)
+    engine, outcomes = CompiledEngine(synthetic(model, unit_is_client=unit_is_client)), []
+
+    def one() -> None:
+        outcomes.append(next_round(scheme, engine, begin(engine.task), Randomness.from_os()))
+
+    times = [cpu_seconds(one) for _ in range(repeats + 1)]
+    counts = [len(outcome.custody.participants) for outcome in outcomes]
+    rates = [count / spent for count, spent in zip(counts[1:], times[1:], strict=True)]
+    return statistics.median(rates), max(0.0, times[0] - statistics.median(times[1:]))
+
+
+def whole_rounds(model: Model, *, unit_is_client: bool, repeats: int) -> float:
+    """CPU seconds of a client update in rounds under a ledger on disk."""
+    scheme, ends = scheme_of(repeats + 1, unit_is_client=unit_is_client), list[float]()
+    task = synthetic(model, unit_is_client=unit_is_client)
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as place, open_ledger(f"{place}/books.db") as ledger:
+        ledger.create_budget(
+            "bench",
+            kind="approximate",
+            epsilon="100000",
+            delta="1e-5",
+            privacy_unit=task.unit,
+            relation=scheme.relations[0],
+        )
+        charge = ledger.reserve(
+            "bench", scheme.release(), key="one", delta="1e-5", privacy_unit=task.unit, rounds=scheme.rounds
+        )
+        paid, folder = PaidRun(scheme, charge, Randomness.from_os()), Path(place) / "run"
+        run_rounds(paid, task, folder=folder, progress=lambda _: ends.append(time.process_time()))
+        records = read_records(folder / "custody.jsonl", CustodyRecord)[1:]
+    times = zip(np.diff(ends), records, strict=True)
+    return statistics.median(float(spent) / len(record.participants) for spent, record in times)
+
+
+def plain_training(model: Model, *, repeats: int) -> float:
+    """CPU seconds of a client update in rounds that protect nobody and keep no books: a loop of JAX in float32."""
+    import jax
+    import jax.numpy as jnp
+
+    clients = synthetic(model, unit_is_client=True).clients
+    features, targets = jnp.asarray(clients.features), jnp.asarray(clients.targets)
+    start = model.unflatten(jnp.asarray(model.start, jnp.float32))
+
+    @jax.jit
+    def cohort_sum(picks: Any) -> Any:
+        def loss(params: Any, rows: Any) -> Any:
+            return model.losses(model.apply(params, features[rows]), targets[rows]).mean()
+
+        def step(mine: Any, index: Any, params: Any) -> Any:
+            return jax.tree.map(lambda old, slope: old - 0.05 * slope, params, jax.grad(loss)(params, mine[index]))
+
+        def add(client: Any, total: Any) -> Any:
+            end = jax.lax.fori_loop(0, STEPS, partial(step, picks[client]), start)
+            return jax.tree.map(lambda whole, new, old: whole + (new - old), total, end, start)
+
+        return jax.lax.fori_loop(0, COHORT, add, jax.tree.map(jnp.zeros_like, start))
+
+    draws = np.random.default_rng()
+
+    def one() -> None:
+        cohort = np.sort(draws.choice(CLIENTS, COHORT, replace=False))
+        order = draws.permuted(np.tile(np.arange(EXAMPLES), (COHORT, 1)), axis=1) + EXAMPLES * cohort[:, None]
+        jax.block_until_ready(cohort_sum(order.reshape(COHORT, STEPS, BATCH)))
+
+    one()
+    return statistics.median(cpu_seconds(one) for _ in range(repeats)) / COHORT
+
+
+def products(model: Model, *, repeats: int) -> tuple[float, float]:
+    """The FLOPs of an update's matrix products, and the CPU seconds that OpenBLAS needs for them."""
+    draws, flops, seconds = np.random.default_rng(1), 0, 0.0
+    for place, layer in enumerate(layer for layer in model.layers if isinstance(layer, Dense)):
+        shapes = [(BATCH, layer.inputs, layer.outputs), (layer.inputs, BATCH, layer.outputs)]
+        for rows, inner, columns in shapes + [(BATCH, layer.outputs, layer.inputs)] * (place > 0):
+            one, other = (
+                draws.standard_normal(shape).astype(np.float32) for shape in ((rows, inner), (inner, columns))
+            )
+            room = np.empty((rows, columns), np.float32)
+            times = max(1, int(2e7 / (2 * rows * inner * columns)))
+            again = partial(_again, times, partial(np.matmul, one, other, out=room))
+            seconds += STEPS * statistics.median(cpu_seconds(again) for _ in range(4 * repeats)) / times
+            flops += STEPS * 2 * rows * inner * columns
+    return flops, seconds
+
+
+def _again(times: int, work: Callable[[], Any]) -> None:
+    for _ in range(times):
+        work()
+
+
+def square_products() -> float:
+    """FLOPs a CPU second of one large product of float32."""
+    one = np.random.default_rng(1).standard_normal((1024, 1024)).astype(np.float32)
+    return 2 * 1024**3 / statistics.median(cpu_seconds(lambda: one @ one) for _ in range(7))
 
 
 def uneven(model: Model, largest: int, *, repeats: int) -> float:
     """CPU seconds of a round in which a thousand clients take part, and one has more examples than the others."""
     engine = CompiledEngine(synthetic(model, unit_is_client=True, sizes=(*(16,) * 999, largest)))
     scheme = ClientLevelCentral(1000, 1.0, repeats + 1, 1.0, 1.0)
-    state, times = next_round(scheme, engine, begin(engine.task), Randomness.from_os()).state, []
-    for _ in range(repeats):
-        began = time.process_time()
-        next_round(scheme, engine, state, Randomness.from_os())
-        times.append(time.process_time() - began)
-    return statistics.median(times)
-
-
-OPACUS = Path(__file__).resolve().parent.parent / ".venvs" / "opacus" / "bin" / "python"
-OPACUS_SCRIPT = """
-import json, statistics, sys, time, warnings
-import torch
-from opacus import GradSampleModule, __version__
-from opacus.data_loader import DPDataLoader
-from opacus.optimizers import DPOptimizer
-warnings.simplefilter("ignore")
-torch.set_num_threads(1)
-examples, steps, clients, repeats, models = json.loads(sys.argv[1])
-
-def rate(inputs, hidden):
-    layers = [torch.nn.Linear(inputs, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 10)]
-    module = GradSampleModule(torch.nn.Sequential(*layers))
-    start = {name: value.clone() for name, value in module.state_dict().items()}
-    data = [
-        torch.utils.data.TensorDataset(torch.randn(examples, inputs), torch.randint(0, 10, (examples,)))
-        for _ in range(clients)
+    times = [
+        cpu_seconds(lambda: next_round(scheme, engine, begin(engine.task), Randomness.from_os()))
+        for _ in range(repeats + 1)
     ]
-    total = {name: torch.zeros_like(value) for name, value in start.items()}
-    rates = []
-    for _ in range(repeats + 1):
-        began = time.process_time()
-        for one in data:
-            module.load_state_dict(start)
-            optimizer = DPOptimizer(
-                torch.optim.SGD(module.parameters(), lr=0.05),
-                noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=examples / steps,
-            )
-            loader = DPDataLoader.from_data_loader(torch.utils.data.DataLoader(one, batch_size=examples // steps))
-            for x, y in loader:
-                optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(module(x), y).backward()
-                optimizer.step()
-            for name, value in module.state_dict().items():
-                total[name] += value - start[name]
-        rates.append(clients / (time.process_time() - began))
-    return statistics.median(rates[1:])
-
-print(json.dumps({"version": __version__, "torch": torch.__version__, "rates": [rate(*one) for one in models]}))
-"""
+    return statistics.median(times[1:])
 
 
-def opacus(repeats: int) -> dict[str, Any] | None:
-    """What Opacus makes of the two dense models; None where it is not installed."""
-    if not OPACUS.exists():
+def peer(environment: str, repeats: int) -> dict[str, Any] | None:
+    """What a peer makes of the first two models; None where it is not installed."""
+    python = ENVIRONMENTS / environment / "bin" / "python"
+    script, _, cohort = PEERS[environment]
+    if not python.exists():
         return None
-    told = json.dumps([EXAMPLES, STEPS, 20, repeats, [[784, 128], [64, 64]]])
-    done = subprocess.run(
-        [OPACUS, "-W", "ignore", "-c", OPACUS_SCRIPT, told], capture_output=True, check=True, text=True
-    )
+    told = {"examples": EXAMPLES, "steps": STEPS, "cohort": cohort, "repeats": repeats, "shapes": SHAPES}
+    command = [python, "-W", "ignore", Path(__file__).parent / "peers" / script, json.dumps(told)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def tell_client_level(repeats: int) -> None:
+    columns = (
+        "engine | whole round, with ledger | plain training | DP and books | products, GFLOP/s | share of their limit"
+    )
+    tell_head("Client level, central noise", f"model | parameters | {columns} | compiling, s")
+    for name, model in MODELS.items():
+        rate, compiling = engine_rounds(model, unit_is_client=True, repeats=repeats)
+        whole = whole_rounds(model, unit_is_client=True, repeats=repeats)
+        plain = plain_training(model, repeats=repeats)
+        flops, least = products(model, repeats=repeats)
+        print(f"| {name} | {model.size:,} | {rate:,.0f} | {1 / whole:,.0f} | {1 / plain:,.0f} |", end="")
+        shares = f" {whole / plain - 1:.0%} | {flops / least / 1e9:.1f} | {least / whole:.0%} | {compiling:.1f} |"
+        print(shares, flush=True)
+
+
+def tell_example_level(repeats: int) -> None:
+    tell_head("Example level, client-side noise", "model | engine | whole round, with ledger | compiling, s")
+    for name, model in MODELS.items():
+        rate, compiling = engine_rounds(model, unit_is_client=False, repeats=repeats)
+        whole = whole_rounds(model, unit_is_client=False, repeats=repeats)
+        print(f"| {name} | {rate:,.0f} | {1 / whole:,.0f} | {compiling:.1f} |", flush=True)
+
+
+def tell_head(title: str, columns: str) -> None:
+    print(f"\n{title}\n\n| {columns} |\n" + "|---" * len(columns.split("|")) + "|")
 
 
 def main() -> None:
@@ -150,15 +258,14 @@ def main() -> None:
     import jax
 
     print(f"Python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, one core; ", end="")
-    print(f"client updates a CPU second, median of {repeats} rounds\n")
-    print("| model | parameters | client level, central noise | example level, client-side noise |\n|---|---|---|---|")
-    for name, model in MODELS.items():
-        rates = [updates_per_second(model, unit_is_client=unit, repeats=repeats) for unit in (True, False)]
-        print(f"| {name} | {model.size:,} | {rates[0]:,.0f} | {rates[1]:,.0f} |", flush=True)
-    peer = opacus(repeats)
-    if peer is not None:
-        told = ", ".join(f"{rate:,.0f} ({name})" for rate, name in zip(peer["rates"], MODELS, strict=False))
-        print(f"\nOpacus {peer['version']}, torch {peer['torch']}, example level: {told}")
+    print(f"client updates a CPU second, median of {repeats} rounds; ", end="")
+    print(f"a product of 1,024 x 1,024 at {square_products() / 1e9:.0f} GFLOP/s")
+    tell_client_level(repeats)
+    tell_example_level(repeats)
+    for environment, (_, does, _) in PEERS.items():
+        if (found := peer(environment, repeats)) is not None:
+            told = ", ".join(f"{rate:,.0f} ({name})" for rate, name in zip(found["rates"], MODELS, strict=False))
+            print(f"\n{found['version']}, {does}: {told}", flush=True)
     even, odd = (uneven(MODELS["MLP 64-64-10"], largest, repeats=repeats) for largest in (16, 20_000))
     print(f"\nUneven clients, MLP 64-64-10: {even:.3f} s with 16 examples each, {odd:.3f} s with one of 20,000")
 
