@@ -60,6 +60,64 @@ def test_what_a_ledger_wrote_holds_and_is_counted(told):
     assert (found.priced, found.unpriced, found.overridden) == (0, 3, ("cheap",))
 
 
+def flips(text, every):
+    """A text with one bit of one byte flipped: of every so many bytes, and the bit wanders."""
+    for place in range(0, len(text), every):
+        yield text[:place] + chr(ord(text[place]) ^ (1 << (place % 7))) + text[place + 1 :]
+
+
+@pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_byte_of_an_entry_can_be_flipped(told, every):
+    books, tried = chain.Books(), 0
+    for row in told[0]:
+        for column in ("scope", "document", "hash"):
+            for changed in flips(getattr(row, column), every):
+                with pytest.raises(LedgerIntegrityError, match=rf"entry {row.position}: (is not what|cannot be read)"):
+                    books.read(row._replace(**{column: changed}))
+                tried += 1
+        books.read(row)
+    assert tried > 5000 // every
+
+
+def neighbours(value, every):
+    """Every value that differs in one bit of a number, in one byte of a text or in one part of a tuple or a round."""
+    if isinstance(value, str):
+        yield from flips(value, every)
+    elif isinstance(value, int):
+        yield from (value ^ (1 << bit) for bit in range(48))
+    elif isinstance(value, RoundState):
+        for parts in neighbours((value.number, value.attempts, value.output_hash), every):
+            yield RoundState(*parts)
+    elif isinstance(value, tuple):
+        for place, part in enumerate(value):
+            for changed in neighbours(part, every):
+                yield (*value[:place], changed, *value[place + 1 :])
+
+
+def states(stored, every):
+    """Every state that differs in one byte or bit of one row."""
+    for head in neighbours(stored.head, every):
+        yield replace(stored, head=head)
+    for table in ("balances", "charges", "rounds"):
+        rows = getattr(stored, table)
+        for name, row in rows.items():
+            others = {each: rows[each] for each in rows if each != name}
+            for changed_name, changed_row in neighbours((name, row), every):
+                yield replace(stored, **{table: {**others, changed_name: changed_row}})
+
+
+@pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_byte_of_what_is_stored_beside_the_entries_can_be_flipped(told, every):
+    rows, stored = told
+    books, tried = chain.fold(rows), 0
+    for changed in states(stored, every):
+        with pytest.raises(LedgerIntegrityError, match=r"the head names|is not what the entries amount to"):
+            chain.compare(books, changed)
+        tried += 1
+    chain.compare(books, stored)
+    assert tried > 500 // every
+
+
 @pytest.mark.parametrize(
     ("change", "index", "message"),
     [
