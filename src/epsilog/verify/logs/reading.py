@@ -371,10 +371,13 @@ class _Reader:
         rows = tables.read(self.log, self.base, self.section, fields)
         self.told.append(rows.told)
         by_round = self._by_round(rows)
-        names = self._names(rows)
+        number, clients, names = self._coded(rows)
         places, outside = _places(names, population, enrolled)
         width = max(population, int(places.max(initial=0)) + 1)
-        keys = self._keys(rows, names, places, width)
+        keys = places[clients]
+        del clients
+        keys += number.astype(np.int64) * width
+        keys.sort()
         twice = keys[1:][keys[1:] == keys[:-1]]
         if twice.size:
             keys = np.concatenate([keys[:1], keys[1:][keys[1:] != keys[:-1]]])
@@ -403,31 +406,17 @@ class _Reader:
             wanted.append(pl.col("participation.time").min().alias("first"))
         return rows.collect(rows.frame.group_by("participation.round").agg(*wanted)).sort("participation.round")
 
-    def _names(self, rows: Rows) -> list[str]:
-        found = rows.collect(rows.frame.select("participation.client").unique())
-        return sorted(found["participation.client"].to_list())
-
-    def _number(self) -> pl.Expr:
-        """The round as it counts here, from 1."""
-        library = tables.polars()
-        number: pl.Expr = (library.col("participation.round") + (1 - self.log.first_round)).cast(library.Int32)
-        return number
-
-    def _code(self, names: list[str]) -> pl.Expr:
-        """A client as its place in the list of names."""
-        library = tables.polars()
-        place = library.col("participation.client").cast(library.Enum(names)).to_physical()
-        code: pl.Expr = place.cast(library.UInt32)
-        return code
-
-    def _keys(self, rows: Rows, names: list[str], places: Ids, width: int) -> Ids:
-        """Rounds and places as one number, ascending."""
-        found = rows.collect(rows.frame.select(self._number().alias("round"), self._code(names).alias("client")))
-        keys: Ids = places[found["client"].to_numpy()]
-        keys += found["round"].to_numpy().astype(np.int64) * width
-        del found
-        keys.sort()
-        return keys
+    def _coded(self, rows: Rows) -> tuple[Ids, Ids, list[str]]:
+        """Each row's round, from 1, and its client's place in the list of names, which is ascending."""
+        pl = tables.polars()
+        number = (pl.col("participation.round") + (1 - self.log.first_round)).cast(pl.Int32)
+        found = rows.collect(rows.frame.select(number, pl.col("participation.client").cast(pl.Categorical)))
+        codes, clients = found["participation.client"].to_physical().to_numpy(), found["participation.client"].unique()
+        names, known = clients.cast(pl.String).to_list(), clients.to_physical().to_numpy()
+        order = sorted(range(len(names)), key=names.__getitem__)
+        places = np.zeros(int(known.max()) + 1, dtype=np.int64)
+        places[known[order]] = np.arange(len(order))
+        return found["participation.round"].to_numpy(), places[codes], [names[i] for i in order]
 
     def _copies(self, rows: Rows, twice: Ids, names: list[str], places: Ids, width: int) -> int:
         """Of the rows of clients that are in a round more than once, those that say just the same as another."""
