@@ -35,7 +35,17 @@ def test_what_is_wrong_has_its_code(tmp_path):
     save(honest(stddev=0.7 * C * Z), tmp_path)
     code, said = verify("--logs", path)
     assert (code, said["verdict"]) == (4, "failed")
+    noise = next(one for one in said["findings"] if one["check"] == "noise")
+    assert (noise["grade"], noise["effect"], noise["false_alarm"]) == ("critical", "falls", 1e-6)
+    assert said["false_alarm"] == 2e-6
+    assert "playbook" not in noise
+    (tmp_path / "playbook.toml").write_text('[steps]\nnoise = "stop the release"\n')
+    noise = verify("--logs", path, "--playbook", tmp_path / "playbook.toml")[1]["findings"][9]
+    assert noise["playbook"]["steps"] == ["stop the release"]
+    assert len(noise["playbook"]["sha256"]) == 64
     assert said["stands"].endswith("Nothing is claimed: checks fail on noise.")
     done = CliRunner().invoke(app, ["verify", "--logs", str(path)])
     assert done.exit_code == 4
     assert "an estimate, not a guarantee" in " ".join(done.stdout.split())
+    done = CliRunner().invoke(app, ["verify", "--logs", str(path), "--playbook", str(tmp_path / "playbook.toml")])
+    assert "noise/too-weak triggers: stop the release (playbook" in " ".join(done.stdout.split())

@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
-from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, RecordsError, RunFile, check, codec
+from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, Finding, RecordsError, RunFile, check, codec
 from epsilog.terms.digits import upper_text
+
+if TYPE_CHECKING:
+    from epsilog.verify import Playbook
 
 EMBEDDED, FLOWER = "embedded", "flower"
 
@@ -285,6 +289,10 @@ def verify(
     head: Annotated[
         str | None, typer.Option("--head", help="An entry's hash that you kept: the ledger must still hold it.")
     ] = None,
+    playbook: Annotated[
+        Path | None,
+        typer.Option("--playbook", help="A TOML file of steps, by the findings that trigger them."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a run against plan and ledger, build its report again, work a whole ledger out again, or check logs.
@@ -294,6 +302,7 @@ def verify(
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
+    rules = None if playbook is None else _playbook(playbook)
     if (path is None) == (logs is None):
         raise CheckError("path", "given, or --logs, and not both", repr(str(path)) if path else "neither")
     if logs is not None:
@@ -301,12 +310,14 @@ def verify(
     elif path is not None:
         outcome, stands = _examined(path, ledger, require, head)
     if as_json:
-        print_json(outcome.to_json() | {"stands": stands, "required": sorted(outcome.required)})
+        print_json(outcome.told(rules) | {"stands": stands, "required": sorted(outcome.required)})
     else:
         rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
         table(str(path or logs), ["check", "verdict", "what was found"], rows)
         for what_if in outcome.what_ifs:
             note(what_if.says)
+        if rules is not None:
+            _triggered(outcome.findings, rules)
         console.print(f"\n{stands}" if stands else "", f"\n{verdict_text(outcome.verdict)}", sep="")
     if outcome.verdict != "passed":
         raise typer.Exit(NOT_VERIFIED if outcome.verdict == "failed" else NOT_ALL_CHECKED)
@@ -332,6 +343,18 @@ def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: 
     else:
         found = prove.examine_report(checks.read_file(path), books, required=required, head=head)
     return found.outcome, found.stands
+
+
+def _playbook(path: Path) -> Playbook:
+    from epsilog.verify import Playbook
+
+    return Playbook.read(path)
+
+
+def _triggered(findings: Sequence[Finding], rules: Playbook) -> None:
+    for finding in findings:
+        for step in rules.steps_for(finding):
+            note(f"{finding.code} triggers: {step} (playbook {rules.sha256[:16]}...)")
 
 
 def _of_logs(mapping: Path, require: list[str] | None) -> tuple[Any, str]:

@@ -18,7 +18,7 @@ from epsilog.terms.errors import (
     StorageError,
     UnsupportedMechanismError,
 )
-from epsilog.terms.findings import EVIDENCE, LOG_EVIDENCE, Finding, Verdict
+from epsilog.terms.findings import EVIDENCE, LOG_EVIDENCE, Effect, Finding, Grade, Verdict
 from epsilog.terms.guarantee import Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
 from epsilog.terms.matrices import (
@@ -77,6 +77,7 @@ __all__ = [
     "DenseStrategy",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "Effect",
     "EpsilogError",
     "EveryRound",
     "ExampleLevelClientSide",
@@ -85,6 +86,7 @@ __all__ = [
     "FixedSizeSampled",
     "Gaussian",
     "GaussianDP",
+    "Grade",
     "Guarantee",
     "Interval",
     "Laplace",

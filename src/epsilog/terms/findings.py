@@ -23,6 +23,44 @@ class Verdict(StrEnum):
     NOT_CHECKED = "not checked"
 
 
+class Effect(StrEnum):
+    """What a finding does to the claim. OPEN says that it was not shown, and is never as good as STANDS."""
+
+    STANDS = "stands"
+    UNAMPLIFIED = "stands without amplification"
+    FALLS = "falls"
+    OPEN = "not shown"
+
+
+class Grade(StrEnum):
+    """How much is wrong, as in docs/pitfalls.
+
+    Critical: the stated number is not what anybody gets. Theoretical: void against a stated attacker, or under stated
+    circumstances, such as when what was not checked was not so. Negligible: a hair off, or of no cost to privacy.
+    """
+
+    NONE = "none"
+    NEGLIGIBLE = "negligible"
+    THEORETICAL = "theoretical"
+    CRITICAL = "critical"
+
+
+_OF_SAMPLING = ("participation", "population")  # a failure makes the sampler another one than was claimed
+_NEGLIGIBLE = {
+    "charge/not-closed",
+    "claim/slightly-low",
+    "classic-formula/delta-for-each",
+    "clipping/another-norm",
+    "clipping/more-noise",
+    "laplace/plain-split",
+    "log/out-of-order",
+    "noise/too-strong",
+    "norms/count-noise-too-strong",
+    "rounds/diverged",
+    "rounds/stopped-early",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One outcome of a check, or one thing that a reader of a plan must be told.
@@ -34,6 +72,7 @@ class Finding:
         says: one sentence for a reader.
         numbers: named figures behind it: observed, expected, p-values, intervals.
         lacks: the evidence for want of which it was not checked; "" if that was not the reason.
+        false_alarm: how often the check rejects a sound run, at most; 0 for what is compared and not estimated.
 
     >>> Finding("noise/too-weak", Verdict.FAILED, "The noise is too weak.").check
     'noise'
@@ -44,6 +83,7 @@ class Finding:
     says: str
     numbers: tuple[tuple[str, float], ...] = ()
     lacks: str = ""
+    false_alarm: float = 0.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.code, str) and _CODE.fullmatch(self.code)):
@@ -54,12 +94,35 @@ class Finding:
             verdict=check.instance(Verdict),
             numbers=check.each(check.pair(check.text(), check.number())),
             lacks=check.one_of(("", *EVIDENCE, *LOG_EVIDENCE)),
+            false_alarm=check.half_open(0, 1),
         )
 
     @property
     def check(self) -> str:
         """What was checked, e.g. "noise"."""
         return self.code.partition("/")[0]
+
+    @property
+    def effect(self) -> Effect:
+        """What it does to the claim."""
+        if self.verdict is Verdict.NOT_CHECKED:
+            return Effect.OPEN
+        if self.verdict is not Verdict.FAILED:
+            return Effect.STANDS
+        return Effect.UNAMPLIFIED if self.check in _OF_SAMPLING else Effect.FALLS
+
+    @property
+    def grade(self) -> Grade:
+        """How much is wrong."""
+        if self.verdict is Verdict.PASSED:
+            return Grade.NONE
+        if self.verdict is Verdict.FAILED:
+            return Grade.CRITICAL
+        return Grade.NEGLIGIBLE if self.code in _NEGLIGIBLE else Grade.THEORETICAL
+
+    def consequences(self) -> dict[str, object]:
+        """What it means for the claim, as plain JSON values beside ``to_json``."""
+        return {"grade": self.grade.value, "effect": self.effect.value, "false_alarm": self.false_alarm}
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""

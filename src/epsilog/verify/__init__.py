@@ -12,6 +12,7 @@ from epsilog.verify.findings import overall
 from epsilog.verify.noise import check_count, check_noise, in_first_unit, power, stddev_interval
 from epsilog.verify.owner import WEAKENED, OwnerWord, Utility, check_control
 from epsilog.verify.participation import check_custody, check_participation
+from epsilog.verify.playbook import Playbook
 from epsilog.verify.reconciliation import (
     LEDGER_CHECKS,
     SAME,
@@ -31,6 +32,7 @@ __all__ = [
     "Evidence",
     "LedgerWord",
     "OwnerWord",
+    "Playbook",
     "Reconciliation",
     "Utility",
     "WhatIf",

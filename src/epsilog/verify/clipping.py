@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict
-from epsilog.verify.noise import check_count
+from epsilog.verify.noise import FALSE_ALARM, check_count
 
 ROUNDING = 1e-5  # float32 norms: a few thousand terms at 6e-8 each
 
@@ -81,7 +81,8 @@ def check_norms(custody: Sequence[CustodyRecord] | None, records: Sequence[Round
     )
     if dropped or unusable:
         says += f" {dropped} contributions were not finite and counted as zero; {unusable} rows could not be used."
-    return Finding("norms/holds", Verdict.PASSED, says, numbers)
+    rate = 0.0 if scheme.count_noise is None else FALSE_ALARM
+    return Finding("norms/holds", Verdict.PASSED, says, numbers, false_alarm=rate)
 
 
 def _some(rounds: Sequence[int]) -> str:

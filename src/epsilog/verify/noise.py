@@ -139,15 +139,15 @@ def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float 
     share = math.sqrt(ratio / count)
     if weak < false_alarm / 2:
         says = f"The noise is too weak: {share:.1%} of the planned standard deviation on {count} padding values."
-        return Finding("noise/too-weak", Verdict.FAILED, says, numbers)
+        return Finding("noise/too-weak", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
     if p_quietest < false_alarm / 2:
         says = f"The noise of round {quietest} is too weak for the plan, whatever that of the others."
-        return Finding("noise/too-weak-in-a-round", Verdict.FAILED, says, numbers)
+        return Finding("noise/too-weak-in-a-round", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
     if strong < false_alarm / 2:
         says = f"The noise is stronger than planned ({share:.1%} of its stddev): the claim holds, utility suffers."
-        return Finding("noise/too-strong", Verdict.WARNED, says, numbers)
+        return Finding("noise/too-strong", Verdict.WARNED, says, numbers, false_alarm=false_alarm)
     says = f"The noise agrees with the plan: {share:.1%} of its standard deviation on {count} padding values."
-    return Finding("noise/holds", Verdict.PASSED, says, numbers)
+    return Finding("noise/holds", Verdict.PASSED, says, numbers, false_alarm=false_alarm)
 
 
 def check_count(
@@ -177,10 +177,10 @@ def check_count(
     told = f"{share:.1%} of the planned standard deviation in {count} rounds."
     if float(chdtr(count, ratio)) < false_alarm / 2:
         says = f"The noise on the counts of clipped updates is too weak: {told}"
-        return Finding("norms/count-noise-too-weak", Verdict.FAILED, says, numbers)
+        return Finding("norms/count-noise-too-weak", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
     if float(chdtrc(count, ratio)) < false_alarm / 2:
         says = f"The noise on the counts of clipped updates is too strong, or they are others: {told}"
-        return Finding("norms/count-noise-too-strong", Verdict.WARNED, says, numbers)
+        return Finding("norms/count-noise-too-strong", Verdict.WARNED, says, numbers, false_alarm=false_alarm)
     return None
 
 

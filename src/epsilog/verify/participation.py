@@ -179,10 +179,12 @@ def _weighed(
     """Rejects a sampler one of whose tests is too unlikely."""
     failed = [name for name, p in p_values.items() if p < false_alarm / len(p_values)]
     if not failed:
-        return Finding("participation/holds", Verdict.PASSED, says, tuple(numbers))
+        return Finding(
+            "participation/holds", Verdict.PASSED, says, tuple(numbers), false_alarm=false_alarm if p_values else 0.0
+        )
     why = f"The sampler is not {sampler}: {', '.join(failed)} below {false_alarm / len(p_values):.2g}. "
     why += "Only the unamplified claim remains."
-    return Finding("participation/another-sampler", Verdict.FAILED, why, tuple(numbers))
+    return Finding("participation/another-sampler", Verdict.FAILED, why, tuple(numbers), false_alarm=false_alarm)
 
 
 @weigh_cohorts.register

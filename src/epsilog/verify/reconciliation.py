@@ -35,6 +35,7 @@ from epsilog.verify.findings import overall
 from epsilog.verify.noise import check_noise, in_first_unit, stddev_interval
 from epsilog.verify.owner import PRIVATE, check_control
 from epsilog.verify.participation import check_custody, check_participation
+from epsilog.verify.playbook import Playbook
 
 WITHIN = 0.005  # a claim this close below our bound may rest on a tighter accountant than ours
 SAME = 1e-9  # relatively: how far the same computation may come out elsewhere
@@ -88,6 +89,20 @@ class Reconciliation:
             "what_ifs": [what_if.to_json() for what_if in self.what_ifs],
         }
 
+    @property
+    def false_alarm(self) -> float:
+        """How often a sound run is rejected by some check, at most (union bound)."""
+        return min(1.0, math.fsum(finding.false_alarm for finding in self.findings))
+
+    def told(self, playbook: Playbook | None = None) -> dict[str, Any]:
+        """As ``to_json``, and what each finding does to the claim, how sure it is, and which steps it triggers.
+
+        Args:
+            playbook: whose steps; None for none.
+        """
+        findings = [one.to_json() | one.consequences() | _triggered(one, playbook) for one in self.findings]
+        return self.to_json() | {"findings": findings, "false_alarm": self.false_alarm}
+
     def published(self, evidence: Evidence) -> Reconciliation:
         """What a public report may say: of the checks on the curator's records how they ended, and no figure.
 
@@ -98,6 +113,11 @@ class Reconciliation:
         return Reconciliation(shown, tuple(what_if for what_if in self.what_ifs if not what_if.private))
 
 
+def _triggered(finding: Finding, playbook: Playbook | None) -> dict[str, Any]:
+    steps = playbook.steps_for(finding) if playbook is not None else ()
+    return {"playbook": {"steps": list(steps), "sha256": playbook.sha256}} if playbook is not None and steps else {}
+
+
 def _public(finding: Finding, evidence: Evidence) -> Finding:
     if finding.check not in PRIVATE:
         return finding
@@ -105,7 +125,10 @@ def _public(finding: Finding, evidence: Evidence) -> Finding:
     if evidence.custody is None and evidence.owner is not None:
         told = evidence.owner.private[finding.check]
     return Finding(
-        f"{finding.check}/as-published", told, f"The curator checked it on custody.jsonl, which is not public: {told}."
+        f"{finding.check}/as-published",
+        told,
+        f"The curator checked it on custody.jsonl, which is not public: {told}.",
+        false_alarm=finding.false_alarm,
     )
 
 

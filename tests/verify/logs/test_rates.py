@@ -1,0 +1,63 @@
+"""Honest logs are rejected as seldom as is said: thousands of runs at a rate that can be counted."""
+
+import numpy as np
+import pytest
+
+from epsilog.terms import ClientLevelCentral, Verdict
+from epsilog.verify.logs.checks import check_padding, check_sampling
+from epsilog.verify.logs.reading import Lists, Logs, RoundLog
+
+N, T, RATE = 60, 20, 0.05
+POISSON = ClientLevelCentral(N, 0.15, T, 1.0, 1.0)
+FIXED = ClientLevelCentral(N, None, T, 1.0, 1.0, sampling="fixed-size", cohort_size=9)
+
+
+def lists(there):
+    """Logs of who is in which round, of a table of rounds by clients."""
+    members = np.flatnonzero(np.pad(there, ((1, 0), (0, 0))).ravel())
+    return Logs(lists=Lists(T, N, 0, 0, 0, 0, None, None, members, N))
+
+
+def drawn(scheme, rng):
+    if scheme is POISSON:
+        return rng.random((T, N)) < 0.15
+    return rng.random((T, N)).argsort(axis=1) < 9
+
+
+def rejected(checked, runs):
+    return sum(checked(np.random.default_rng([1, i])).verdict is Verdict.FAILED for i in range(runs)) / runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", [POISSON, FIXED], ids=["poisson", "fixed-size"])
+def test_honest_lists_are_rejected_no_oftener_than_is_said(scheme):
+    rate = rejected(lambda rng: check_sampling(lists(drawn(scheme, rng)), scheme, RATE), 1000)
+    assert rate <= RATE + 3 * (RATE * (1 - RATE) / 1000) ** 0.5  # one in a thousand tests like this fails
+
+
+@pytest.mark.slow
+def test_honest_sizes_are_rejected_no_oftener_than_is_said():
+    def checked(rng):
+        sizes = rng.binomial(N, 0.15, T)
+        return check_sampling(Logs(rounds=RoundLog(np.arange(1, T + 1), cohort=sizes)), POISSON, RATE)
+
+    rate = rejected(checked, 4000)
+    assert 0 < rate <= RATE + 3 * (RATE * (1 - RATE) / 4000) ** 0.5
+
+
+@pytest.mark.slow
+def test_honest_noise_is_rejected_no_oftener_than_is_said():
+    def checked(rng, share=1.0):
+        logs = Logs(padding={t: rng.normal(0, share, 16) for t in range(1, T + 1)})
+        return check_padding(logs, POISSON, RATE)
+
+    rate = rejected(checked, 2000)
+    assert RATE / 10 < rate <= RATE + 3 * (RATE * (1 - RATE) / 2000) ** 0.5
+    assert rejected(lambda rng: checked(rng, 0.7), 200) == 1  # the control
+
+
+def test_one_client_in_every_round_is_seen_at_the_real_rate():
+    there = drawn(POISSON, np.random.default_rng(3))
+    assert check_sampling(lists(there), POISSON, 1e-6).verdict is Verdict.PASSED
+    there[:, 7] = True
+    assert check_sampling(lists(there), POISSON, 1e-6).code == "participation/another-sampler"
