@@ -2,7 +2,7 @@
 
     python bench/logs.py [--rows 10000000] [--cores 2]
 
-1,000 rounds, each client by its own coin of 1%, with a norm and a time in every row; the clients have names, and the log
+1,000 rounds, each client by its own coin of 1%, a norm and a time in every row; clients have names, and the log
 of rounds has sizes, clip norms, noise and padding. Each format is read by a process of its own, whose highest resident
 set is told. Writing the logs is not timed.
 """
