@@ -1,6 +1,7 @@
 """What is given to a command reaches the library, by its name and unchanged; and how each command ends."""
 
 import datetime as dt
+import hashlib
 import importlib
 import inspect
 import io
@@ -935,6 +936,43 @@ def test_a_report_is_rendered_to_its_place(monkeypatch, tmp_path):
         with pytest.raises(terms.RecordsError, match=says):
             raise invoke("report", tmp_path).exception
     (tmp_path / "report.json").rmdir()
+
+
+def test_scores_are_audited_and_a_refuted_claim_ends_with_4(monkeypatch, tmp_path):
+    draws = np.random.default_rng(0)
+    coins = draws.random(500) < 0.5
+    scores, asked = tmp_path / "s.csv", tmp_path / "audit.toml"
+    lines = (f"{x},{int(c)}" for x, c in zip(draws.normal(size=500) + 1.5 * coins, coins, strict=True))
+    scores.write_text("\n".join(["score,included", *lines]))
+    asked.write_text("canaries = 500\ndelta = 1e-5\n")
+    alone = json.loads(text_of("audit", scores, "--delta", "1e-5", "--json"))
+    assert alone["epsilon"] > 1
+    assert alone["claim"] is None
+    digest = hashlib.sha256(asked.read_bytes()).hexdigest()
+    for noise, relation, refuted in ((20.0, "ADD_OR_REMOVE_ONE", True), (0.5, "ADD_OR_REMOVE_ONE", False)):
+        plan = SimpleNamespace(
+            scheme=terms.ClientLevelCentral(100, 1.0, 1, 1.0, noise),
+            guarantee=SimpleNamespace(
+                epsilon=accounting.epsilon(Gaussian(noise), delta=1e-5).upper,
+                delta=1e-5,
+                relation=NeighboringRelation[relation],
+            ),
+            details={"references": {"audit": digest if refuted else "0"}},
+        )
+        monkeypatch.setattr("epsilog.verify.read_evidence", lambda *_, p=plan: SimpleNamespace(plan=p))
+        done = invoke("audit", scores, "--protocol", asked, "--run", tmp_path, "--json")
+        claim = json.loads(done.output)["claim"]
+        assert (done.exit_code, claim["refuted"], claim["protocol_in_plan"]) == (4 if refuted else 0, refuted, refuted)
+        assert claim["confidence"] == pytest.approx(0.9)
+        shown = invoke("audit", scores, "--protocol", asked, "--run", tmp_path).output
+        assert ("does not name this protocol" in shown) == (not refuted)
+        assert ("refuted with confidence 0.9" in shown) == refuted
+    plan.guarantee.relation = REPLACE
+    with pytest.raises(CheckError, match="replace-one"):
+        raise invoke("audit", scores, "--protocol", asked, "--run", tmp_path).exception
+    for both in ((), ("--delta", "1e-5", "--protocol", asked)):
+        with pytest.raises(CheckError, match="protocol must be given, or else delta"):
+            raise invoke("audit", scores, *both).exception
 
 
 def test_a_report_is_rendered_for_other_readers(monkeypatch, tmp_path):

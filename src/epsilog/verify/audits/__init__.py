@@ -1,0 +1,45 @@
+"""Empirical lower bounds: what an attack has shown a run to leak at least, with a stated confidence. Never a guarantee.
+
+``one_run`` reads the scores of canaries that were put into one run by fair coins, ``two_samples`` the outcomes of many
+runs on two neighbours. Each refutes claims that are too good; silence proves little, and each says how much it could
+have shown. Docs: docs/how-to/audit-a-run.md.
+"""
+
+from epsilog.verify.audits.curves import Curve, gaussian_curve, line_curve, lines_of
+from epsilog.verify.audits.files import read_protocol, read_scores
+from epsilog.verify.audits.one_run import (
+    GAUSSIAN,
+    METHODS,
+    ONE_RUN,
+    Audit,
+    Guesses,
+    Protocol,
+    correct_guesses,
+    one_run,
+    refutes_profile,
+    usual_guesses,
+)
+from epsilog.verify.audits.refutation import f_dp_refutes, p_value
+from epsilog.verify.audits.two_samples import two_samples
+
+__all__ = [
+    "GAUSSIAN",
+    "METHODS",
+    "ONE_RUN",
+    "Audit",
+    "Curve",
+    "Guesses",
+    "Protocol",
+    "correct_guesses",
+    "f_dp_refutes",
+    "gaussian_curve",
+    "line_curve",
+    "lines_of",
+    "one_run",
+    "p_value",
+    "read_protocol",
+    "read_scores",
+    "refutes_profile",
+    "two_samples",
+    "usual_guesses",
+]
