@@ -85,6 +85,11 @@ def test_every_field_of_a_term_carries_its_fact_and_its_default(term):
             assert fields[name].default == fact.default
 
 
+def in_its_place(fact: Fact, value):
+    """A value as a field holds it: alone, or as the second of a list."""
+    return (0.5, value) if fact.series else value
+
+
 def outside(fact: Fact, kind: type) -> list:
     """Values that are just past a fact's bounds, and no numbers at all."""
     step = 1 if kind is int else 1e-9
@@ -107,6 +112,7 @@ def inside(fact: Fact, kind: type):
 GIVEN = {"clients": 12, "cohort_size": 3, "rounds": 4, "max_participations": 2, "epochs": 1, "noise_multiplier": 1.0}
 GIVEN |= {"clip_norm": 1.0, "sampling_probability": 0.5, "batch_probability": 0.5}
 GIVEN |= {"target_quantile": 0.5, "clip_learning_rate": 0.2, "quantile_noise": 2.0, "cycle_length": 4, "bands": 2}
+GIVEN |= {"decays": (0.9, 0.3), "weights": (0.3, 0.2)}
 GIVEN |= {"survivors": 2, "grid": 0.01, "modulus_bits": 20}
 WAYS = [
     (scheme, {"sampling": way} | {name: GIVEN[name] if name == NEEDS[way] else None for name in NEEDS.values()})
@@ -130,11 +136,11 @@ def test_the_file_takes_what_the_term_takes(scheme, way):
     assert made.model_validate(stated).term(12, 1.0) == scheme(**given)
     for name in set(known) & set(stated) - {"noise_multiplier", "sampling"}:  # the file knows "calibrate", and no zero
         kind, fact = facts.type_of(scheme, name), known[name]
-        least = inside(fact, kind)
+        least = in_its_place(fact, inside(fact, kind))
         changed = {name: least} | {below: least for below, other in known.items() if other.at_most == name}
         assert made.model_validate(stated | changed).term(12, 1.0) == scheme(**given | changed)
         past = [given[fact.at_most] + 1] if fact.at_most in made.model_fields else []
-        for value in outside(fact, kind) + past:
+        for value in [in_its_place(fact, value) for value in outside(fact, kind) + past]:
             with pytest.raises(ValueError, match=name):
                 scheme(**given | {name: value})
             with pytest.raises(ValidationError, match=name):
@@ -149,6 +155,8 @@ def bound(scheme, fact: Fact, kind: type) -> str:
     if fact.choices:
         shown = [f'`"{choice}"`' + " (where it is left out)" * (choice == fact.default) for choice in fact.choices]
         return f"{', '.join(shown[:-1])} or {shown[-1]}"
+    if fact.series:
+        return f"list of numbers, each {bound(scheme, dataclasses.replace(fact, series=False), kind)}"
     if kind is int:
         most = "guarantee.population" if fact.at_most == "clients" and scheme.unit_is_client else fact.at_most
         most = f"`{most}`" if most else fact.most

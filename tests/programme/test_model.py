@@ -55,7 +55,7 @@ def test_the_examples_load(write_programme):
         ),
         (
             ('kind = "client-level-central"', 'kind = "local"'),
-            "scheme.kind must be one of 'client-level-adaptive-clip', 'client-level-central'",
+            "scheme.kind must be one of 'client-level-adaptive-clip', 'client-level-buffered-noise'",
         ),
         (("adaptive_clip = false", "adaptive_clip = true"), "boundary.adaptive_clip"),
         (("rounds_per_release = 4", "rounds_per_release = 5"), "rounds_per_release must be scheme.rounds = 4"),

@@ -43,6 +43,7 @@ SAMPLES = [
     terms.ClientLevelAdaptiveClip(2410, 0.1, 100, 0.5, 0.5, 0.2, 12.0, 1.2),
     terms.ClientLevelClientSide(2410, 60, 30, 4, 1.0, 1.5),
     terms.ClientLevelCorrelatedNoise(2410, 24, 100, 8, 1.0, 1.5),
+    terms.ClientLevelBufferedNoise(2410, 24, 100, (0.95, 0.5), (0.3, 0.1), 1.0, 1.5),
     terms.ClientLevelDistributed(2410, 60, 50, 30, 4, 1.0, 0.001, 24, 1.5),
     terms.ExampleLevelClientSide(2410, 60, 30, 4, 0.25, 1, 1.0, 1.5),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), 0.5, 0.75),

@@ -20,7 +20,11 @@ from epsilog import terms
 from epsilog.terms import ApproximateDP, Gaussian, Interval, NeighboringRelation, PureDP, Repeated, check, codec
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-OTHERS = [terms.DeltaDecision(0.5, "as given", (terms.delta_finding(0.5, population=2),)), terms.DeltaPolicy(1e-6)]
+OTHERS = [
+    terms.BufferedStrategy((0.9, 0.5), (0.3, 0.25)),
+    terms.DeltaDecision(0.5, "as given", (terms.delta_finding(0.5, population=2),)),
+    terms.DeltaPolicy(1e-6),
+]
 OTHERS += [terms.Finding("noise/holds", terms.Verdict.PASSED, "It agrees.", (("share", 0.5),))]
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
 INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]

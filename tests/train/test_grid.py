@@ -14,6 +14,7 @@ from epsilog.terms import (
     BudgetExceededError,
     CheckError,
     ClientLevelAdaptiveClip,
+    ClientLevelBufferedNoise,
     ClientLevelCentral,
     ClientLevelClientSide,
     ClientLevelCorrelatedNoise,
@@ -36,6 +37,7 @@ SCHEMES = [
     CENTRAL,
     ClientLevelAdaptiveClip(12, 0.5, 3, 0.2, 0.5, 0.3, 1.0, 1.0),
     ClientLevelCorrelatedNoise(12, 3, 3, 3, 0.2, 1.0),
+    ClientLevelBufferedNoise(12, 3, 3, (0.9, 0.3), (0.3, 0.2), 0.2, 1.0),
     ALONE,
     RUNS,
 ]

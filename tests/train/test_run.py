@@ -15,6 +15,7 @@ import pytest
 
 from epsilog.terms import (
     ClientLevelAdaptiveClip,
+    ClientLevelBufferedNoise,
     ClientLevelCentral,
     ClientLevelCorrelatedNoise,
     ConflictError,
@@ -33,6 +34,7 @@ CLIENT_SIDE = ExampleLevelClientSide(12, 5, 3, 2, 0.5, 1, 0.2, 1.0)
 REMEMBERING = [
     ClientLevelAdaptiveClip(12, 0.5, 3, 0.2, 0.5, 0.3, 1.0, 1.0),
     ClientLevelCorrelatedNoise(12, 3, 3, 3, 0.2, 1.0),
+    ClientLevelBufferedNoise(12, 3, 3, (0.9, 0.3), (0.3, 0.2), 0.2, 1.0),
 ]
 SCHEMES = [CENTRAL, CLIENT_SIDE, *REMEMBERING]
 

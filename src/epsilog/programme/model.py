@@ -125,6 +125,8 @@ def section(scheme: type[Scheme]) -> type[SchemeSection]:
 def _field(kind: type, fact: Fact) -> tuple[Any, Any]:
     """A field of the file with its default, which few facts have."""
     stated = Literal[tuple(fact.choices)] if fact.choices else _stated(kind, fact)
+    if fact.series:
+        stated = tuple[stated, ...]  # type: ignore[valid-type]
     if fact.default is facts.REQUIRED:
         return stated, ...
     return (stated | None if fact.default is None else stated), fact.default

@@ -23,6 +23,7 @@ from epsilog.terms.guarantee import Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
 from epsilog.terms.matrices import (
     BinnedParticipation,
+    BufferedStrategy,
     CyclicParticipation,
     DenseStrategy,
     EveryRound,
@@ -48,6 +49,7 @@ from epsilog.terms.rounds import CustodyRecord, RoundRecord, RunFile
 from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled, Shuffled
 from epsilog.terms.schemes.base import Scheme
 from epsilog.terms.schemes.client_level_adaptive_clip import ClientLevelAdaptiveClip
+from epsilog.terms.schemes.client_level_buffered_noise import ClientLevelBufferedNoise
 from epsilog.terms.schemes.client_level_central import ClientLevelCentral
 from epsilog.terms.schemes.client_level_client_side import ClientLevelClientSide
 from epsilog.terms.schemes.client_level_correlated_noise import ClientLevelCorrelatedNoise
@@ -61,9 +63,11 @@ __all__ = [
     "BallsInBins",
     "BinnedParticipation",
     "BudgetExceededError",
+    "BufferedStrategy",
     "CalibrationError",
     "CheckError",
     "ClientLevelAdaptiveClip",
+    "ClientLevelBufferedNoise",
     "ClientLevelCentral",
     "ClientLevelClientSide",
     "ClientLevelCorrelatedNoise",

@@ -43,6 +43,7 @@ class Fact:
         choices: the words that are allowed, each with what it means.
         default: what stands where nothing is said; ``REQUIRED`` for a fact that must be stated.
         blank: what leaving it out means; "" where it cannot be left out.
+        series: whether it is a list of such numbers.
     """
 
     says: str
@@ -55,6 +56,7 @@ class Fact:
     choices: Mapping[str, str] = field(default_factory=dict)
     default: Any = REQUIRED
     blank: str = ""
+    series: bool = False
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -63,7 +65,7 @@ class Fact:
         return {name: bound for name, bound in named.items() if bound is not None}
 
     def rule(self, kind: type, most: float | None = None) -> check.Rule[Any]:
-        """The rule for a value of ``kind``; ``most`` is the value of the fact that it must not be above."""
+        """The rule for one value of ``kind``; ``most`` is the value of the fact that it must not be above."""
         if kind is bool:
             return check.flag()
         if issubclass(kind, Enum):
@@ -116,7 +118,7 @@ def of(kind: type) -> dict[str, Fact]:
 
 
 def type_of(kind: type, name: str) -> type:
-    """What a described field is where it is stated: int, float, str, bool or an enum."""
+    """What a described field is where it is stated: int, float, str, bool or an enum; of a list, each of its items."""
     return _annotated(kind)[name][0]
 
 
@@ -125,7 +127,7 @@ def settle(born: Any) -> None:
     of_what: type = type(born)
     for name, (kind, fact) in _annotated(of_what).items():
         most = getattr(born, fact.at_most) if fact.at_most else None
-        rule = fact.rule(kind, most)
+        rule = check.each(fact.rule(kind, most)) if fact.series else fact.rule(kind, most)
         check.fields(born, **{name: rule if fact.default is not None else check.optional(rule)})
 
 
@@ -134,9 +136,12 @@ def described(kind: K) -> K:
     if kind.__doc__:  # Python may have stripped it
         lines = "\n".join(f"    {name}: {fact.says}." for name, fact in of(kind).items())
         kind.__doc__ = f"{cleandoc(kind.__doc__)}\n\nAttributes:\n{lines}\n"
-    shown = {name: type_of(kind, name).__name__ + " | None" * (fact.default is None) for name, fact in of(kind).items()}
-    kind.__init__.__annotations__ |= shown
+    kind.__init__.__annotations__ |= {name: _shown(type_of(kind, name), fact) for name, fact in of(kind).items()}
     return kind
+
+
+def _shown(kind: type, fact: Fact) -> str:
+    return (f"tuple[{kind.__name__}, ...]" if fact.series else kind.__name__) + " | None" * (fact.default is None)
 
 
 RELATIONS = {
@@ -155,6 +160,9 @@ CLIENTS = Fact("clients in all; declared, public", "N", least=1)
 COHORT_SIZE = Fact("units expected in a round", "m", least=1, at_most="population")
 ROUNDS = Fact("training rounds", "T", least=1)
 NOISE_MULTIPLIER = Fact("noise standard deviation on the sum, over the clip norm", "σ", least=0)
+CORRELATED_NOISE = Fact("standard deviation of the noise before it is correlated, over the clip norm", "σ", least=0)
+UPDATE_CLIP = Fact("the L2 norm to which each client's update is clipped", "C", above=0)
+TURNS = Fact("rounds from one turn of a client to its next; its place says when", "b", least=1, at_most="clients")
 CLIP_NORM = Fact("the most one unit can move the sum, in L2 norm; costs nothing", "C", above=0, default=1.0)
 SAMPLING = Fact("what the code really does to pick a cohort", choices=SAMPLERS, default="poisson")
 RELATION = Fact("which data sets are neighbours", choices=RELATIONS, default=NeighboringRelation.ADD_OR_REMOVE_ONE)

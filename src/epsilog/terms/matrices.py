@@ -7,11 +7,17 @@ least 0. A unit contributes to the rounds in which it takes part, each contribut
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, repeat
+from operator import mul
 
 from epsilog.terms import check, codec
 from epsilog.terms.errors import CheckError
 from epsilog.terms.mechanisms import Release
+
+MOST_BUFFERS = 64  # a few are as good as any number
 
 
 @codec.term("toeplitz-strategy")
@@ -51,6 +57,73 @@ class DenseStrategy:
             if len(row) != t + 1:
                 raise CheckError("rows", f"lower triangular: row {t} must have {t + 1} entries", f"{len(row)}")
             check.positive()(rows=row[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class BufferedStrategy:
+    """A buffered linear Toeplitz matrix (BLT) by its parameters: its column is 1, then sum_i w_i d_i^(t-1).
+
+    ``ToeplitzStrategy(strategy.column(rounds))`` is the same matrix written out.
+
+    Attributes:
+        decays: d, what each buffer keeps of itself from a round to the next, in [0, 1).
+        weights: w, how much of each buffer is taken back in a round, at least 0; as many.
+
+    Source:
+        Dvijotham, McMahan, Pillutla, Steinke & Thakurta 2024 (arXiv:2404.16706), where they are theta and omega.
+    """
+
+    decays: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        check.fields(self, decays=check.each(check.half_open(0, 1)), weights=check.each(check.at_least(0)))
+        if not 1 <= len(self.decays) <= MOST_BUFFERS:
+            raise CheckError("decays", f"1 to {MOST_BUFFERS} numbers", f"{len(self.decays)}", verb="be")
+        if len(self.weights) != len(self.decays):
+            raise CheckError("weights", f"as many as decays, {len(self.decays)}", f"{len(self.weights)}")
+
+    def column(self, rounds: int) -> tuple[float, ...]:
+        """The first column, of so many rounds; each entry within (rounds + 1) roundings of itself.
+
+        >>> BufferedStrategy(decays=(0.5,), weights=(0.5,)).column(4)
+        (1.0, 0.5, 0.25, 0.125)
+        """
+        return _column(self, rounds)
+
+    def turns(self, rounds: int, separation: int) -> tuple[float, float]:
+        """What a unit with a turn every ``separation`` rounds, from the first on, makes of C: both rounded up.
+
+        Returns:
+            The norm of the sum of its columns, which no unit with fewer turns, or with later ones as far apart,
+            exceeds; and the largest entry of that sum.
+
+        >>> norm, row = BufferedStrategy(decays=(0.5,), weights=(0.5,)).turns(4, 2)
+        >>> round(norm**2, 6), round(row, 6)  # 1, 0.5, 1 + 0.25, 0.5 + 0.125
+        (3.203125, 1.25)
+        """
+        return _turns(self, rounds, separation)
+
+
+@lru_cache(maxsize=4)
+def _column(strategy: BufferedStrategy, rounds: int) -> tuple[float, ...]:
+    pairs = zip(strategy.weights, strategy.decays, strict=True)
+    fading = (accumulate(repeat(decay, rounds - 2), mul, initial=weight) for weight, decay in pairs)
+    return (1.0, *map(math.fsum, zip(*fading, strict=True))) if rounds > 1 else (1.0,)
+
+
+@lru_cache(maxsize=64)
+def _turns(strategy: BufferedStrategy, rounds: int, separation: int) -> tuple[float, float]:
+    """Sums and products of numbers that are not below 0: each rounding moves the result by a rounding at most.
+
+    There are T to an entry of the column, one for each turn in a sum, and few in squares and roots; twice that many are
+    allowed for, which is also far above what underflow loses beside a norm of at least 1.
+    """
+    seen = list(_column(strategy, rounds))
+    for t in range(separation, rounds):
+        seen[t] += seen[t - separation]
+    outwards = 1.0 + (rounds + rounds // separation + 8) * 2.0**-52
+    return outwards * math.sqrt(math.fsum(one * one for one in seen)), outwards * max(seen)
 
 
 @codec.term("every-round")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from epsilog.terms import (
     CheckError,
     ClientLevelAdaptiveClip,
+    ClientLevelBufferedNoise,
     ClientLevelCentral,
     ClientLevelClientSide,
     ClientLevelCorrelatedNoise,
@@ -53,6 +54,7 @@ class Upload(Enum):
 UPLOADS: dict[type[Scheme], Upload] = {
     ClientLevelCentral: Upload.RAW_UPDATE,
     ClientLevelAdaptiveClip: Upload.RAW_UPDATE,
+    ClientLevelBufferedNoise: Upload.RAW_UPDATE,
     ClientLevelCorrelatedNoise: Upload.RAW_UPDATE,
     ClientLevelClientSide: Upload.NOISY_UPDATE,
     ExampleLevelClientSide: Upload.NOISY_RUN,

@@ -14,7 +14,7 @@ from epsilog.terms import ClientLevelCorrelatedNoise, CustodyRecord, GaussianDP
 from epsilog.train import Randomness, dry_run, require_fit, rounds
 from epsilog.train.engines import Round
 from epsilog.train.engines.compiled import CompiledEngine
-from epsilog.train.schemes import client_level_correlated_noise
+from epsilog.train.schemes import in_turn
 from epsilog.verify import check_participation
 
 SCHEME = ClientLevelCorrelatedNoise(clients=12, cycle_length=4, rounds=10, bands=3, clip_norm=0.2, noise_multiplier=2.0)
@@ -139,9 +139,9 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
     with pytest.raises(ValueError, match="cycle_length"):
         replace(SCHEME, cycle_length=13)
     task = small_task()
-    monkeypatch.setattr(client_level_correlated_noise, "MOST_REMEMBERED", 2 * task.model.size)
+    monkeypatch.setattr(in_turn, "MOST_REMEMBERED", 2 * task.model.size)
     require_fit(SCHEME, task)
-    monkeypatch.setattr(client_level_correlated_noise, "MOST_REMEMBERED", 2 * task.model.size - 1)
+    monkeypatch.setattr(in_turn, "MOST_REMEMBERED", 2 * task.model.size - 1)
     with pytest.raises(ValueError, match=r"bands_times_parameters must be in \[0, 41\], got 42"):
         require_fit(SCHEME, task)
 

@@ -13,9 +13,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError, ToeplitzStrategy, UnsupportedMechanismError, check
+from epsilog.terms import BufferedStrategy, ToeplitzStrategy, UnsupportedMechanismError, check
 
-__all__ = ["buffered", "inverse", "normalised", "optimal", "prefix_error", "sensitivity", "square_root"]
+__all__ = [
+    "buffered",
+    "inverse",
+    "normalised",
+    "optimal",
+    "optimal_buffered",
+    "prefix_error",
+    "sensitivity",
+    "square_root",
+]
 
 Array = NDArray[np.float64]
 
@@ -49,13 +58,37 @@ def buffered(rounds: int, *, weights: Sequence[float], decays: Sequence[float]) 
     >>> buffered(3, weights=[0.5], decays=[0.5]) == normalised([1.0, 0.5, 0.25])
     True
     """
-    rounds = check.integer(1)(rounds=rounds)
-    if len(weights) != len(decays):
-        raise CheckError("decays", "weights", f"{len(decays)} and {len(weights)}", verb="match")
-    weights, decays = check.each(check.at_least(0))(weights=weights), check.each(check.half_open(0, 1))(decays=decays)
-    powers = np.arange(rounds - 1)[:, None]
-    tail = (np.asarray(weights, dtype=float) * np.asarray(decays, dtype=float) ** powers).sum(axis=1)
-    return normalised(np.concatenate([[1.0], tail]))
+    return normalised(BufferedStrategy(tuple(decays), tuple(weights)).column(check.integer(1)(rounds=rounds)))
+
+
+def optimal_buffered(buffers: int, rounds: int, *, separation: int, participations: int) -> BufferedStrategy:
+    """Finds decays and weights with little ``prefix_error`` for their ``sensitivity``, without amplification.
+
+    A local search over columns that fall, from buffers whose memories are spread evenly, in logarithms, over the run.
+
+    Source:
+        McMahan, Xu & Zhang 2024 (arXiv:2408.08868), whose loss this is, for the mean error.
+
+    >>> found = optimal_buffered(1, 64, separation=16, participations=4)
+    >>> [round(one, 3) for one in (*found.decays, *found.weights)]
+    [0.865, 0.521]
+    """
+    buffers, rounds = check.integer(1, 15)(buffers=buffers), check.integer(2)(rounds=rounds)
+    from scipy.optimize import minimize
+
+    def made(point: Array) -> BufferedStrategy:
+        decays, shares = 1 / (1 + np.exp(-point[:buffers])), np.exp(point[buffers:] - point[buffers:].max())
+        rest = math.exp(-min(float(point[buffers:].max()), 700.0))  # of the weights, which come to less than 1
+        return BufferedStrategy(tuple(decays.tolist()), tuple((shares / (rest + shares.sum())).tolist()))
+
+    def loss(point: Array) -> float:
+        column = ToeplitzStrategy(made(point).column(rounds))
+        moved = sensitivity(column, rounds=rounds, separation=separation, participations=participations)
+        return math.log(prefix_error(column, rounds)) + math.log(moved)
+
+    memories = np.geomspace(2, 2 * rounds, buffers + 2)[1:-1]
+    start = np.concatenate([np.log(memories), -0.5 * np.log(memories)])
+    return made(minimize(loss, start, method="L-BFGS-B", bounds=[(-15.0, 15.0)] * len(start)).x)
 
 
 def inverse(column: Array, rounds: int) -> Array:

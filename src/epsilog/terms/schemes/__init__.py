@@ -6,6 +6,7 @@ scheme says who sees what. A scheme is one file here, and one in ``train.schemes
 
 from epsilog.terms.schemes import (  # noqa: F401 - they enter themselves
     client_level_adaptive_clip,
+    client_level_buffered_noise,
     client_level_central,
     client_level_client_side,
     client_level_correlated_noise,

@@ -66,7 +66,7 @@ class Sampled(Scheme):
         ),
     ]
     rounds: Annotated[int, facts.ROUNDS]
-    clip_norm: Annotated[float, Fact("the L2 norm to which each client's update is clipped", "C", above=0)]
+    clip_norm: Annotated[float, facts.UPDATE_CLIP]
     sampling: Annotated[
         str, Fact("how a round's clients are picked", choices=SAMPLINGS, default="poisson")
     ] = field(default="poisson", kw_only=True)  # fmt: skip

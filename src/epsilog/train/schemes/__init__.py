@@ -2,6 +2,7 @@
 
 from epsilog.train.schemes import (  # noqa: F401 - they enter themselves
     client_level_adaptive_clip,
+    client_level_buffered_noise,
     client_level_central,
     client_level_client_side,
     client_level_correlated_noise,
