@@ -28,7 +28,9 @@ from epsilog.terms import (
     codec,
     facts,
 )
+from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.facts import Fact
+from epsilog.terms.notebook import html_table
 
 LEAST_NOISE = 0.2  # below it sampling is not priced: epsilon is in the hundreds anyway, and working it out takes long
 GAP = 0.002  # relative width of an interval to aim for
@@ -125,6 +127,16 @@ class FederatedPlan:
     def verdict(self) -> str:
         """Whether the closed form under-reports, in one sentence."""
         return formula_sentence(self.formula.total, self.epsilon)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("epsilon", upper_text(self.epsilon.upper), f"certified, at delta {upper_text(self.delta.delta)}"),
+            ("lower bound", lower_text(self.epsilon.lower), self.epsilon.method),
+            ("if participation is known", upper_text(self.unamplified.upper), "no amplification by sampling"),
+            ("closed form", f"{self.formula.total:.4g}", "an estimate, never charged"),
+            ("releases together", upper_text(self.cumulative.upper), f"{self.releases_per_period} in a period"),
+        ]
+        return html_table(f"one {self.privacy_unit}, {self.relation}", rows)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""

@@ -26,6 +26,7 @@ from epsilog.terms import (
     codec,
     facts,
 )
+from epsilog.terms.notebook import html_table
 
 _NORMAL_95 = 1.959963984540054  # half-width of the central 95% of a unit Gaussian
 _LAPLACE_95 = math.log(20)  # half-width of the central 95% of a unit Laplace: P(|x| > t) = exp(-t)
@@ -147,6 +148,11 @@ class QueryPlan:
         """How many times less noise the first query needs when composed optimally."""
         classic, optimal = self.shares[0].classic.scale, self.shares[0].optimal.scale
         return 1.0 if classic == optimal else classic / optimal
+
+    def _repr_html_(self) -> str:
+        rows = [(s.count, *(f"{noise.scale:.6g}" for noise in (s.classic, s.exact, s.optimal))) for s in self.shares]
+        title = f"{self.queries} queries within epsilon {self.epsilon:g}: noise scales ({self.mechanism})"
+        return html_table(title, rows, ["queries", "classic", "exact", "optimal"])
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""

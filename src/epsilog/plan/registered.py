@@ -12,6 +12,8 @@ from typing import Any, Protocol, Self
 
 from epsilog.accounting import FederatedEstimate, calibrate, epsilon, fl_formula
 from epsilog.terms import CalibrationError, CheckError, Guarantee, Interval, NeighboringRelation, Scheme, check, codec
+from epsilog.terms.digits import upper_text
+from epsilog.terms.notebook import html_table
 
 VERSION = 0
 FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "unamplified", "formula", "budget"}
@@ -51,6 +53,16 @@ class RegisteredPlan:
     budget: dict[str, str]
     simulation: bool
     details: dict[str, Any] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("epsilon", upper_text(self.epsilon.upper), f"at delta {upper_text(self.guarantee.delta)}, certified"),
+            ("budget", self.budget["epsilon"], self.budget["scope"]),
+            ("if participation is known", upper_text(self.unamplified.upper), "no amplification by sampling"),
+            ("noise multiplier", f"{self.scheme.noise_multiplier:.6g}", self.scheme.kind),
+            ("one", self.guarantee.privacy_unit, f"of {self.guarantee.population:,}; {self.guarantee.relation}"),
+        ]
+        return html_table(f"{self.name}{' (simulation)' if self.simulation else ''}", rows)
 
     def to_json(self) -> dict[str, Any]:
         """The document that is stored and hashed."""

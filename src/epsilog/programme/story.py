@@ -25,6 +25,7 @@ from epsilog.programme.steps import charge_key, close, is_closed, reserve, train
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import Charge, open_ledger
 from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile, Scheme
+from epsilog.terms.notebook import html_table
 from epsilog.train import Task, exclusive, forget
 from epsilog.train.engines import Engine
 from epsilog.train.engines.unreliable import unreliable
@@ -62,6 +63,10 @@ class Outcome:
     report: dict[str, Any]
     model: Released | None
     folder: Path
+
+    def _repr_html_(self) -> str:
+        claim = html_table(self.plan.name, [("claim", self.report["claim"]["statement"])])
+        return claim + self.plan._repr_html_() + self.reconciliation._repr_html_()
 
 
 class Silent:

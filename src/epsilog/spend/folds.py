@@ -18,6 +18,9 @@ from epsilog.spend.filters import filter_of, fits
 from epsilog.spend.requests import waiver_of
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
 from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, check
+from epsilog.terms.notebook import html_table
+
+_SHOWN = ("caps", "reserved", "spent", "available")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,10 @@ class Balance:
     def theorem(self) -> str:
         """Why these sums may be compared with the cap."""
         return filter_of(self.kind).theorem
+
+    def _repr_html_(self) -> str:
+        rows = [(name, *(getattr(self, part)[name] for part in _SHOWN)) for name in self.caps]
+        return html_table(f"{self.scope}: {self.kind}, {self.relation}", rows, ["", "cap", *_SHOWN[1:]])
 
     def document(self) -> str:
         """The JSON that is stored."""

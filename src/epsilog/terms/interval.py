@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 from epsilog.terms import check, codec
 from epsilog.terms.digits import bound_text, lower_text, upper_text
 from epsilog.terms.errors import CheckError
 from epsilog.terms.guarantee import NeighboringRelation
+from epsilog.terms.notebook import html_table
 
 _TWO_ENDS = "an interval is not one number: use .upper (what may be claimed or charged) or .lower (how much is slack)"
 _DIGITS = 7  # significant ones; an upper bound is rounded up, a lower one down
@@ -100,7 +100,7 @@ class Interval:
         return f"{self.quantity} in {sides}{at} ({self.relation}; {self.method})"
 
     def _repr_html_(self) -> str:
-        at = ", ".join(f"{escape(name)} = {value:.6g}" for name, value in self.given)
+        at = ", ".join(f"{name} = {value:.6g}" for name, value in self.given)
         rows = [
             ("upper bound (may be claimed)", upper_text(self.upper, _DIGITS)),
             ("lower bound", lower_text(self.lower, _DIGITS)),
@@ -109,5 +109,4 @@ class Interval:
             ("relation", str(self.relation)),
             *((("assumes" if i == 0 else ""), text) for i, text in enumerate(self.assumptions)),
         ]
-        body = "".join(f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows)
-        return f"<table><caption>{escape(self.quantity)}{' at ' + at if at else ''}</caption>{body}</table>"
+        return html_table(f"{self.quantity} at {at}" if at else self.quantity, rows)

@@ -28,6 +28,7 @@ from epsilog.terms import (
     delta_finding,
 )
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.notebook import html_table
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.evidence import COMMITTED, Evidence
@@ -102,6 +103,12 @@ class Reconciliation:
         """
         findings = [one.to_json() | one.consequences() | _triggered(one, playbook) for one in self.findings]
         return self.to_json() | {"findings": findings, "false_alarm": self.false_alarm}
+
+    def _repr_html_(self) -> str:
+        rows = [(finding.check, finding.verdict, finding.says) for finding in self.findings]
+        return html_table(
+            f"Records against plan and ledger: {self.verdict}", rows, ["check", "verdict", "what was found"]
+        )
 
     def published(self, evidence: Evidence) -> Reconciliation:
         """What a public report may say: of the checks on the curator's records how they ended, and no figure.

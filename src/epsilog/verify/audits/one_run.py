@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsilog.accounting import gaussian_epsilon
 from epsilog.terms import CheckError, check
 from epsilog.terms.digits import lower_text
+from epsilog.terms.notebook import html_table
 from epsilog.verify.audits.curves import gaussian_curve, line_curve, lines_of
 from epsilog.verify.audits.refutation import f_dp_refutes, p_value
 
@@ -133,6 +134,15 @@ class Audit:
     def refutes(self, claimed: float) -> bool:
         """Whether a claimed epsilon, at the protocol's delta, is below what was shown."""
         return claimed < self.epsilon
+
+    def _repr_html_(self) -> str:
+        asked = self.protocol
+        rows = [
+            ("epsilon is at least", lower_text(self.epsilon), f"at delta {asked.delta:g}"),
+            ("confidence", f"{asked.confidence:g}", METHODS[asked.method]),
+            ("could have shown", lower_text(self.most), f"{asked.canaries} canaries"),
+        ]
+        return html_table("Lower bound by an attack; it promises nothing", rows)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""

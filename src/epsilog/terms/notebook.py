@@ -1,0 +1,23 @@
+"""Tables for notebooks: what ``_repr_html_`` of plans, balances, verdicts and audits returns. All text is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+__all__ = ["html_table"]
+
+
+def html_table(caption: str, rows: Iterable[Sequence[object]], headings: Sequence[str] = ()) -> str:
+    """An HTML table; the first cell of each row names it.
+
+    >>> html_table("budget", [("epsilon", "<4")])
+    "<table><caption>budget</caption><tr><th style='text-align:left'>epsilon</th><td>&lt;4</td></tr></table>"
+    """
+    left = "style='text-align:left'"
+    head = "".join(f"<th {left}>{escape(name)}</th>" for name in headings)
+    lines = [f"<tr>{head}</tr>"] if head else []
+    for name, *cells in rows:
+        told = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
+        lines.append(f"<tr><th {left}>{escape(str(name))}</th>{told}</tr>")
+    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
