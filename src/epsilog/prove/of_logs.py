@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from epsilog.prove.narrative import supported_statement
+from epsilog.prove.narrative import statement, supported_statement
 from epsilog.terms import Verdict
 
 if TYPE_CHECKING:
     from epsilog.verify.logs import LogExamination
 
 OF_SAMPLING = {"participation", "population"}  # what makes a sampler another one than was claimed
-UNBOUND = "Logs are their writer's word, and nothing binds them to the run. If they are true: "
+UNBOUND = "Logs are their writer's word, and nothing binds them to the run. "
 
 
 def logs_statement(found: LogExamination) -> str:
@@ -20,13 +20,15 @@ def logs_statement(found: LogExamination) -> str:
     failed = {one.check for one in found.outcome.findings if one.verdict is Verdict.FAILED}
     if failed and failed <= OF_SAMPLING:
         failed = {"participation"}
-    unseen = {one.check for one in found.outcome.findings if one.verdict is Verdict.NOT_CHECKED}
+    unseen = [one.check for one in found.outcome.findings if one.verdict is Verdict.NOT_CHECKED]
+    blank = f" What these logs do not show, and it takes for true: {', '.join(unseen)}." if unseen else ""
     guarantee = found.claim.guarantee
-    if failed or not unseen & {"participation", "custody"}:
+    if failed:
         return UNBOUND + supported_statement(guarantee, unamplified=found.unamplified, failed=failed)
-    weak = replace(guarantee, epsilon=found.unamplified)
-    says = supported_statement(weak, unamplified=found.unamplified, failed=())
+    if not {"participation", "custody"} & set(unseen):
+        return UNBOUND + statement(guarantee) + blank
+    says = statement(replace(guarantee, epsilon=found.unamplified))
     return (
         f"{UNBOUND}Nothing shows who took part, so what can be checked is the claim without amplification by sampling: "
-        f"{says} The smaller epsilon of the claim rests on its writer's word."
+        f"{says} The smaller epsilon of the claim rests on its writer's word.{blank}"
     )

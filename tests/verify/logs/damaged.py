@@ -51,6 +51,17 @@ def wider_clip(run):
     return run
 
 
+def same_noise(run):
+    run.padding[9] = run.padding[3]
+    return run
+
+
+def no_noise(run):
+    run.noise[:] = 0.0
+    run.padding[:] = 0.0
+    return run
+
+
 def begun_again(run):
     run.attempts[4] = 2
     return run
@@ -102,6 +113,8 @@ DISHONEST = {
     "opted out": (opted_out(honest()), "population/overstated"),
     "inactive": (inactive(honest()), "population/overstated"),
     "more noise": (more_noise(honest()), "clipping/more-noise"),
+    "the same noise twice": (same_noise(honest()), "noise/used-again"),
+    "no noise at all": (no_noise(honest()), "noise/too-weak"),
     "joined late": (joined_late(honest()), "custody/withdrawn-takes-part"),
     "more people": (many_more(honest()), "population/understated"),
 }

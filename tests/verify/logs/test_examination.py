@@ -1,11 +1,13 @@
 """Honest logs pass; each kind of dishonest log is caught, and what it leaves of the claim is said."""
 
+from pathlib import Path
+
 import pytest
 from tests.verify.logs.damaged import CLAIMS, DISHONEST, ONLY_CLIENTS, ONLY_ROUNDS, ONLY_SIZES, ROWS, in_every_round
 from tests.verify.logs.simulated import C, N, Z, honest, save
 
 from epsilog.prove import logs_statement
-from epsilog.terms import Verdict
+from epsilog.terms import LOG_EVIDENCE, RecordsError, Verdict
 from epsilog.verify.logs import examine_logs
 
 
@@ -86,3 +88,52 @@ def test_sizes_alone_are_tested_too(tmp_path):
     everywhere = found(tmp_path, in_every_round(honest()), mapping=ONLY_SIZES)[1]
     assert "participation/another-sampler" not in everywhere  # as its finding says
     assert "custody/not-checked" in everywhere
+
+
+def test_a_plan_of_ours_is_a_claim_too(tmp_path):
+    from tests.prove.drawn import finish, make_plan
+
+    folder = tmp_path / "run"
+    finish(folder, tmp_path / "ledger.db", make_plan())
+    path = folder / "mapping.toml"
+    path.write_text("""
+[claim]
+plan = "plan.json"
+[rounds]
+file = "rounds.jsonl"
+format = "jsonl"
+at = "term"
+first_round = 1
+[rounds.columns]
+round = "round"
+clip_norm = "clip_norm"
+noise = { column = "noise_stddev", unit = "absolute", on = "sum" }
+padding = { column = "padding", unit = "absolute", on = "sum" }
+""")
+    outcome = examine_logs(path, required=["settings", "padding"])
+    assert outcome.verdict is Verdict.PASSED
+    assert examine_logs(path).verdict is Verdict.NOT_CHECKED
+    (folder / "plan.json").write_text("{}")
+    with pytest.raises(RecordsError, match=r"plan\.json is not a plan"):
+        examine_logs(path)
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "logs"
+ENDS = {
+    "flower": (Verdict.PASSED, ("cohorts", "settings")),
+    "opacus": (Verdict.PASSED, ("cohorts", "settings", "divisor")),
+    "nvflare": (Verdict.PASSED, ("cohorts", "clients", "norms", "enrolment")),
+    "jax-privacy": (Verdict.PASSED, ("cohorts", "settings", "divisor", "padding")),
+    "generic": (Verdict.PASSED, LOG_EVIDENCE),
+}
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize("name", ENDS)
+def test_each_example_passes_on_what_it_logs(name):
+    verdict, required = ENDS[name]
+    path = EXAMPLES / name / "mapping.toml"
+    assert examine_logs(path, required=required).verdict is verdict
+    for more in set(LOG_EVIDENCE) - set(required):
+        assert examine_logs(path, required=[*required, more]).verdict is Verdict.NOT_CHECKED, more
+    assert "takes for true" in logs_statement(examine_logs(path)) or name == "generic"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from epsilog.verify.logs.tables import Told
 from epsilog.verify.noise import compared
 from epsilog.verify.participation import weigh_cohorts, weigh_sizes
 
+FEW = 4  # values of noise; so many that were rounded to three digits agree once in a million million
 CLOSE = 1e-6  # relatively: how well a number in single precision is kept
 
 
@@ -250,6 +251,9 @@ def padded(logs: Logs, scheme: Scheme) -> list[Quiet]:
 def check_padding(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
     """Noise where the true sum is 0 has the claimed standard deviation, in every round."""
     rounds = padded(logs, scheme)
+    if (again := _drawn_before(rounds)) is not None:
+        says = f"The noise of round {again[1]} is that of round {again[0]}, number for number: it hides nothing twice."
+        return Finding("noise/used-again", Verdict.FAILED, says)
     found = compared(rounds, scheme.noise_stddev, false_alarm) if rounds else None
     if found is None:
         says = "No log has noise on sums that are truly 0, so what was added is not known: only what was set."
@@ -260,6 +264,17 @@ def check_padding(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
         says = f"{len(bare)} rounds have no padding, such as {bare[:5]}."
         return Finding("noise/not-checked", Verdict.NOT_CHECKED, says, lacks="padding")
     return found
+
+
+def _drawn_before(rounds: Sequence[Quiet]) -> tuple[int, int] | None:
+    """Two rounds with the same noise; a few values may agree once they were rounded."""
+    seen: dict[tuple[float, ...], int] = {}
+    for one in rounds:
+        if len(one.padding) >= FEW and any(one.padding):
+            if one.padding in seen:
+                return seen[one.padding], one.round
+            seen[one.padding] = one.round
+    return None
 
 
 def check_lists(logs: Logs, scheme: Scheme) -> Finding:

@@ -42,8 +42,9 @@ class Time(Part):
 class Source(Part):
     """A file of rows.
 
-    ``at`` and ``key`` are for one JSON document: the path to its rows, and a name for the keys where the rows stand in
-    an object by key. ``where`` keeps only rows with these values.
+    ``at`` is for JSON: the way to the rows of a document, or the name that every line has its row under. ``key`` is a
+    name for the keys where the rows of a document stand in an object by key. ``where`` keeps only rows with these
+    values.
     """
 
     file: Text
@@ -54,9 +55,10 @@ class Source(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        for name in ("at", "key"):
-            if self.format != "json" and getattr(self, name) is not None:
-                raise CheckError(name, 'absent unless format = "json"', repr(getattr(self, name)))
+        if self.key is not None and self.format != "json":
+            raise CheckError("key", 'absent unless format = "json"', repr(self.key))
+        if self.at is not None and self.format not in ("json", "jsonl"):
+            raise CheckError("at", 'absent unless format = "json" or "jsonl"', repr(self.at))
         return self
 
 

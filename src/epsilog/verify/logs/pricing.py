@@ -38,9 +38,10 @@ def what_ifs(logs: Logs, claim: Claim) -> tuple[WhatIf, ...]:
         says += f"further attempts released), epsilon would be {upper_text(cost)}: an estimate, not a guarantee."
         found.append(WhatIf("worst end of the observed schedule (95%)", cost, says, private=True))
     elif share < 1 or attempts:
-        step = Repeated(claim.scheme.step(share), claim.scheme.noisy_sums(claim.scheme.rounds))
-        further = Repeated(Gaussian(share * claim.scheme.accounted_multiplier), attempts)
-        cost = _price(Composed([step, further]) if attempts else step, claim)
+        run: Release = Repeated(claim.scheme.step(share), claim.scheme.noisy_sums(claim.scheme.rounds))
+        if attempts:
+            run = Composed([run, Repeated(Gaussian(share * claim.scheme.accounted_multiplier), attempts)])
+        cost = _price(run, claim)
         says = f"At the lower end of the noise (95%) and with {attempts} further attempts released, epsilon would be "
         found.append(WhatIf("weakest noise and every attempt", cost, f"{says}{upper_text(cost)}: an estimate."))
     lists = _price(claim.scheme.unamplified(), claim)

@@ -173,6 +173,8 @@ def _opened(source: Source, path: Path, section: str) -> pl.LazyFrame:
             frame = polars().scan_parquet(path)
         case "csv":
             frame = polars().scan_csv(path, infer_schema=False, separator=_separator(path))
+        case _ if source.at is not None:
+            frame = _within(source.at, path, section)
         case _:
             frame = polars().scan_ndjson(path, schema=dict.fromkeys(_names(path, section), polars().String))
     return frame
@@ -191,6 +193,15 @@ def _names(path: Path, section: str) -> list[str]:
         return list(polars().scan_ndjson(path, infer_schema_length=1000).collect_schema())
     except (polars().exceptions.PolarsError, OSError) as error:
         raise CheckError(f"{section}.file", "JSON Lines, one object a line", str(error).partition("\n")[0]) from None
+
+
+def _within(name: str, path: Path, section: str) -> pl.LazyFrame:
+    """Rows that stand under one name of every line."""
+    library = polars()
+    frame: pl.LazyFrame = library.scan_ndjson(path, infer_schema_length=None)
+    if not isinstance(_schema(frame, section, path.name).get(name), library.Struct):
+        raise CheckError(f"{section}.at", f"a name with an object in every line of {path.name}", repr(name))
+    return frame.select(library.col(name).struct.unnest())
 
 
 def _of_json(source: Source, path: Path, section: str) -> pl.LazyFrame:
