@@ -25,6 +25,7 @@ def test_each_end_has_its_code(tmp_path):
     assert verify("--logs", path, "--require", "cohorts")[0] == 0
     assert "must be one of cohorts, clients" in verify("--logs", path, "--require", "ledger")[1]
     assert "path must be given, or --logs" in verify()[1]
+    assert "ledger must be absent with --logs" in verify("--logs", path, "--ledger", tmp_path / "ledger.db")[1]
     assert "and not both" in verify(tmp_path, "--logs", path)[1]
 
 

@@ -306,6 +306,9 @@ def verify(
     if (path is None) == (logs is None):
         raise CheckError("path", "given, or --logs, and not both", repr(str(path)) if path else "neither")
     if logs is not None:
+        for name, given in (("ledger", ledger), ("head", head)):
+            if given is not None:
+                raise CheckError(name, "absent with --logs, which no ledger binds", repr(str(given)))
         outcome, stands = _of_logs(logs, require)
     elif path is not None:
         outcome, stands = _examined(path, ledger, require, head)

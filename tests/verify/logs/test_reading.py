@@ -156,6 +156,30 @@ def test_rows_by_key_within_a_document(tmp_path):
         logs_of(path)
 
 
+def test_a_name_that_is_there_twice_is_refused(tmp_path):
+    path = save(honest(), tmp_path)
+    source = 'file = "rounds.json"\nformat = "json"\nkey = "round"'
+    path.write_text(path.read_text().replace('file = "rounds.csv"\nformat = "csv"', source))
+    (tmp_path / "rounds.json").write_text('{"1": {"C": 1}, "1": {"C": 2}}')
+    with pytest.raises(CheckError, match="'1' twice"):
+        logs_of(path)
+
+
+def test_a_byte_order_mark_and_semicolons_are_no_part_of_a_name(tmp_path):
+    path = save(honest(), tmp_path)
+    plain = logs_of(path)
+    text = (tmp_path / "rounds.csv").read_text().replace(",", ";")
+    (tmp_path / "rounds.csv").write_text("\ufeff" + text, encoding="utf-8")
+    same(plain, logs_of(path))
+
+
+def test_names_cost_memory_for_those_who_are_named(tmp_path):
+    run = honest()
+    run.claim |= {"population": 100_000_001}
+    with pytest.raises(CheckError, match="population must be in"):
+        logs_of(save(run, tmp_path))
+
+
 def test_groups_are_joined(tmp_path):
     run = honest()
     halves = lambda rows: [row | {"C": repr(C * 0.6), "other": repr(C * 0.8)} for row in rows]  # noqa: E731

@@ -54,10 +54,10 @@ def weakest_share(logs: Logs, claim: Claim) -> float:
     """The least noise that logs allow, over what was claimed: what was set, and what padding shows at its lower end."""
     shares = [1.0]
     found = multipliers(logs.rounds, claim.scheme)
-    if found is not None:
+    if found is not None and claim.scheme.noise_multiplier:
         shares.append(float(found.min()) / claim.scheme.noise_multiplier)
     values = [value for one in padded(logs, claim.scheme) for value in one.padding]
-    if any(values):
+    if any(values) and claim.scheme.noise_stddev:
         shares.append(stddev_interval(values, failure_probability=MISS)[0] / claim.scheme.noise_stddev)
     return min(shares)
 

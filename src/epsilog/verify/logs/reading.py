@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError
+from epsilog.terms import CheckError, check
 from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.logs import tables
 from epsilog.verify.logs.mapping import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 DAY = 86_400.0
+MOST_CLIENTS = 100_000_000  # whom a log may name: tests hold a number for each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,6 +180,7 @@ def read_logs(mapping: LogMapping, base: Path, units: Units) -> Logs:
     if mapping.padding is not None:
         padding = _padding(mapping.padding, base, units, rounds, told)
     if mapping.participation is not None:
+        check.integer(1, MOST_CLIENTS)(population=units.population)
         lists = _Reader(mapping.participation, base, told).lists(units.population, enrolled, rounds)
     return Logs(rounds, lists, padding, enrolled, tuple(told))
 
@@ -277,19 +279,15 @@ def _values(written: str, place: int, column: str) -> Numbers:
 def _padding(
     log: PaddingLog, base: Path, units: Units, rounds: RoundLog | None, told: list[Told]
 ) -> dict[int, Numbers]:
-    fields = [
-        _round("padding", log.columns.round, log.first_round),
-        tables.finite("padding.value", log.columns.value.column),
-    ]
+    value = log.columns.value
+    fields = [_round("padding", log.columns.round, log.first_round), tables.finite("padding.value", value.column)]
     rows = tables.read(log, base, "padding", fields)
     told.append(rows.told)
     frame = rows.collect()
     number = _whole(frame, "padding.round") + (1 - log.first_round)
-    clips = _by_round(number, rounds, "clip_norm")
-    divisors = _by_round(number, rounds, "divisor")
-    values = frame["padding.value"].to_numpy() * _unit(
-        "padding.columns.value", log.columns.value, units, clips, divisors
-    )
+    clips = _by_round(number, rounds, "clip_norm") if value.unit == CLIP_NORMS else None
+    divisors = _by_round(number, rounds, "divisor") if value.on == "mean" else None
+    values = frame["padding.value"].to_numpy() * _unit("padding.columns.value", value, units, clips, divisors)
     order = np.argsort(number, kind="stable")
     seen, starts = np.unique(number[order], return_index=True)
     return dict(zip(seen.tolist(), np.split(values[order], starts[1:]), strict=True))
@@ -498,7 +496,8 @@ def _places(names: list[str], population: int, enrolled: Enrolled | None) -> tup
 
 def _drawn(names: list[str], population: int) -> Ids:
     """Different places at random, the same for everybody."""
-    return np.random.default_rng(population).permutation(max(population, len(names)))[: len(names)].astype(np.int64)
+    among = max(population, len(names))
+    return np.random.default_rng(population).choice(among, len(names), replace=False).astype(np.int64)
 
 
 def _numbers(names: list[str]) -> Ids | None:

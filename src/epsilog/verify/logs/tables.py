@@ -207,7 +207,7 @@ def _within(name: str, path: Path, section: str) -> pl.LazyFrame:
 def _of_json(source: Source, path: Path, section: str) -> pl.LazyFrame:
     """Rows within one JSON document: a list of objects, or an object of objects by key."""
     try:
-        found = json.loads(read_file(path))
+        found = json.loads(read_file(path), object_pairs_hook=_once)
     except ValueError as error:
         raise CheckError(f"{section}.file", "JSON", str(error)) from None
     for step in source.at.split(".") if source.at else ():
@@ -226,6 +226,15 @@ def _of_json(source: Source, path: Path, section: str) -> pl.LazyFrame:
     columns = {name: [_word(row.get(name)) for row in found] for name in names}
     frame: pl.LazyFrame = polars().LazyFrame(columns, schema=dict.fromkeys(names, polars().String))
     return frame
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names are each there once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"an object with {next(name for name in names if names.count(name) > 1)!r} twice")
+    return found
 
 
 def _word(value: Any) -> str | None:
