@@ -14,8 +14,9 @@ but the products of its dense layers, forward and backward (2 x rows x inputs x 
 the features): their FLOPs over the FLOPs a second that ``numpy.matmul`` (OpenBLAS, one thread) makes of these very
 shapes on this machine. The "share" is what a whole round reaches of it.
 
-"Compiling" is the CPU seconds of a first round beyond those of a later one; it is in no other figure, and what it made
-is kept between runs where ``keep_compilations`` says so.
+Of these, one round or as much work is done after the other, so that all meet the same neighbours on a shared machine.
+"Compiling" is the CPU seconds of a first round beyond those of a second; it is in no other figure, and what it made is
+kept between runs where ``keep_compilations`` says so.
 
 Peers run in environments of their own and are skipped where those are not there: ``.venvs/opacus`` (made by
 ``scripts/peer-environments``), ``.venvs/pfl`` (pfl 0.6 and PyTorch), ``.venvs/flower-simulation`` (flwr[simulation] and
@@ -96,51 +97,23 @@ def scheme_of(rounds: int, *, unit_is_client: bool) -> Scheme:
     return ExampleLevelClientSide(CLIENTS, COHORT, rounds, rounds, 1 / STEPS, 1, 1.0, 1.0)
 
 
-def cpu_seconds(work: Callable[[], Any]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
+Work = Callable[[], int]
+"""Does something for a number of client updates, and says for how many."""
 
 
-def engine_rounds(model: Model, *, unit_is_client: bool, repeats: int) -> tuple[float, float]:
-    """Client updates a CPU second of rounds without records or books, and the CPU seconds of compiling."""
-    scheme = scheme_of(repeats, unit_is_client=unit_is_client)
-    engine, outcomes = CompiledEngine(synthetic(model, unit_is_client=unit_is_client)), []
+def engine_round(task: Task, scheme: Scheme) -> Work:
+    """A round without records or books."""
+    engine = CompiledEngine(task)
 
-    def one() -> None:
-        outcomes.append(next_round(scheme, engine, begin(engine.task), Randomness.from_os()))
+    def work() -> int:
+        outcome = next_round(scheme, engine, begin(task), Randomness.from_os())
+        return len(outcome.custody.participants)
 
-    times = [cpu_seconds(one) for _ in range(repeats + 1)]
-    counts = [len(outcome.custody.participants) for outcome in outcomes]
-    rates = [count / spent for count, spent in zip(counts[1:], times[1:], strict=True)]
-    return statistics.median(rates), max(0.0, times[0] - statistics.median(times[1:]))
+    return work
 
 
-def whole_rounds(model: Model, *, unit_is_client: bool, repeats: int) -> float:
-    """CPU seconds of a client update in rounds under a ledger on disk."""
-    scheme, ends = scheme_of(repeats + 1, unit_is_client=unit_is_client), list[float]()
-    task = synthetic(model, unit_is_client=unit_is_client)
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as place, open_ledger(f"{place}/books.db") as ledger:
-        ledger.create_budget(
-            "bench",
-            kind="approximate",
-            epsilon="100000",
-            delta="1e-5",
-            privacy_unit=task.unit,
-            relation=scheme.relations[0],
-        )
-        charge = ledger.reserve(
-            "bench", scheme.release(), key="one", delta="1e-5", privacy_unit=task.unit, rounds=scheme.rounds
-        )
-        paid, folder = PaidRun(scheme, charge, Randomness.from_os()), Path(place) / "run"
-        run_rounds(paid, task, folder=folder, progress=lambda _: ends.append(time.process_time()))
-        records = read_records(folder / "custody.jsonl", CustodyRecord)[1:]
-    times = zip(np.diff(ends), records, strict=True)
-    return statistics.median(float(spent) / len(record.participants) for spent, record in times)
-
-
-def plain_training(model: Model, *, repeats: int) -> float:
-    """CPU seconds of a client update in rounds that protect nobody and keep no books: a loop of JAX in float32."""
+def plain_round(model: Model) -> Work:
+    """A round that protects nobody and keeps no books: a loop of JAX in float32."""
     import jax
     import jax.numpy as jnp
 
@@ -164,35 +137,71 @@ def plain_training(model: Model, *, repeats: int) -> float:
 
     draws = np.random.default_rng()
 
-    def one() -> None:
+    def work() -> int:
         cohort = np.sort(draws.choice(CLIENTS, COHORT, replace=False))
         order = draws.permuted(np.tile(np.arange(EXAMPLES), (COHORT, 1)), axis=1) + EXAMPLES * cohort[:, None]
         jax.block_until_ready(cohort_sum(order.reshape(COHORT, STEPS, BATCH)))
+        return COHORT
 
-    one()
-    return statistics.median(cpu_seconds(one) for _ in range(repeats)) / COHORT
+    return work
 
 
-def products(model: Model, *, repeats: int) -> tuple[float, float]:
-    """The FLOPs of an update's matrix products, and the CPU seconds that OpenBLAS needs for them."""
-    draws, flops, seconds = np.random.default_rng(1), 0, 0.0
+def products(model: Model) -> tuple[int, Work]:
+    """The FLOPs of an update's matrix products, and these products for a cohort, by OpenBLAS."""
+    draws, flops, pairs = np.random.default_rng(1), 0, []
     for place, layer in enumerate(layer for layer in model.layers if isinstance(layer, Dense)):
         shapes = [(BATCH, layer.inputs, layer.outputs), (layer.inputs, BATCH, layer.outputs)]
         for rows, inner, columns in shapes + [(BATCH, layer.outputs, layer.inputs)] * (place > 0):
-            one, other = (
-                draws.standard_normal(shape).astype(np.float32) for shape in ((rows, inner), (inner, columns))
-            )
-            room = np.empty((rows, columns), np.float32)
-            times = max(1, int(2e7 / (2 * rows * inner * columns)))
-            again = partial(_again, times, partial(np.matmul, one, other, out=room))
-            seconds += STEPS * statistics.median(cpu_seconds(again) for _ in range(4 * repeats)) / times
+            sizes = (rows, inner), (inner, columns), (rows, columns)
+            pairs.append([draws.standard_normal(size).astype(np.float32) for size in sizes])
             flops += STEPS * 2 * rows * inner * columns
-    return flops, seconds
+
+    def work() -> int:
+        for one, other, room in pairs:
+            for _ in range(STEPS * COHORT):
+                np.matmul(one, other, out=room)
+        return COHORT
+
+    return flops, work
 
 
-def _again(times: int, work: Callable[[], Any]) -> None:
-    for _ in range(times):
-        work()
+def whole_rounds(task: Task, scheme: Scheme, beside: dict[str, Work]) -> dict[str, float]:
+    """CPU seconds of a client update: "whole" in rounds under a ledger on disk, and of other work after each of them.
+
+    The first time of each is left out. Turn by turn they meet the same neighbours on a shared machine.
+    """
+    spent: dict[str, list[float]] = {"whole": [], **{name: [] for name in beside}}
+    began = time.process_time()
+
+    def between(_: Any) -> None:
+        nonlocal began
+        spent["whole"].append(time.process_time() - began)
+        for name, work in beside.items():
+            began = time.process_time()
+            count = work()
+            spent[name].append((time.process_time() - began) / count)
+        began = time.process_time()
+
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as place, open_ledger(f"{place}/books.db") as ledger:
+        terms = {"privacy_unit": task.unit, "relation": scheme.relations[0]}
+        ledger.create_budget("bench", kind="approximate", epsilon="100000", delta="1e-5", **terms)
+        charge = ledger.reserve("bench", scheme.release(), key="one", delta="1e-5", rounds=scheme.rounds)
+        folder = Path(place) / "run"
+        run_rounds(PaidRun(scheme, charge, Randomness.from_os()), task, folder=folder, progress=between)
+        counts = [len(record.participants) for record in read_records(folder / "custody.jsonl", CustodyRecord)]
+    spent["whole"] = [seconds / count for seconds, count in zip(spent["whole"], counts, strict=True)]
+    return {name: statistics.median(times[1:]) for name, times in spent.items()}
+
+
+def compiling(work: Work) -> float:
+    """CPU seconds of a first round beyond a second."""
+    return max(0.0, cpu_seconds(work) - cpu_seconds(work))
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
 
 
 def square_products() -> float:
@@ -230,21 +239,25 @@ def tell_client_level(repeats: int) -> None:
     )
     tell_head("Client level, central noise", f"model | parameters | {columns} | compiling, s")
     for name, model in MODELS.items():
-        rate, compiling = engine_rounds(model, unit_is_client=True, repeats=repeats)
-        whole = whole_rounds(model, unit_is_client=True, repeats=repeats)
-        plain = plain_training(model, repeats=repeats)
-        flops, least = products(model, repeats=repeats)
-        print(f"| {name} | {model.size:,} | {rate:,.0f} | {1 / whole:,.0f} | {1 / plain:,.0f} |", end="")
-        shares = f" {whole / plain - 1:.0%} | {flops / least / 1e9:.1f} | {least / whole:.0%} | {compiling:.1f} |"
-        print(shares, flush=True)
+        task, scheme = synthetic(model, unit_is_client=True), scheme_of(repeats + 1, unit_is_client=True)
+        flops, least = products(model)
+        beside = {"engine": engine_round(task, scheme), "plain": plain_round(model), "products": least}
+        compiled = compiling(beside["engine"])
+        took = whole_rounds(task, scheme, beside)
+        rates = [f"{1 / took[each]:,.0f}" for each in ("engine", "whole", "plain")]
+        shares = f"{took['whole'] / took['plain'] - 1:.0%} | {flops / took['products'] / 1e9:.1f}"
+        told = [name, f"{model.size:,}", *rates, shares, f"{took['products'] / took['whole']:.0%}", f"{compiled:.1f}"]
+        print(f"| {' | '.join(told)} |", flush=True)
 
 
 def tell_example_level(repeats: int) -> None:
     tell_head("Example level, client-side noise", "model | engine | whole round, with ledger | compiling, s")
     for name, model in MODELS.items():
-        rate, compiling = engine_rounds(model, unit_is_client=False, repeats=repeats)
-        whole = whole_rounds(model, unit_is_client=False, repeats=repeats)
-        print(f"| {name} | {rate:,.0f} | {1 / whole:,.0f} | {compiling:.1f} |", flush=True)
+        task, scheme = synthetic(model, unit_is_client=False), scheme_of(repeats + 1, unit_is_client=False)
+        alone = engine_round(task, scheme)
+        compiled = compiling(alone)
+        took = whole_rounds(task, scheme, {"engine": alone})
+        print(f"| {name} | {1 / took['engine']:,.0f} | {1 / took['whole']:,.0f} | {compiled:.1f} |", flush=True)
 
 
 def tell_head(title: str, columns: str) -> None:
