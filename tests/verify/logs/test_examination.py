@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.verify.logs.damaged import CLAIMS, DISHONEST, ONLY_CLIENTS, ONLY_ROUNDS, ONLY_SIZES, ROWS, in_every_round
-from tests.verify.logs.simulated import C, N, Z, honest, save
+from tests.verify.logs.simulated import MAPPING, C, N, T, Z, honest, save
 
 from epsilog.prove import logs_statement
 from epsilog.terms import LOG_EVIDENCE, RecordsError, Verdict
@@ -116,6 +117,41 @@ padding = { column = "padding", unit = "absolute", on = "sum" }
     (folder / "plan.json").write_text("{}")
     with pytest.raises(RecordsError, match=r"plan\.json is not a plan"):
         examine_logs(path)
+
+
+def of_sampling(run, sampling, relation, **needs):
+    run.claim = {name: value for name, value in run.claim.items() if name != "sampling_probability"}
+    run.claim |= {"sampling": sampling, "relation": relation} | needs
+    return run
+
+
+def who(run, took_part):
+    run.took_part = [np.flatnonzero(there) for there in took_part]
+    run.norms = [np.full(ids.size, C / 2) for ids in run.took_part]
+    return run
+
+
+BINS = np.random.default_rng(5).integers(0, 20, (3, N))  # where each of the clients is, in each of three cycles
+SAMPLINGS = {
+    "fixed-size": ("replace-one", {"cohort_size": 20}, np.random.default_rng(4).random((T, N)).argsort(axis=1) < 20),
+    "balls-in-bins": ("add-or-remove-one", {"cycle_length": 20}, [BINS[t // 20] == t % 20 for t in range(T)]),
+    "cyclic": ("zero-out", {"cycle_length": 20}, [BINS[0] == t % 20 for t in range(T)]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_each_sampling_is_told_from_the_others(tmp_path, sampling):
+    relation, needs, there = SAMPLINGS[sampling]
+    words = lambda rows: [row | {"client": f"device-{row['client']}"} for row in rows]  # noqa: E731
+    named = {"clients": words, "mapping": MAPPING.partition("[enrolment]")[0]}
+    for changes in ({}, named):
+        run = of_sampling(who(honest(), there), sampling, relation, **needs)
+        assert found(tmp_path, run, **changes)[1] <= {"population/not-checked"}
+        for other, (_, _, elsewhere) in SAMPLINGS.items():
+            if other != sampling:
+                run = of_sampling(who(honest(), elsewhere), sampling, relation, **needs)
+                assert any(code.startswith("participation/") for code in found(tmp_path, run, **changes)[1]), other
 
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "logs"

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilog.terms import Finding, Scheme, Verdict, delta_finding
+from epsilog.terms.cohorts import CyclicCohorts
 from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.clipping import ROUNDING
 from epsilog.verify.logs.claims import Claim
-from epsilog.verify.logs.reading import Logs, RoundLog
+from epsilog.verify.logs.reading import Lists, Logs, RoundLog
 from epsilog.verify.logs.tables import Told
 from epsilog.verify.noise import compared
 from epsilog.verify.participation import weigh_cohorts, weigh_sizes
@@ -310,4 +311,20 @@ def check_sampling(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
         return Finding("participation/not-checked", Verdict.NOT_CHECKED, says, lacks="cohorts")
     if logs.lists is None:
         return weigh_sizes(scheme.cohorts, sizes, false_alarm)
+    if isinstance(scheme.cohorts, CyclicCohorts):
+        return _in_turn(logs.lists, scheme.cohorts.cycle_length)
     return weigh_cohorts(scheme.cohorts, list(logs.lists.cohorts(min(sizes.size, scheme.rounds))), false_alarm)
+
+
+def _in_turn(lists: Lists, length: int) -> Finding:
+    """Everybody's rounds are whole cycles apart. Whose turn comes first, a name does not say."""
+    places, turn = lists.members % lists.width, (lists.members // lists.width - 1) % length
+    first, last = np.full(lists.width, length), np.full(lists.width, -1)
+    np.minimum.at(first, places, turn)
+    np.maximum.at(last, places, turn)
+    moved = int((first < last).sum())
+    if moved:
+        says = f"{moved} clients took part in rounds that are no whole cycles of {length} apart."
+        return Finding("participation/out-of-turn", Verdict.FAILED, says)
+    says = f"Everybody who took part twice did so whole cycles of {length} rounds apart."
+    return Finding("participation/holds", Verdict.PASSED, says)
