@@ -180,6 +180,22 @@ def test_names_cost_memory_for_those_who_are_named(tmp_path):
         logs_of(save(run, tmp_path))
 
 
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize(
+    ("row", "at", "late"),
+    [(0, "2026-01-01T00:00:59", 0), (0, "2026-01-01T00:40:00", 1), (-1, "2026-01-01T00:59:59", 0)],
+)
+def test_late_rows_are_those_outside_their_round(tmp_path, ended, row, at, late):
+    def moved(rows):
+        rows[row]["at"] = at
+        return rows
+
+    path = save(honest(), tmp_path, clients=moved)
+    if not ended:
+        path.write_text(path.read_text().replace('ended = { column = "ended", unit = "iso" }', ""))
+    assert logs_of(path).lists.late == late
+
+
 def test_groups_are_joined(tmp_path):
     run = honest()
     halves = lambda rows: [row | {"C": repr(C * 0.6), "other": repr(C * 0.8)} for row in rows]  # noqa: E731

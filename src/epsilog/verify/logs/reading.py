@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 DAY = 86_400.0
+PIECE = 1 << 20  # rows that are looked at together
 MOST_CLIENTS = 100_000_000  # whom a log may name: tests hold a number for each
 
 
@@ -369,7 +370,9 @@ class _Reader:
         rows = tables.read(self.log, self.base, self.section, fields)
         self.told.append(rows.told)
         by_round = self._by_round(rows)
-        number, clients, names = self._coded(rows)
+        number, clients, names, times = self._coded(rows)
+        late = None if times is None else self._late(number, times, by_round, rounds)
+        del times
         places, outside = _places(names, population, enrolled)
         width = max(population, int(places.max(initial=0)) + 1)
         keys = places[clients]
@@ -387,7 +390,7 @@ class _Reader:
             withdrawn=self._withdrawn(rows, enrolled),
             repeated=int(twice.size),
             copies=self._copies(rows, twice, names, places, width) if twice.size else 0,
-            late=self._late(rows, by_round, rounds) if columns.time else None,
+            late=late,
             largest_norm=self._largest(by_round, last) if columns.norm else None,
             members=keys,
             width=width,
@@ -404,17 +407,19 @@ class _Reader:
             wanted.append(pl.col("participation.time").min().alias("first"))
         return rows.collect(rows.frame.group_by("participation.round").agg(*wanted)).sort("participation.round")
 
-    def _coded(self, rows: Rows) -> tuple[Ids, Ids, list[str]]:
-        """Each row's round, from 1, and its client's place in the list of names, which is ascending."""
+    def _coded(self, rows: Rows) -> tuple[Ids, Ids, list[str], Numbers | None]:
+        """Each row's round, from 1, its client's place in the list of names, which is ascending, and its time."""
         pl = tables.polars()
         number = (pl.col("participation.round") + (1 - self.log.first_round)).cast(pl.Int32)
-        found = rows.collect(rows.frame.select(number, pl.col("participation.client").cast(pl.Categorical)))
+        time = ["participation.time"] if self.log.columns.time else []
+        found = rows.collect(rows.frame.select(number, pl.col("participation.client").cast(pl.Categorical), *time))
         codes, clients = found["participation.client"].to_physical().to_numpy(), found["participation.client"].unique()
         names, known = clients.cast(pl.String).to_list(), clients.to_physical().to_numpy()
         order = sorted(range(len(names)), key=names.__getitem__)
         places = np.zeros(int(known.max()) + 1, dtype=np.int64)
         places[known[order]] = np.arange(len(order))
-        return found["participation.round"].to_numpy(), places[codes], [names[i] for i in order]
+        times = found["participation.time"].to_numpy() if time else None
+        return found["participation.round"].to_numpy(), places[codes], [names[i] for i in order], times
 
     def _copies(self, rows: Rows, twice: Ids, names: list[str], places: Ids, width: int) -> int:
         """Of the rows of clients that are in a round more than once, those that say just the same as another."""
@@ -430,30 +435,29 @@ class _Reader:
         there = rows.collect(rows.frame.join(wanted, on=["participation.round", "participation.client"], how="semi"))
         return there.height - there.unique().height
 
-    def _late(self, rows: Rows, by_round: pl.DataFrame, rounds: RoundLog | None) -> int:
-        """Rows with a time after their round ended, or not after the one before it did.
+    def _late(self, number: Ids, times: Numbers, by_round: pl.DataFrame, rounds: RoundLog | None) -> int:
+        """Rows with a time after their round ended, or before the one before it did.
 
         Without a log of when rounds ended, rows that are later than the first of a later round.
         """
-        pl = tables.polars()
-        number = by_round["participation.round"].to_numpy() + (1 - self.log.first_round)
-        begins, ends = np.full(number.size, -math.inf), np.full(number.size, math.inf)
+        last = int(number.max())
+        begins, ends = np.full(last + 1, -math.inf), np.full(last + 1, math.inf)
         if rounds is not None and rounds.ended is not None:
             order = np.argsort(rounds.number, kind="stable")
             known, ended = rounds.number[order], rounds.ended[order]
-            at = np.searchsorted(known, number)
-            here = (at < known.size) & (known[np.minimum(at, known.size - 1)] == number)
-            ends[here] = ended[at[here]]
-            after = np.searchsorted(known, number) - 1  # the last round before
-            begins[after >= 0] = ended[after[after >= 0]]
+            here = known <= last
+            ends[known[here]] = ended[here]
+            before = np.searchsorted(known, np.arange(last + 1)) - 1  # the last round before
+            begins[before >= 0] = ended[before[before >= 0]]
         else:
-            first = by_round["first"].to_numpy()
+            first = np.full(last + 1, math.inf)
+            first[_whole(by_round, "participation.round") + (1 - self.log.first_round)] = by_round["first"].to_numpy()
             ends[:-1] = np.minimum.accumulate(first[::-1])[::-1][1:]
-        window = pl.LazyFrame({"participation.round": by_round["participation.round"], "begins": begins, "ends": ends})
-        time = pl.col("participation.time")
-        outside = (time > pl.col("ends")) | (time < pl.col("begins"))
-        joined = rows.frame.join(window, on="participation.round", how="left")
-        return int(rows.collect(joined.select(outside.sum())).item())
+        late = 0
+        for start in range(0, number.size, PIECE):
+            of, at = number[start : start + PIECE], times[start : start + PIECE]
+            late += int(((at > ends[of]) | (at < begins[of])).sum())
+        return late
 
     def _largest(self, by_round: pl.DataFrame, last: int) -> Numbers:
         largest = np.full(last, math.nan)
