@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.prove.drawn import finish, make_plan
 
 from epsilog.web import create_app, embed
 
@@ -29,6 +30,7 @@ PAGES = (
     "/ledger",
     "/runs",
     "/runs/exam-scores-1",
+    "/verify",
     "/game",
     "/embed/federated",
     "/embed/queries",
@@ -432,6 +434,26 @@ def test_a_finger_steers_and_releases_when_it_is_lifted(browser, site):
         assert "Breach" not in text(browser, ".said")
     browser.execute_script(touch, "pointerup", 0.999)
     until(lambda: "Breach" in text(browser, ".said"))
+
+
+def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, site, tmp_path):
+    finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
+    browser.get(site.url + "/verify")
+    chooser = until(lambda: browser.find_element("css selector", "input[type=file]"))
+    chooser.send_keys(str(tmp_path / "run" / "report.html"))
+    shown = lambda: browser.find_element("css selector", "main").text  # noqa: E731
+    until(lambda: "agrees with the evidence that it carries" in shown())
+    assert "What differs" not in shown()
+    forged = tmp_path / "forged.json"
+    forged.write_text(
+        (tmp_path / "run" / "report.json").read_text().replace('"adaptive_clip":false', '"adaptive_clip":true', 1)
+    )
+    chooser.send_keys(str(forged))
+    until(lambda: "Do not rely on this report." in shown())
+    assert "claim/boundary/adaptive_clip" in shown()
+    (tmp_path / "none.json").write_text("{}")
+    chooser.send_keys(str(tmp_path / "none.json"))
+    until(lambda: "does not carry" in shown())
 
 
 def test_the_game_in_words(browser, site):

@@ -20,6 +20,7 @@ SOUND = {
     asks.QueriesAsk: {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6},
     asks.CrossoverAsk: {"epsilon": 1.0, "delta": 1e-6},
     asks.SensitivityAsk: {"query": "mean", "size": 10},
+    asks.ReportAsk: {"report": "{}"},
     asks.MixAsk: {"parts": [{"mechanism": "gaussian", "parameter": 2.0}]},
 }
 WRONG = [None, "x", True, -1, 0, 1.5, 1e-310, 1e300, 2**70, [0], [-1.0, 1.0, 1.0], "é" * 90]
@@ -112,4 +113,4 @@ def test_every_refusal_names_a_field_or_says_why_not(path):
             assert set(error) == {"field", "message", "bound", "value"}, (body, problem)
             assert names(model, error["field"]), (body, problem)
             assert error["message"].startswith("must ")
-    assert refused > 20
+    assert refused > min(20, 10 * len(model.model_fields))

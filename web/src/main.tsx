@@ -28,6 +28,7 @@ const ROOMS: readonly Room[] = [
   { path: "/montecarlo", name: "Monte Carlo", lead: "Certify by sampling", load: async () => (await import("./pages/MonteCarlo")).MonteCarlo },
   { path: "/ledger", name: "Ledger", lead: "What was promised, reserved and spent", load: async () => (await import("./pages/Ledger")).Ledger },
   { path: "/runs", name: "Runs", lead: "Plan against what was observed", load: async () => (await import("./pages/Runs")).Runs },
+  { path: "/verify", name: "Verify", lead: "Does this report hold?", load: async () => (await import("./pages/Verify")).Verify },
   { path: "/game", name: "Game", lead: "Release control", load: async () => (await import("./pages/Game")).Game },
 ];
 

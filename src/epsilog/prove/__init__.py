@@ -6,7 +6,15 @@ does: it builds the report again from the evidence and compares every field. Rea
 ``train``.
 """
 
-from epsilog.prove.examination import REQUIRED, Examination, differences, examine, examine_report
+from epsilog.prove.examination import (
+    REQUIRED,
+    Compared,
+    Examination,
+    compare,
+    differences,
+    examine,
+    examine_report,
+)
 from epsilog.prove.narrative import statement, who_sees_what
 from epsilog.prove.of_logs import logs_statement
 from epsilog.prove.pdf import render_pdf
@@ -20,11 +28,13 @@ from epsilog.prove.schema import check_schema, report_schema
 __all__ = [
     "FIELDS",
     "REQUIRED",
+    "Compared",
     "Examination",
     "Series",
     "build_report",
     "check_record",
     "check_schema",
+    "compare",
     "differences",
     "document_of",
     "examine",

@@ -63,13 +63,64 @@ def examine_report(
     Raises:
         RecordsError: it is neither, or does not carry its evidence.
     """
+    return examine(_files(content), books, required=required, head=head, whole=False)
+
+
+def _files(content: bytes) -> dict[str, bytes]:
+    """The files that a report carries, and itself as its page where it is one."""
     page = document_of(content)
     try:
         document = codec.parse(page if page is not None else content)
     except ValueError as error:
         raise RecordsError(f"the report is not JSON that can be read in one way: {error}") from error
-    files = unpacked(document) | ({} if page is None else {RunFile.PAGE: content})
-    return examine(files, books, required=required, head=head, whole=False)
+    return unpacked(document) | ({} if page is None else {RunFile.PAGE: content})
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One part of a report beside the same part, built again from the evidence that the report carries.
+
+    Attributes:
+        part: its name at the top of the document.
+        fields: how many values it holds.
+        differing: place, what the report says, and what comes out; of each that differs.
+    """
+
+    part: str
+    fields: int
+    differing: tuple[tuple[str, str, str], ...]
+
+
+def compare(content: bytes) -> tuple[Compared, ...]:
+    """Builds a report again from what it carries, and puts both beside each other, part by part.
+
+    Raises:
+        RecordsError: it is no report, does not carry its evidence, or none can be built from it.
+    """
+    files = _files(content)
+    document = _report(files)
+    evidence = replace(parse_evidence(files, None), ledger=_told_word(document))
+    try:
+        again = build_report(evidence, reconcile(evidence, required=REQUIRED))
+    except codec.UNREADABLE as error:
+        raise RecordsError(f"no report can be built from this evidence: {error!r}") from error
+    return tuple(_compared(part, document.get(part, ABSENT), again.get(part, ABSENT)) for part in {**document, **again})
+
+
+def _compared(part: str, stated: Any, again: Any) -> Compared:
+    found = differences(stated, again, (part,))
+    told = tuple(("/".join(map(str, at)), _told(one), _told(other)) for at, one, other in found)
+    return Compared(part, _fields(again if stated is ABSENT else stated), told)
+
+
+def _told(value: Any) -> str:
+    return "nothing" if value is ABSENT else _short(value)
+
+
+def _fields(value: Any) -> int:
+    if isinstance(value, dict | list):
+        return sum(map(_fields, value.values() if isinstance(value, dict) else value))
+    return 1
 
 
 def examine(

@@ -233,3 +233,20 @@ class ProfileAnswer(Answer):
     fpr: float
     tpr: float
     advantage: float
+
+
+class Compared(Answer):
+    """One part of a report beside what comes out again: its values, and those that differ."""
+
+    part: str
+    fields: int
+    differing: Annotated[list[tuple[str, str, str]], Field(description="place, what it says, what comes out")]
+
+
+class CheckedReport(Answer):
+    """What a report alone supports, check by check and part by part."""
+
+    verdict: Literal["passed", "warned", "failed", "not checked"]
+    stands: Annotated[str, Field(description="the claim that is left, in a sentence")]
+    findings: list[Finding]
+    parts: list[Compared]

@@ -12,7 +12,7 @@ from anyio import to_thread
 from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
-from epsilog.web import calculators, certificates, pages, playground, problems, reading
+from epsilog.web import calculators, certificates, pages, playground, problems, reading, verifying
 from epsilog.web.certificates import Certificates
 from epsilog.web.desk import DEADLINE, Desk
 from epsilog.web.disconnects import EndOnDisconnect
@@ -61,6 +61,7 @@ def create_app(
     problems.install(app)
     app.include_router(calculators.questions.router(), prefix=PREFIX)
     app.include_router(playground.questions.router(), prefix=PREFIX)
+    app.include_router(verifying.questions.router(), prefix=PREFIX)
     app.include_router(certificates.router, prefix=PREFIX)
     app.include_router(reading.router, prefix=PREFIX)
     app.include_router(pages.router)

@@ -12,6 +12,7 @@ from epsilog.terms.facts import Fact
 Relation = Literal["add-or-remove-one", "replace-one", "zero-out"]
 Sampling = Literal["poisson", "fixed-size", "balls-in-bins"]
 Mechanism = Literal["laplace", "gaussian"]
+LONGEST_REPORT = 4 * 1024 * 1024  # characters
 Short = Annotated[str, Field(max_length=80)]
 
 
@@ -28,6 +29,12 @@ def told(fact: Fact, example: Any = None) -> Any:
     more = {"x-symbol": fact.symbol, "x-at-most": fact.at_most, "x-blank": fact.blank, "x-choices": dict(fact.choices)}
     extra = bounds | {name: value for name, value in more.items() if value}
     return Field(description=fact.says, examples=None if example is None else [example], json_schema_extra=extra)
+
+
+class ReportAsk(Ask):
+    """A report, to be checked."""
+
+    report: Annotated[str, Field(description="report.json or report.html, its whole text", max_length=LONGEST_REPORT)]
 
 
 class FederatedSchedule(Ask):

@@ -9,6 +9,8 @@ from epsilog.web.problems import problem
 
 HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LONGEST_BODY = 64 * 1024  # bytes
+LONGEST_REPORT = 10 * 1024 * 1024  # bytes of a report in JSON, quotes and all
+REPORTS = "/api/v1/verify"
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -49,7 +51,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, stamped)
             return
-        body = b""
+        body, longest = b"", LONGEST_REPORT if scope["path"] == REPORTS else LONGEST_BODY
         if scope["method"] in {"POST", "PUT", "PATCH"}:
             more = True
             while more:
@@ -58,8 +60,8 @@ class Guard:
                     return
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
-                if len(body) > LONGEST_BODY:
-                    too_long = problem(413, "too-long", "Too long", f"a body may have {LONGEST_BODY} bytes")
+                if len(body) > longest:
+                    too_long = problem(413, "too-long", "Too long", f"a body may have {longest} bytes")
                     await too_long(scope, receive, stamped)
                     return
             sent = False

@@ -14,9 +14,9 @@ from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 
-from epsilog.web import calculators, playground, problems
+from epsilog.web import calculators, playground, problems, verifying
 
-ALL = calculators.questions.by_path | playground.questions.by_path
+ALL = calculators.questions.by_path | playground.questions.by_path | verifying.questions.by_path
 
 
 def answer(path: str, ask: dict[str, Any]) -> tuple[int, str, str]:

@@ -24,6 +24,23 @@ export type CertificateAsk = {
   samples: number;
 };
 
+/** What a report alone supports, check by check and part by part. */
+export type CheckedReport = {
+  verdict: "passed" | "warned" | "failed" | "not checked";
+  /** the claim that is left, in a sentence */
+  stands: string;
+  findings: Finding[];
+  parts: Compared[];
+};
+
+/** One part of a report beside what comes out again: its values, and those that differ. */
+export type Compared = {
+  part: string;
+  fields: number;
+  /** place, what it says, what comes out */
+  differing: ([string, string, string])[];
+};
+
 /** What the answered queries cost, by how their noise was set. */
 export type Consumed = {
   split: number;
@@ -349,6 +366,12 @@ export type QueryShare = {
 export type RatePoint = {
   fpr: number;
   tpr: number;
+};
+
+/** A report, to be checked. */
+export type ReportAsk = {
+  /** report.json or report.html, its whole text */
+  report: string;
 };
 
 /** The most rounds that meet a goal. */
