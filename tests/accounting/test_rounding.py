@@ -11,13 +11,13 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import erfcx
 
 from epsilog import accounting
 from epsilog.accounting import rounding
-from epsilog.accounting.rounding import ELEMENTARY, ERFCX, LEAST, UNDERFLOW, UNIT, down, gamma, up
+from epsilog.accounting.rounding import ELEMENTARY, ERFCX, LEAST, UNDERFLOW, UNIT, down, gamma, union, up
 
 U = Fraction(UNIT)
 NORMAL = 2.0**-1022
@@ -63,6 +63,27 @@ def test_a_chain_of_products_and_quotients_stays_inside(start, factors, seed):
             found, truth = found / factor, truth / Fraction(factor)
     assert exact(down(found, len(factors))) <= truth <= exact(up(found, len(factors)))
     assert abs(truth - Fraction(found)) <= Fraction(gamma(len(factors))) * min(abs(truth), Fraction(found)) * (1 + U)
+
+
+chances = st.one_of(st.floats(0, 1), st.floats(0, 2 * NORMAL), st.floats(0, 1e-300), st.floats(0, 1e-9))
+
+
+@quick
+@given(rounds=st.lists(st.tuples(chances, st.integers(0, 12)), max_size=4))
+@example(rounds=[(LEAST, 2)])  # it is less than twice the least double: by 1e-323 of that
+@example(rounds=[(2.0**-1040, 3), (5 * LEAST, 1)])
+@example(rounds=[(NORMAL, 2), (0.5, 0)])
+def test_a_union_holds_the_chance_in_exact_rationals(rounds):
+    least, most = union(rounds)
+    truth = 1 - math.prod((1 - Fraction(chance)) ** count for chance, count in rounds)
+    assert Fraction(least) <= truth <= Fraction(most)
+    assert most - least <= 60 * UNIT * most + 2 * LEAST
+
+
+def test_a_union_is_no_further_from_what_is_found_than_it_says():
+    """Below the normal numbers sums of a few chances are exact, and each end is one least double away from them."""
+    for count in (1, 2, 1000):
+        assert union([(LEAST, count)]) == ((count - 1) * LEAST, (count + 1) * LEAST)
 
 
 def test_half_of_the_roundings_would_not_do():
