@@ -1,6 +1,8 @@
 # Two commands do everything: `make run` (the main job, from plan to proof) and `make test` (all checks, then all tests).
 PYTHON ?= python3
 BIN := .venv/bin
+# a third of the slow tests' time is waiting, for browsers, sockets and other processes: one worker more than cores
+WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
 .PHONY: run test check lint bench docs lock clean
 
@@ -12,7 +14,7 @@ test: .venv/.dev-ready lint ## install everything, run all checks, then all test
 	scripts/peer-environments
 	scripts/demo-data fashion-mnist
 	scripts/demo-data shakespeare
-	$(BIN)/python -m pytest -m "slow or not slow" --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest -m "slow or not slow" --numprocesses $(WORKERS) --dist worksteal
 
 check: lint docs ## everything that takes about a minute
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal

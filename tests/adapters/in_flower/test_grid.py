@@ -7,6 +7,7 @@ Nothing leaves this machine, and what was started is ended by its process id.
 import datetime as dt
 import ipaddress
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -44,7 +45,7 @@ class Federation:
         self.folder, self.running, self.port = folder, {}, free_port()
         home = folder / "home"
         (home / ".flwr").mkdir(parents=True)
-        kept = {name: os.environ[name] for name in ("PYTHONPATH", "LANG") if name in os.environ}
+        kept = {name: value for name, value in os.environ.items() if re.match("PYTHONPATH$|LANG$|JAX_", name)}
         self.environment = kept | {
             "HOME": str(home),
             "FLWR_HOME": str(home / ".flwr"),
