@@ -88,8 +88,18 @@ def lines(records):
     return b"".join(codec.canonical(codec.to_json(record)) + b"\n" for record in records)
 
 
-def finish(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=()):
-    """Charges a plan, writes records, commits and reports, as ``run`` does; ``begun`` rounds are begun once more."""
+def finish(folder: Path, ledger: Path, plan, **drawn_as):
+    """Trains as ``train`` does, and reports."""
+    train(folder, ledger, plan, **drawn_as)
+    evidence = read_evidence(folder, ledger)
+    report = build_report(evidence, reconcile(evidence))
+    write_json(folder / "report.json", report)
+    write_atomically(folder / "report.html", render_html(report).encode())
+    return report
+
+
+def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=()):
+    """Charges a plan, writes records and commits, as ``run`` does; ``begun`` rounds are begun once more."""
     public, private = records or drawn(plan.scheme, seed)
     with open_ledger(ledger) as books:
         if plan.budget["scope"] not in {one.scope for one in books.budgets()}:
@@ -113,8 +123,3 @@ def finish(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=()):
         control = check_noise(weak, noise_stddev=plan.scheme.noise_stddev).to_json()
         shown = Utility("R squared", ((0.5, 0.25), (0.25, 0.5)), ((1.0, 4.0, 0.75, 0.125),), control)
         close(charge, folder, shown if plan.simulation else None)
-    evidence = read_evidence(folder, ledger)
-    report = build_report(evidence, reconcile(evidence))
-    write_json(folder / "report.json", report)
-    write_atomically(folder / "report.html", render_html(report).encode())
-    return report

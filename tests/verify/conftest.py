@@ -1,7 +1,7 @@
 """The evidence of one run that keeps to its plan, for tests that damage one thing in it."""
 
 import pytest
-from tests.prove.drawn import finish, make_plan
+from tests.prove.drawn import make_plan, train
 
 from epsilog.verify import Books, read_folder
 from epsilog.verify.evidence import parse_evidence
@@ -10,5 +10,5 @@ from epsilog.verify.evidence import parse_evidence
 @pytest.fixture(scope="session")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("books") / "run"
-    finish(folder, folder.parent / "ledger.db", make_plan())
+    train(folder, folder.parent / "ledger.db", make_plan())
     return parse_evidence(read_folder(folder), Books.read(folder.parent / "ledger.db"))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from tests.prove.drawn import finish, make_plan
+from tests.prove.drawn import make_plan, train
 
 from epsilog.spend import Amounts, Verb, open_ledger
 from epsilog.terms import Gaussian, Laplace, PoissonSampled, PureDP, RecordsError, Repeated
@@ -159,6 +159,6 @@ def test_a_plan_on_too_small_a_budget_or_of_another_unit_than_its_data_contradic
 def test_the_cap_is_that_of_the_charges_own_scope(tmp_path):
     with open_ledger(tmp_path / "l.db") as books:
         books.create_budget("elsewhere", kind="pure", epsilon="1")
-    finish(tmp_path / "run", tmp_path / "l.db", make_plan())
+    train(tmp_path / "run", tmp_path / "l.db", make_plan())
     word = Books.read(tmp_path / "l.db").word_on(make_plan().hash)
     assert (word.scope, word.cap["epsilon"]) == ("acme/2026", "30")
