@@ -92,10 +92,10 @@ def test_sizes_alone_are_tested_too(tmp_path):
 
 
 def test_a_plan_of_ours_is_a_claim_too(tmp_path):
-    from tests.prove.drawn import finish, make_plan
+    from tests.prove.drawn import make_plan, train
 
     folder = tmp_path / "run"
-    finish(folder, tmp_path / "ledger.db", make_plan())
+    train(folder, tmp_path / "ledger.db", make_plan())
     path = folder / "mapping.toml"
     path.write_text("""
 [claim]
