@@ -14,7 +14,7 @@ from tests.web.described import description
 from epsilog import plan
 from epsilog.plan.federated_plan import FACTS
 from epsilog.programme.model import Training, section
-from epsilog.terms import facts
+from epsilog.terms import ClientLevelCorrelatedNoise, facts
 from epsilog.terms.facts import REQUIRED, Fact
 from epsilog.terms.schemes import SCHEMES
 from epsilog.terms.schemes.sampled import NEEDS, Sampled
@@ -120,7 +120,8 @@ WAYS = [
     if issubclass(scheme, Sampled)
     for way in NEEDS
 ]
-WAYS += [(scheme, {}) for scheme in SCHEMES.values() if not issubclass(scheme, Sampled)]
+WAYS += [(ClientLevelCorrelatedNoise, {"sampling": way}) for way in ("cyclic", "balls-in-bins")]
+WAYS += [(scheme, {}) for scheme in SCHEMES.values() if scheme not in {known for known, _ in WAYS}]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_each_local_setting_is_one_of_the_files():
         )
 
 
-@pytest.mark.parametrize(("scheme", "way"), [(scheme, way) for scheme, way in WAYS if way])
+@pytest.mark.parametrize(("scheme", "way"), [each for each in WAYS if issubclass(each[0], Sampled)])
 def test_a_way_of_sampling_takes_its_own_fact_and_no_other(scheme, way):
     given = {name: way[name] if name in way else GIVEN[name] for name in facts.of(scheme)}
     needed = NEEDS[way["sampling"]]

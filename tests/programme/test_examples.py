@@ -25,6 +25,14 @@ WEIGHED = (
     (NEIGHBOURS, 'relation = "zero-out"\nsizes_are_public = true'),
     ("nominal_examples = 10", "example_cap = 20\nnominal_examples = 10"),
 )
+VARIANTS["correlated-bins"] = (
+    Path(__file__).parents[2] / "examples/correlated-noise.toml",
+    (
+        ('relation = "zero-out"', NEIGHBOURS),
+        ("cycle_length = 20 ", 'sampling = "balls-in-bins"\ncycle_length = 4 '),
+        ("bands = 20 ", "bands = 2 "),
+    ),
+)
 VARIANTS["weighed"] = (Path(__file__).parents[2] / "examples/local.toml", WEIGHED)
 
 

@@ -40,10 +40,12 @@ class BinnedCohorts:
     Attributes:
         clients: clients in all.
         cycle_length: rounds in a cycle.
+        separation: divides it; a client's rounds leave the same rest in all cycles, so they lie as far apart at least.
     """
 
     clients: int
     cycle_length: int
+    separation: int = 1
 
     def slot(self, round: int) -> int:  # noqa: A002 (the field's word)
         """A round's place in its cycle, from 0."""

@@ -52,7 +52,10 @@ def slots(cohorts: Cohorts, stream: Stream, before: Before) -> Ids:  # noqa: ARG
 def _(cohorts: BinnedCohorts, stream: Stream, before: Before) -> Ids:
     if cohorts.slot(before.round):
         return before.slots
-    return whole_numbers(stream, count=cohorts.clients, below=cohorts.cycle_length)
+    if not before.slots.size:
+        return whole_numbers(stream, count=cohorts.clients, below=cohorts.cycle_length)
+    places = whole_numbers(stream, count=cohorts.clients, below=cohorts.cycle_length // cohorts.separation)
+    return before.slots % cohorts.separation + cohorts.separation * places
 
 
 @singledispatch

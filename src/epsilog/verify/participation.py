@@ -219,12 +219,16 @@ def _(cohorts: BinnedCohorts, seen: Sequence[Cohort], false_alarm: float = FALSE
     whole = len(lists) // length
     missed = sum(int((slots < 0).sum()) for slots in known[:whole])
     sizes = np.array([ids.size for ids in lists])
-    beside = list(_beside(known, clients, length))
-    moves = [_moves(one, other, length) for one, other, number in beside if number < whole]
-    groups = [_groups(one, other, length) for one, other, _ in beside]
+    if _strays(known, cohorts.separation):
+        says = f"A client's rounds do not leave the same rest modulo {cohorts.separation} in all cycles."
+        return Finding("participation/out-of-turn", Verdict.FAILED, says)
+    beside = list(_beside(known, cohorts))
+    moves = [_moves(one, other, among) for one, other, number, among in beside if number < whole]
+    groups = [_groups(one, other, among) for one, other, _, among in beside]
+    alone = len(known) if cohorts.separation == 1 else 1  # cycles whose sizes hang on nothing before them
     p_values = {
         "p_worst_round": _least(chances.two_sided(sizes, clients, 1 / length), sizes.size),
-        "p_spread": _spread(sizes, known, length),
+        "p_spread": _spread(sizes[: alone * length], known[:alone], length),
         "p_moves": _least(np.array(moves), length * len(moves)),
         "p_groups": _least(np.array(groups), length * length * len(groups)),
     }
@@ -262,11 +266,25 @@ def _spread(sizes: Ids, known: Sequence[Ids], length: int) -> float:
     return chances.spread(sizes, left, 1 / rounds)
 
 
-def _beside(known: Sequence[Ids], clients: int, length: int) -> Iterator[tuple[Ids, Ids, int]]:
-    """What a cycle's slots must be independent of, and they, and the cycle's number: places, and earlier cycles."""
-    for place in chances.places(clients, length):
-        yield from ((place, slots, number) for number, slots in enumerate(known))
-    yield from ((known[one], known[other], other) for one, other in chances.pairs(len(known)))
+def _strays(known: Sequence[Ids], separation: int) -> bool:
+    """Whether a client's slots leave different rests in cycles where it has one."""
+    slots = np.stack(known)
+    least = np.where(slots < 0, separation, slots % separation).min(axis=0)
+    most = np.where(slots < 0, -1, slots % separation).max(axis=0)
+    return bool((least < most).any())
+
+
+def _beside(known: Sequence[Ids], cohorts: BinnedCohorts) -> Iterator[tuple[Ids, Ids, int, int]]:
+    """What a cycle's slots must be independent of, and they, the cycle's number, and among how many they are drawn.
+
+    Places; and earlier cycles, of which the rest is known.
+    """
+    length, apart = cohorts.cycle_length, cohorts.separation
+    for place in chances.places(cohorts.clients, length):
+        yield from ((place, slots, number, length) for number, slots in enumerate(known))
+    drawn = [slots // apart for slots in known]  # -1 stays -1
+    if length > apart:
+        yield from ((drawn[i], drawn[j], j, length // apart) for i, j in chances.pairs(len(known)))
 
 
 def _moves(one: Ids, other: Ids, length: int) -> float:

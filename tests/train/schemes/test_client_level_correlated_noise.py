@@ -11,9 +11,10 @@ from scipy import linalg
 
 from epsilog.accounting import epsilon
 from epsilog.terms import ClientLevelCorrelatedNoise, CustodyRecord, GaussianDP
-from epsilog.train import Randomness, dry_run, require_fit, rounds
+from epsilog.train import Randomness, dry_run, require_fit, rounds, sampling
 from epsilog.train.engines import Round
 from epsilog.train.engines.compiled import CompiledEngine
+from epsilog.train.sampling import Before
 from epsilog.train.schemes import in_turn
 from epsilog.verify import check_participation
 
@@ -156,3 +157,111 @@ def test_a_run_that_diverges_forgets_its_noise(small_task):
         outcome = rounds.next_round(scheme, CompiledEngine(task), rounds.begin(task), Randomness.simulated(1))
         sizes[outcome.record.diverged] = outcome.state.memory.size
     assert sizes == {False: task.model.size, True: 0}
+
+
+# balls in bins
+
+BINS = replace(SCHEME, clients=60, cycle_length=6, bands=2, rounds=24, sampling="balls-in-bins")
+
+
+def cohorts_of(scheme, seed):
+    """Who is drawn in each round, as a run draws them."""
+    slots, found = sampling.NOTHING, []
+    for number in range(1, scheme.rounds + 1):
+        stream = Randomness.simulated(seed).stream("cohort", number)
+        before = Before(number, np.zeros(scheme.clients, int), slots)
+        slots = sampling.slots(scheme.cohorts, stream, before)
+        found.append(sampling.cohort(scheme.cohorts, stream, replace(before, slots=slots)))
+    return found
+
+
+def custody_of(lists):
+    return [CustodyRecord(number, tuple(ids.tolist()), 0.1, 0.0) for number, ids in enumerate(lists, 1)]
+
+
+def test_bins_are_drawn_anew_among_rounds_whose_columns_share_no_row():
+    lists = cohorts_of(BINS, 3)
+    of = [[number for number, ids in enumerate(lists) if client in ids] for client in range(BINS.clients)]
+    assert all([number // 6 for number in taken] == [0, 1, 2, 3] for taken in of)
+    assert all(len({number % 2 for number in taken}) == 1 for taken in of)
+    assert len({taken[0] for taken in of}) == 6
+    assert 20 < sum(taken[1] - taken[0] != 6 for taken in of) < 55, "two of three are drawn elsewhere"
+    for taken in of:
+        columns = matrix(BINS)[:, taken]
+        assert np.allclose(columns.T @ columns, np.diag((columns**2).sum(axis=0)))
+        assert (columns**2).sum(axis=0).max() * BINS.accounted_multiplier**2 <= BINS.noise_multiplier**2
+
+
+def test_bins_are_priced_as_those_of_one_rest():
+    from epsilog.accounting import delta
+    from epsilog.terms import BallsInBins, Gaussian, NeighboringRelation, Repeated
+
+    assert BINS.release() == Repeated(BallsInBins(Gaussian(BINS.accounted_multiplier), 3), 4)
+    assert BINS.relations == (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.ZERO_OUT)
+    one = replace(BINS, rounds=6, noise_multiplier=1.5)
+    claimed = delta(one.release(), epsilon=1.0).upper
+    rng, size = np.random.default_rng(7), 200_000
+    columns, noise = matrix(one) / one.noise_multiplier, rng.standard_normal((size, 6))
+    for with_client in (True, False):
+        seen = noise + (columns.T[rng.integers(0, 6, size)] if with_client else 0)
+        losses = np.log(np.exp(seen @ columns - (columns**2).sum(axis=0) / 2).mean(axis=1))
+        lost = losses if with_client else -losses
+        found = np.maximum(-np.expm1(1.0 - lost), 0.0)
+        assert found.mean() - 4 * found.std() / np.sqrt(size) <= claimed, "the whole mixture is no further apart"
+    only = replace(one, bands=6)
+    assert epsilon(only.release(), delta=1e-5).upper == pytest.approx(
+        epsilon(only.unamplified(), delta=1e-5).upper, rel=1e-6
+    )
+    assert one.unamplified() == Repeated(Gaussian(one.accounted_multiplier), 1)
+    assert epsilon(BINS.release(), delta=1e-5).upper < epsilon(BINS.unamplified(), delta=1e-5).upper
+
+
+def test_one_band_is_the_bins_of_independent_noise():
+    from epsilog.terms import ClientLevelCentral
+
+    alone = replace(BINS, bands=1)
+    central = ClientLevelCentral(60, None, 24, 0.2, 2.0, sampling="balls-in-bins", cycle_length=6)
+    assert epsilon(alone.release(), delta=1e-5).upper == pytest.approx(epsilon(central.release(), delta=1e-5).upper)
+    assert [ids.tolist() for ids in cohorts_of(alone, 5)] == [ids.tolist() for ids in cohorts_of(central, 5)]
+
+
+def test_bands_that_do_not_divide_a_cycle_are_refused_for_bins():
+    with pytest.raises(ValueError, match="bands must be a divisor of cycle_length = 6 for balls-in-bins, got 4"):
+        replace(BINS, bands=4)
+    assert replace(SCHEME, cycle_length=4, bands=3).cohorts
+
+
+@pytest.mark.parametrize(
+    ("clients", "cycle", "bands", "runs"),
+    [
+        (400, 6, 2, 5),
+        (300, 4, 4, 5),
+        pytest.param(400, 6, 2, 200, marks=pytest.mark.slow),
+        pytest.param(900, 12, 4, 100, marks=pytest.mark.slow),
+    ],
+)
+def test_a_verifier_knows_sound_bins_from_others(clients, cycle, bands, runs):
+    """False alarms: one in a million a run."""
+    scheme = replace(BINS, clients=clients, cycle_length=cycle, bands=bands, rounds=5 * cycle)
+    for seed in range(runs):
+        custody = custody_of(cohorts_of(scheme, seed))
+        found = check_participation(custody, scheme)
+        assert found.verdict == "passed", (seed, found)
+    again = custody_of(cohorts_of(scheme, 1)[:cycle] * 5)
+    assert check_participation(again, scheme).code == (
+        "participation/holds" if cycle == bands else "participation/another-sampler"
+    )
+    free = custody_of(cohorts_of(replace(scheme, bands=1), 1))
+    assert check_participation(free, scheme).code == "participation/out-of-turn"
+
+
+def test_a_run_with_bins_goes_on_with_them(small_task):
+    """The rest that is kept is part of what a round hands to the next, cycle after cycle."""
+    scheme, task = replace(BINS, clients=12, cycle_length=4, rounds=12), small_task()
+    state, custody = rounds.begin(task), []
+    for _ in range(scheme.rounds):
+        outcome = rounds.next_round(scheme, CompiledEngine(task), state, Randomness.simulated(2))
+        state = outcome.state
+        custody.append(outcome.custody)
+    assert check_participation(custody, scheme).verdict == "passed"
+    assert state.participations.tolist() == [3] * 12

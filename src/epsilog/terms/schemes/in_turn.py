@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from epsilog.terms import check
-from epsilog.terms.cohorts import CyclicCohorts
+from epsilog.terms.cohorts import Cohorts, CyclicCohorts
 from epsilog.terms.guarantee import NeighboringRelation
-from epsilog.terms.mechanisms import Gaussian
+from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import PoissonSampled
 from epsilog.terms.schemes.base import Against, Party, Scheme
+
+WITH_KNOWN_TURNS = (
+    Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
+    Party("Other clients", "every global model they receive, and everybody's turns", Against.CLAIM),
+    Party("Public", "the released models, rounds.jsonl and everybody's turns", Against.CLAIM),
+)
 
 
 class InTurn(Scheme):
@@ -30,15 +36,19 @@ class InTurn(Scheme):
 
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
-    relations = (NeighboringRelation.ZERO_OUT,)
-    parties: ClassVar[tuple[Party, ...]] = (
-        Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
-        Party("Other clients", "every global model they receive, and everybody's turns", Against.CLAIM),
-        Party("Public", "the released models, rounds.jsonl and everybody's turns", Against.CLAIM),
-    )
 
     @property
-    def cohorts(self) -> CyclicCohorts:
+    def relations(self) -> tuple[NeighboringRelation, ...]:
+        """Turns that go by places are priced for places."""
+        return (NeighboringRelation.ZERO_OUT,)
+
+    @property
+    def parties(self) -> tuple[Party, ...]:
+        """The server sees all; turns are known to everybody."""
+        return WITH_KNOWN_TURNS
+
+    @property
+    def cohorts(self) -> Cohorts:
         """In turn."""
         return CyclicCohorts(self.clients, self.cycle_length)
 
@@ -52,7 +62,7 @@ class InTurn(Scheme):
         """The first column of C, from the diagonal down; what is left out is 0."""
         raise TypeError(f"{type(self).__name__} does not say how its noise is correlated")
 
-    def step(self, share: float = 1.0) -> PoissonSampled:
+    def step(self, share: float = 1.0) -> Release:
         """One turn; nothing is sampled."""
         return PoissonSampled(Gaussian(share * self.accounted_multiplier), 1.0)
 

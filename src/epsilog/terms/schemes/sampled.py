@@ -37,6 +37,18 @@ RELATIONS = {
 }
 
 
+def outsiders(published: str, *, hidden: bool) -> tuple[Party, ...]:
+    """Who sees what where the server adds the noise, and whether something about who took part must stay hidden."""
+    outside = Against.CLAIM_WHILE_HIDDEN if hidden else Against.CLAIM
+    seen = (
+        Party("Server", "every client's clipped update, and who took part", Against.NOTHING),
+        Party("Other clients", f"every {published} they receive", outside),
+        Party("Public", "the released models and rounds.jsonl", outside),
+    )
+    reader = Party("Reader of custody.jsonl", "all of that, and who took part in which round", Against.UNAMPLIFIED)
+    return (*seen, reader) if hidden else seen
+
+
 @dataclass(frozen=True, slots=True)
 class Sampled(Scheme):
     """The server sums clipped updates of a cohort and adds Gaussian noise. Abstract.
@@ -123,16 +135,7 @@ class Sampled(Scheme):
     @property
     def parties(self) -> tuple[Party, ...]:
         """The server sees all; against others the claim holds, while lists stay hidden if anything was drawn."""
-        outside, server = Against.CLAIM_WHILE_HIDDEN, "every client's clipped update, and who took part"
-        if self.sampling == "cyclic":
-            outside = Against.CLAIM
-        seen = (
-            Party("Server", server, Against.NOTHING),
-            Party("Other clients", f"every {self.published} they receive", outside),
-            Party("Public", "the released models and rounds.jsonl", outside),
-        )
-        reader = Party("Reader of custody.jsonl", "all of that, and who took part in which round", Against.UNAMPLIFIED)
-        return seen if self.sampling == "cyclic" else (*seen, reader)
+        return outsiders(self.published, hidden=self.sampling != "cyclic")
 
     @property
     def expected_cohort(self) -> float:
