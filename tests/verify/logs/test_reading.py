@@ -63,6 +63,20 @@ def test_a_row_of_another_length_is_refused(tmp_path):
         (tmp_path / "rounds.csv").write_text(before)
 
 
+def test_an_open_quote_swallows_no_rows(tmp_path):
+    path = save(honest(), tmp_path)
+    lines = (tmp_path / "clients.csv").read_text().splitlines()
+    number, rest = lines[5].split(",", 1)
+    (tmp_path / "clients.csv").write_text("\n".join([*lines[:5], f'{number},"{rest}', *lines[6:]]) + "\n")
+    with pytest.raises(CheckError):
+        logs_of(path)
+    lines[9] = lines[9].replace(",", ',"', 1)
+    lines[10] = lines[10].replace(",", '",', 2).replace('"', "", 1)
+    (tmp_path / "clients.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(CheckError, match="in one line"):
+        logs_of(path)
+
+
 def test_a_column_must_be_there_once(tmp_path):
     path = save(honest(), tmp_path)
     text = path.read_text()
@@ -228,6 +242,7 @@ def test_names_have_places(tmp_path):
             'unit = "sigmas"',
             "rounds.columns.noise.unit must be 'clip norms' or 'absolute', got 'sigmas'",
         ),
+        ("[claim]", "false_alarm = 1e-300\n[claim]", "false_alarm must be at least 1e-09, got 1e-300"),
         ("first_round = 1", "first_round = 2", "rounds.first_round must be at most 1, got 2"),
         ("[rounds.columns]", "[rounds.colums]", "rounds.colums must be absent"),
         ("delta = 1e-05", "delta = nan", "claim.delta must be finite"),

@@ -179,7 +179,8 @@ class LogMapping(Part):
         participation: one row for each client in each round.
         padding: one row for each value of noise whose true sum is 0.
         enrolment: who could take part, and when.
-        false_alarm: how often a sound run may be rejected by each statistical check.
+        false_alarm: how often a sound run may be rejected by each statistical check; whoever could make it as small as
+            he liked would pass them all.
     """
 
     claim: Claim
@@ -187,7 +188,7 @@ class LogMapping(Part):
     participation: ParticipationLog | None = None
     padding: PaddingLog | None = None
     enrolment: Enrolment | None = None
-    false_alarm: Chance = 1e-6
+    false_alarm: Annotated[float, Field(ge=1e-9, le=0.1, allow_inf_nan=False, strict=True)] = 1e-6
 
     @model_validator(mode="after")
     def _has_rounds(self) -> Self:

@@ -89,7 +89,8 @@ def finite(name: str, column: str) -> Field:
 
 def text(name: str, column: str) -> Field:
     """A column of words."""
-    return Field(name, column, "text that is not blank", _text, lambda x: x.str.len_bytes() > 0)
+    bound = "text that is not blank, in one line (an open quote?)"
+    return Field(name, column, bound, _text, lambda x: (x.str.len_bytes() > 0) & ~x.str.contains("\n", literal=True))
 
 
 def point_in_time(name: str, column: str, unit: str, *, blank: bool = False) -> Field:
