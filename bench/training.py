@@ -65,11 +65,11 @@ MODELS = {
 SHAPES = [[784, 128], [64, 64]]  # of the first two, as peers are told them
 ENVIRONMENTS = Path(__file__).resolve().parent.parent / ".venvs"
 PEERS = {
-    "opacus": ("with_opacus.py", "example level", 20),
-    "pfl": ("with_pfl.py", "client level", COHORT),
-    "flower-simulation": ("with_flower.py", "client level", COHORT),
+    "opacus": ("with_opacus.py", "example level", 20, 7),
+    "pfl": ("with_pfl.py", "client level", COHORT, 7),
+    "flower-simulation": ("with_flower.py", "client level", COHORT, 2),
 }
-"""By environment: the script, what it does, and clients a round."""
+"""By environment: the script, what it does, clients a round, and the most rounds that it is asked for."""
 
 
 def synthetic(model: Model, *, unit_is_client: bool, sizes: tuple[int, ...] = (EXAMPLES,) * CLIENTS) -> Task:
@@ -224,10 +224,10 @@ def uneven(model: Model, largest: int, *, repeats: int) -> float:
 def peer(environment: str, repeats: int) -> dict[str, Any] | None:
     """What a peer makes of the first two models; None where it is not installed."""
     python = ENVIRONMENTS / environment / "bin" / "python"
-    script, _, cohort = PEERS[environment]
+    script, _, cohort, most = PEERS[environment]
     if not python.exists():
         return None
-    told = {"examples": EXAMPLES, "steps": STEPS, "cohort": cohort, "repeats": repeats, "shapes": SHAPES}
+    told = {"examples": EXAMPLES, "steps": STEPS, "cohort": cohort, "repeats": min(repeats, most), "shapes": SHAPES}
     command = [python, "-W", "ignore", Path(__file__).parent / "peers" / script, json.dumps(told)]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -275,7 +275,7 @@ def main() -> None:
     print(f"a product of 1,024 x 1,024 at {square_products() / 1e9:.0f} GFLOP/s")
     tell_client_level(repeats)
     tell_example_level(repeats)
-    for environment, (_, does, _) in PEERS.items():
+    for environment, (_, does, *_) in PEERS.items():
         if (found := peer(environment, repeats)) is not None:
             told = ", ".join(f"{rate:,.0f} ({name})" for rate, name in zip(found["rates"], MODELS, strict=False))
             print(f"\n{found['version']}, {does}: {told}", flush=True)
