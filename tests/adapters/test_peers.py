@@ -1,7 +1,7 @@
 """The adapters against the real libraries, each in an environment of its own (``scripts/peer-environments``).
 
-The tests themselves are in ``in_opacus`` and ``in_flower``. Without the environment they skip, and say so; under
-``CI=true`` that is a failure.
+The tests themselves are in ``in_opacus``, ``in_flower`` and ``in_flax``. Without the environment they skip, and say so;
+under ``CI=true`` that is a failure.
 """
 
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", ["opacus", "flower"])
+@pytest.mark.parametrize("peer", ["opacus", "flower", "flax"])
 def test_in_the_environment_of(peer):
     environment = ROOT / ".venvs" / peer
     if not (environment / ".ready").is_file():
