@@ -392,7 +392,7 @@ def report(
     """
     from epsilog.prove import check_schema, read_about
 
-    check.one_of(tuple(RENDERED))(format=kind)
+    kind = check.one_of(tuple(RENDERED))(format=kind)
     source = folder / RunFile.REPORT
     try:
         document = codec.parse(source.read_bytes())

@@ -14,5 +14,6 @@ from epsilog.terms.schemes import (  # noqa: F401 - they enter themselves
     example_level_client_side,
 )
 from epsilog.terms.schemes.base import SCHEMES, Against, Party, scheme
+from epsilog.terms.schemes.in_turn import InTurn
 
-__all__ = ["SCHEMES", "Against", "Party", "scheme"]
+__all__ = ["SCHEMES", "Against", "InTurn", "Party", "scheme"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from epsilog.terms import check
-from epsilog.terms.schemes.in_turn import InTurn
+from epsilog.terms.schemes import InTurn
 from epsilog.train.engines import Engine
 from epsilog.train.schemes.base import PADDING, Change, Now, Vector
 

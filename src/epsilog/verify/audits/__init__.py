@@ -5,9 +5,7 @@ runs on two neighbours. Each refutes claims that are too good; silence proves li
 have shown. Docs: docs/how-to/audit-a-run.md.
 """
 
-from epsilog.verify.audits.curves import Curve, gaussian_curve, line_curve, lines_of
-from epsilog.verify.audits.files import read_protocol, read_scores
-from epsilog.verify.audits.one_run import (
+from epsilog.verify.audits.canaries import (
     GAUSSIAN,
     METHODS,
     ONE_RUN,
@@ -19,8 +17,10 @@ from epsilog.verify.audits.one_run import (
     refutes_profile,
     usual_guesses,
 )
+from epsilog.verify.audits.curves import Curve, gaussian_curve, line_curve, lines_of
+from epsilog.verify.audits.files import read_protocol, read_scores
 from epsilog.verify.audits.refutation import f_dp_refutes, p_value
-from epsilog.verify.audits.two_samples import two_samples
+from epsilog.verify.audits.samples import two_samples
 
 __all__ = [
     "GAUSSIAN",

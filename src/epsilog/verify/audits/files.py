@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, RecordsError
-from epsilog.verify.audits.one_run import Guesses, Protocol
+from epsilog.verify.audits.canaries import Guesses, Protocol
 from epsilog.verify.evidence import read_file
 
 FIELDS = ("canaries", "delta", "confidence", "method", "guesses")
