@@ -748,7 +748,14 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
     assert ("Only Linux is tested" in text_of("doctor")) == (platform != "linux")
     document = json.loads(text_of("doctor", "--json"))
     assert (document["sqlite"], document["journal"]) == ("3.50.1", journal)
-    assert document["extras"] == {"train": True, "demo": False, "data": False, "server": False, "fast": True}
+    assert document["extras"] == {
+        "train": True,
+        "demo": False,
+        "data": False,
+        "server": False,
+        "fast": True,
+        "pdf": False,
+    }
 
 
 def test_doctor_says_that_there_are_no_extras(monkeypatch):
