@@ -499,3 +499,10 @@ def test_what_a_report_prints_is_the_schema_and_nothing_of_the_rows(tmp_path):
         "range": ["2000-01-01", "2001-01-01"],
         "missing": "2000-06-01",
     }
+
+
+@pytest.mark.parametrize("count", [1, 0, 2.5])
+def test_numbered_classes_are_two_or_more(count):
+    assert schema.ClassNumbers(2).told(1) == 1
+    with pytest.raises(ValueError, match="count must be"):
+        schema.ClassNumbers(count)
