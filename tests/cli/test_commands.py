@@ -945,6 +945,20 @@ def test_a_report_is_rendered_to_its_place(monkeypatch, tmp_path):
     (tmp_path / "report.json").rmdir()
 
 
+def test_a_verdict_on_logs_is_written_with_the_hashes_of_what_was_read(tmp_path):
+    mapping = Path(__file__).parents[2] / "examples/logs/generic/mapping.toml"
+    out = tmp_path / "verdict.md"
+    assert "passed" in text_of("verify", "--logs", mapping, "--require", "cohorts", "-o", out)
+    text = out.read_text()
+    assert "Logs are their writer's word" in text
+    for name in ("mapping.toml", "rounds.csv", "clients.csv", "padding.csv", "enrolment.csv"):
+        assert f"| {name} | {hashlib.sha256((mapping.parent / name).read_bytes()).hexdigest()} |" in text
+    with open_ledger(tmp_path / "b.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="3")
+    text_of("verify", tmp_path / "b.db", "-o", out)
+    assert out.read_text().startswith("# b.db: verdict")
+
+
 def test_scores_are_audited_and_a_refuted_claim_ends_with_4(monkeypatch, tmp_path):
     draws = np.random.default_rng(0)
     coins = draws.random(500) < 0.5

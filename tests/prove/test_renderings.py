@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,15 @@ from epsilog.prove import (
     render_markdown,
     render_pdf,
     render_record,
+    render_verdict,
     require_field,
 )
 from epsilog.prove.forgeries import FORGERIES, still_forgeable
 from epsilog.prove.publication import completed, publication, tier
 from epsilog.prove.reading import risk_reading
-from epsilog.terms import CheckError, RecordsError, codec
+from epsilog.terms import CheckError, Finding, RecordsError, Verdict, codec
 from epsilog.terms.digits import upper_text
+from epsilog.verify import Playbook, read_evidence, reconcile
 
 DOCS = Path(__file__).parents[2] / "docs"
 EVIL = 'x|y <script>alert(1)</script> [a](javascript:b)\n# head `c` *d* _e_ ${f} #eval("g") "h" \\'
@@ -245,3 +248,23 @@ def test_the_docs_list_every_field():
         assert re.search(rf"^\| `{name}` \| {re.escape(field.says)}.* \| {field.completes} \|$", page, re.MULTILINE), (
             name
         )
+
+
+def test_a_verdict_is_written_for_whatever_was_verified(finished, tmp_path):
+    outcome = reconcile(read_evidence(finished, finished.parent / "ledger.db"))
+    rules = tmp_path / "playbook.toml"
+    rules.write_text('[steps]\nnoise = "stop <b>at once</b>"\n')
+    weak = replace(outcome, findings=(Finding("noise/too-weak", Verdict.FAILED, EVIL), *outcome.findings))
+    text = render_verdict(
+        weak, title=EVIL, stands=EVIL, playbook=Playbook.read(rules), files={"b.csv": "2" * 64, "a.csv": "1" * 64}
+    )
+    assert "Verdict: **failed**" in text
+    assert "| noise | failed | falls | critical |" in text
+    assert "noise/too-weak: stop \\<b\\>at once" in text
+    assert text.index("a.csv") < text.index("b.csv")
+    assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`", text)
+    for one in weak.what_ifs:
+        assert one.says.split(",")[0] in text.replace("\\", "")
+    plain = render_verdict(outcome, title="run")
+    assert "What to do now" not in plain
+    assert "What was read" not in plain

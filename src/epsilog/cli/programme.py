@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -293,6 +293,9 @@ def verify(
         Path | None,
         typer.Option("--playbook", help="A TOML file of steps, by the findings that trigger them."),
     ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown, to this file.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a run against plan and ledger, build its report again, work a whole ledger out again, or check logs.
@@ -309,9 +312,15 @@ def verify(
         for name, given in (("ledger", ledger), ("head", head)):
             if given is not None:
                 raise CheckError(name, "absent with --logs, which no ledger binds", repr(str(given)))
-        outcome, stands = _of_logs(logs, require)
+        outcome, stands, files = _of_logs(logs, require)
     elif path is not None:
-        outcome, stands = _examined(path, ledger, require, head)
+        (outcome, stands), files = _examined(path, ledger, require, head), {}
+    if output is not None:
+        from epsilog.prove import render_verdict
+
+        title = (path or logs or output).name
+        written = render_verdict(outcome, title=title, stands=stands, playbook=rules, files=files)
+        output.write_text(written, encoding="utf-8")
     if as_json:
         print_json(outcome.told(rules) | {"stands": stands, "required": sorted(outcome.required)})
     else:
@@ -360,8 +369,8 @@ def _triggered(findings: Sequence[Finding], rules: Playbook) -> None:
             note(f"{finding.code} triggers: {step} (playbook {rules.sha256[:16]}...)")
 
 
-def _of_logs(mapping: Path, require: list[str] | None) -> tuple[Any, str]:
-    """What the logs of a run show, and which claim they leave standing."""
+def _of_logs(mapping: Path, require: list[str] | None) -> tuple[Any, str, Mapping[str, str]]:
+    """What the logs of a run show, which claim they leave standing, and the hashes of what was read."""
     from epsilog.prove import logs_statement
     from epsilog.verify.logs import REQUIRED, examine_logs
 
@@ -369,7 +378,7 @@ def _of_logs(mapping: Path, require: list[str] | None) -> tuple[Any, str]:
     for name in required:
         check.one_of(LOG_EVIDENCE)(require=name)
     found = examine_logs(mapping, required=required)
-    return found.outcome, logs_statement(found)
+    return found.outcome, logs_statement(found), found.files
 
 
 @app.command("report")

@@ -21,6 +21,8 @@ from epsilog.terms.digits import lower_text, upper_text
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from epsilog.verify import Playbook, Reconciliation
+
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -67,6 +69,39 @@ def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = No
             group=report["reading"]["groups"][0],
             prior=_prior(stated),
             fingerprint=codec.fingerprint(report),
+        )
+    )
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def render_verdict(
+    outcome: Reconciliation,
+    *,
+    title: str,
+    stands: str = "",
+    playbook: Playbook | None = None,
+    files: Mapping[str, str] | None = None,
+) -> str:
+    """Renders what verification found as Markdown: of a run, a report, a ledger, or logs of any other framework.
+
+    Args:
+        outcome: what was found.
+        title: what was verified.
+        stands: the claim that is left, in a sentence.
+        playbook: whose steps are named where a finding triggers them.
+        files: SHA-256 by name of what was read.
+    """
+    steps = [] if playbook is None else [(one.code, s) for one in outcome.findings for s in playbook.steps_for(one)]
+    text = (
+        _environment(markdown=True)
+        .get_template("verdict.md.j2")
+        .render(
+            outcome=outcome,
+            title=title,
+            stands=stands,
+            triggered=steps,
+            playbook="" if playbook is None else playbook.sha256,
+            files=sorted((files or {}).items()),
         )
     )
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,13 @@ class LogExamination:
         claim: what they were held against.
         outcome: all findings, and what deviations would cost.
         unamplified: epsilon, certified from above, whatever the sampler was.
+        files: SHA-256 of the mapping and of each file that it names, as they were once the checks were done.
     """
 
     claim: Claim
     outcome: Reconciliation
     unamplified: float
+    files: Mapping[str, str]
 
     @property
     def verdict(self) -> Verdict:
@@ -57,7 +60,14 @@ def examine_logs(path: Path, *, required: Collection[str] = REQUIRED) -> LogExam
     claim = read_claim(mapping, path.parent)
     logs = read_logs(mapping, path.parent, claim.units)
     findings = (check_claim(claim.guarantee, claim.scheme), *check_logs(logs, claim, mapping.false_alarm))
-    return LogExamination(claim, Reconciliation(findings, what_ifs(logs, claim), required), whatever_the_sampler(claim))
+    outcome = Reconciliation(findings, what_ifs(logs, claim), required)
+    files = {path.name: path} | {name: path.parent / name for name in mapping.files}
+    return LogExamination(claim, outcome, whatever_the_sampler(claim), {n: _hashed(at) for n, at in files.items()})
+
+
+def _hashed(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def whatever_the_sampler(claim: Claim) -> float:

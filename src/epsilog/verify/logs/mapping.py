@@ -190,6 +190,13 @@ class LogMapping(Part):
     enrolment: Enrolment | None = None
     false_alarm: Annotated[float, Field(ge=1e-9, le=0.1, allow_inf_nan=False, strict=True)] = 1e-6
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file that it names, each once."""
+        sources = (self.rounds, self.participation, self.padding, self.enrolment)
+        planned = (self.claim.plan,) if isinstance(self.claim, PlannedClaim) else ()
+        return tuple(dict.fromkeys((*planned, *(source.file for source in sources if source is not None))))
+
     @model_validator(mode="after")
     def _has_rounds(self) -> Self:
         if self.rounds is None and self.participation is None:
