@@ -157,6 +157,50 @@ def test_a_record_is_valid_and_says_what_the_report_says(real):
     assert registry_record(real, every)["tier"] == 3
 
 
+PLACES = {
+    "organisation": ("basic", "data_curators", 0),
+    "description": ("basic", "description"),
+    "region": ("basic", "data_product_region"),
+    "sector": ("basic", "data_product_sector"),
+    "publication_date": ("basic", "publication_date"),
+    "sources": ("administrative", "sources"),
+    "release_type": ("deployment_model", "release_type"),
+    "data_source_type": ("deployment_model", "data_source_type"),
+    "access_type": ("deployment_model", "access_type"),
+    "data_domain": ("dp_variant", "data_domain"),
+    "unprotected_quantities": ("dp_variant", "unprotected_quantities"),
+    "tuning": ("implementation", "preprocessing_and_hyperparameter_tuning"),
+    "justification": ("implementation", "justification"),
+}
+
+
+def test_every_field_and_fact_has_its_place_in_a_record(real):
+    said = {
+        name: (field.choices or ("2026-12-01" if name.endswith("date") else f"the {name}",))[0]
+        for name, field in FIELDS.items()
+    }
+    said |= {name: real["publication"]["stated"][name] for name in ("organisation", "retention")}
+    inner = registry_record(real, said)["deployment"]
+    for name, place in PLACES.items():
+        found = inner
+        for step in place:
+            found = found[step]
+        assert found == said[name], name
+    assert said["unit_details"] in inner["privacy_loss"]["privacy_unit_details"]
+    assert real["claim"]["statement"] in inner["privacy_loss"]["privacy_unit_details"]
+    assert real["claim"]["delta_rationale"] in inner["privacy_loss"]["privacy_parameters_details"]
+    assert inner["privacy_loss"]["privacy_unit"] == real["claim"]["guarantee"]["privacy_unit"]
+    assert inner["basic"]["intended_use"] == real["identity"]["purpose"]
+    assert inner["accounting"]["post_processing"]
+    assert real["claim"]["epsilon"]["method"] in inner["accounting"]["composition"]
+    for party in real["claim"]["parties"]:
+        assert f"{party['party']} sees {party['sees']}: {party['protected_by']}" in inner["deployment_model"]["actors"]
+    for name, value in real["mechanism"]["scheme"].items():
+        assert str(value) in inner["implementation"]["mechanisms"], name
+    assert inner["administrative"]["registry_authors"] == [real["identity"]["owner"]]
+    assert set(FIELDS) - set(PLACES) == {"unit_details", "contact", "prior_releases", "retention", "review_date"}
+
+
 def test_no_record_is_made_of_what_is_no_deployment(report, real):
     with pytest.raises(RecordsError, match="simulation"):
         registry_record(report, ABOUT)

@@ -116,10 +116,23 @@ def test_the_figures_of_the_noise_check():
     assert numbers["p_too_strong"] == pytest.approx(stats.chi2(n).sf(squares / 2.25))
     quietest = stats.chi2(16).cdf((padding**2).sum(1) / 2.25)
     assert numbers["p_quietest_round"] == pytest.approx(min(1, 60 * quietest.min()))
+    p = stats.combine_pvalues(quietest, method="fisher").pvalue
+    assert numbers["p_weak_rounds"] == pytest.approx(p)
     weak = records(np.random.default_rng(4))
     loud = [replace(one, padding=tuple(3 * x for x in one.padding)) for one in weak]
     quiet = replace(weak[41], padding=tuple(1e-3 * x for x in weak[41].padding))
     assert "noise of round 42 is too weak" in check_noise([*loud[:41], quiet, *loud[42:]], noise_stddev=1.0).says
+
+
+@pytest.mark.parametrize("loud", [1.34, 1.2])
+def test_noise_that_is_weak_in_every_other_round_is_found_though_the_mean_is_right(loud):
+    """The accountant's price for what differs by round is higher than that of the mean."""
+    sound = records(np.random.default_rng(5))
+    quiet = (2 - loud**2) ** 0.5
+    mixed = [replace(one, padding=tuple((quiet if one.round % 2 else loud) * x for x in one.padding)) for one in sound]
+    assert check_noise(sound, noise_stddev=CENTRAL.noise_stddev).code == "noise/holds"
+    found = check_noise(mixed, noise_stddev=CENTRAL.noise_stddev)
+    assert found.code == ("noise/uneven" if loud > 1.3 else "noise/holds"), dict(found.numbers)
 
 
 def test_a_round_without_padding_does_not_hide_weak_noise_in_others():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
-from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, Finding, RecordsError, RunFile, check, codec
+from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, Finding, RecordsError, RunFile, Verdict, check, codec
 from epsilog.terms.digits import upper_text
 
 if TYPE_CHECKING:
@@ -296,12 +297,16 @@ def verify(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown, to this file.")
     ] = None,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", min=0.1, help="Look every so many seconds, and verify again whenever a file changes."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a run against plan and ledger, build its report again, work a whole ledger out again, or check logs.
 
     Exit code 0 says that all that is required was checked and passed; 4 that something failed; 5 that something that is
-    required was not checked, or that there is a warning to read.
+    required was not checked, or that there is a warning to read. With --watch it ends when something fails.
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
@@ -312,27 +317,79 @@ def verify(
         for name, given in (("ledger", ledger), ("head", head)):
             if given is not None:
                 raise CheckError(name, "absent with --logs, which no ledger binds", repr(str(given)))
-        outcome, stands, files = _of_logs(logs, require)
-    elif path is not None:
-        (outcome, stands), files = _examined(path, ledger, require, head), {}
+
+    def look() -> Verdict:
+        found = _found(path, logs, ledger, require, head)
+        _tell(*found, title=path or logs or Path(), rules=rules, output=output, as_json=as_json)
+        verdict: Verdict = found[0].verdict
+        return verdict
+
+    verdict = look() if watch is None else _watched(look, watch, [each for each in (path, logs, ledger) if each])
+    if verdict != "passed":
+        raise typer.Exit(NOT_VERIFIED if verdict == "failed" else NOT_ALL_CHECKED)
+
+
+def _watched(look: Callable[[], Verdict], seconds: float, places: list[Path]) -> Verdict:
+    """Looks again whenever something there has changed, until something fails; half-written files are waited for."""
+    while True:
+        seen = _stamps(places)
+        try:
+            verdict = look()
+        except RecordsError as error:  # of a run that is being written, perhaps
+            note(f"not yet: {error}")
+        else:
+            if verdict == "failed":
+                return verdict
+        while _stamps(places) == seen:
+            time.sleep(seconds)
+
+
+def _stamps(places: list[Path]) -> list[tuple[str, int, int]]:
+    """Names, sizes and times of all files at some places, or beside the mapping or ledger that lies there."""
+    found = []
+    for place in places:
+        for file in sorted((place if place.is_dir() else place.parent).iterdir()):
+            with contextlib.suppress(OSError):  # gone while we looked
+                facts = file.stat()
+                found.append((str(file), facts.st_size, facts.st_mtime_ns))
+    return found
+
+
+def _found(
+    path: Path | None, logs: Path | None, ledger: Path | None, require: list[str] | None, head: str | None
+) -> tuple[Any, str, Mapping[str, str]]:
+    """What was found, which claim stands, and the hashes of the logs that were read."""
+    if logs is not None:
+        return _of_logs(logs, require)
+    assert path is not None
+    return *_examined(path, ledger, require, head), {}
+
+
+def _tell(
+    outcome: Any,
+    stands: str,
+    files: Mapping[str, str],
+    *,
+    title: Path,
+    rules: Playbook | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
     if output is not None:
         from epsilog.prove import render_verdict
 
-        title = (path or logs or output).name
-        written = render_verdict(outcome, title=title, stands=stands, playbook=rules, files=files)
+        written = render_verdict(outcome, title=title.name, stands=stands, playbook=rules, files=files)
         output.write_text(written, encoding="utf-8")
     if as_json:
-        print_json(outcome.told(rules) | {"stands": stands, "required": sorted(outcome.required)})
-    else:
-        rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
-        table(str(path or logs), ["check", "verdict", "what was found"], rows)
-        for what_if in outcome.what_ifs:
-            note(what_if.says)
-        if rules is not None:
-            _triggered(outcome.findings, rules)
-        console.print(f"\n{stands}" if stands else "", f"\n{verdict_text(outcome.verdict)}", sep="")
-    if outcome.verdict != "passed":
-        raise typer.Exit(NOT_VERIFIED if outcome.verdict == "failed" else NOT_ALL_CHECKED)
+        return print_json(outcome.told(rules) | {"stands": stands, "required": sorted(outcome.required)})
+    rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
+    table(str(title), ["check", "verdict", "what was found"], rows)
+    for what_if in outcome.what_ifs:
+        note(what_if.says)
+    if rules is not None:
+        _triggered(outcome.findings, rules)
+    console.print(f"\n{stands}" if stands else "", f"\n{verdict_text(outcome.verdict)}", sep="")
+    return None
 
 
 def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: str | None) -> tuple[Any, str]:

@@ -125,7 +125,9 @@ def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float 
     count, ratio = len(padding), _squares(padding, noise_stddev)
     weak, strong = float(chdtr(count, ratio)), float(chdtrc(count, ratio))
     low, high = stddev_interval(padding, failure_probability=0.05)
-    quietest, p_quietest = _quietest(records, noise_stddev)
+    chances = _as_weak(records, noise_stddev)
+    quietest, p_quietest = _quietest(chances)
+    p_uneven = _together([p for p, _ in chances])
     numbers = (
         ("values", count),
         ("planned_stddev", noise_stddev),
@@ -135,14 +137,18 @@ def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float 
         ("p_too_weak", weak),
         ("p_too_strong", strong),
         ("p_quietest_round", p_quietest),
+        ("p_weak_rounds", p_uneven),
     )
     share = math.sqrt(ratio / count)
     if weak < false_alarm / 2:
         says = f"The noise is too weak: {share:.1%} of the planned standard deviation on {count} padding values."
         return Finding("noise/too-weak", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
-    if p_quietest < false_alarm / 2:
+    if p_quietest < false_alarm / 4:
         says = f"The noise of round {quietest} is too weak for the plan, whatever that of the others."
         return Finding("noise/too-weak-in-a-round", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+    if p_uneven < false_alarm / 4:
+        says = "The noise is too weak in too many rounds, though that of the others makes up for it in the mean."
+        return Finding("noise/uneven", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
     if strong < false_alarm / 2:
         says = f"The noise is stronger than planned ({share:.1%} of its stddev): the claim holds, utility suffers."
         return Finding("noise/too-strong", Verdict.WARNED, says, numbers, false_alarm=false_alarm)
@@ -192,8 +198,21 @@ def _of_count(private: CustodyRecord, public: RoundRecord, divisor: float) -> fl
     return (public.unclipped - 0.5) * divisor - above_half
 
 
-def _quietest(records: Sequence[Padded], noise_stddev: float) -> tuple[int, float]:
-    """The round whose padding is least likely from above, and how likely some round is that quiet (union bound)."""
-    found = [(float(chdtr(len(one.padding), _squares(one.padding, noise_stddev))), one.round) for one in records]
-    p, quietest = min(found)
-    return quietest, min(1.0, len(found) * p)
+def _as_weak(records: Sequence[Padded], noise_stddev: float) -> list[tuple[float, int]]:
+    """How likely each round's padding is so quiet, or quieter, beside its number."""
+    return [(float(chdtr(len(one.padding), _squares(one.padding, noise_stddev))), one.round) for one in records]
+
+
+def _quietest(chances: Sequence[tuple[float, int]]) -> tuple[int, float]:
+    """The round whose padding is least likely, and how likely some round is that quiet (union bound)."""
+    p, quietest = min(chances)
+    return quietest, min(1.0, len(chances) * p)
+
+
+def _together(chances: Sequence[float]) -> float:
+    """How likely independent chances, each uniform under the plan, are so small together.
+
+    Source: Fisher 1932: -2 sum ln p is chi-square with two degrees of freedom for each.
+    """
+    logs = math.fsum(math.log(p) if p > 0 else -math.inf for p in chances)
+    return float(chdtrc(2 * len(chances), -2 * logs)) if math.isfinite(logs) else 0.0
