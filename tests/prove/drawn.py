@@ -40,14 +40,16 @@ def local(z):
     )
 
 
-def make_plan(scheme_for=central, *, simulation=True, name="drawn", **details):
+def make_plan(
+    scheme_for=central, *, simulation=True, name="drawn", relation=NeighboringRelation.ADD_OR_REMOVE_ONE, **details
+):
     return register(
         scheme_for,
         name=name,
         noise_multiplier=3.0,
         budget_epsilon=Decimal(30),
         delta=Decimal("1e-5"),
-        relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        relation=relation,
         privacy_unit="school",
         population=150,
         budget={"scope": "acme/2026", "epsilon": "30", "delta": "1e-5", "delta_rationale": "policy cap"},
@@ -106,6 +108,7 @@ def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=()):
             books.create_budget(
                 plan.budget["scope"],
                 kind="approximate",
+                relation=plan.guarantee.relation,
                 privacy_unit="school",
                 simulation=plan.simulation,
                 epsilon="30",

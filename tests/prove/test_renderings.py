@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.prove.drawn import central, finish, local, make_plan
+from tests.prove.drawn import central, drawn, finish, local, make_plan
 
 from epsilog.prove import (
     FIELDS,
     check_record,
+    check_schema,
     read_about,
     registry_record,
     render_html,
@@ -23,7 +24,16 @@ from epsilog.prove import (
 from epsilog.prove.forgeries import FORGERIES, still_forgeable
 from epsilog.prove.publication import completed, publication, tier
 from epsilog.prove.reading import risk_reading
-from epsilog.terms import CheckError, Finding, RecordsError, Verdict, codec
+from epsilog.prove.rendering import readings
+from epsilog.terms import (
+    CheckError,
+    ClientLevelClientSide,
+    Finding,
+    NeighboringRelation,
+    RecordsError,
+    Verdict,
+    codec,
+)
 from epsilog.terms.digits import upper_text
 from epsilog.verify import Playbook, read_evidence, reconcile
 
@@ -35,6 +45,10 @@ ABOUT = {
     "region": "Netherlands",
     "publication_date": "2026-12-01",
 }
+
+
+def whole(z):
+    return ClientLevelClientSide(150, 4, 3, 2, 1.0, z)
 
 
 @pytest.fixture(scope="module")
@@ -227,11 +241,47 @@ def test_the_registrys_schema_refuses_what_it_does_not_know(real):
             check_record(spoilt)
 
 
-def test_local_noise_is_registered_as_local(tmp_path):
-    folder = tmp_path / "run"
-    finish(folder, tmp_path / "ledger.db", make_plan(local, simulation=False))
-    report = codec.parse((folder / "report.json").read_bytes())
-    assert registry_record(report, ABOUT)["deployment"]["deployment_model"]["model_name"] == "Local"
+@pytest.mark.parametrize(("scheme", "model"), [(local, "Federated"), (whole, "Local")])
+def test_noise_at_the_client_is_local_only_where_clients_are_protected_from_everybody(tmp_path, scheme, model):
+    plan = make_plan(scheme, simulation=False, relation=NeighboringRelation.ZERO_OUT)
+    finish(tmp_path / "run", tmp_path / "ledger.db", plan)
+    report = codec.parse((tmp_path / "run" / "report.json").read_bytes())
+    assert registry_record(report, ABOUT)["deployment"]["deployment_model"]["model_name"] == model
+
+
+def everybody(scheme):
+    """Records of a run in which all clients took part in every round."""
+    public, private = drawn(scheme, 1)
+    return public, [replace(one, participants=tuple(range(scheme.clients))) for one in private]
+
+
+@pytest.mark.parametrize(
+    ("records", "left"),
+    [(lambda scheme: drawn(scheme, 1, share=0.3), "none"), (everybody, "unamplified")],
+    ids=["weak noise", "no sampling"],
+)
+def test_no_rendering_states_what_the_records_do_not_support(tmp_path, records, left):
+    plan = make_plan(simulation=False)
+    finish(tmp_path / "run", tmp_path / "ledger.db", plan, records=records(plan.scheme))
+    report = codec.parse((tmp_path / "run" / "report.json").read_bytes())
+    check_schema(report)
+    assert report["verification"]["verdict"] == "failed"
+    supported, planned = report["claim"]["supported"], upper_text(plan.epsilon.upper)
+    assert supported == ("inf" if left == "none" else pytest.approx(plan.unamplified.upper, rel=1e-9))
+    assert not readings(report)
+    for text in (*(render_markdown(report, kind=kind) for kind in ("markdown", "card", "summary")), page(report)):
+        for line in text.replace("\\", "").splitlines():
+            if planned in line:
+                assert any(word in line for word in ("was planned", "Recomputed", "closed form")), line
+            assert "best attack" not in line
+    told = [row["protected_by"] for row in report["claim"]["parties"]]
+    assert any(("nothing that the records support" if left == "none" else upper_text(supported)) in one for one in told)
+
+
+def page(report):
+    """The HTML without the document that it holds, and without its plot of the plan's curve."""
+    text = render_html(report)
+    return re.sub(r"<svg.*?</svg>", "", text[: text.index("<pre id=")], flags=re.DOTALL)
 
 
 def test_blanks_are_listed_with_what_they_would_complete(real):

@@ -21,6 +21,13 @@ LIMITS = (
 )
 
 
+def supported_epsilon(guarantee: Guarantee, *, unamplified: float, failed: Collection[str]) -> float:
+    """The epsilon that the records leave standing; infinite where they leave none. Arguments as below."""
+    if not failed:
+        return guarantee.epsilon
+    return unamplified if set(failed) == {"participation"} else math.inf
+
+
 def supported_statement(
     guarantee: Guarantee, *, unamplified: float, failed: Collection[str], simulation: bool = False
 ) -> str:
@@ -71,7 +78,7 @@ def _factor(epsilon: float) -> str:
 
 
 def who_sees_what(scheme: Scheme, *, unit: str, epsilon: float, unamplified: float) -> list[dict[str, str]]:
-    """Each party, what it sees, and which number holds against it.
+    """Each party, what it sees, and which number holds against it; an infinite epsilon is one that nothing supports.
 
     Raises:
         UnsupportedMechanismError: a scheme whose parties nobody has written down.
@@ -81,13 +88,15 @@ def who_sees_what(scheme: Scheme, *, unit: str, epsilon: float, unamplified: flo
     """
     if not scheme.parties:
         raise UnsupportedMechanismError(scheme, method="the table of who sees what")
-    claim = f"epsilon {upper_text(epsilon)}"
+    claim = f"epsilon {upper_text(epsilon)}" if math.isfinite(epsilon) else "nothing that the records support"
     if not scheme.unit_is_client:
         claim += f" for each {unit}; nothing for a client as a whole, or for the fact that it takes part"
     holds = {
         Against.NOTHING: "no guarantee: it sees what the noise hides from others",
         Against.CLAIM: claim,
         Against.CLAIM_WHILE_HIDDEN: f"{claim}, while the lists stay hidden",
-        Against.UNAMPLIFIED: f"epsilon {upper_text(unamplified)} (no amplification by sampling)",
+        Against.UNAMPLIFIED: f"epsilon {upper_text(unamplified)} (no amplification by sampling)"
+        if math.isfinite(epsilon)
+        else claim,
     }
     return [{"party": each.name, "sees": each.sees, "protected_by": holds[each.holds]} for each in scheme.parties]

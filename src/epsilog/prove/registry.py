@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.prove.publication import completed, tier
+from epsilog.prove.rendering import share
 from epsilog.terms import RecordsError
 from epsilog.terms.digits import lower_text, upper_text
 
@@ -104,7 +105,9 @@ def unsaid(report: Mapping[str, Any]) -> list[str]:
     if report["reading"]["mu"] is not None:
         lines.append(f"Gaussian DP: mu {report['reading']['mu']}.")
     attack = report["reading"]["attack"][-1]
-    lines.append(f"The best attack with {attack['fpr']:.1%} false alarms finds at most {attack['tpr']:.2%} of members.")
+    lines.append(
+        f"The best attack with {share(attack['fpr'])} false alarms finds at most {share(attack['tpr'])} of members."
+    )
     return [*lines, f"Assumed: {'; '.join(bounds['assumptions']) or 'nothing further'}."]
 
 
@@ -131,12 +134,13 @@ def _loss(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any
     return {
         "privacy_unit": guarantee["privacy_unit"],
         "privacy_unit_details": " ".join(details),
-        "privacy_parameters": {"epsilon": guarantee["epsilon"], "delta": guarantee["delta"]},
+        "privacy_parameters": {"epsilon": claim["supported"], "delta": guarantee["delta"]},
         "privacy_parameters_details": f"Certified upper bound of the whole run. Delta: {claim['delta_rationale']}.",
     }
 
 
-MODELS = {"client-level-distributed": "Federated"}
+MODELS = {"client-level-distributed": "Federated", "example-level-client-side": "Federated"}
+"""Neither central nor local in the registry's words: at the example level a client is trusted with its own rows."""
 
 
 def _model(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:

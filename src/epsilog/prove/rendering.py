@@ -116,8 +116,12 @@ def figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """The figures that a reader looks for first: name, value, and what it is."""
     claim, result = report["claim"], report["result"]
     at = f"certified upper bound at delta {_upper(claim['guarantee']['delta'])}"
+    planned = _upper(claim["epsilon"]["upper"])
+    told = f"{at}; lower bound {_lower(claim['epsilon']['lower'])}"
+    if not stands_whole(report):
+        told = f"at delta {_upper(claim['guarantee']['delta'])}: what the records support, where {planned} was planned"
     return [
-        ("epsilon", _upper(claim["epsilon"]["upper"]), f"{at}; lower bound {_lower(claim['epsilon']['lower'])}"),
+        ("epsilon", _upper(claim["supported"]), told),
         ("budget", report["budget"]["epsilon"], f"of {report['budget']['scope']}"),
         ("epsilon, participation known", _upper(claim["unamplified"]["upper"]), "no amplification by sampling"),
         ("closed form", number(report["accounting"]["formula"]["total"]), "an estimate, no bound, never charged"),
@@ -134,8 +138,15 @@ def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*named, *evidence["references"].items(), ("the report that this shows", codec.fingerprint(report))]
 
 
+def stands_whole(report: Mapping[str, Any]) -> bool:
+    """Whether the records support all of what was planned to be claimed."""
+    return bool(report["claim"]["supported"] == report["claim"]["guarantee"]["epsilon"])
+
+
 def readings(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the claim means, as label and figure."""
+    """What the claim means, as label and figure; nothing of a claim that the records do not support."""
+    if not stands_whole(report):
+        return []
     reading, delta = report["reading"], _upper(report["claim"]["guarantee"]["delta"])
     unit = report["claim"]["guarantee"]["privacy_unit"]
     rows = [
@@ -191,7 +202,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
 
 
 def _plain(value: Any) -> str:
-    r"""Text with nothing in it that Markdown, or HTML within it, would act upon; on one line.
+    r"""Text with no character in it that Markdown, or HTML within it, acts upon; on one line. Bare URLs stay links.
 
     >>> _plain("a|b <i>\n# c")
     'a\\|b \\<i\\> \\# c'

@@ -11,7 +11,7 @@ from typing import Any
 
 from epsilog.plan import RegisteredPlan, formula_sentence
 from epsilog.prove.forgeries import still_forgeable
-from epsilog.prove.narrative import LIMITS, supported_statement, who_sees_what
+from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_statement, who_sees_what
 from epsilog.prove.publication import publication
 from epsilog.prove.reading import risk_reading
 from epsilog.terms import RecordsError, RunFile, Verdict, codec
@@ -53,6 +53,8 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
     details = plan.details
     published = outcome.published(evidence)
     failed = {finding.check for finding in published.findings if finding.verdict is Verdict.FAILED}
+    known = whatever_the_sampler(plan)
+    supported = supported_epsilon(plan.guarantee, unamplified=known, failed=failed)
     last = evidence.records[-1] if evidence.records else None
     utility = None if owner.utility is None else owner.utility.to_json()
     document = {
@@ -64,10 +66,11 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
         "claim": {
             "statement": supported_statement(
                 plan.guarantee,
-                unamplified=whatever_the_sampler(plan),
+                unamplified=known,
                 failed=sorted(failed),
                 simulation=plan.simulation,
             ),
+            "supported": _number(supported),
             "guarantee": codec.encode(plan.guarantee),
             "epsilon": codec.encode(plan.epsilon),
             "unamplified": codec.encode(plan.unamplified),
@@ -76,7 +79,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
             "parties": who_sees_what(
                 plan.scheme,
                 unit=plan.guarantee.privacy_unit,
-                epsilon=plan.epsilon.upper,
+                epsilon=supported,
                 unamplified=plan.unamplified.upper,
             ),
         },
