@@ -47,6 +47,15 @@ def test_what_was_changed_is_named_with_both_values(site, run):
     assert len(differing) == 3
 
 
+def test_of_many_differences_the_first_are_told(site, run):
+    report = codec.parse((run / "report.json").read_bytes())
+    report["rounds"] += [0] * 5000
+    told = site.post("verify", {"report": codec.canonical(report).decode()}).json()
+    assert told["verdict"] == "failed"
+    (rounds,) = (part for part in told["parts"] if part["part"] == "rounds")
+    assert len(rounds["differing"]) == 1000
+
+
 def test_what_is_no_report_is_refused_in_words(site, run):
     page = (run / "report.html").read_text()
     for text in ("", "{}", "[1]", "nothing", "<html></html>", page.replace("&#34;v&#34;:0", "", 1), '{"a": NaN}'):
@@ -59,7 +68,7 @@ def test_what_is_no_report_is_refused_in_words(site, run):
 
 def test_a_report_may_be_longer_than_other_questions_and_not_endless(site):
     assert site.post("verify", raw=b" " * (security.LONGEST_BODY + 1)).status != 413
-    assert site.post("verify", raw=b" " * (security.LONGEST_REPORT + 1)).status == 413
+    assert site.post("verify", raw=b" " * (security.LONGEST_REPORT_BODY + 1)).status == 413
     assert site.post("federated", raw=b" " * (security.LONGEST_BODY + 1)).status == 413
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from epsilog import npz
@@ -83,7 +84,7 @@ class Compared:
     Attributes:
         part: its name at the top of the document.
         fields: how many values it holds.
-        differing: place, what the report says, and what comes out; of each that differs.
+        differing: place, what the report says, and what comes out; of each that differs, of many the first thousand.
     """
 
     part: str
@@ -108,7 +109,7 @@ def compare(content: bytes) -> tuple[Compared, ...]:
 
 
 def _compared(part: str, stated: Any, again: Any) -> Compared:
-    found = differences(stated, again, (part,))
+    found = islice(differences(stated, again, (part,)), MOST_SHOWN)
     told = tuple(("/".join(map(str, at)), _told(one), _told(other)) for at, one, other in found)
     return Compared(part, _fields(again if stated is ABSENT else stated), told)
 
@@ -214,6 +215,7 @@ def check_report(document: Any, evidence: Evidence, outcome: Reconciliation) -> 
     return Finding("report/differs", Verdict.FAILED, f"The report differs from its evidence: {shown}{more}.")
 
 
+MOST_SHOWN = 1000
 ABSENT = object()  # what a document does not hold
 Place = tuple[str | int, ...]
 

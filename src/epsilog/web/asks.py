@@ -12,7 +12,7 @@ from epsilog.terms.facts import Fact
 Relation = Literal["add-or-remove-one", "replace-one", "zero-out"]
 Sampling = Literal["poisson", "fixed-size", "balls-in-bins"]
 Mechanism = Literal["laplace", "gaussian"]
-LONGEST_REPORT = 4 * 1024 * 1024  # characters
+LONGEST_TEXT = 4 * 1024 * 1024  # characters
 Short = Annotated[str, Field(max_length=80)]
 
 
@@ -34,7 +34,7 @@ def told(fact: Fact, example: Any = None) -> Any:
 class ReportAsk(Ask):
     """A report, to be checked."""
 
-    report: Annotated[str, Field(description="report.json or report.html, its whole text", max_length=LONGEST_REPORT)]
+    report: Annotated[str, Field(description="report.json or report.html, its whole text", max_length=LONGEST_TEXT)]
 
 
 class FederatedSchedule(Ask):

@@ -9,7 +9,7 @@ from epsilog.web.problems import problem
 
 HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LONGEST_BODY = 64 * 1024  # bytes
-LONGEST_REPORT = 10 * 1024 * 1024  # bytes of a report in JSON, quotes and all
+LONGEST_REPORT_BODY = 10 * 1024 * 1024  # bytes of a report in JSON, quotes and all
 REPORTS = "/api/v1/verify"
 
 _POLICY = (
@@ -51,7 +51,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, stamped)
             return
-        body, longest = b"", LONGEST_REPORT if scope["path"] == REPORTS else LONGEST_BODY
+        body, longest = b"", LONGEST_REPORT_BODY if scope["path"] == REPORTS else LONGEST_BODY
         if scope["method"] in {"POST", "PUT", "PATCH"}:
             more = True
             while more:

@@ -116,6 +116,15 @@ def test_a_group_that_one_unit_cannot_hide_is_not_small():
     assert profile(Gaussian(0.0)).group_epsilon(units=2, delta=1e-5).upper == math.inf
 
 
+def test_a_curve_that_falls_at_once_is_still_only_trusted_where_it_is_low():
+    """Secants find no root of a step; what is returned has been seen to be low enough."""
+    curve = profile(Gaussian(1.0), gap=0.02)
+    for step in (0.01, 7.0, 300.0):
+        found = curve._proven(lambda epsilon, at=step: 0.5 if epsilon < at else -5.0, 1.0)
+        assert step <= found <= 1.03 * step
+    assert curve._proven(lambda _: 0.5, 1.0) == math.inf
+
+
 def test_what_a_group_rests_on_is_told():
     found = profile(PoissonSampled(Gaussian(1.0), 0.05), gap=0.02).group_epsilon(units=2, delta=1e-5)
     assert any("as a whole" in line for line in found.assumptions)

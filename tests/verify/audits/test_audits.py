@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
 from epsilog.accounting import epsilon, gaussian_epsilon, profile
 from epsilog.terms import CheckError, Gaussian, RecordsError
@@ -299,6 +299,14 @@ def test_two_samples_are_seldom_above_the_truth_and_see_a_shift():
     assert all(0.8 < found <= 1.0 for found in laplace), "in either direction"
     turned = two_samples(rng.laplace(size=20_000) + 1, rng.laplace(size=20_000), delta=0.0)
     assert 0.8 < turned <= 1.0
+
+
+def test_two_samples_count_the_second_half_at_half_the_level_each():
+    one = np.concatenate([np.arange(100) < 90, np.arange(100) < 80]).astype(float)
+    other = np.concatenate([np.arange(100) < 10, np.arange(100) < 15]).astype(float)
+    often, seldom = beta.ppf(0.05, 80, 21), beta.ppf(0.95, 16, 85)
+    found = two_samples(one, other, delta=0.01, confidence=0.9)
+    assert found == pytest.approx(math.log((often - 0.01) / seldom), rel=1e-6)
 
 
 def test_two_samples_that_say_nothing_are_refused():

@@ -92,7 +92,7 @@ function Found({ name, answer }: { name: string; answer: CheckedReport }) {
           rows={answer.parts.map((part) => [
             part.part.replaceAll("_", " "),
             showWhole(part.fields),
-            part.differing.length === 0 ? <span class="verdict good">comes out again</span> : <span class="verdict void">{showWhole(part.differing.length)} differ</span>,
+            part.differing.length === 0 ? <span class="verdict good">comes out again</span> : <span class="verdict void">{showWhole(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
           ])}
         />
         {differing.length > 0 && (
