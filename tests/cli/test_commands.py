@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from epsilog import accounting, plan, spend, terms, web
+from epsilog import accounting, plan, spend, terms, verify, web
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
 from epsilog.cli import programme, service, show
@@ -957,6 +957,29 @@ def test_a_verdict_on_logs_is_written_with_the_hashes_of_what_was_read(tmp_path)
         books.create_budget("acme", kind="pure", epsilon="3")
     text_of("verify", tmp_path / "b.db", "-o", out)
     assert out.read_text().startswith("# b.db: verdict")
+
+
+def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(monkeypatch, tmp_path):
+    ends = iter([terms.Verdict.PASSED, terms.RecordsError("half a line"), terms.Verdict.WARNED, terms.Verdict.FAILED])
+    slept = []
+
+    def found(*_):
+        end = next(ends)
+        if isinstance(end, Exception):
+            raise end
+        return verify.Reconciliation((terms.Finding("noise/holds", end, f"look {len(slept)}"),)), "", {}
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) % 2 == 0:  # every other time nothing has changed
+            (tmp_path / "rounds.jsonl").write_text("x" * len(slept))
+
+    monkeypatch.setattr(programme, "_found", found)
+    monkeypatch.setattr(programme, "time", SimpleNamespace(sleep=sleep))
+    done = invoke("verify", tmp_path, "--watch", "0.5")
+    assert (done.exit_code, slept) == (4, [0.5] * 6)
+    assert [word for word in ("look 0", "half a line", "look 4", "look 6") if word not in done.output] == []
+    assert invoke("verify", tmp_path, "--watch", "0").exit_code == 2
 
 
 def test_scores_are_audited_and_a_refuted_claim_ends_with_4(monkeypatch, tmp_path):
