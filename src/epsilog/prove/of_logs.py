@@ -22,12 +22,14 @@ def logs_statement(found: LogExamination) -> str:
         failed = {"participation"}
     unseen = [one.check for one in found.outcome.findings if one.verdict is Verdict.NOT_CHECKED]
     blank = f" What these logs do not show, and it takes for true: {', '.join(unseen)}." if unseen else ""
-    guarantee = found.claim.guarantee
+    guarantee, simulation = found.claim.guarantee, found.claim.simulation
     if failed:
-        return UNBOUND + supported_statement(guarantee, unamplified=found.unamplified, failed=failed)
+        return UNBOUND + supported_statement(
+            guarantee, unamplified=found.unamplified, failed=failed, simulation=simulation
+        )
     if not {"participation", "custody"} & set(unseen):
-        return UNBOUND + statement(guarantee) + blank
-    says = statement(replace(guarantee, epsilon=found.unamplified))
+        return UNBOUND + statement(guarantee, simulation=simulation) + blank
+    says = statement(replace(guarantee, epsilon=found.unamplified), simulation=simulation)
     return (
         f"{UNBOUND}Nothing shows who took part, so what can be checked is the claim without amplification by sampling: "
         f"{says} The smaller epsilon of the claim rests on its writer's word.{blank}"

@@ -152,7 +152,12 @@ def again(rows):
     return [*rows, rows[4] | {"sigma": "1.25"}]
 
 
+def one_round_more(rows):
+    return [*rows, rows[0] | {"round": T + 1}]
+
+
 ROWS = {
+    "a round of clients alone": ({"clients": one_round_more}, "rounds/not-in-the-log"),
     "a round missing": ({"rounds": without(7)}, "rounds/out-of-order"),
     "a round missing in both": ({"rounds": without(7), "clients": without(7)}, "rounds/out-of-order"),
     "a row of a client twice": ({"clients": twice}, "log/duplicated-rows"),

@@ -96,20 +96,32 @@ def check_delta(logs: Logs, claim: Claim) -> Finding:
     return delta_finding(claim.guarantee.delta, population=population)
 
 
+def rounds_named(logs: Logs) -> Ids:
+    """The rounds that any log names, ascending."""
+    named = [logs.rounds.number] if logs.rounds is not None else []
+    named += [logs.lists.members // logs.lists.width] if logs.lists is not None else []
+    named += [np.array(list(logs.padding), dtype=np.int64)] if logs.padding else []
+    return np.unique(np.concatenate(named)) if named else np.zeros(0, dtype=np.int64)
+
+
 def check_rounds(logs: Logs, scheme: Scheme) -> Finding:
-    """Every planned round is logged once. A round in which nobody was has no row in a log of clients."""
-    planned = scheme.rounds
+    """Every planned round is logged once, and no log names another one.
+
+    A round in which nobody was has no row in a log of clients, so those alone may have gaps.
+    """
+    planned, named = scheme.rounds, rounds_named(logs)
+    last = int(named.max(initial=0))
+    counted = (("planned", float(planned)), ("recorded", float(last)))
     if logs.rounds is not None:
         numbers, times = np.unique(logs.rounds.number, return_counts=True)
-    else:
-        numbers, times = np.array([logs.lists.rounds if logs.lists else 0]), np.ones(1, dtype=np.int64)
-    last = int(numbers[-1])
-    counted = (("planned", float(planned)), ("recorded", float(last)))
-    if logs.rounds is not None and (numbers.size != last or (times > 1).any()):
-        missing = np.setdiff1d(np.arange(1, min(last, planned + numbers.size) + 1), numbers)
-        says = f"{last - numbers.size} rounds are missing (such as {missing[:5].tolist()}), and "
-        says += f"{int((times > 1).sum())} are there more than once, in different words."
-        return Finding("rounds/out-of-order", Verdict.FAILED, says, counted)
+        if numbers.size != numbers[-1] or (times > 1).any():
+            missing = np.setdiff1d(np.arange(1, min(int(numbers[-1]), planned + numbers.size) + 1), numbers)
+            says = f"{numbers[-1] - numbers.size} rounds are missing (such as {missing[:5].tolist()}), and "
+            says += f"{int((times > 1).sum())} are there more than once, in different words."
+            return Finding("rounds/out-of-order", Verdict.FAILED, says, counted)
+        if (alone := np.setdiff1d(named, numbers)).size:
+            says = f"{alone.size} rounds that other logs name are not in the log of rounds, such as "
+            return Finding("rounds/not-in-the-log", Verdict.FAILED, f"{says}{alone[:5].tolist()}.", counted)
     if last > planned:
         return Finding("rounds/too-many", Verdict.FAILED, f"{last} rounds were run, {planned} were planned.", counted)
     if last < planned:
@@ -259,12 +271,17 @@ def check_padding(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
     if found is None:
         says = "No log has noise on sums that are truly 0, so what was added is not known: only what was set."
         return Finding("noise/not-checked", Verdict.NOT_CHECKED, says, lacks="padding")
-    known = set() if logs.rounds is None else set(logs.rounds.number.tolist())
-    bare = sorted(known - {one.round for one in rounds})
-    if bare and found.verdict is not Verdict.FAILED:
-        says = f"{len(bare)} rounds have no padding, such as {bare[:5]}."
+    bare = without_padding(logs, rounds)
+    if bare.size and found.verdict is not Verdict.FAILED:
+        says = f"{bare.size} rounds have no padding, such as {bare[:5].tolist()}."
         return Finding("noise/not-checked", Verdict.NOT_CHECKED, says, lacks="padding")
     return found
+
+
+def without_padding(logs: Logs, rounds: Sequence[Quiet]) -> Ids:
+    """The rounds of the run, up to the last that any log names, whose noise nobody logged."""
+    run = np.arange(1, int(rounds_named(logs).max(initial=0)) + 1)
+    return np.setdiff1d(run, np.array([one.round for one in rounds], dtype=np.int64))
 
 
 def _drawn_before(rounds: Sequence[Quiet]) -> tuple[int, int] | None:
@@ -313,7 +330,10 @@ def check_sampling(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
         return weigh_sizes(scheme.cohorts, sizes, false_alarm)
     if isinstance(scheme.cohorts, CyclicCohorts):
         return _in_turn(logs.lists, scheme.cohorts.cycle_length)
-    return weigh_cohorts(scheme.cohorts, list(logs.lists.cohorts(min(sizes.size, scheme.rounds))), false_alarm)
+    if sizes.size > scheme.rounds:
+        says = f"{sizes.size} rounds were run where {scheme.rounds} were planned, so no list is held against the plan."
+        return Finding("participation/not-checked", Verdict.NOT_CHECKED, says)
+    return weigh_cohorts(scheme.cohorts, list(logs.lists.cohorts(sizes.size)), false_alarm)
 
 
 def _in_turn(lists: Lists, length: int) -> Finding:

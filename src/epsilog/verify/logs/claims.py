@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import CheckError, ClientLevelCentral, Guarantee, RecordsError, Scheme, codec
+from epsilog.terms import CheckError, ClientLevelCentral, Guarantee, RecordsError, codec
 from epsilog.verify.evidence import read_file
 from epsilog.verify.logs.mapping import LogMapping, PlannedClaim, StatedClaim
 from epsilog.verify.logs.reading import Units
@@ -22,11 +22,18 @@ class Claim:
         guarantee: epsilon, delta, relation, unit and N.
         scheme: sampling, clipping, noise and rounds; its clients are the privacy units, whatever they are called.
         divisor: the public number that noisy sums are divided by; None where nobody stated one.
+        plan: the plan that claims it; None where the mapping states the claim itself.
     """
 
     guarantee: Guarantee
-    scheme: Scheme
+    scheme: ClientLevelCentral
     divisor: float | None
+    plan: RegisteredPlan | None = None
+
+    @property
+    def simulation(self) -> bool:
+        """Whether the plan says that randomness was seeded: then noise protects nobody."""
+        return self.plan is not None and self.plan.simulation
 
     @property
     def units(self) -> Units:
@@ -55,9 +62,12 @@ def _planned(path: Path) -> Claim:
     except codec.UNREADABLE as error:
         raise RecordsError(f"{path.name} is not a plan: {error}") from error
     scheme = plan.scheme
-    if scheme.adaptive_clip or not scheme.unit_is_client:
-        raise CheckError("claim.plan", "of a fixed clip norm and of whole clients", repr(scheme.kind))
-    return Claim(plan.guarantee, scheme, getattr(scheme, "expected_cohort", None))
+    if not isinstance(scheme, ClientLevelCentral):  # each client's noise, or noise over rounds, is not a sum's own
+        bound = (
+            f"of a fixed clip norm, and of noise that is drawn anew for each round's sum ({ClientLevelCentral.kind})"
+        )
+        raise CheckError("claim.plan", bound, repr(scheme.kind))
+    return Claim(plan.guarantee, scheme, scheme.expected_cohort, plan)
 
 
 def _stated(said: StatedClaim) -> Claim:

@@ -14,7 +14,7 @@ from epsilog.verify.logs.claims import Claim, read_claim
 from epsilog.verify.logs.mapping import read_mapping
 from epsilog.verify.logs.pricing import what_ifs
 from epsilog.verify.logs.reading import read_logs
-from epsilog.verify.reconciliation import Reconciliation, certified, check_claim
+from epsilog.verify.reconciliation import Reconciliation, certified, check_claim, check_plan
 
 REQUIRED = tuple(name for name in LOG_EVIDENCE if name not in ("enrolment", "attempts"))
 
@@ -59,7 +59,9 @@ def examine_logs(path: Path, *, required: Collection[str] = REQUIRED) -> LogExam
     mapping = read_mapping(path)
     claim = read_claim(mapping, path.parent)
     logs = read_logs(mapping, path.parent, claim.units)
-    findings = (check_claim(claim.guarantee, claim.scheme), *check_logs(logs, claim, mapping.false_alarm))
+    planned = () if claim.plan is None else (check_plan(claim.plan),)
+    claimed = (check_claim(claim.guarantee, claim.scheme), *planned)
+    findings = (*claimed, *check_logs(logs, claim, mapping.false_alarm))
     outcome = Reconciliation(findings, what_ifs(logs, claim), required)
     files = {path.name: path} | {name: path.parent / name for name in mapping.files}
     return LogExamination(claim, outcome, whatever_the_sampler(claim), {n: _hashed(at) for n, at in files.items()})

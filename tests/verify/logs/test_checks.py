@@ -1,0 +1,77 @@
+"""What each check must not let pass, on logs that are made up in memory."""
+
+import numpy as np
+import pytest
+
+from epsilog.terms import ClientLevelCentral, Verdict
+from epsilog.verify.logs.checks import check_lists, check_norms, check_padding, check_rounds, check_sampling
+from epsilog.verify.logs.reading import Lists, Logs, RoundLog
+
+N, T = 60, 10
+SCHEME = ClientLevelCentral(N, 0.15, T, 1.0, 1.0)
+CYCLIC = ClientLevelCentral(N, None, T, 1.0, 1.0, sampling="cyclic", cycle_length=5)
+
+
+def lists(rounds=T, clients=N, **more):
+    there = np.random.default_rng(1).random((rounds, clients)) < 0.15
+    there[-1, 0] = True
+    members = np.flatnonzero(np.pad(there, ((1, 0), (0, 0))).ravel())
+    told = {"outside": 0, "withdrawn": 0, "repeated": 0, "copies": 0, "late": None, "largest_norm": None} | more
+    return Lists(rounds=rounds, clients=clients, members=members, width=clients, **told)
+
+
+def rounds(last=T, **more):
+    return RoundLog(np.arange(1, last + 1), **more)
+
+
+def noise(numbers):
+    draws = np.random.default_rng(2)
+    return {t: draws.normal(0, 1, 24) for t in numbers}
+
+
+@pytest.mark.parametrize("scheme", [SCHEME, CYCLIC], ids=["poisson", "cyclic"])
+@pytest.mark.parametrize(
+    ("logs", "code"),
+    [
+        (Logs(rounds(), lists(T + 1)), "rounds/not-in-the-log"),
+        (Logs(rounds(), lists(10 * T)), "rounds/not-in-the-log"),
+        (Logs(rounds(), padding=noise(range(1, T + 2))), "rounds/not-in-the-log"),
+        (Logs(rounds(T - 1), lists(T)), "rounds/not-in-the-log"),
+        (Logs(lists=lists(T), padding=noise(range(1, T + 2))), "rounds/too-many"),
+        (Logs(lists=lists(T + 1), padding=noise(range(1, T))), "rounds/too-many"),
+        (Logs(rounds(T + 1), lists(T)), "rounds/too-many"),
+        (Logs(rounds(T - 1), lists(T - 1)), "rounds/stopped-early"),
+        (Logs(rounds(), lists(), padding=noise(range(1, T + 1))), "rounds/holds"),
+    ],
+)
+def test_a_round_that_any_log_names_counts(logs, code, scheme):
+    assert check_rounds(logs, scheme).code == code
+
+
+def test_lists_of_more_rounds_are_not_cut_to_the_plan():
+    found = check_sampling(Logs(rounds(), lists(T + 1)), SCHEME, 1e-6)
+    assert (found.code, found.verdict) == ("participation/not-checked", Verdict.NOT_CHECKED)
+
+
+@pytest.mark.parametrize("others", [{"rounds": rounds()}, {"lists": lists()}], ids=["rounds", "lists"])
+@pytest.mark.parametrize("padded", [[7], range(1, T), range(2, T + 1)])
+def test_noise_of_some_rounds_is_not_that_of_all(others, padded):
+    found = check_padding(Logs(**others, padding=noise(padded)), SCHEME, 1e-6)
+    assert (found.verdict, found.lacks) == (Verdict.NOT_CHECKED, "padding")
+    whole = Logs(**others, padding=noise(range(1, T + 1)))
+    assert check_padding(whole, SCHEME, 1e-6).verdict is Verdict.PASSED
+
+
+def test_more_clients_than_n_are_impossible():
+    assert check_lists(Logs(lists=lists(clients=N + 1)), SCHEME).code == "custody/impossible-list"
+    assert check_lists(Logs(lists=lists()), SCHEME).code == "custody/holds"
+
+
+def test_a_list_after_the_last_counted_round_is_another_cohort():
+    logs = Logs(rounds(cohort=lists(T + 1).sizes[:T]), lists(T + 1))
+    assert check_lists(logs, SCHEME).code == "custody/other-cohorts"
+
+
+@pytest.mark.parametrize(("norm", "code"), [(1.0, "norms/holds"), (1.0001, "norms/too-large")])
+def test_a_norm_is_held_to_its_limit_and_no_more(norm, code):
+    assert check_norms(Logs(lists=lists(largest_norm=np.full(T, norm))), SCHEME).code == code
