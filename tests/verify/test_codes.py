@@ -157,8 +157,15 @@ def of_charges(run):
     yield check_files(replace(run, ledger=replace(word, evidence=None)))
 
 
+def of_mixed_spread():
+    """Noise that is weak in every other round and strong in the others, so that the mean is right."""
+    draws = np.random.default_rng(5).normal(size=(60, 16)) * np.where(np.arange(60) % 2, 0.45, 1.34)[:, None]
+    return [SimpleNamespace(round=t, padding=tuple(each), given_up=False) for t, each in enumerate(draws, start=1)]
+
+
 def of_samples(run):
     yield check_noise(run.records, noise_stddev=0.0)
+    yield check_noise(of_mixed_spread(), noise_stddev=1.0)
     for numbers in ({"values": 960.0}, {"values": 48.0}):
         yield check_control(replace(run.owner.utility, control={"verdict": "passed", "numbers": numbers}))
     scheme = make_plan(local).scheme
