@@ -1,7 +1,7 @@
 """What a dishonest curator, or a careless one, may do to a run or its logs, each with the code that it is caught by."""
 
 import numpy as np
-from tests.verify.logs.simulated import DIVISOR, C, N, Q, T, Z, honest, save
+from tests.verify.logs.simulated import DIVISOR, MAPPING, C, N, Q, T, Z, honest, save
 
 from epsilog.verify.logs import examine_logs
 
@@ -94,6 +94,11 @@ def many_more(run):
     return run
 
 
+def left_at_once(run):
+    run.enrolled[7][2] = "2026-01-01T00:00:10"
+    return run
+
+
 DOUBLED = np.where(np.arange(T) % 10 == 3, 2 * Q, Q)
 DISHONEST = {
     "q doubled in a tenth of the rounds": (
@@ -116,6 +121,7 @@ DISHONEST = {
     "the same noise twice": (same_noise(honest()), "noise/used-again"),
     "no noise at all": (no_noise(honest()), "noise/too-weak"),
     "joined late": (joined_late(honest()), "custody/withdrawn-takes-part"),
+    "left at once": (left_at_once(honest()), "population/counted-earlier"),
     "more people": (many_more(honest()), "population/understated"),
 }
 
@@ -165,6 +171,7 @@ ROWS = {
     "a row of a round twice": ({"rounds": twice}, "log/duplicated-rows"),
     "a round twice": ({"rounds": again}, "rounds/out-of-order"),
     "rounds out of order": ({"rounds": moved}, "log/out-of-order"),
+    "counted later": ({"mapping": MAPPING.replace('"2026-01-01"', '"2026-01-03"')}, "population/counted-later"),
     "a late row": ({"clients": later}, "log/late-rows"),
     "a stranger": ({"clients": stranger}, "custody/impossible-list"),
     "one more was counted": ({"rounds": one_more}, "custody/other-cohorts"),

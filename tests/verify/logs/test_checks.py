@@ -6,6 +6,7 @@ import pytest
 from epsilog.terms import ClientLevelCentral, Verdict
 from epsilog.verify.logs.checks import check_lists, check_norms, check_padding, check_rounds, check_sampling
 from epsilog.verify.logs.reading import Lists, Logs, RoundLog
+from epsilog.verify.logs.reuse import significant_digits
 
 N, T = 60, 10
 SCHEME = ClientLevelCentral(N, 0.15, T, 1.0, 1.0)
@@ -75,3 +76,53 @@ def test_a_list_after_the_last_counted_round_is_another_cohort():
 @pytest.mark.parametrize(("norm", "code"), [(1.0, "norms/holds"), (1.0001, "norms/too-large")])
 def test_a_norm_is_held_to_its_limit_and_no_more(norm, code):
     assert check_norms(Logs(lists=lists(largest_norm=np.full(T, norm))), SCHEME).code == code
+
+
+def padded_logs(values, digits=17):
+    return Logs(rounds(len(values)), padding=dict(enumerate(values, start=1)), digits=digits)
+
+
+DRAWN = np.random.default_rng(3).normal(0, 1, (40, 24))
+SHUFFLED = np.random.default_rng(4).permuted(np.tile(DRAWN[0], (40, 1)), axis=1)
+FLIPPED = DRAWN * 1
+FLIPPED[7] = -DRAWN[3]
+PARTLY = DRAWN * 1
+PARTLY[7, :6] = DRAWN[3, 6:12]
+REUSED = {
+    "the same three": np.tile(DRAWN[0, :3], (40, 1)),
+    "shuffled": SHUFFLED / np.sqrt(np.mean(SHUFFLED**2)),
+    "flipped": FLIPPED,
+    "a part": PARTLY,
+    "one number": np.tile(DRAWN[0, :1], (40, 1)),
+    "in single precision": FLIPPED.astype(np.float32).astype(np.float64),
+    "shuffled in three digits": np.round(np.sort(FLIPPED, axis=1), 2),
+}
+
+
+@pytest.mark.parametrize("values", REUSED.values(), ids=REUSED)
+def test_noise_that_comes_again_is_found(values):
+    scheme = ClientLevelCentral(N, 0.15, 40, 1.0, 1.0)
+    digits = significant_digits(values.ravel())
+    assert check_padding(padded_logs(values, digits), scheme, 1e-6).code == "noise/used-again"
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 3, 6, 15])
+@pytest.mark.parametrize("scale", [1.0, 0.8, 30.0])
+def test_noise_that_was_rounded_is_not_reuse(decimals, scale):
+    for seed in range(5):
+        values = np.round(np.random.default_rng([9, seed]).normal(0, 1, (40, 24)), decimals)
+        scheme = ClientLevelCentral(N, 0.15, 40, 1.0, scale)
+        found = check_padding(padded_logs(values * scale, significant_digits(values.ravel())), scheme, 1e-6)
+        assert found.verdict in (Verdict.PASSED, Verdict.NOT_CHECKED)
+        assert decimals > 1 or found.verdict is Verdict.NOT_CHECKED
+
+
+def test_noise_on_a_grid_may_repeat():
+    values = np.round(np.random.default_rng(9).normal(0, 1, (40, 24)) * 128) * (0.0123456789 / 1.58)
+    scheme = ClientLevelCentral(N, 0.15, 40, 1.0, 1.0)
+    assert check_padding(padded_logs(values), scheme, 1e-6).verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize(("value", "digits"), [(0.0, 1), (1200.0, 2), (-0.0012, 2), (1e-30, 1), (1 / 3, 17)])
+def test_digits_are_counted(value, digits):
+    assert significant_digits(np.array([value])) == digits

@@ -47,6 +47,8 @@ def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     try:
         rows = csv.DictReader(read_file(path).decode("utf-8-sig").splitlines())
         missing = [name for name in ("score", "included") if name not in (rows.fieldnames or ())]
+        if len(set(rows.fieldnames or ())) < len(rows.fieldnames or ()):
+            raise CheckError("columns", "each there once", ", ".join(rows.fieldnames or ()))
         if missing:
             raise CheckError("columns", "score and included", f"without {', '.join(missing)}")
         found = [_line(number, row) for number, row in enumerate(rows, start=2)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,11 @@ from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.clipping import ROUNDING
 from epsilog.verify.logs.claims import Claim
 from epsilog.verify.logs.reading import Lists, Logs, RoundLog
+from epsilog.verify.logs.reuse import check_reuse
 from epsilog.verify.logs.tables import Told
 from epsilog.verify.noise import compared
 from epsilog.verify.participation import weigh_cohorts, weigh_sizes
 
-FEW = 4  # values of noise; so many that were rounded to three digits agree once in a million million
 CLOSE = 1e-6  # relatively: how well a number in single precision is kept
 
 
@@ -83,11 +84,28 @@ def check_population(logs: Logs, claim: Claim) -> Finding:
     counted, claimed = logs.enrolled.population, claim.scheme.clients
     numbers = (("claimed", float(claimed)), ("counted", float(counted)), ("listed", float(len(logs.enrolled.names))))
     says = f"{counted} of {len(logs.enrolled.names)} on the enrolment list could take part; N = {claimed} is claimed."
+    run = ran(logs)
+    if logs.enrolled.counted_on > (time.time() if run is None else run[1]):
+        says = "N is counted on a date after the last time that is logged, or on one that has not come."
+        return Finding("population/counted-later", Verdict.FAILED, says, numbers)
     if counted < claimed:
         return Finding("population/overstated", Verdict.FAILED, says, numbers)
+    if run is not None and (there := logs.enrolled.at(run[0])) < claimed:
+        says = (
+            f"N = {claimed} is claimed, and {there} on the enrolment list were there at the first time that is logged."
+        )
+        return Finding("population/counted-earlier", Verdict.WARNED, says, numbers)
     if counted > claimed:
         return Finding("population/understated", Verdict.WARNED, says, numbers)
     return Finding("population/holds", Verdict.PASSED, says, numbers)
+
+
+def ran(logs: Logs) -> tuple[float, float] | None:
+    """The first and the last time that the run logged; None where it logged none."""
+    times = [] if logs.lists is None or logs.lists.span is None else list(logs.lists.span)
+    if logs.rounds is not None and logs.rounds.ended is not None:
+        times += [float(logs.rounds.ended.min()), float(logs.rounds.ended.max())]
+    return (min(times), max(times)) if times else None
 
 
 def check_delta(logs: Logs, claim: Claim) -> Finding:
@@ -264,10 +282,10 @@ def padded(logs: Logs, scheme: Scheme) -> list[Quiet]:
 def check_padding(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
     """Noise where the true sum is 0 has the claimed standard deviation, in every round."""
     rounds = padded(logs, scheme)
-    if (again := _drawn_before(rounds)) is not None:
-        says = f"The noise of round {again[1]} is that of round {again[0]}, number for number: it hides nothing twice."
-        return Finding("noise/used-again", Verdict.FAILED, says)
-    found = compared(rounds, scheme.noise_stddev, false_alarm) if rounds else None
+    again = check_reuse(rounds, scheme.noise_stddev, logs.digits, false_alarm / 2) if rounds else None
+    if again is not None and again.verdict is Verdict.FAILED:
+        return again
+    found = compared(rounds, scheme.noise_stddev, false_alarm / 2) if rounds else None
     if found is None:
         says = "No log has noise on sums that are truly 0, so what was added is not known: only what was set."
         return Finding("noise/not-checked", Verdict.NOT_CHECKED, says, lacks="padding")
@@ -275,24 +293,13 @@ def check_padding(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
     if bare.size and found.verdict is not Verdict.FAILED:
         says = f"{bare.size} rounds have no padding, such as {bare[:5].tolist()}."
         return Finding("noise/not-checked", Verdict.NOT_CHECKED, says, lacks="padding")
-    return found
+    return found if again is None or found.verdict is Verdict.FAILED else again
 
 
 def without_padding(logs: Logs, rounds: Sequence[Quiet]) -> Ids:
     """The rounds of the run, up to the last that any log names, whose noise nobody logged."""
     run = np.arange(1, int(rounds_named(logs).max(initial=0)) + 1)
     return np.setdiff1d(run, np.array([one.round for one in rounds], dtype=np.int64))
-
-
-def _drawn_before(rounds: Sequence[Quiet]) -> tuple[int, int] | None:
-    """Two rounds with the same noise; a few values may agree once they were rounded."""
-    seen: dict[tuple[float, ...], int] = {}
-    for one in rounds:
-        if len(one.padding) >= FEW and any(one.padding):
-            if one.padding in seen:
-                return seen[one.padding], one.round
-            seen[one.padding] = one.round
-    return None
 
 
 def check_lists(logs: Logs, scheme: Scheme) -> Finding:

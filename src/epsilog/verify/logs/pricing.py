@@ -11,7 +11,7 @@ from epsilog.terms import Composed, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.terms.cohorts import PoissonCohorts
 from epsilog.terms.digits import upper_text
 from epsilog.verify.chances import Ids, Numbers
-from epsilog.verify.logs.checks import multipliers, padded, sizes_of
+from epsilog.verify.logs.checks import multipliers, padded, rounds_named, sizes_of, without_padding
 from epsilog.verify.logs.claims import Claim
 from epsilog.verify.logs.reading import Logs
 from epsilog.verify.noise import stddev_interval
@@ -19,23 +19,26 @@ from epsilog.verify.reconciliation import WhatIf, certified
 
 MISS = 0.05  # the chance that some end of an interval is passed by what was really so
 LEVELS = 48  # different rates that are priced; each round's is rounded up to the next
+FEW_LEVELS = 8  # of rates, and of shares of the noise, where rounds differ in both
 
 
 def what_ifs(logs: Logs, claim: Claim) -> tuple[WhatIf, ...]:
     """The observed schedule, as it came about and at its worst end; and the price for known lists."""
     found = []
     sizes = sizes_of(logs)
-    share = weakest_share(logs, claim)
+    shares = lowest_shares(logs, claim)
+    share = float(shares.min())
     attempts = _further_attempts(logs)
     if sizes is not None and sizes.size and isinstance(claim.scheme.cohorts, PoissonCohorts):
         clients = _clients(logs, claim)
         seen, worst = np.minimum(sizes / clients, 1.0), highest_rates(sizes, clients)
-        cost = _price(_schedule(seen, 1.0, claim), claim)
+        cost = _price(_schedule(seen, np.ones(seen.size), claim), claim)
         says = f"At each round's own cohort over N = {clients}, epsilon would be {upper_text(cost)}: an estimate, "
         found.append(WhatIf("observed cohorts, round by round", cost, says + "not a guarantee.", private=True))
-        cost = _price(_schedule(np.concatenate([worst, np.full(attempts, worst.max())]), share, claim), claim)
+        cost = _price(_worst_end(worst, shares, attempts, claim), claim)
         says = f"At the upper end of every round's rate and the lower end of the noise (95%, all together, {attempts} "
         says += f"further attempts released), epsilon would be {upper_text(cost)}: an estimate, not a guarantee."
+        says += _taken_as_set(logs, claim)
         found.append(WhatIf("worst end of the observed schedule (95%)", cost, says, private=True))
     elif share < 1 or attempts:
         run: Release = Repeated(claim.scheme.step(share), claim.scheme.noisy_sums(claim.scheme.rounds))
@@ -43,23 +46,55 @@ def what_ifs(logs: Logs, claim: Claim) -> tuple[WhatIf, ...]:
             run = Composed([run, Repeated(Gaussian(share * claim.scheme.accounted_multiplier), attempts)])
         cost = _price(run, claim)
         says = f"At the lower end of the noise (95%) and with {attempts} further attempts released, epsilon would be "
-        found.append(WhatIf("weakest noise and every attempt", cost, f"{says}{upper_text(cost)}: an estimate."))
+        found.append(
+            WhatIf(
+                "weakest noise and every attempt",
+                cost,
+                f"{says}{upper_text(cost)}: an estimate.{_taken_as_set(logs, claim)}",
+            )
+        )
     lists = _price(claim.scheme.unamplified(), claim)
     says = f"Against whoever learns who took part, epsilon is at most {upper_text(lists)}, if all else is as claimed."
     found.append(WhatIf("participation lists known", lists, says))
     return tuple(found)
 
 
-def weakest_share(logs: Logs, claim: Claim) -> float:
-    """The least noise that logs allow, over what was claimed: what was set, and what padding shows at its lower end."""
-    shares = [1.0]
+def _worst_end(rates: Numbers, shares: Numbers, attempts: int, claim: Claim) -> Release | None:
+    """Every round at its ends, and every further attempt at the worst of all rounds."""
+    padded_rates = np.concatenate([rates, np.zeros(max(0, shares.size - rates.size))])
+    shares = np.concatenate([shares, np.full(padded_rates.size - shares.size, shares.min())])
+    further = np.full(attempts, rates.max()), np.full(attempts, shares.min())
+    return _schedule(np.concatenate([padded_rates, further[0]]), np.concatenate([shares, further[1]]), claim)
+
+
+def _taken_as_set(logs: Logs, claim: Claim) -> str:
+    """What a reader must know where no padding bounds a round's noise."""
+    bare = without_padding(logs, padded(logs, claim.scheme)).size
+    return f" In {bare} rounds no padding shows the noise, so this is no bound." if bare else ""
+
+
+def lowest_shares(logs: Logs, claim: Claim) -> Numbers:
+    """The least noise that logs allow each round, over what was claimed: 1 at most, since more lowers no price.
+
+    What was set; and what its own padding shows, at lower ends that hold for all rounds together (half the chance of a
+    miss, shared out). Noise of a round without padding is taken as set.
+    """
+    named = rounds_named(logs)
+    shares = np.ones(max(1, int(named.max(initial=0))))
     found = multipliers(logs.rounds, claim.scheme)
-    if found is not None and claim.scheme.noise_multiplier:
-        shares.append(float(found.min()) / claim.scheme.noise_multiplier)
-    values = [value for one in padded(logs, claim.scheme) for value in one.padding]
-    if any(values) and claim.scheme.noise_stddev:
-        shares.append(stddev_interval(values, failure_probability=MISS)[0] / claim.scheme.noise_stddev)
-    return min(shares)
+    if logs.rounds is not None and found is not None and claim.scheme.noise_multiplier:
+        np.minimum.at(shares, logs.rounds.number - 1, found / claim.scheme.noise_multiplier)
+    quiet = padded(logs, claim.scheme)
+    if claim.scheme.noise_stddev:
+        for one in quiet:
+            low = stddev_interval(one.padding, failure_probability=MISS / len(quiet))[0] / claim.scheme.noise_stddev
+            shares[one.round - 1] = min(shares[one.round - 1], low)
+    return shares
+
+
+def weakest_share(logs: Logs, claim: Claim) -> float:
+    """The least noise that logs allow any round, over what was claimed."""
+    return float(lowest_shares(logs, claim).min())
 
 
 def highest_rates(sizes: Ids, clients: int) -> Numbers:
@@ -86,18 +121,35 @@ def _further_attempts(logs: Logs) -> int:
     return int((logs.rounds.attempts - 1).sum())
 
 
-def _schedule(rates: Numbers, share: float, claim: Claim) -> Release | None:
-    """Rounds with these rates, each rounded up to one of a few; empty rounds release nothing about anybody."""
-    positive = rates[rates > 0]
-    if not positive.size:
+def _schedule(rates: Numbers, shares: Numbers, claim: Claim) -> Release | None:
+    """Rounds with these rates, rounded up to one of a few, and these shares of the noise, rounded down.
+
+    Empty rounds release nothing about anybody.
+    """
+    there = rates > 0
+    if not there.any():
         return None
-    levels = np.unique(positive)
-    if levels.size > LEVELS:
-        levels = np.append(np.geomspace(levels[0], levels[-1], LEVELS)[:-1], levels[-1])
-    rounded = levels[np.searchsorted(levels, positive)]
-    noise = Gaussian(share * claim.scheme.accounted_multiplier)
-    times = Counter(rounded.tolist())
-    return Composed([Repeated(PoissonSampled(noise, rate), count) for rate, count in sorted(times.items())])
+    many = LEVELS if np.unique(shares[there]).size == 1 else FEW_LEVELS
+    pairs = zip(_up(rates[there], many).tolist(), _down(shares[there], many).tolist(), strict=True)
+    times = sorted(Counter(pairs).items())
+    full = claim.scheme.accounted_multiplier
+    return Composed([Repeated(PoissonSampled(Gaussian(share * full), rate), n) for (rate, share), n in times])
+
+
+def _up(values: Numbers, many: int) -> Numbers:
+    levels = np.unique(values)
+    if levels.size > many:
+        levels = np.append(np.geomspace(levels[0], levels[-1], many)[:-1], levels[-1])
+    return np.asarray(levels[np.searchsorted(levels, values)])
+
+
+def _down(values: Numbers, many: int) -> Numbers:
+    levels = np.unique(values)
+    if levels[0] <= 0:
+        return np.zeros(values.size)
+    if levels.size > many:
+        levels = np.append(levels[0], np.geomspace(levels[0], levels[-1], many)[1:])
+    return np.asarray(levels[np.searchsorted(levels, values, side="right") - 1])
 
 
 def _price(release: Release | None, claim: Claim) -> float:

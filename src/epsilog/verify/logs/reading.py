@@ -31,7 +31,8 @@ from epsilog.verify.logs.mapping import (
     RoundsLog,
     Time,
 )
-from epsilog.verify.logs.tables import MOST_ROUNDS, Field, Rows, Told
+from epsilog.verify.logs.reuse import significant_digits
+from epsilog.verify.logs.tables import EARLIEST_YEAR, LATEST_YEAR, MOST_ROUNDS, Field, Rows, Told
 from epsilog.verify.participation import Cohort
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Lists:
         largest_norm: by round, the largest norm; nan where nobody took part; None where no norm is logged.
         members: rounds and places as one ascending number, round * width + place.
         width: more than the largest place.
+        span: the first and the last time; None where none is logged.
     """
 
     rounds: int
@@ -94,6 +96,7 @@ class Lists:
     largest_norm: Numbers | None
     members: Ids
     width: int
+    span: tuple[float, float] | None = None
 
     @property
     def sizes(self) -> Ids:
@@ -118,6 +121,7 @@ class Enrolled:
         left: when; inf for who never did.
         counted: whether each counts to N at the date.
         copies: rows left out because another row says just the same.
+        counted_on: that date, in seconds since 1970.
     """
 
     names: list[str]
@@ -125,11 +129,16 @@ class Enrolled:
     left: Numbers
     counted: NDArray[np.bool_]
     copies: int
+    counted_on: float
 
     @property
     def population(self) -> int:
         """N at the date."""
         return int(self.counted.sum())
+
+    def at(self, time: float) -> int:
+        """How many had joined and not left."""
+        return int(((self.joined <= time) & (self.left > time)).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,6 +151,7 @@ class Logs:
         padding: noise on sums that are truly 0, by round and in the sum's own unit; None likewise.
         enrolled: who could take part; None likewise.
         told: what was read, file by file.
+        digits: how many significant ones padding was logged with.
     """
 
     rounds: RoundLog | None = None
@@ -149,6 +159,7 @@ class Logs:
     padding: Mapping[int, Numbers] | None = None
     enrolled: Enrolled | None = None
     told: tuple[Told, ...] = ()
+    digits: int = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +185,17 @@ def read_logs(mapping: LogMapping, base: Path, units: Units) -> Logs:
     """
     told: list[Told] = []
     enrolled = rounds = padding = lists = None
+    digits = 17
     if mapping.enrolment is not None:
         enrolled = _enrolled(mapping.enrolment, base, told)
     if mapping.rounds is not None:
-        rounds, padding = _rounds(mapping.rounds, base, units, told)
+        rounds, padding, digits = _rounds(mapping.rounds, base, units, told)
     if mapping.padding is not None:
-        padding = _padding(mapping.padding, base, units, rounds, told)
+        padding, digits = _padding(mapping.padding, base, units, rounds, told)
     if mapping.participation is not None:
         check.integer(1, MOST_CLIENTS)(population=units.population)
         lists = _Reader(mapping.participation, base, told).lists(units.population, enrolled, rounds)
-    return Logs(rounds, lists, padding, enrolled, tuple(told))
+    return Logs(rounds, lists, padding, enrolled, tuple(told), digits)
 
 
 def _round(section: str, column: str, first: int) -> Field:
@@ -205,7 +217,9 @@ def _joint(frame: pl.DataFrame, name: str) -> Numbers:
     return np.asarray(columns[0] if len(columns) == 1 else np.sqrt(np.sum(np.square(columns), axis=0)))
 
 
-def _rounds(log: RoundsLog, base: Path, units: Units, told: list[Told]) -> tuple[RoundLog, dict[int, Numbers] | None]:
+def _rounds(
+    log: RoundsLog, base: Path, units: Units, told: list[Told]
+) -> tuple[RoundLog, dict[int, Numbers] | None, int]:
     columns, name = log.columns, "rounds"
     fields = [_round(name, columns.round, log.first_round)]
     fields += [tables.whole("rounds.cohort", columns.cohort, 0)] if columns.cohort else []
@@ -237,14 +251,15 @@ def _rounds(log: RoundsLog, base: Path, units: Units, told: list[Told]) -> tuple
         copies=every.height - frame.height,
     )
     if columns.padding is None:
-        return found, None
+        return found, None, 17
     unit = _unit("rounds.columns.padding", columns.padding, units, clip_norm, divisor) * np.ones(number.size)
     padding: dict[int, Numbers] = {}
+    digits = 1
     for i, written in enumerate(frame["rounds.padding"]):
         values = _values(written, i, columns.padding.column)
-        at = int(number[i])
+        at, digits = int(number[i]), max(digits, significant_digits(values))
         padding[at] = np.concatenate([padding.get(at, np.zeros(0)), values * unit[i]])
-    return found, padding
+    return found, padding, digits
 
 
 def _whole(frame: pl.DataFrame, name: str) -> Ids:
@@ -279,7 +294,7 @@ def _values(written: str, place: int, column: str) -> Numbers:
 
 def _padding(
     log: PaddingLog, base: Path, units: Units, rounds: RoundLog | None, told: list[Told]
-) -> dict[int, Numbers]:
+) -> tuple[dict[int, Numbers], int]:
     value = log.columns.value
     fields = [_round("padding", log.columns.round, log.first_round), tables.finite("padding.value", value.column)]
     rows = tables.read(log, base, "padding", fields)
@@ -291,7 +306,8 @@ def _padding(
     values = frame["padding.value"].to_numpy() * _unit("padding.columns.value", value, units, clips, divisors)
     order = np.argsort(number, kind="stable")
     seen, starts = np.unique(number[order], return_index=True)
-    return dict(zip(seen.tolist(), np.split(values[order], starts[1:]), strict=True))
+    digits = significant_digits(frame["padding.value"].to_numpy())
+    return dict(zip(seen.tolist(), np.split(values[order], starts[1:]), strict=True)), digits
 
 
 def _by_round(number: Ids, rounds: RoundLog | None, name: str) -> Numbers | None:
@@ -333,7 +349,7 @@ def _enrolled(log: Enrolment, base: Path, told: list[Told]) -> Enrolled:
     if log.active_within_days is not None:
         active = _or(frame, "enrolment.last_active", -math.inf)  # nobody knows of any activity
         counted &= active >= at - log.active_within_days * DAY
-    return Enrolled(names, joined, left, counted, every.height - frame.height)
+    return Enrolled(names, joined, left, counted, every.height - frame.height, at)
 
 
 def _or(frame: pl.DataFrame, name: str, blank: float) -> Numbers:
@@ -347,6 +363,8 @@ def _date(written: str) -> float:
         found = datetime.fromisoformat(written)
     except ValueError:
         raise CheckError("enrolment.counted_on", "a date such as 2026-01-31", repr(written)) from None
+    if not EARLIEST_YEAR <= found.year <= LATEST_YEAR:
+        raise CheckError("enrolment.counted_on", f"in the years {tables.YEARS}", repr(written))
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
@@ -372,6 +390,7 @@ class _Reader:
         by_round = self._by_round(rows)
         number, clients, names, times = self._coded(rows)
         late = None if times is None else self._late(number, times, by_round, rounds)
+        span = None if times is None else (float(times.min()), float(times.max()))
         del times
         places, outside = _places(names, population, enrolled)
         width = max(population, int(places.max(initial=0)) + 1)
@@ -394,6 +413,7 @@ class _Reader:
             largest_norm=self._largest(by_round, last) if columns.norm else None,
             members=keys,
             width=width,
+            span=span,
         )
 
     def _by_round(self, rows: Rows) -> pl.DataFrame:

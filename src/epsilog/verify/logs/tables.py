@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 10_000_000  # a number of a round that is larger is an accident, and would cost memory
 LARGEST = 2**53  # whole numbers from here on are not the same in everybody's file
-EARLIEST, LATEST = 0.0, 32503680000.0  # 1970 and 3000: another year is a time in another unit
+EARLIEST_YEAR, LATEST_YEAR = 2000, 2099  # another year is a time in another unit
+EARLIEST, LATEST = 946_684_800.0, 4_102_444_799.0  # of these years, in seconds since 1970
+YEARS = f"{EARLIEST_YEAR} to {LATEST_YEAR}"
 _FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
 
 
@@ -96,9 +98,9 @@ def text(name: str, column: str) -> Field:
 def point_in_time(name: str, column: str, unit: str, *, blank: bool = False) -> Field:
     """A column of points in time, as seconds since 1970."""
     bound = {
-        "iso": "a time such as 2026-01-31T10:00:00, without an offset or with Z",
-        "s": "seconds since 1970, up to the year 3000",
-        "ms": "milliseconds since 1970, up to the year 3000",
+        "iso": "a time such as 2026-01-31T10:00:00, without an offset or with Z, in 2000 to 2099",
+        "s": f"seconds since 1970, in the years {YEARS}",
+        "ms": f"milliseconds since 1970, in the years {YEARS}",
     }[unit]
 
     def parse(raw: pl.Expr, kind: Any) -> pl.Expr:
@@ -132,6 +134,8 @@ def read(source: Source, base: Path, section: str, fields: Sequence[Field]) -> R
         RecordsError: a file that cannot be read.
     """
     frame = _opened(source, base / source.file, section)
+    if source.format == "jsonl":
+        _refuse_twice(source, base / source.file, section, {*(field.column for field in fields), *source.where})
     kinds = dict(_schema(frame, section, source.file))
     for column, name in [(f.column, f.name) for f in fields] + [(c, f"{section}.where") for c in source.where]:
         _require(column, name, kinds, source.file)
@@ -229,13 +233,35 @@ def _of_json(source: Source, path: Path, section: str) -> pl.LazyFrame:
     return frame
 
 
+class _TwiceError(ValueError):
+    """An object has a name twice."""
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose names are each there once."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"an object with {next(name for name in names if names.count(name) > 1)!r} twice")
+        raise _TwiceError(f"an object with {next(name for name in names if names.count(name) > 1)!r} twice")
     return found
+
+
+def _refuse_twice(source: Source, path: Path, section: str, names: set[str]) -> None:
+    """Refuses a line of JSON that has a name twice; lines in which no wanted name comes again are not parsed."""
+    wanted = [json.dumps(name, ensure_ascii=False).encode() for name in (*names, *([source.at] if source.at else ()))]
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if b"\\" in line or any(line.count(name) > 1 for name in wanted):
+                _parsed_once(line, number, section)
+
+
+def _parsed_once(line: bytes, number: int, section: str) -> None:
+    try:
+        json.loads(line, object_pairs_hook=_once)
+    except _TwiceError as error:
+        raise CheckError(f"{section}.file", "each name once in a line", f"{error} in line {number}") from None
+    except (ValueError, RecursionError):
+        return  # what is no JSON is found when values are read
 
 
 def _word(value: Any) -> str | None:

@@ -1,0 +1,118 @@
+"""Was noise used twice? Continuous values do not come again, up to their sign, but for how they were rounded.
+
+With n values in cells that each hold one with chance p at most, a value repeats an earlier one with chance at most
+(i - 1) p, whatever came before, so that repeats are no more than a sum of such coins: Chernoff's bound on its tail is
+how likely so many are. A round that is another's, in any order, has chance k! p^k.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from epsilog.terms import Finding, Verdict
+from epsilog.verify.chances import Numbers
+from epsilog.verify.noise import Padded
+
+SAME = 1e-12  # relatively: how far a value may move in a change of units
+SINGLE, DOUBLE = 2.0**-23, 2.0**-52
+UNSURE = "noise/not-checked"
+
+
+def check_reuse(rounds: Sequence[Padded], planned: float, digits: int, false_alarm: float) -> Finding | None:
+    """A finding where noise comes again, or where it cannot be told; None where none does.
+
+    Args:
+        rounds: with their padding, in one unit.
+        planned: standard deviation as claimed; 0 if none was.
+        digits: how many significant ones were logged.
+        false_alarm: how often noise that was drawn anew may be rejected, in (0, 1).
+    """
+    values = np.abs(np.array([value for one in rounds for value in one.padding if value]))
+    ordered = np.sort(values)
+    repeats = int((np.diff(ordered) <= SAME * ordered[1:]).sum()) if values.size else 0
+    if not repeats:
+        return None
+    coarse, fine = (_cell(values, planned, max(10.0 ** (1 - digits), step)) for step in (SINGLE, DOUBLE))
+    pair = _twins(rounds)
+    smallest = min(len(one.padding) for one in rounds if any(one.padding))
+    numbers = (("values", float(values.size)), ("repeats", float(repeats)))
+    rejected = _chance(values.size, repeats, coarse) < false_alarm / 2
+    if rejected or (pair is not None and _as_whole(len(rounds), pair[2], coarse) < false_alarm / 2):
+        says = f"{repeats} of {values.size} values of noise were there before, up to their sign"
+        says += f", and round {pair[1]} has those of round {pair[0]}" if pair else ""
+        says += ": noise that is used twice hides nothing."
+        return Finding("noise/used-again", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+    doubtful = _chance(values.size, repeats, fine) < false_alarm
+    expected = values.size * (values.size - 1) / 2 * coarse
+    seen = _chance(values.size, math.ceil(expected) + smallest, coarse) < false_alarm / 2
+    seen |= _as_whole(len(rounds), smallest, coarse) < false_alarm / 2
+    if doubtful or not seen:
+        says = f"{repeats} of {values.size} values of noise were there before, and were logged in too few digits to "
+        says += "tell whether noise was used twice."
+        return Finding(UNSURE, Verdict.NOT_CHECKED, says, numbers, lacks="padding")
+    return None
+
+
+def significant_digits(values: Numbers) -> int:
+    """The most that any value has; 17 as soon as one is written out in full."""
+    most = 1
+    for value in values.tolist():
+        written = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
+        most = max(most, len(written))
+        if most >= 15:
+            return 17
+    return most
+
+
+def _cell(values: Numbers, planned: float, step: float) -> float:
+    """The chance of the likeliest cell: its width by the density of the absolute value at 0."""
+    spread = math.sqrt(float(np.mean(np.square(values))))
+    spread = min(spread, planned) if planned else spread
+    width = max(step * float(values.max()), _grid(values))
+    return min(1.0, math.sqrt(2 / math.pi) * width / spread) if spread > 0 else 1.0
+
+
+def _grid(values: Numbers) -> float:
+    """What all values are whole multiples of; 0 where that is nothing much, or where all are one."""
+    values = np.unique(values)
+    if values.size < 2:
+        return 0.0
+    found = float(values.max())
+    least = 1e-7 * found
+    for value in values.tolist():
+        rest = value
+        while rest > least:
+            left = math.fmod(found, rest)
+            found, rest = rest, 0.0 if rest - left < least else left
+        if found < 10 * least:
+            return 0.0
+    return found
+
+
+def _chance(count: int, repeats: int, cell: float) -> float:
+    """Of so many repeats, or more, at most."""
+    expected = count * (count - 1) / 2 * cell
+    if repeats <= expected:
+        return 1.0
+    return math.exp(min(0.0, repeats - expected + repeats * math.log(expected / repeats))) if expected > 0 else 0.0
+
+
+def _as_whole(rounds: int, values: int, cell: float) -> float:
+    """The chance that some round of so many has another's values, in some order, at most."""
+    told = math.log(max(rounds * (rounds - 1) / 2, 1)) + math.lgamma(values + 1) + values * math.log(cell)
+    return math.exp(min(0.0, told))
+
+
+def _twins(rounds: Sequence[Padded]) -> tuple[int, int, int] | None:
+    """Two rounds with the same values, up to sign and order, and how many."""
+    seen: dict[tuple[float, ...], int] = {}
+    for one in rounds:
+        values = tuple(sorted(float(f"{abs(value):.12g}") for value in one.padding))
+        if any(values):
+            if values in seen:
+                return seen[values], one.round, len(values)
+            seen[values] = one.round
+    return None
