@@ -117,6 +117,18 @@ def test_noise_that_was_rounded_is_not_reuse(decimals, scale):
         assert decimals > 1 or found.verdict is Verdict.NOT_CHECKED
 
 
+@pytest.mark.parametrize("spelt", [False, True], ids=["in full", "in its shortest spelling"])
+def test_many_values_of_single_precision_repeat_and_reuse_is_still_found(spelt):
+    drawn = np.random.default_rng(11).normal(0, 1, (20, 500)).astype(np.float32)
+    scheme = ClientLevelCentral(N, 0.15, 20, 1.0, 1.0)
+    for again, verdict in ((drawn[1], Verdict.PASSED), (-drawn[0][::-1], Verdict.FAILED)):
+        single = np.vstack([drawn[:1], again[None], drawn[2:]])
+        values = np.array([float(str(one)) if spelt else float(one) for one in single.ravel()]).reshape(20, 500)
+        found = check_padding(padded_logs(values, significant_digits(values.ravel())), scheme, 1e-6)
+        assert found.verdict is verdict, found
+    assert np.unique(np.abs(drawn)).size < drawn.size
+
+
 def test_noise_on_a_grid_may_repeat():
     values = np.round(np.random.default_rng(9).normal(0, 1, (40, 24)) * 128) * (0.0123456789 / 1.58)
     scheme = ClientLevelCentral(N, 0.15, 40, 1.0, 1.0)

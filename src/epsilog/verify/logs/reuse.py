@@ -57,7 +57,17 @@ def check_reuse(rounds: Sequence[Padded], planned: float, digits: int, false_ala
 
 
 def significant_digits(values: Numbers) -> int:
-    """The most that any value has; 17 as soon as one is written out in full."""
+    """The most that any value has: 17 as soon as one is written out in full, 8 where all are of single precision."""
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    if (single == values).all() and values.any():
+        return min(8, _most_written(values))
+    most = _most_written(values)
+    spelt = most == 9 and all(float(str(short)) == value for short, value in zip(single, values.tolist(), strict=True))
+    return 8 if spelt else most
+
+
+def _most_written(values: Numbers) -> int:
     most = 1
     for value in values.tolist():
         written = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
