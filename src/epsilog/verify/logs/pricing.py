@@ -46,13 +46,8 @@ def what_ifs(logs: Logs, claim: Claim) -> tuple[WhatIf, ...]:
             run = Composed([run, Repeated(Gaussian(share * claim.scheme.accounted_multiplier), attempts)])
         cost = _price(run, claim)
         says = f"At the lower end of the noise (95%) and with {attempts} further attempts released, epsilon would be "
-        found.append(
-            WhatIf(
-                "weakest noise and every attempt",
-                cost,
-                f"{says}{upper_text(cost)}: an estimate.{_taken_as_set(logs, claim)}",
-            )
-        )
+        says += f"{upper_text(cost)}: an estimate.{_taken_as_set(logs, claim)}"
+        found.append(WhatIf("weakest noise and every attempt", cost, says))
     lists = _price(claim.scheme.unamplified(), claim)
     says = f"Against whoever learns who took part, epsilon is at most {upper_text(lists)}, if all else is as claimed."
     found.append(WhatIf("participation lists known", lists, says))
@@ -90,11 +85,6 @@ def lowest_shares(logs: Logs, claim: Claim) -> Numbers:
             low = stddev_interval(one.padding, failure_probability=MISS / len(quiet))[0] / claim.scheme.noise_stddev
             shares[one.round - 1] = min(shares[one.round - 1], low)
     return shares
-
-
-def weakest_share(logs: Logs, claim: Claim) -> float:
-    """The least noise that logs allow any round, over what was claimed."""
-    return float(lowest_shares(logs, claim).min())
 
 
 def highest_rates(sizes: Ids, clients: int) -> Numbers:
