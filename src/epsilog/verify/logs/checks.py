@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -280,7 +280,13 @@ def padded(logs: Logs, scheme: Scheme) -> list[Quiet]:
 
 
 def check_padding(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
-    """Noise where the true sum is 0 has the claimed standard deviation, in every round."""
+    """Noise where the true sum is 0 has the claimed standard deviation, in every round, and none of it comes again."""
+    found = _of_padding(logs, scheme, false_alarm)
+    return replace(found, false_alarm=false_alarm) if found.false_alarm else found
+
+
+def _of_padding(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
+    """Half of the false alarms are for noise that comes again, half for its size."""
     rounds = padded(logs, scheme)
     again = check_reuse(rounds, scheme.noise_stddev, logs.digits, false_alarm / 2) if rounds else None
     if again is not None and again.verdict is Verdict.FAILED:
