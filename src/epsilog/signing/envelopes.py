@@ -1,0 +1,98 @@
+"""Detached signatures of files: an in-toto statement in a DSSE envelope, one envelope a line.
+
+That is what supply-chain tools read (cosign, in-toto, slsa): the statement names the file and its SHA-256, and the
+signature is over the statement. Who checks it needs the file, the envelope and a key, and nothing of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from epsilog.signing.keys import SigningKey, VerifierKey, decoded
+from epsilog.terms import CheckError
+from epsilog.terms.codec import UNREADABLE, canonical, parse
+
+SUFFIX = ".intoto.jsonl"  # as in-toto names a file of attestations
+STATEMENT = "https://in-toto.io/Statement/v1"
+PAYLOAD = "application/vnd.in-toto+json"
+PREDICATE = "https://github.com/epsilog/epsilog/signature/v0"  # says no more than that the signer has seen this file
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One signed statement on a file.
+
+    Attributes:
+        payload: the statement, as signed.
+        signatures: what each signer says to be its key, and its signature.
+    """
+
+    payload: bytes
+    signatures: tuple[tuple[str, bytes], ...]
+
+    @classmethod
+    def over(cls, name: str, content: bytes, key: SigningKey) -> Self:
+        """Signs a file.
+
+        Args:
+            name: the file's, for people: a renamed file is the same file.
+            content: its bytes.
+            key: whose signature.
+        """
+        subject = {"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}
+        payload = canonical({"_type": STATEMENT, "subject": [subject], "predicateType": PREDICATE, "predicate": {}})
+        return cls(payload, ((key.verifier.label, key.sign(_encoded(payload))),))
+
+    def __str__(self) -> str:
+        """The envelope as one line of JSON."""
+        signatures = [{"keyid": who, "sig": base64.b64encode(made).decode()} for who, made in self.signatures]
+        fields = {"payload": base64.b64encode(self.payload).decode(), "payloadType": PAYLOAD, "signatures": signatures}
+        return canonical(fields).decode()
+
+    @classmethod
+    def parse(cls, line: bytes) -> Self:
+        """Reads one line; what is no signed statement on one file is a ``CheckError``."""
+        try:
+            fields = parse(line)
+            payload = decoded(fields["payload"], what="payload")
+            signatures = [(one.get("keyid", ""), decoded(one["sig"], what="sig")) for one in fields["signatures"]]
+            _subject(payload)
+            signed = fields["payloadType"] == PAYLOAD and bool(signatures)
+        except UNREADABLE as error:
+            raise CheckError("signature", "a DSSE envelope with an in-toto statement", repr(line[:80])) from error
+        if not signed:
+            raise CheckError("signature", f"a signed {PAYLOAD}", repr(line[:80]))
+        return cls(payload, tuple((str(who), made) for who, made in signatures))
+
+    def covers(self, content: bytes) -> bool:
+        """Whether the statement is about a file of this content."""
+        return bool(_subject(self.payload)["digest"].get("sha256") == hashlib.sha256(content).hexdigest())
+
+    def signers(self, keys: Collection[VerifierKey]) -> list[VerifierKey]:
+        """Those of these keys that have signed it. What the envelope says of keys is a hint, and not believed."""
+        message = _encoded(self.payload)
+        return [key for key in keys if any(key.verifies(made, message) for _, made in self.signatures)]
+
+
+def read_envelopes(content: bytes) -> tuple[Envelope, ...]:
+    """Reads a file of envelopes, one a line."""
+    return tuple(Envelope.parse(line) for line in content.splitlines() if line.strip())
+
+
+def _subject(payload: bytes) -> Mapping[str, Any]:
+    """The one file that a statement is about."""
+    statement = parse(payload)
+    (subject,) = statement["subject"]
+    if statement["_type"] != STATEMENT or not isinstance(subject["digest"], dict):
+        raise ValueError("no statement on a file")
+    found: Mapping[str, Any] = subject
+    return found
+
+
+def _encoded(payload: bytes) -> bytes:
+    """What DSSE signs: the type and the payload, each after its length."""
+    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD), PAYLOAD.encode(), len(payload), payload)

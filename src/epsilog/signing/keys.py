@@ -1,0 +1,218 @@
+"""Ed25519 keys with names: a private one in a file of its owner's, and the public one as a line that anybody can keep.
+
+The public line is a *verifier key* as C2SP's signed notes have it, ``name+id+key``. The private key is PKCS #8 in PEM,
+as every other tool writes it, below a line with its name. Nothing here prints a private key.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from epsilog.terms import CheckError, EpsilogError, check
+
+ED25519 = b"\x01"  # the signature type of C2SP signed-note
+SPKI = bytes.fromhex("302a300506032b6570032100")  # RFC 8410: what precedes the 32 bytes of a public key
+NAMED = "Name: "
+LARGEST = 10_000  # bytes of a key file
+
+
+def checked_name(name: object) -> str:
+    """Requires a name that a signature line can carry: printable ASCII without spaces or plus."""
+    if not (isinstance(name, str) and name and name.isascii() and name.isprintable() and not set(name) & set(" +")):
+        raise CheckError("name", "printable ASCII without spaces or '+', such as example.org/privacy", repr(name))
+    return name
+
+
+def decoded(text: str, *, what: str) -> bytes:
+    """Base64 (RFC 4648, section 4) in its one spelling; anything else is a ``CheckError``."""
+    try:
+        found = base64.b64decode(text, validate=True)
+    except ValueError:
+        found = b""
+    if not text or base64.b64encode(found).decode() != text:
+        raise CheckError(what, "base64 in its one spelling", repr(text[:80]))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierKey:
+    """A public key and the name that its owner goes by.
+
+    Attributes:
+        name: as signatures carry it; a schema-less URL is usual.
+        public: 32 bytes (RFC 8032).
+
+    >>> key = VerifierKey.parse("example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k")
+    >>> key.label
+    'example.com/foo+530d903a'
+    """
+
+    name: str
+    public: bytes
+
+    def __post_init__(self) -> None:
+        checked_name(self.name)
+        if not (isinstance(self.public, bytes) and len(self.public) == 32):
+            raise CheckError("public", "32 bytes", repr(self.public))
+
+    @property
+    def key_id(self) -> bytes:
+        """Four bytes that tell keys of one name apart; they prove nothing."""
+        return hashlib.sha256(self.name.encode() + b"\n" + ED25519 + self.public).digest()[:4]
+
+    @property
+    def label(self) -> str:
+        """Name and id, as messages name a key."""
+        return f"{self.name}+{self.key_id.hex()}"
+
+    def __str__(self) -> str:
+        """The line to keep: ``name+id+key``."""
+        return f"{self.label}+{base64.b64encode(ED25519 + self.public).decode()}"
+
+    def pem(self) -> str:
+        """The same key as other tools read it (SubjectPublicKeyInfo)."""
+        body = base64.b64encode(SPKI + self.public).decode()
+        return f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n"
+
+    @classmethod
+    def parse(cls, line: str) -> Self:
+        """Reads the line of a key; one that is not an Ed25519 key, or whose id is another's, is refused."""
+        name, _, rest = line.strip().partition("+")
+        key_id, _, key = rest.partition("+")
+        content = decoded(key, what="key") if key else b""
+        if content[:1] != ED25519 or len(content) != 33:
+            raise CheckError("key", "a verifier key, NAME+ID+KEY, of an Ed25519 key", repr(line[:200]))
+        found = cls(name, content[1:])
+        if found.key_id.hex() != key_id:
+            raise CheckError("key", f"the id {found.key_id.hex()}", repr(key_id), verb="have")
+        return found
+
+    def verifies(self, signature: bytes, message: bytes) -> bool:
+        """Whether this key has signed a message.
+
+        Raises:
+            EpsilogError: the extra ``sign`` is not installed.
+        """
+        ed25519, invalid = _ed25519(), _cryptography("exceptions").InvalidSignature
+        try:
+            ed25519.Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
+        except invalid:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SigningKey:
+    """A private key and its name. Its text says only who it is.
+
+    Attributes:
+        name: as in ``VerifierKey``.
+    """
+
+    name: str
+    _private: Any
+
+    def __post_init__(self) -> None:
+        checked_name(self.name)
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.verifier.label})"
+
+    @classmethod
+    def create(cls, name: str) -> Self:
+        """Draws a new key from the operating system's randomness."""
+        return cls(checked_name(name), _ed25519().Ed25519PrivateKey.generate())
+
+    @property
+    def verifier(self) -> VerifierKey:
+        """The public half."""
+        return VerifierKey(self.name, self._private.public_key().public_bytes_raw())
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature of a message, 64 bytes."""
+        signature: bytes = self._private.sign(message)
+        return signature
+
+    def save(self, path: Path, *, passphrase: str | None = None) -> None:
+        """Writes the key to a new file that its owner alone can read.
+
+        Args:
+            path: must not be there yet.
+            passphrase: encrypts it; None leaves it to the file's permissions.
+        """
+        formats = _cryptography("hazmat.primitives.serialization")
+        if passphrase is not None:
+            check.text()(passphrase=passphrase)
+        hidden = formats.BestAvailableEncryption(passphrase.encode()) if passphrase else formats.NoEncryption()
+        content = self._private.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.PKCS8, hidden)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise CheckError("output", "a file that is not there yet", repr(str(path))) from None
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(f"{NAMED}{self.name}\n".encode() + content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @classmethod
+    def load(cls, path: Path, *, passphrase: Callable[[], str] | None = None) -> Self:
+        """Reads a key file.
+
+        Args:
+            path: what ``save`` wrote: a line with the name, and PKCS #8 in PEM. Others may have no access to it.
+            passphrase: asked for it where the key is encrypted.
+
+        Raises:
+            CheckError: no such key, one that others can read, or another passphrase.
+        """
+        name, pem = _read(path)
+        locked = b"BEGIN ENCRYPTED PRIVATE KEY" in pem
+        if locked and passphrase is None:
+            raise CheckError("key", "given with its passphrase", f"{path}, which is encrypted")
+        word = passphrase().encode() if locked and passphrase is not None else None
+        try:
+            private = _cryptography("hazmat.primitives.serialization").load_pem_private_key(pem, word)
+        except (ValueError, TypeError, _cryptography("exceptions").UnsupportedAlgorithm) as error:
+            trouble = "and the passphrase that it was encrypted with" if locked else "in PEM, PKCS #8"
+            raise CheckError("key", f"an Ed25519 private key, {trouble}", str(path)) from error
+        if not isinstance(private, _ed25519().Ed25519PrivateKey):
+            raise CheckError("key", "an Ed25519 private key", str(path))
+        return cls(name, private)
+
+
+def _read(path: Path) -> tuple[str, bytes]:
+    """The name and the PEM block of a key file that only its owner can read."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(LARGEST)
+    except OSError as error:
+        raise CheckError("key", "a file that can be read", f"{path} ({error.strerror})") from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise CheckError("key", "a file that others cannot read (chmod 600)", f"{path} with mode {mode & 0o777:o}")
+    first, _, pem = content.partition(b"\n")
+    name = first.decode("ascii", "replace")
+    if not name.startswith(NAMED) or b"PRIVATE KEY" not in pem:
+        raise CheckError("key", f"a private key in PEM below a line '{NAMED}example.org/privacy'", str(path))
+    return checked_name(name.removeprefix(NAMED).strip()), pem
+
+
+def _ed25519() -> Any:
+    return _cryptography("hazmat.primitives.asymmetric.ed25519")
+
+
+def _cryptography(part: str) -> Any:
+    """A module of the one library that signs, if it is here."""
+    from importlib import import_module
+
+    try:
+        return import_module(f"cryptography.{part}")
+    except ImportError as error:
+        raise EpsilogError(f"signatures need the extra `sign`: pip install 'epsilog[sign]' ({error})") from error

@@ -1,0 +1,213 @@
+"""Merkle trees over entries: one hash that stands for the first n of them, and short proofs about it.
+
+A proof is a few roots of subtrees. Which ones is arithmetic on sizes (``inclusion_spans``, ``consistency_spans``); they
+are worked out in one pass over the leaves (``roots``), which holds a few hashes for each level. The two verifiers take
+sizes and hashes alone.
+
+Source:
+    RFC 9162, Sec. 2.1 (the tree of RFC 6962, Sec. 2.1): leaves are hashed after a byte 0, nodes after a byte 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from epsilog.terms import CheckError, check
+
+EMPTY = hashlib.sha256(b"").digest()  # the root of no entries
+Span = tuple[int, int]  # leaves from one index (of 0, 1, ...) up to and without another
+
+
+def leaf(content: bytes) -> bytes:
+    """The hash of one entry."""
+    return hashlib.sha256(b"\x00" + content).digest()
+
+
+def node(left: bytes, right: bytes) -> bytes:
+    """The hash of two subtrees."""
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+@dataclass(slots=True)
+class Frontier:
+    r"""A tree that grows at its end: the roots of its complete subtrees, the largest first.
+
+    Attributes:
+        count: leaves so far.
+
+    >>> tree = Frontier()
+    >>> for content in (b"", b"\x00", b"\x10"):
+    ...     tree.add(leaf(content))
+    >>> tree.root().hex()[:16]
+    'aeb6bcfe274b70a1'
+    """
+
+    count: int = 0
+    _peaks: list[bytes] = field(default_factory=list)
+
+    def add(self, hashed: bytes) -> None:
+        """Takes in the hash of the next leaf."""
+        self._peaks.append(hashed)
+        self.count += 1
+        size = self.count
+        while size % 2 == 0:  # two subtrees of one size are one of the next
+            right = self._peaks.pop()
+            self._peaks[-1] = node(self._peaks[-1], right)
+            size //= 2
+
+    def root(self) -> bytes:
+        """The root of all leaves so far."""
+        if not self._peaks:
+            return EMPTY
+        return reduce(lambda right, left: node(left, right), reversed(self._peaks))
+
+
+def root_of(leaves: Iterable[bytes]) -> bytes:
+    """The root over some leaves' hashes."""
+    tree = Frontier()
+    for hashed in leaves:
+        tree.add(hashed)
+    return tree.root()
+
+
+def inclusion_spans(index: int, size: int) -> list[Span]:
+    """The subtrees that prove a leaf to lie in a tree, from its sibling up.
+
+    Args:
+        index: the leaf's, from 0.
+        size: leaves of the tree.
+
+    Source:
+        RFC 9162, Sec. 2.1.3.1.
+    """
+    size = check.integer(1)(size=size)
+    return _path(check.integer(0, size - 1)(index=index), 0, size)
+
+
+def _path(index: int, start: int, end: int) -> list[Span]:
+    if end - start == 1:
+        return []
+    middle = _middle(start, end)
+    if index < middle:
+        return [*_path(index, start, middle), (middle, end)]
+    return [*_path(index, middle, end), (start, middle)]
+
+
+def consistency_spans(old: int, size: int) -> list[Span]:
+    """The subtrees that prove a tree to begin with an older one.
+
+    Args:
+        old: leaves of the older tree; 0 and ``size`` need no proof.
+        size: leaves of the tree.
+
+    Source:
+        RFC 9162, Sec. 2.1.4.1.
+    """
+    size = check.integer(0)(size=size)
+    old = check.integer(0, size)(old=old)
+    return _subproof(old, 0, size, whole=True) if old else []
+
+
+def _subproof(old: int, start: int, end: int, *, whole: bool) -> list[Span]:
+    """``whole`` says that the older tree's root is one that the verifier has, and not a part of it."""
+    if old == end:
+        return [] if whole else [(start, end)]
+    middle = _middle(start, end)
+    if old <= middle:
+        return [*_subproof(old, start, middle, whole=whole), (middle, end)]
+    return [*_subproof(old, middle, end, whole=False), (start, middle)]
+
+
+def _middle(start: int, end: int) -> int:
+    """Where a tree is divided: its left part is the largest power of two below its size."""
+    return start + (1 << (end - start - 1).bit_length() - 1)
+
+
+def roots(leaves: Iterable[bytes], spans: Sequence[Span]) -> list[bytes]:
+    """The roots of some subtrees that do not overlap, in one pass over the hashes of all leaves."""
+    trees = {span: Frontier() for span in sorted(spans)}
+    waiting = iter(trees.items())
+    (start, end), tree = next(waiting, ((0, 0), Frontier()))
+    for index, hashed in enumerate(leaves):
+        if index == end:
+            (start, end), tree = next(waiting, ((0, 0), tree))
+        if start <= index < end:
+            tree.add(hashed)
+    short = [span for span, tree in trees.items() if tree.count != span[1] - span[0]]
+    if short:
+        raise CheckError("leaves", f"at least {max(end for _, end in short)}", "fewer")
+    return [trees[span].root() for span in spans]
+
+
+def included(hashed: bytes, *, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
+    """Whether a proof leads from a leaf to a root.
+
+    Args:
+        hashed: the leaf's hash.
+        index: the leaf's, from 0.
+        size: leaves of the tree.
+        proof: roots of subtrees, from the leaf's sibling up.
+        root: the tree's.
+
+    Source:
+        RFC 9162, Sec. 2.1.3.2.
+    """
+    if not 0 <= index < size or not _hashes(hashed, root, *proof):
+        return False
+    at, last, found = index, size - 1, hashed
+    for other in proof:
+        if last == 0:
+            return False
+        if at % 2 or at == last:
+            found = node(other, found)
+            while at % 2 == 0 and at:
+                at, last = at >> 1, last >> 1
+        else:
+            found = node(found, other)
+        at, last = at >> 1, last >> 1
+    return last == 0 and found == root
+
+
+def _hashes(*found: bytes) -> bool:
+    """Whether these are hashes by their length, so that no two of them can be read as another two."""
+    return all(len(each) == len(EMPTY) for each in found)
+
+
+def consistent(*, old: int, old_root: bytes, size: int, root: bytes, proof: Sequence[bytes]) -> bool:
+    """Whether a proof shows that a tree begins with an older one.
+
+    Args:
+        old: leaves of the older tree.
+        old_root: the older tree's.
+        size: leaves of the tree.
+        root: the tree's.
+        proof: as ``consistency_spans`` names it.
+
+    Source:
+        RFC 9162, Sec. 2.1.4.2; for 0 and for equal sizes RFC 6962, Sec. 2.1.2 has no proof, and none is taken.
+    """
+    if not _hashes(old_root, root, *proof) or not 0 <= old <= size:
+        return False
+    if old in {0, size}:
+        return not proof and old_root == (EMPTY if old == 0 else root) and (size > 0 or root == EMPTY)
+    if not proof:
+        return False
+    at, last = old - 1, size - 1
+    path = [old_root, *proof] if old & (old - 1) == 0 else list(proof)  # a power of two is a subtree of its own
+    while at % 2:
+        at, last = at >> 1, last >> 1
+    before = after = path[0]
+    for other in path[1:]:
+        if last == 0:
+            return False
+        if at % 2 or at == last:
+            before, after = node(other, before), node(other, after)
+            while at % 2 == 0 and at:
+                at, last = at >> 1, last >> 1
+        else:
+            after = node(after, other)
+        at, last = at >> 1, last >> 1
+    return last == 0 and (before, after) == (old_root, root)
