@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from tests.spend.stores import InMemory
@@ -32,8 +33,31 @@ def told(tmp_path, clock):
     ledger.reserve("acme", PureDP(0.125), key="no").cancel("not needed")
     ledger.override_price("acme", Gaussian(1.0), key="cheap", amount={"epsilon": "0.5"}, reason="as agreed")
     ledger.reserve("acme", Gaussian(1.0), key="cheap", amount={"epsilon": "0.5"})
+    owners_acts(ledger, clock)
     with store.reading() as session:
         yield list(session.rows()), session.stored()
+
+
+def owners_acts(ledger, clock):
+    """Everything that only owners do, and what time does."""
+    act = {"by": "dora", "reason": "as agreed"}
+    ledger.create_budget("acme/q", kind="approximate", epsilon="1", delta="1e-6", quota=True)
+    ledger.change_cap("acme/q", epsilon="0.75", delta="1e-6", **act)
+    ledger.register_plan("acme/q", HASH, key="planned")
+    soon = clock() + timedelta(seconds=2)
+    ledger.reserve("acme/q", PureDP(0.5), key="planned", plan_hash=HASH, until=soon)
+    clock.now += timedelta(minutes=1)
+    ledger.expire("planned")
+    ledger.reserve("acme/q", PureDP(0.5), key="revoked")
+    ledger.revoke("revoked", **act)
+    crashed = ledger.reserve("acme/q", PureDP(0.25), key="crashed")
+    crashed.start()
+    crashed.round_started(1)
+    ledger.abandon("crashed", **act)
+    ledger.reserve("acme/q", PureDP(0.125), key="unknown")
+    ledger.abandon("unknown", **act)
+    ledger.decommission("crashed", **act)
+    ledger.retire("acme/q", **act)
 
 
 def rehashed(documents):
@@ -55,9 +79,9 @@ def test_what_a_ledger_wrote_holds_and_is_counted(told):
     assert ((books.count, books.head), seen) == ((len(rows), rows[-1].hash), [])
     found = chain.reprice(books)
     assert (found.count, found.head) == (books.count, books.head)
-    assert (found.priced, found.unpriced, found.overridden) == (3, 0, ("cheap",))
+    assert (found.priced, found.unpriced, found.overridden) == (7, 0, ("cheap",))
     found = chain.reprice(books, seconds=-1)
-    assert (found.priced, found.unpriced, found.overridden) == (0, 3, ("cheap",))
+    assert (found.priced, found.unpriced, found.overridden) == (0, 7, ("cheap",))
 
 
 def flips(text, every):
@@ -164,16 +188,58 @@ def test_right_hashes_do_not_make_a_rule(told, position, changes):
         chain.fold(rehashed(documents))
 
 
+FORGED = [  # of the entries that owners write, by verb: what a forger would make of them
+    ("cap-changed", {"body": {"by": "dora", "reason": "why", "caps": {"rho": "9"}}}, "caps of the budget"),
+    ("cap-changed", {"body": {"by": " ", "reason": "why", "caps": {"epsilon": "9", "delta": "0"}}}, "by must"),
+    ("cap-changed", {"body": {"by": "dora", "reason": "why", "caps": {"epsilon": "10", "delta": "1"}}}, "refuses"),
+    ("cap-changed", {"scope": "acme/q/none"}, "has no budget"),
+    ("quota-created", {"scope": "other"}, "and there is none"),
+    ("scope-retired", {"key": "one"}, "key of scope-retired"),
+    ("plan-registered", {"body": {"plan_hash": "none"}}, "plan_hash must be"),
+    ("held-until", {"body": {"until": "2026-01-01"}}, "until must"),
+    ("expired", {"time": "2026-01-01T00:00:00.000000+00:00"}, "is held until"),
+    ("expired", {"key": "cheap"}, "must have been reserved at"),
+    ("revoked", {"body": {"by": "dora"}}, "body of revoked"),
+    ("abandoned", {"amounts": {}}, "amounts of abandoned"),
+    ("abandoned", {"verb": "cancelled", "body": {"reason": "back"}}, "at least 0 units"),
+    ("written-off", {"verb": "abandoned"}, "at least 0 units"),
+    ("decommissioned", {"verb": "revoked"}, "at least 0 units"),
+    ("decommissioned", {"key": "revoked"}, "needs charge 'revoked' to be committed or abandoned"),
+]
+
+
+@pytest.mark.parametrize(("verb", "changes", "message"), FORGED)
+def test_right_hashes_do_not_make_an_owners_act(told, verb, changes, message):
+    documents = [json.loads(row.document) for row in told[0]]
+    (document,) = [document for document in documents if document["verb"] == verb]
+    document |= changes
+    with pytest.raises(LedgerIntegrityError, match=f"entry {document['index']}: breaks a rule.*{message}"):
+        chain.fold(rehashed(documents))
+
+
+def test_an_owner_acts_once(told):
+    """Decommissioned twice, a charge would be taken from the active view twice; retired twice is no act."""
+    documents = [json.loads(row.document) for row in told[0]]
+    for verb in ("decommissioned", "scope-retired", "quota-created", "abandoned"):
+        (again,) = [document for document in documents if document["verb"] == verb]
+        twice = [*documents, again | {"index": len(documents) + 1}]
+        with pytest.raises(LedgerIntegrityError, match=f"entry {len(twice)}: breaks a rule"):
+            chain.fold(rehashed(twice))
+
+
 @pytest.mark.parametrize(
     ("scope", "message"), [("acme/x", "exists already"), ("acme/x/y", "before any charge at or under")]
 )
 def test_a_budget_comes_once_and_before_what_it_counts(told, scope, message):
     documents = [json.loads(row.document) for row in told[0]]
     reserved = documents[2]
-    below = reserved | {"scope": "acme/x/y", "key": "below", "index": 15}
-    late = documents[1] | {"scope": scope, "index": 16}
-    assert chain.fold(rehashed([*documents, below])).count == 15
-    with pytest.raises(LedgerIntegrityError, match=f"entry 16: breaks a rule of the ledger: budget of .* {message}"):
+    count = len(documents)
+    below = reserved | {"scope": "acme/x/y", "key": "below", "index": count + 1}
+    late = documents[1] | {"scope": scope, "index": count + 2}
+    assert chain.fold(rehashed([*documents, below])).count == count + 1
+    with pytest.raises(
+        LedgerIntegrityError, match=f"entry {count + 2}: breaks a rule of the ledger: budget of .* {message}"
+    ):
         chain.fold(rehashed([*documents, below, late]))
 
 
@@ -190,8 +256,8 @@ def changed(part, name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda stored: replace(stored, head=(15, stored.head[1])), "the head names 15 entries, and 14"),
-        (lambda stored: replace(stored, head=(14, HASH)), "the head names 14 entries, and 14"),
+        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head names 9 entries, and 30"),
+        (lambda stored: replace(stored, head=(30, HASH)), "the head names 30 entries, and 30"),
         (changed("balances", "acme", "{}"), "stored balance 'acme'"),
         (changed("balances", "acme/x", None), "stored balance 'acme/x'"),
         (changed("balances", "more", "{}"), "stored balance 'more'"),
@@ -224,7 +290,7 @@ def test_a_charge_below_its_release_s_price_is_named(told):
         if document["key"] == "run" and document["amounts"]:
             document["amounts"]["approximate"]["epsilon"] = "0.9"
     books = chain.fold(rehashed(documents))
-    assert chain.reprice(books, seconds=-1).unpriced == 3
+    assert chain.reprice(books, seconds=-1).unpriced == 7
     with pytest.raises(LedgerIntegrityError, match=r"charged .*'0.9'.*costs at least .*'1'") as found:
         chain.reprice(books)
     assert books.reserved[1].index == found.value.index

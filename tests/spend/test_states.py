@@ -5,21 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.spend import CLOSED, RULES, Amounts, Stage, State, Verb
+from epsilog.spend import AHEAD, CLOSED, RULES, Amounts, Stage, State, Verb
 from epsilog.spend.entries import GENESIS, Entry
 from epsilog.spend.folds import Balance, ChargeRecord, RoundState, advance, advance_round, apply, stage_of
 from epsilog.terms import ConflictError, NeighboringRelation
 
 HASH = "ab" * 32
 PRICE = Amounts.charged({"epsilon": "0.5"})
-REQUEST = {"rounds": 3, "relation": "add-or-remove-one", "privacy_unit": None, "simulation": False}
+REQUEST = {"rounds": 3, "plan_hash": HASH, "relation": "add-or-remove-one", "privacy_unit": None, "simulation": False}
 BODIES = {
+    Verb.PLAN_REGISTERED: {"plan_hash": HASH},
     Verb.PRICE_OVERRIDDEN: {"request": REQUEST},
     Verb.RESERVED: {"request": REQUEST},
+    Verb.HELD_UNTIL: {"until": "2026-01-01T00:00:00.000000+00:00"},
     Verb.ROUND_STARTED: {"round": 1},
     Verb.ROUND_RELEASED: {"round": 1, "output_hash": HASH},
 }
-OF_CHARGES = [verb for verb in Verb if verb is not Verb.BUDGET_CREATED]
+OF_CHARGES = [verb for verb, rule in RULES.items() if rule.needs]
 ROUNDS = {Stage.AHEAD: None, Stage.OPEN: RoundState(1, 1), Stage.RELEASED: RoundState(1, 1, HASH)}
 
 
@@ -31,10 +33,13 @@ def entry(verb):
 def charge_in(state):
     if state is None:
         return None
-    allowed = advance(None, entry(Verb.PRICE_OVERRIDDEN))
+    if state is State.REGISTERED:
+        return advance(None, entry(Verb.PLAN_REGISTERED))
     if state is State.ALLOWED:
-        return allowed
-    return ChargeRecord("run", "acme", state, {"pure": PRICE}, rounds=3, opened=1)
+        return advance(None, entry(Verb.PRICE_OVERRIDDEN))
+    closed = 3 if state in CLOSED else None
+    until = "2026-01-01T00:00:00+00:00"  # it has come
+    return ChargeRecord("run", "acme", state, {"pure": PRICE}, rounds=3, opened=1, closed=closed, until=until)
 
 
 @pytest.mark.parametrize("state", [None, *State])
@@ -46,7 +51,7 @@ def test_a_verb_is_allowed_in_the_states_of_its_row_and_leads_where_it_says(verb
         return
     moved = advance(charge_in(state), entry(verb))
     assert moved.state is RULES[verb].leads
-    assert moved.closed == (7 if moved.state in CLOSED else None)
+    assert moved.closed == (3 if state in CLOSED else 7 if moved.state in CLOSED else None)
 
 
 @pytest.mark.parametrize("stage", Stage)
@@ -76,7 +81,8 @@ def test_money_moves_as_the_row_says_and_is_neither_made_nor_lost(verb):
     for name, before in sums.items():
         after = before if name != rule.takes else before - PRICE
         assert getattr(moved, name) == (after if name != rule.adds else after + PRICE)
-    if rule.takes and rule.adds:
+    assert moved.decommissioned == (PRICE if verb is Verb.DECOMMISSIONED else None)
+    if (rule.takes and rule.adds) or rule.notes:
         assert moved.held == budget.held
 
 
@@ -84,19 +90,28 @@ def test_nothing_that_was_spent_comes_back():
     """Out of started money goes to committed alone, and out of committed nowhere."""
     spent = ("started", "committed")
     assert all(rule.adds in spent for rule in RULES.values() if rule.takes in spent)
-    assert {State.COMMITTED, State.CANCELLED} == CLOSED
+    assert {State.COMMITTED, State.CANCELLED, State.ABANDONED, State.DECOMMISSIONED} == CLOSED
+    assert {State.REGISTERED, State.ALLOWED} == AHEAD
 
 
 def test_every_state_is_reached_and_money_is_where_the_state_says():
-    reached, held = {None}, {None: None, State.ALLOWED: None, State.CANCELLED: None}
+    reached, held = {None}, dict.fromkeys((None, *AHEAD, State.CANCELLED))
     held |= {state: state.value for state in (State.RESERVED, State.STARTED, State.COMMITTED)}
+    held |= dict.fromkeys((State.ABANDONED, State.DECOMMISSIONED), "committed")
     for _ in State:
         reached |= {rule.leads for rule in RULES.values() if reached.intersection(rule.needs)}
     assert reached == {None, *State}
     for rule in RULES.values():
         for state in rule.needs:
-            assert (rule.takes, rule.adds) == ((held[state], held[rule.leads]) if rule.moves else (None, None))
-            assert rule.moves or held[state] == held[rule.leads]
+            passes = rule.takes or rule.adds
+            assert (rule.takes, rule.adds) == ((held[state], held[rule.leads]) if passes else (None, None))
+            assert passes or held[state] == held[rule.leads]
+
+
+def test_in_a_retired_scope_nothing_begins_and_everything_can_end():
+    ends = {verb for verb in OF_CHARGES if RULES[verb].leads in CLOSED}
+    goes_on = {Verb.ROUND_STARTED, Verb.ROUND_RELEASED}
+    assert {verb for verb, rule in RULES.items() if rule.retired} == ends | goes_on
 
 
 def test_the_page_shows_the_table():
@@ -109,6 +124,8 @@ def test_the_page_shows_the_table():
     def money(rule):
         if rule.takes and rule.adds:
             return f"{rule.takes} to {rule.adds}"
+        if rule.notes:
+            return f"noted as {rule.notes}"
         return f"into {rule.adds}" if rule.adds else f"out of {rule.takes}" if rule.takes else ""
 
     rows = {

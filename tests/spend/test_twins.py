@@ -13,6 +13,7 @@ from epsilog.spend import Ledger
 from epsilog.terms import ApproximateDP, EpsilogError, GaussianDP, NeighboringRelation, PureDP, ZeroConcentratedDP
 
 SCOPES = st.sampled_from(["r", "r/a", "r/a/x", "r/b", "ra", "q", "r//a"])
+HASHES = st.sampled_from(["ab" * 32, "cd" * 32, "no hash"])
 KEYS = st.sampled_from(["k1", "k2", "k3", "k4", " "])
 RELEASES = st.sampled_from(
     [PureDP(0.25), PureDP(1.0), ApproximateDP(0.5, 1e-6), ZeroConcentratedDP(0.1), GaussianDP(0.5)]
@@ -27,9 +28,9 @@ CAPS = st.sampled_from(
         {"kind": "zcdp", "rho": "0.3"},
         {"kind": "gdp", "mu_squared": "1"},
         {"kind": "pure", "epsilon": "1", "relation": NeighboringRelation.REPLACE_ONE, "simulation": True},
+        {"kind": "approximate", "epsilon": "1", "delta": "1e-6", "quota": True},
     ]
 )
-HASHES = st.sampled_from(["ab" * 32, "cd" * 32, "no hash"])
 
 
 def verb(name, **arguments):
@@ -37,12 +38,18 @@ def verb(name, **arguments):
     return st.tuples(st.just(name), st.fixed_dictionaries(arguments))
 
 
+ACT = {"by": st.just("dora"), "reason": st.sampled_from(["agreed", ""])}
 REQUESTS = {"scope": SCOPES, "release": RELEASES, "key": KEYS}
 LEDGER = [
     verb("create_budget", scope=SCOPES, caps=CAPS),
     verb("reserve", **REQUESTS, amount=AMOUNTS, rounds=st.sampled_from([None, 1, 2]), simulation=st.booleans()),
     verb("charge", **REQUESTS, amount=AMOUNTS),
     verb("override_price", **REQUESTS, amount=AMOUNTS.filter(bool), reason=st.sampled_from(["agreed", ""])),
+    verb("change_cap", scope=SCOPES, epsilon=st.sampled_from(["1", "3"]), delta=st.just("1e-5"), **ACT),
+    verb("change_cap", scope=SCOPES, epsilon=st.sampled_from(["0.5", "3"]), **ACT),
+    verb("retire", scope=st.sampled_from(["r/a", "r/b"]), **ACT),
+    verb("register_plan", scope=SCOPES, plan_hash=HASHES, key=KEYS),
+    *(verb(name, key=KEYS, **ACT) for name in ("revoke", "abandon", "decommission")),
     verb("what_fits", scope=SCOPES, release=RELEASES),
     verb("page", prefix=SCOPES, limit=st.integers(1, 5), verb=st.sampled_from([None, "started", "reserved"])),
     verb("history", prefix=st.none() | SCOPES),
@@ -84,7 +91,7 @@ class Twin:
                 return self.reopen()
             if name == "create_budget":
                 return self.ledger.create_budget(arguments["scope"], **arguments["caps"])
-            if "key" in arguments and "release" not in arguments:
+            if name in ("start", "commit", "cancel", "hold", "round_started", "round_released"):
                 charge = self.ledger.find(arguments["key"])
                 if charge is None:
                     return None
@@ -133,6 +140,18 @@ STORY = [
         "override_price",
         {"scope": "r", "release": PureDP(1.0), "key": "k6", "amount": {"epsilon": "0.3"}, "reason": "a"},
     ),
+    ("create_budget", {"scope": "r/q", "caps": {"kind": "approximate", "epsilon": "1", "delta": "0", "quota": True}}),
+    ("charge", {"scope": "r/b", "release": PureDP(4.0), "key": "k7"}),  # does not fit beside the share
+    ("reserve", {"scope": "r/q", "release": PureDP(0.5), "key": "k8"}),
+    ("hold", {"key": "k8", "until": datetime(2025, 12, 31, tzinfo=UTC)}),
+    ("expire", {"key": "k8"}),
+    ("change_cap", {"scope": "r/q", "epsilon": "0.5", "delta": "0", "by": "dora", "reason": "less"}),
+    ("register_plan", {"scope": "r/q", "plan_hash": "ab" * 32, "key": "k9"}),
+    ("reserve", {"scope": "r/q", "release": PureDP(0.5), "key": "k9", "plan_hash": "ab" * 32}),
+    ("abandon", {"key": "k9", "by": "dora", "reason": "lost"}),
+    ("decommission", {"key": "k9", "by": "dora", "reason": "out of use"}),
+    ("retire", {"scope": "r/q", "by": "dora", "reason": "the quarter is over"}),
+    ("charge", {"scope": "r/q/x", "release": PureDP(0.0), "key": "k10"}),  # retired
     ("what_fits", {"scope": "r/a/x", "release": PureDP(0.25)}),
     ("page", {"prefix": "r/a", "limit": 3, "verb": "started"}),
     ("history", {"prefix": "r/a/x"}),

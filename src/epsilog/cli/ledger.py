@@ -116,6 +116,9 @@ def create(
         str | None, typer.Option("--privacy-unit", help="What one neighbour differs in; unsaid if blank.")
     ] = None,
     simulation: Annotated[bool, typer.Option("--simulation", help="Takes charges of simulations only.")] = False,
+    quota: Annotated[
+        bool, typer.Option("--quota", help="A share of the budget above, set aside: others there cannot use it.")
+    ] = False,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -129,7 +132,13 @@ def create(
     caps = {quantity: cap for quantity, cap in given.items() if cap is not None}
     with open_ledger(ledger) as books:
         made = books.create_budget(
-            scope, kind=kind, relation=relation, privacy_unit=privacy_unit, simulation=simulation, **caps
+            scope,
+            kind=kind,
+            relation=relation,
+            privacy_unit=privacy_unit,
+            simulation=simulation,
+            quota=quota,
+            **caps,
         )
     if as_json:
         return print_json({"scope": made.scope, "kind": made.kind, "caps": dict(made.caps), "ledger": str(ledger)})

@@ -23,9 +23,10 @@ from epsilog.spend.ledger import Ledger
 from epsilog.spend.opening import is_ledger, open_ledger, read_ledger, sqlite_in_use, verify_file
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
-from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
+from epsilog.spend.states import AHEAD, CLOSED, RULES, Rule, Stage, State
 
 __all__ = [
+    "AHEAD",
     "CLOSED",
     "FILTERS",
     "RULES",

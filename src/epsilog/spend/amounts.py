@@ -159,3 +159,7 @@ class Amounts(Mapping[str, str]):
 
     def __sub__(self, other: Amounts) -> Amounts:
         return self._paired(other, int.__sub__)
+
+    def left_after(self, taken: Amounts) -> Amounts:
+        """What is left when something is taken: of each quantity nothing, where more is taken than there is."""
+        return self._paired(taken, lambda units, others: max(units - others, 0))

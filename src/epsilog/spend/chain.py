@@ -22,7 +22,7 @@ from epsilog.spend.requests import request_of
 from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed
 from epsilog.spend.shapes import check_shape
 from epsilog.spend.states import RULES
-from epsilog.terms import EpsilogError, LedgerIntegrityError, UnsupportedMechanismError
+from epsilog.terms import ConflictError, EpsilogError, LedgerIntegrityError, UnsupportedMechanismError
 from epsilog.terms.codec import canonical
 
 REPORT_EVERY = 500  # entries
@@ -83,17 +83,21 @@ class Books:
         """Takes in the next entry; whatever the rules refuse is an error here too."""
         path = scopes.ancestors(entry.scope)
         check_shape(entry)
-        if entry.verb is Verb.BUDGET_CREATED:
+        creates = entry.verb in folds.CREATING
+        if creates:
             scopes.refuse_late_budget(
                 entry.scope, exists=entry.scope in self.balances, populated=entry.scope in self.populated
             )
-            self.balances[entry.scope] = folds.opened_balance(entry)
+        budgets = [self.balances[scope] for scope in path if scope in self.balances]
+        if not creates:
+            scopes.require_budget(entry.scope, budgets)
+        moved = {budget.scope: budget for budget in folds.along(budgets, entry)}
+        if entry.key is None:
+            if not (creates or entry.scope in self.balances):
+                raise ConflictError(f"scope {entry.scope!r} has no budget")
+            self.balances |= moved
             return
-        budgets = [scope for scope in path if scope in self.balances]
-        scopes.require_budget(entry.scope, budgets)
-        moved = {scope: folds.apply(self.balances[scope], entry) for scope in budgets}
-        key = str(entry.key)
-        kinds = {self.balances[scope].kind for scope in budgets}
+        key, kinds = entry.key, {budget.kind for budget in budgets}
         if entry.verb is Verb.RESERVED:
             if set(entry.amounts) != kinds or set(entry.body["methods"]) != kinds:
                 raise ValueError(f"must be charged as {sorted(kinds)}, got {sorted(entry.amounts)}")

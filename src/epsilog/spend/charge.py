@@ -6,12 +6,14 @@ The handle asks three things of whoever keeps the charge, so it is the same one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.folds import ChargeRecord, RoundState
 from epsilog.spend.requests import Request
+from epsilog.spend.shapes import moment
 from epsilog.terms import check
 
 
@@ -37,7 +39,7 @@ class RunCharge(Protocol):
 
     @property
     def state(self) -> str:
-        """One of reserved, started, committed, cancelled."""
+        """One of those in ``State``, from reserved on."""
 
     @property
     def rounds_released(self) -> Mapping[int, str]:
@@ -80,7 +82,7 @@ class Charge:
 
     @property
     def state(self) -> str:
-        """One of reserved, started, committed, cancelled."""
+        """One of those in ``State``, from reserved on."""
         return self._charges.charge_record(self.key).state
 
     @property
@@ -118,6 +120,10 @@ class Charge:
     def commit(self, evidence: Mapping[str, str] | None = None) -> None:
         """Closes a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
         self._charges.advance(self.key, Verb.COMMITTED, {"evidence": dict(evidence or {})})
+
+    def hold(self, until: datetime) -> None:
+        """Says when anybody may give the reservation back if it has not started; what was said last stands."""
+        self._charges.advance(self.key, Verb.HELD_UNTIL, {"until": moment(until=until)})
 
     def cancel(self, reason: str) -> None:
         """Gives back a reservation that never started. Twice the same is once."""

@@ -26,13 +26,23 @@ class Verb(StrEnum):
     """What an entry does. A verb never changes its meaning: a new meaning is a new verb."""
 
     BUDGET_CREATED = "budget-created"
+    QUOTA_CREATED = "quota-created"
+    CAP_CHANGED = "cap-changed"
+    SCOPE_RETIRED = "scope-retired"
+    PLAN_REGISTERED = "plan-registered"
     PRICE_OVERRIDDEN = "price-overridden"
     RESERVED = "reserved"
+    HELD_UNTIL = "held-until"
     STARTED = "started"
     ROUND_STARTED = "round-started"
     ROUND_RELEASED = "round-released"
     COMMITTED = "committed"
     CANCELLED = "cancelled"
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+    ABANDONED = "abandoned"
+    WRITTEN_OFF = "written-off"
+    DECOMMISSIONED = "decommissioned"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,23 @@
 """Balances and charges as folds over entries: pure functions that say what each entry does, or refuse it.
 
 ``Ledger`` folds one entry onto the stored state before it writes; ``chain`` folds all of them from nothing and
-compares. Both call the same functions, and those read the table in ``states``: ``apply`` for a budget on the entry's
+compares. Both call the same functions, and those read the table in ``states``: ``along`` for the budgets on the entry's
 path, ``advance`` for its charge, ``advance_round`` for a round of it.
+
+A quota is a share of the budget above it. What is left of a share is set aside there, so that whoever charges beside
+it finds less room, and never more than without quotas: the sums that a cap is compared with stay what they are.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, Self
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.entries import Entry
+from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import filter_of, fits
 from epsilog.spend.requests import waiver_of
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
@@ -21,6 +25,9 @@ from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelatio
 from epsilog.terms.notebook import html_table
 
 _SHOWN = ("caps", "reserved", "spent", "available")
+CREATING = (Verb.BUDGET_CREATED, Verb.QUOTA_CREATED)
+
+_LATER = {"later": True}  # a field that states of the first ledgers did not have: stored once it says something
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,10 @@ class Balance:
         reserved: promised to charges that have not started.
         started: spent by charges that are running, or stopped running without a word.
         committed: spent by charges that are closed.
+        quota: the scope of the budget above whose share this is; None for a budget that sets nothing aside.
+        set_aside: what is left of the shares of this budget; None while it has none.
+        decommissioned: of what is committed, what is no longer used; None while that is nothing.
+        retired: index of the entry that retired the scope; None while it is not.
     """
 
     scope: str
@@ -48,11 +59,20 @@ class Balance:
     reserved: Amounts
     started: Amounts
     committed: Amounts
+    quota: str | None = field(default=None, metadata=_LATER)
+    set_aside: Amounts | None = field(default=None, metadata=_LATER)
+    decommissioned: Amounts | None = field(default=None, metadata=_LATER)
+    retired: int | None = field(default=None, metadata=_LATER)
 
     @property
     def spent(self) -> Amounts:
-        """Gone for ever: everything that has started."""
+        """Gone for ever: everything that has started, over the budget's lifetime."""
         return self.started + self.committed
+
+    @property
+    def active(self) -> Amounts:
+        """Of what is spent, what is still in use: a view, which no cap is compared with."""
+        return self.spent if self.decommissioned is None else self.spent - self.decommissioned
 
     @property
     def held(self) -> Amounts:
@@ -61,13 +81,18 @@ class Balance:
 
     @property
     def available(self) -> Amounts:
-        """What a further charge may cost."""
-        return self.caps - self.held
+        """What a further charge may cost: nothing of a share of another's, and nothing once the scope is retired."""
+        return room(self, ())
+
+    @property
+    def left_of_share(self) -> Amounts:
+        """What the budget above must still set aside for this one, where it is a quota."""
+        return Amounts.zero(self.caps) if self.retired is not None else self.caps.left_after(self.held)
 
     @property
     def terms(self) -> tuple[object, ...]:
-        """What was fixed at its birth."""
-        return self.kind, self.caps, self.relation, self.privacy_unit, self.simulation
+        """What is the same where the same budget is made again."""
+        return self.kind, self.caps, self.relation, self.privacy_unit, self.simulation, self.quota
 
     @property
     def theorem(self) -> str:
@@ -87,6 +112,7 @@ class Balance:
         """Reads what ``document`` wrote."""
         data = json.loads(document)
         money = {name: Amounts.stored(data.pop(name)) for name in ("caps", "reserved", "started", "committed")}
+        money |= {name: Amounts.stored(data.pop(name)) for name in ("set_aside", "decommissioned") if name in data}
         return cls(**data | money | {"relation": NeighboringRelation(data["relation"])})
 
 
@@ -100,9 +126,12 @@ class ChargeRecord:
         state: one of those in ``states``.
         amounts: its price, by kind of budget.
         rounds: the most rounds it may run; None for no limit.
-        opened: index of the entry that reserved it, or allowed it.
-        closed: index of the entry that committed or cancelled it; None while it is open.
+        opened: index of the entry that reserved it, or allowed it, or registered its plan.
+        closed: index of the entry that closed it; None while it is open.
         waiver: SHA-256 of the one request that it may be reserved with, if an owner has overridden its price.
+        plan: SHA-256 of the one plan that it may be reserved for, if that was registered.
+        until: when a reservation may be given back by anyone, UTC, ISO 8601; None for never.
+        decommissioned: index of the entry that took what it released out of use; None while it is in use.
     """
 
     key: str
@@ -113,6 +142,9 @@ class ChargeRecord:
     opened: int
     closed: int | None = None
     waiver: str | None = None
+    plan: str | None = field(default=None, metadata=_LATER)
+    until: str | None = field(default=None, metadata=_LATER)
+    decommissioned: int | None = field(default=None, metadata=_LATER)
 
     def document(self) -> str:
         """The JSON that is stored."""
@@ -144,11 +176,13 @@ def stage_of(state: RoundState | None) -> Stage:
 
 def _json(state: Balance | ChargeRecord) -> str:
     """One spelling for equal states, so that a stored one can be compared with a refolded one."""
-    return json.dumps({f.name: getattr(state, f.name) for f in fields(state)}, default=dict, sort_keys=True)
+    said = {f.name: getattr(state, f.name) for f in fields(state)}
+    unsaid = {f.name for f in fields(state) if "later" in f.metadata and said[f.name] is None}
+    return json.dumps({name: said[name] for name in said.keys() - unsaid}, default=dict, sort_keys=True)
 
 
-def opened_balance(entry: Entry) -> Balance:
-    """The balance of a budget just created."""
+def opened_balance(entry: Entry, *, quota: str | None = None) -> Balance:
+    """The balance of a budget just created; ``quota`` names the budget that it is a share of."""
     caps = Amounts.stored(entry.body["caps"])
     nothing = Amounts.zero(caps)
     return Balance(
@@ -161,28 +195,139 @@ def opened_balance(entry: Entry) -> Balance:
         reserved=nothing,
         started=nothing,
         committed=nothing,
+        quota=quota,
     )
 
 
-def apply(balance: Balance, entry: Entry) -> Balance:
-    """What an entry under ``balance.scope`` does to the balance.
+def along(path: Sequence[Balance], entry: Entry) -> list[Balance]:
+    """What an entry does to the budgets at and above its scope, from the top; with the one that it makes.
 
     Raises:
-        BudgetExceededError: a reservation that does not fit.
-        ConflictError: a reservation for another relation, privacy unit, or kind of run.
+        BudgetExceededError: a reservation or a share that does not fit, or anything new under a retired scope.
+        ConflictError: a reservation for another relation, privacy unit, or kind of run; a share of another kind.
     """
+    _refuse_retired(path, entry)
+    if entry.verb in CREATING:
+        after = [*path, _created(path, entry)]
+    else:
+        after = [apply(balance, entry, below=path[depth + 1 :]) for depth, balance in enumerate(path)]
+    return [_with_shares(path, after, depth) for depth in range(len(after))]
+
+
+def apply(balance: Balance, entry: Entry, *, below: Sequence[Balance] = ()) -> Balance:
+    """What an entry at or under ``balance.scope`` does to its sums; ``below`` are the budgets further on the path."""
     rule = RULES[entry.verb]
     if not rule.moves:
-        return balance
+        return _altered(balance, entry) if entry.scope == balance.scope else balance
     amount = entry.amounts[balance.kind]
-    if rule.takes is None:
-        _admit(balance, entry, amount)
-    else:
-        balance = replace(balance, **{rule.takes: getattr(balance, rule.takes) - amount})
-    return balance if rule.adds is None else replace(balance, **{rule.adds: getattr(balance, rule.adds) + amount})
+    if rule.takes is None and rule.adds is not None:
+        _admit(balance, entry, amount, below)
+    moved = {} if rule.takes is None else {rule.takes: getattr(balance, rule.takes) - amount}
+    for name in filter(None, (rule.adds, rule.notes)):
+        before = getattr(balance, name)
+        moved[name] = amount if before is None else before + amount
+    return replace(balance, **moved)
 
 
-def _admit(balance: Balance, entry: Entry, amount: Amounts) -> None:
+def _altered(balance: Balance, entry: Entry) -> Balance:
+    """What an owner's act on a budget does to it; nothing that was spent or promised comes back."""
+    if entry.verb is Verb.CAP_CHANGED:
+        caps = Amounts.stored(entry.body["caps"])
+        if set(caps) != set(balance.caps):
+            raise ConflictError(f"caps of the budget of {balance.scope!r} are {list(balance.caps)}, got {list(caps)}")
+        return replace(balance, caps=caps)
+    return replace(balance, retired=entry.index) if entry.verb is Verb.SCOPE_RETIRED else balance
+
+
+def _created(path: Sequence[Balance], entry: Entry) -> Balance:
+    """A new budget; as a quota, a share of the nearest one above it, in the same quantities."""
+    if entry.verb is Verb.BUDGET_CREATED:
+        return opened_balance(entry)
+    if not path:
+        raise ConflictError(f"quota of {entry.scope!r} must be a share of a budget above it, and there is none")
+    made = opened_balance(entry, quota=path[-1].scope)
+    for name in ("kind", "relation", "privacy_unit", "simulation"):
+        if getattr(made, name) != getattr(path[-1], name):
+            raise ConflictError(
+                f"{name} of a quota must be that of the budget of {made.quota!r} ({getattr(path[-1], name)}), "
+                f"got {getattr(made, name)}"
+            )
+    return made
+
+
+def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int) -> Balance:
+    """A budget after an entry, with what it sets aside: less by what was left of shares on the path, more by what is.
+
+    Only a share that grows without anything being charged can find too little room: it is made, or its cap is raised.
+    """
+    balance = after[depth]
+    if all(below.quota != balance.scope for below in after[depth + 1 :]):
+        return balance
+    was, now = _shares(balance, before[depth + 1 :]), _shares(balance, after[depth + 1 :])
+    rest = (balance.set_aside or Amounts.zero(balance.caps)) - was
+    if was.units != now.units and balance.held.units == before[depth].held.units:
+        grown = now.left_after(was)
+        if any(grown.units.values()) and not fits(balance.caps, held=balance.held + rest + was, asked=grown):
+            raise refusal(balance, grown, balance.caps.left_after(balance.held + rest + was))
+    return replace(balance, set_aside=rest + now)
+
+
+def _shares(balance: Balance, below: Sequence[Balance]) -> Amounts:
+    """What is left of the shares of a budget that lie on one path."""
+    shares = [each.left_of_share for each in below if each.quota == balance.scope]
+    return sum(shares, Amounts.zero(balance.caps))
+
+
+def room(balance: Balance, below: Sequence[Balance]) -> Amounts:
+    """What a charge may cost one budget of its path: what is neither spent, nor promised, nor another's share.
+
+    What is set aside is a sum over all shares, those on the path among them, and none is negative. So the room is at
+    most the cap less what is held: a charge that fits here fits the cap, whatever the quotas.
+
+    Args:
+        balance: the budget.
+        below: those under it on the path of the charge: their shares are the charge's own.
+    """
+    if balance.retired is not None:
+        return Amounts.zero(balance.caps)
+    return balance.caps.left_after(balance.held + _of_others(balance, below))
+
+
+def _of_others(balance: Balance, below: Sequence[Balance]) -> Amounts:
+    aside = balance.set_aside
+    return Amounts.zero(balance.caps) if aside is None else aside - _shares(balance, below)
+
+
+def refusal(balance: Balance, asked: Amounts, left: Amounts, *, reason: str = "") -> BudgetExceededError:
+    """What a budget says when it cannot bear what is asked."""
+    short = {name: amount for name, amount in asked.left_after(left).items() if amount != "0"}
+    return BudgetExceededError(
+        scope=balance.scope,
+        requested=dict(asked),
+        available=dict(left),
+        caps=dict(balance.caps),
+        spent=dict(balance.spent),
+        reserved=dict(balance.reserved),
+        shortfall=short,
+        reason=reason,
+    )
+
+
+def _refuse_retired(path: Sequence[Balance], entry: Entry) -> None:
+    """Nothing begins at or under a scope that is retired."""
+    if RULES[entry.verb].retired:
+        return
+    for balance in path:
+        if balance.retired is None:
+            continue
+        if entry.key is None:
+            raise ConflictError(f"scope {balance.scope!r} is retired (entry {balance.retired})")
+        nothing = Amounts.zero(balance.caps)
+        asked = entry.amounts.get(balance.kind, nothing)
+        raise refusal(balance, asked, nothing, reason=f"scope retired (entry {balance.retired})")
+
+
+def _admit(balance: Balance, entry: Entry, amount: Amounts, below: Sequence[Balance]) -> None:
     request = entry.body["request"]
     for field_name in ("relation", "privacy_unit", "simulation"):
         asked, stated = request[field_name], getattr(balance, field_name)
@@ -191,8 +336,8 @@ def _admit(balance: Balance, entry: Entry, amount: Amounts) -> None:
                 f"{field_name} must be that of the budget of {balance.scope!r} ({stated}), got {asked}: "
                 "losses of different kinds do not add up"
             )
-    if not fits(balance.caps, held=balance.held, asked=amount):
-        raise BudgetExceededError(scope=balance.scope, requested=dict(amount), available=dict(balance.available))
+    if not fits(balance.caps, held=balance.held + _of_others(balance, below), asked=amount):
+        raise refusal(balance, amount, room(balance, below))
 
 
 def advance(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | None = None) -> ChargeRecord:
@@ -217,23 +362,61 @@ def advance(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | Non
     if rule.moves and entry.amounts != charge.amounts:
         raise ConflictError(f"charge {charge.key!r} must move what was reserved")
     assert rule.leads is not None, "every verb of a charge leads to a state"
-    return replace(charge, state=rule.leads, closed=entry.index if rule.leads in CLOSED else None)
+    closed = charge.closed if charge.closed or rule.leads not in CLOSED else entry.index
+    return replace(charge, state=rule.leads, closed=closed, **_noted(charge, entry))
+
+
+def _noted(charge: ChargeRecord, entry: Entry) -> dict[str, Any]:
+    """What a verb notes of a charge beside its state."""
+    if entry.verb is Verb.HELD_UNTIL:
+        return {"until": entry.body["until"]}
+    if entry.verb is Verb.DECOMMISSIONED:
+        return {"decommissioned": entry.index}
+    if entry.verb is Verb.EXPIRED:
+        _require_expired(charge, entry)
+    return {}
+
+
+def _require_expired(charge: ChargeRecord, entry: Entry) -> None:
+    """A reservation expires when its time has come, by the clock of whoever says so.
+
+    Clocks decide no more than that. The order of the entries decides what it means: a reservation that was started is
+    past expiring, and one that expired does not start. What is given back was never spent, even if the clock is wrong.
+    """
+    if charge.until is None or datetime.fromisoformat(entry.time) < datetime.fromisoformat(charge.until):
+        held = "is held for good" if charge.until is None else f"is held until {charge.until}"
+        raise ConflictError(f"charge {charge.key!r} {held}, and it is {entry.time}")
 
 
 def _opened(charge: ChargeRecord | None, entry: Entry, rule: Rule) -> ChargeRecord:
-    """A charge whose price an owner overrides, or that is reserved: each once, and in that order."""
-    key, request = str(entry.key), entry.body["request"]
+    """A charge whose plan is registered, whose price an owner overrides, or that is reserved: once each, in this order.
+
+    What was announced binds what comes: a reservation is for the plan that was registered, and the request allowed.
+    """
+    key, request = str(entry.key), entry.body.get("request")
     if entry.key is None or (None if charge is None else charge.state) not in rule.needs:
         raise ConflictError(f"charge {entry.key!r} must be reserved once")
     assert rule.leads is not None, "every verb of a charge leads to a state"
+    if request is None:
+        plan = entry.body["plan_hash"]
+        return ChargeRecord(key, entry.scope, rule.leads, entry.amounts, None, opened=entry.index, plan=plan)
     waiver = waiver_of(request) if rule.leads is State.ALLOWED else None
     if charge is not None:
-        if (charge.scope, charge.waiver) != (entry.scope, waiver_of(request)):
-            raise ConflictError(f"charge {key!r} was allowed for another request (entry {charge.opened})")
-        waiver = charge.waiver
+        _require_announced(charge, entry)
+        waiver = waiver or charge.waiver
+    plan = None if charge is None else charge.plan
     return ChargeRecord(
-        key, entry.scope, rule.leads, entry.amounts, request["rounds"], opened=entry.index, waiver=waiver
+        key, entry.scope, rule.leads, entry.amounts, request["rounds"], opened=entry.index, waiver=waiver, plan=plan
     )
+
+
+def _require_announced(charge: ChargeRecord, entry: Entry) -> None:
+    """A known key comes with the scope, the plan and the request that it is known for."""
+    request = entry.body["request"]
+    if charge.waiver is not None and (charge.scope, charge.waiver) != (entry.scope, waiver_of(request)):
+        raise ConflictError(f"charge {charge.key!r} was allowed for another request (entry {charge.opened})")
+    if charge.plan is not None and (charge.scope, charge.plan) != (entry.scope, request["plan_hash"]):
+        raise ConflictError(f"charge {charge.key!r} was registered for another plan or scope (plan {charge.plan})")
 
 
 def advance_round(

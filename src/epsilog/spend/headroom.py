@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from epsilog.accounting.roots import largest
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.folds import Balance
+from epsilog.spend.filters import fits
+from epsilog.spend.folds import Balance, room
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
 from epsilog.terms import BudgetExceededError, EpsilogError, Repeated
@@ -29,11 +30,16 @@ class Headroom:
     repetitions: int | None = None
 
 
+def rooms(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
+    """Each budget of a path with what a charge at its end may cost it."""
+    return [(balance, room(balance, path[depth + 1 :])) for depth, balance in enumerate(path)]
+
+
 def least(path: Sequence[Balance]) -> Amounts:
     """The headroom on a path of budgets: for each quantity the least that any of them still has."""
     left: dict[str, int] = {}
-    for balance in path:
-        for quantity, units in balance.available.units.items():
+    for _, available in rooms(path):
+        for quantity, units in available.units.items():
             left[quantity] = min(units, left.get(quantity, units))
     return Amounts(left)
 
@@ -52,12 +58,11 @@ def headroom_for(request: Request, path: Sequence[Balance]) -> Headroom:
 def _charges(request: Request, path: Sequence[Balance]) -> int | None:
     """How many times the request's price goes into what is left."""
     counts = []
-    for balance in path:
+    for balance, available in rooms(path):
         cost = price(request, balance.kind)
-        if not cost.bearable:
+        if not cost.bearable or balance.retired is not None:
             return 0
-        left = balance.available.units
-        counts += [left[quantity] // units for quantity, units in cost.amounts.units.items() if units]
+        counts += [available.units[quantity] // units for quantity, units in cost.amounts.units.items() if units]
     return min(counts, default=None)
 
 
@@ -78,15 +83,19 @@ _MOST = 2**40  # repetitions; nobody asks for more
 
 def refuse_unbearable(prices: Mapping[str, Price], path: Sequence[Balance]) -> None:
     """Refuses a price above everything that a budget can hold, infinity among them."""
-    for balance in path:
+    for balance, available in rooms(path):
         cost = prices[balance.kind]
         if not cost.bearable:
             requested = {quantity: str(value) for quantity, value in cost.values.items()}
-            raise BudgetExceededError(scope=balance.scope, requested=requested, available=dict(balance.available))
+            raise BudgetExceededError(scope=balance.scope, requested=requested, available=dict(available))
 
 
-def explained(refusal: BudgetExceededError, request: Request, path: Sequence[Balance]) -> BudgetExceededError:
-    """The same refusal, with what would fit instead."""
+def explained(
+    refusal: BudgetExceededError, request: Request, path: Sequence[Balance], prices: Mapping[str, Price]
+) -> BudgetExceededError:
+    """The same refusal, with what would fit instead, and whose budgets would have to be larger."""
+    if refusal.reason:
+        return refusal
     left = least(path)
     hint = "at most " + ", ".join(f"{quantity} {amount}" for quantity, amount in left.items()) + " fits"
     if isinstance(request.release, Repeated) and request.amount is None:
@@ -96,4 +105,11 @@ def explained(refusal: BudgetExceededError, request: Request, path: Sequence[Bal
             count = 0
         if count:
             hint += f", or {count} of the {request.release.count} repetitions as one plan"
-    return BudgetExceededError(scope=refusal.scope, requested=refusal.requested, available=refusal.available, hint=hint)
+    if not all(cost.bearable for cost in prices.values()):
+        return refusal.explained(hint=hint, owners=())  # no cap is so high
+    tight = [
+        one.scope
+        for one, left in rooms(path)
+        if not fits(left, held=Amounts.zero(left), asked=prices[one.kind].amounts)
+    ]
+    return refusal.explained(hint=hint, owners=tuple(tight))

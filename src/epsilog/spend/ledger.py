@@ -21,8 +21,8 @@ from epsilog.spend.headroom import Headroom
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request, waiver_of
 from epsilog.spend.rows import parsed
-from epsilog.spend.shapes import check_shape
-from epsilog.spend.states import LATER, RULES, State
+from epsilog.spend.shapes import check_shape, moment
+from epsilog.spend.states import AHEAD, CLOSED, LATER, RULES, State
 from epsilog.spend.store import Session, Store
 from epsilog.terms import (
     BudgetExceededError,
@@ -74,6 +74,7 @@ class Ledger:
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
         privacy_unit: str | None = None,
         simulation: bool = False,
+        quota: bool = False,
         **caps: Number,
     ) -> Balance:
         """Sets the cap of a scope, once and before any charge at or under it; the same again changes nothing.
@@ -84,16 +85,14 @@ class Ledger:
             relation: the neighboring relation of everything charged to it.
             privacy_unit: what one neighbour differs in; None leaves it unsaid.
             simulation: takes charges of simulations, and those only.
+            quota: whether the nearest budget above sets this cap aside as a share that others under it cannot use.
             **caps: one for each quantity of the kind, rounded down to whole units.
 
         Raises:
-            ConflictError: the scope has another budget, or charges already.
+            BudgetExceededError: a quota that the budget above has no room for.
+            ConflictError: the scope has another budget, or charges already; or it lies under one that is retired.
         """
-        quantities = filter_of(kind).quantities
-        if set(caps) != set(quantities):
-            raise ValueError(
-                f"caps of a {kind} budget must be {', '.join(quantities)}, got {', '.join(caps) or 'none'}"
-            )
+        capped = _capped(kind, caps)
         relation = check.member(NeighboringRelation)(relation=relation)
         simulation = check.flag()(simulation=simulation)
         if privacy_unit is not None:
@@ -101,21 +100,98 @@ class Ledger:
         scopes.ancestors(scope)
         body = {
             "kind": kind,
-            "caps": dict(Amounts.capped({quantity: caps[quantity] for quantity in quantities})),
+            "caps": dict(capped),
             "relation": relation.value,
             "privacy_unit": privacy_unit,
             "simulation": simulation,
         }
+        verb = Verb.QUOTA_CREATED if check.flag()(quota=quota) else Verb.BUDGET_CREATED
         with self._store.writing() as session:
-            entry = self._entry(session, Verb.BUDGET_CREATED, scope, None, body=body)
-            created = folds.opened_balance(entry)
-            existing = session.balances([scope])
-            if existing and existing[0].terms == created.terms:
-                return existing[0]
-            scopes.refuse_late_budget(scope, exists=bool(existing), populated=session.has_charges(scope))
+            path = session.balances(scopes.ancestors(scope))
+            entry = self._entry(session, verb, scope, None, body=body)
+            if path and path[-1].scope == scope:
+                above = path[-2].scope if quota and len(path) > 1 else None
+                if path[-1].terms == folds.opened_balance(entry, quota=above).terms:
+                    return path[-1]
+                scopes.refuse_late_budget(scope, exists=True, populated=True)
+            scopes.refuse_late_budget(scope, exists=False, populated=session.has_charges(scope))
+            return self._act(session, path, entry)
+
+    def change_cap(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
+        """An owner's act: sets another cap, higher or lower. What is spent or promised stays so.
+
+        Below what stands against it already, a cap refuses every further charge. A higher cap is the promise from then
+        on; an owner who decides on it after seeing answers promises no more than the highest that could have come.
+
+        Args:
+            scope: one that has a budget.
+            by: who decides.
+            reason: why, in words; kept for ever.
+            **caps: all of the budget's quantities.
+
+        Raises:
+            BudgetExceededError: a quota that the budget above has no room for.
+            ConflictError: the scope is retired.
+        """
+        with self._store.writing() as session:
+            budget = _budget(session, scope)
+            capped = _capped(budget.kind, caps)
+            body = {"caps": dict(capped), "by": by, "reason": reason}
+            if budget.caps == capped:
+                return budget
+            return self._act(
+                session, _path(session, scope), self._entry(session, Verb.CAP_CHANGED, scope, None, body=body)
+            )
+
+    def retire(self, scope: str, *, by: str, reason: str) -> Balance:
+        """An owner's act: from here on nothing new is charged at or under a scope, ever.
+
+        What runs may end. What is reserved no longer starts; it can be given back.
+
+        Args:
+            scope: one that has a budget.
+            by: who decides.
+            reason: why, in words; kept for ever.
+        """
+        with self._store.writing() as session:
+            budget = _budget(session, scope)
+            if budget.retired is not None:
+                return budget
+            body = {"by": by, "reason": reason}
+            return self._act(
+                session, _path(session, scope), self._entry(session, Verb.SCOPE_RETIRED, scope, None, body=body)
+            )
+
+    def _act(self, session: Session, path: list[Balance], entry: Entry) -> Balance:
+        """Writes what an owner does to a budget, which is the last on its path."""
+        check_shape(entry)
+        after = folds.along(path, entry)
+        session.append(entry)
+        session.put_balances(after)
+        return after[-1]
+
+    def register_plan(self, scope: str, plan_hash: str, *, key: str) -> None:
+        """Notes a plan before anything is reserved for it: this key is then for this plan, at this scope.
+
+        Args:
+            scope: where it will be charged.
+            plan_hash: SHA-256 of the plan.
+            key: of the charge that will pay for it.
+
+        Raises:
+            ConflictError: the key is known for something else.
+        """
+        scopes.check_key(key)
+        with self._store.writing() as session:
+            path, known = _path(session, scope), session.charge(key)
+            if known is not None and (known.scope, known.plan) == (scope, plan_hash):
+                return  # the same again
+            entry = self._entry(session, Verb.PLAN_REGISTERED, scope, key, body={"plan_hash": plan_hash})
+            check_shape(entry)
+            charge = folds.advance(known, entry)
+            folds.along(path, entry)
+            session.put_charge(charge)
             session.append(entry)
-            session.put_balances([created])
-        return created
 
     def reserve(
         self,
@@ -130,6 +206,7 @@ class Ledger:
         plan_hash: str | None = None,
         rounds: int | None = None,
         simulation: bool = False,
+        until: datetime | None = None,
     ) -> Charge:
         """Promises the price of a release; nothing is spent before ``start``.
 
@@ -145,6 +222,7 @@ class Ledger:
             plan_hash: SHA-256 of the plan.
             rounds: the most rounds it may run.
             simulation: whether it is no release of real data; only such budgets take it.
+            until: when anybody may give it back if it has not started (``expire``); None for never.
 
         Raises:
             BudgetExceededError: some budget cannot bear it; nothing was written.
@@ -153,7 +231,8 @@ class Ledger:
             UnsupportedMechanismError: no proven price.
         """
         request = Request(release, relation, privacy_unit, delta, amount, plan_hash, rounds, simulation)
-        return self._reserve(scope, key, request, settle=False)
+        held: dict[Verb, Mapping[str, Any]] = {} if until is None else {Verb.HELD_UNTIL: {"until": moment(until=until)}}
+        return self._reserve(scope, key, request, held)
 
     def charge(
         self,
@@ -172,7 +251,7 @@ class Ledger:
         A key that somebody reserved or started is theirs to finish, and a ``ConflictError`` here.
         """
         request = Request(release, relation, privacy_unit, delta, amount, simulation=simulation)
-        return self._reserve(scope, key, request, settle=True)
+        return self._reserve(scope, key, request, {Verb.STARTED: {}, Verb.COMMITTED: {"evidence": {}}})
 
     def override_price(
         self,
@@ -218,10 +297,13 @@ class Ledger:
             if known is not None and known.state is State.ALLOWED and session.entry(known.opened).body == body:
                 return  # the same again
             entry = self._entry(session, Verb.PRICE_OVERRIDDEN, scope, key, body=body)
-            session.put_charge(folds.advance(known, entry))
+            charge = folds.advance(known, entry)
+            folds.along(path, entry)
+            session.put_charge(charge)
             session.append(entry)
 
-    def _reserve(self, scope: str, key: str, request: Request, *, settle: bool) -> Charge:
+    def _reserve(self, scope: str, key: str, request: Request, then: Mapping[Verb, Mapping[str, Any]]) -> Charge:
+        """Writes a reservation, and in the same transaction what comes then."""
         scopes.check_key(key)
         prices: dict[str, Price] = {}
         while True:
@@ -231,20 +313,25 @@ class Ledger:
                     path = _path(session, scope)
                     request = request.under(path[-1].relation, path[-1].privacy_unit)
                     known = session.charge(key)
-                    if known is not None and known.state is not State.ALLOWED:
-                        return self._again(session, known, scope, request, settle=settle)
+                    if known is not None and known.state not in AHEAD:
+                        return self._again(session, known, scope, request, then)
                     unpriced = {budget.kind for budget in path} - prices.keys()
                     if not unpriced:
                         headroom.refuse_unbearable(prices, path)
                         reserved = self._reservation(session, scope, key, request, path=path, prices=prices)
-                        return self._open(session, reserved, known, path, settle=settle)
+                        return self._open(session, reserved, known, path, then)
             except BudgetExceededError as refusal:
-                raise headroom.explained(refusal, request, path) from None
+                raise headroom.explained(refusal, request, path, prices) from None
             allowed = known is not None and (known.scope, known.waiver) == (scope, waiver_of(request.to_json()))
             prices |= {kind: price(request, kind, overridden=allowed) for kind in unpriced}  # slow: nobody waits for it
 
     def _again(
-        self, session: Session, known: folds.ChargeRecord, scope: str, request: Request, *, settle: bool
+        self,
+        session: Session,
+        known: folds.ChargeRecord,
+        scope: str,
+        request: Request,
+        then: Mapping[Verb, Mapping[str, Any]],
     ) -> Charge:
         """The charge that a repeated key stands for."""
         opened = session.entry(known.opened)
@@ -252,8 +339,10 @@ class Ledger:
             raise ConflictError(f"key {known.key!r} is taken by another request (entry {known.opened})")
         if known.state is State.CANCELLED:
             raise ConflictError(f"charge {known.key!r} is cancelled: take another key")
-        if settle and known.state is not State.COMMITTED:
+        if Verb.COMMITTED in then and known.state not in CLOSED:
             raise ConflictError(f"charge {known.key!r} is {known.state}: whoever reserved it starts and commits it")
+        if Verb.HELD_UNTIL in then and known.until != then[Verb.HELD_UNTIL]["until"]:
+            raise ConflictError(f"charge {known.key!r} is held until {known.until or 'it is given back'}")
         return Charge(self, opened, replayed=True)
 
     def _reservation(
@@ -277,16 +366,15 @@ class Ledger:
         reserved: Entry,
         known: folds.ChargeRecord | None,
         path: list[Balance],
-        *,
-        settle: bool,
+        then: Mapping[Verb, Mapping[str, Any]],
     ) -> Charge:
-        """Writes a reservation; with ``settle`` its start and its commit as well."""
-        path, charge = [folds.apply(budget, reserved) for budget in path], folds.advance(known, reserved)
+        """Writes a reservation and what comes then."""
+        charge, path = folds.advance(known, reserved), folds.along(path, reserved)
         session.append(reserved)
-        later: dict[Verb, Mapping[str, Any]] = {Verb.STARTED: {}, Verb.COMMITTED: {"evidence": {}}} if settle else {}
-        for verb, body in later.items():
-            entry = self._entry(session, verb, reserved.scope, reserved.key, amounts=reserved.amounts, body=body)
-            path, charge = [folds.apply(budget, entry) for budget in path], folds.advance(charge, entry)
+        for verb, body in then.items():
+            amounts = reserved.amounts if RULES[verb].moves else {}
+            entry = self._entry(session, verb, reserved.scope, reserved.key, amounts=amounts, body=body)
+            path, charge = folds.along(path, entry), folds.advance(charge, entry)
             session.append(entry)
         session.put_balances(path)
         session.put_charge(charge)
@@ -297,10 +385,12 @@ class Ledger:
         verb = check.one_of(LATER)(verb=verb)
         with self._store.writing() as session:
             charge = _known(session, key)
-            if charge.closed is not None:
-                closing = session.entry(charge.closed)
-                if (closing.verb, closing.body) == (verb, body):
-                    return  # the same again
+            if charge.state in AHEAD:
+                raise ConflictError(f"charge {key!r} is {charge.state}: it must be reserved before it is {verb}")
+            if any(_says(session, index, verb, body) for index in (charge.closed, charge.decommissioned)):
+                return  # the same again
+            if verb is Verb.HELD_UNTIL and charge.until == body.get("until"):
+                return
             amounts = charge.amounts if RULES[verb].moves else {}
             entry = self._entry(session, verb, charge.scope, key, amounts=amounts, body=body)
             check_shape(entry)
@@ -312,9 +402,47 @@ class Ledger:
                     return  # the same again
                 session.put_round(key, folds.advance_round(charge, state, entry, last=last))
             else:
-                session.put_balances([folds.apply(b, entry) for b in session.balances(scopes.ancestors(charge.scope))])
+                session.put_balances(folds.along(session.balances(scopes.ancestors(charge.scope)), entry))
                 session.put_charge(moved)
             session.append(entry)
+
+    def expire(self, key: str) -> None:
+        """Gives back a reservation whose time is over and that has not started: anyone may, once its time has come."""
+        self.advance(key, Verb.EXPIRED, {})
+
+    def revoke(self, key: str, *, by: str, reason: str) -> None:
+        """An owner's act: gives back a reservation of somebody else's that has not started; see ``Charge.cancel``.
+
+        Args:
+            key: of the charge.
+            by: who decides.
+            reason: why, in words; kept for ever.
+        """
+        self.advance(key, Verb.REVOKED, {"by": by, "reason": reason})
+
+    def abandon(self, key: str, *, by: str, reason: str) -> None:
+        """An owner's act: closes a charge that will never be committed, since its run is gone; it stays charged.
+
+        One that is only reserved is written off: it is counted as spent.
+
+        Args:
+            key: of the charge.
+            by: who decides.
+            reason: why, in words; kept for ever.
+        """
+        state = self.charge_record(key).state
+        verb = Verb.WRITTEN_OFF if state is State.RESERVED else Verb.ABANDONED
+        self.advance(key, verb, {"by": by, "reason": reason})
+
+    def decommission(self, key: str, *, by: str, reason: str) -> None:
+        """An owner's act: notes that what a charge released is out of use. It stays spent, for ever.
+
+        Args:
+            key: of the charge.
+            by: who decides.
+            reason: why, in words; kept for ever.
+        """
+        self.advance(key, Verb.DECOMMISSIONED, {"by": by, "reason": reason})
 
     def _entry(
         self,
@@ -336,7 +464,7 @@ class Ledger:
         scopes.check_key(key)
         with self._store.reading() as session:
             known = session.charge(key)
-            if known is None or known.state is State.ALLOWED:
+            if known is None or known.state in AHEAD:
                 return None
             return Charge(self, session.entry(known.opened), replayed=True)
 
@@ -487,3 +615,19 @@ def _known(session: Session, key: str) -> folds.ChargeRecord:
     if charge is None:
         raise ConflictError(f"key must be that of a charge, got {key!r}")
     return charge
+
+
+def _capped(kind: str, caps: Mapping[str, Number]) -> Amounts:
+    """The caps of a budget of some kind: all of its quantities, rounded down."""
+    quantities = filter_of(kind).quantities
+    if set(caps) != set(quantities):
+        raise ValueError(f"caps of a {kind} budget must be {', '.join(quantities)}, got {', '.join(caps) or 'none'}")
+    return Amounts.capped({quantity: caps[quantity] for quantity in quantities})
+
+
+def _says(session: Session, index: int | None, verb: Verb, body: Mapping[str, Any]) -> bool:
+    """Whether an entry that is there already says this."""
+    if index is None:
+        return False
+    entry = session.entry(index)
+    return (entry.verb, entry.body) == (verb, body)

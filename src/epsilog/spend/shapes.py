@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb, sha256
 from epsilog.spend.filters import filter_of
 from epsilog.spend.requests import request_of
 from epsilog.spend.scopes import check_key
 from epsilog.spend.states import RULES
-from epsilog.terms import check
+from epsilog.terms import CheckError, check
 
 
 def check_shape(entry: Entry) -> None:
@@ -26,7 +28,18 @@ def check_shape(entry: Entry) -> None:
         raise ValueError(f"amounts of {entry.verb} must be there where money moves, got {dict(entry.amounts)}")
     for kind, amount in entry.amounts.items():
         _quantities(kind, amount)
+    for name in ("by", "reason"):
+        if name in rule.says:
+            check.text()(**{name: entry.body[name]})
     _CHECKS.get(entry.verb, lambda _: None)(entry.body)
+
+
+def moment(**named: object) -> str:
+    """A moment as entries spell it: UTC, ISO 8601, to the microsecond."""
+    ((name, value),) = named.items()
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise CheckError(name, "a datetime with its offset from UTC", repr(value))
+    return value.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _quantities(kind: str, amount: Mapping[str, Any]) -> None:
@@ -40,14 +53,20 @@ def _budget(body: Mapping[str, Any]) -> None:
     check.optional(check.text())(privacy_unit=body["privacy_unit"])
 
 
+def _cap_changed(body: Mapping[str, Any]) -> None:
+    if not isinstance(body["caps"], dict) or dict(Amounts.stored(body["caps"])) != body["caps"] or not body["caps"]:
+        raise CheckError("caps", "amounts by quantity", repr(body["caps"]))
+
+
 def _overridden(body: Mapping[str, Any]) -> None:
-    check.text()(reason=body["reason"])
     if request_of(body).amount is None:
         raise ValueError("an overridden price must state its amount")
 
 
-def _cancelled(body: Mapping[str, Any]) -> None:
-    check.text()(reason=body["reason"])
+def _held_until(body: Mapping[str, Any]) -> None:
+    until = check.text()(until=body["until"])
+    if moment(until=datetime.fromisoformat(until)) != until:
+        raise CheckError("until", "spelled as the ledger spells it", repr(until))
 
 
 def _reserved(body: Mapping[str, Any]) -> None:
@@ -63,9 +82,12 @@ def _committed(body: Mapping[str, Any]) -> None:
 
 _CHECKS = {
     Verb.BUDGET_CREATED: _budget,
+    Verb.QUOTA_CREATED: _budget,
+    Verb.CAP_CHANGED: _cap_changed,
+    Verb.PLAN_REGISTERED: lambda body: sha256(plan_hash=body["plan_hash"]),
     Verb.PRICE_OVERRIDDEN: _overridden,
     Verb.RESERVED: _reserved,
+    Verb.HELD_UNTIL: _held_until,
     Verb.ROUND_RELEASED: lambda body: sha256(output_hash=body["output_hash"]),
     Verb.COMMITTED: _committed,
-    Verb.CANCELLED: _cancelled,
 }

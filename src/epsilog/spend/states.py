@@ -1,8 +1,8 @@
 """The life of a charge as one table: for each verb, when it is allowed, where it leads, and where the money goes.
 
 Whatever decides about state or money is a column of ``RULES``: ``shapes`` reads which fields an entry has, ``folds``
-what it does to a charge, to its rounds and to every budget on its path. To add a verb is to add a row. Two things are
-not in the table, since they compare numbers: whether a reservation fits (``filters``), and that rounds leave no gap.
+what it does to a charge, to its rounds and to every budget on its path. To add a verb is to add a row. What is not in
+the table compares numbers: whether a reservation or a share fits, that rounds leave no gap, that a time has come.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from epsilog.spend.entries import Verb
 class State(StrEnum):
     """Where a charge stands. A key of which nothing is known is in none of them: None in the table."""
 
-    ALLOWED = "allowed"  # an owner has overridden its price, and nothing else has happened
+    REGISTERED = "registered"  # its plan is known, and nothing else has happened
+    ALLOWED = "allowed"  # an owner has overridden its price, and nothing was reserved yet
     RESERVED = "reserved"
     STARTED = "started"
     COMMITTED = "committed"
     CANCELLED = "cancelled"
+    ABANDONED = "abandoned"  # it ended without a commit, and stays charged
+    DECOMMISSIONED = "decommissioned"  # what it released is no longer used, and stays charged
 
 
 class Stage(StrEnum):
@@ -42,8 +45,10 @@ class Rule:
         leads: the state that the charge is in afterwards.
         takes: the sum of every budget on the path that the charge's price is taken from.
         adds: the sum that it is added to. What is added without being taken must fit.
+        notes: a sum beside those, for a view that counts against no cap, which it is added to.
         rounds: stages in which the round must be: the one that is named, or else the last that began.
         stage: the stage that the named round is in afterwards.
+        retired: whether it is allowed at or under a scope that is retired: it ends something, or goes on with it.
     """
 
     says: frozenset[str] = frozenset()
@@ -51,8 +56,10 @@ class Rule:
     leads: State | None = None
     takes: str | None = None
     adds: str | None = None
+    notes: str | None = None
     rounds: tuple[Stage, ...] = tuple(Stage)
     stage: Stage | None = None
+    retired: bool = False
 
     @property
     def opens(self) -> bool:
@@ -61,24 +68,38 @@ class Rule:
 
     @property
     def moves(self) -> bool:
-        """Whether money moves."""
-        return self.takes is not None or self.adds is not None
+        """Whether a price goes from one sum to another, or to a first one."""
+        return self.takes is not None or self.adds is not None or self.notes is not None
 
+
+_BUDGET = frozenset({"kind", "caps", "relation", "privacy_unit", "simulation"})
+_ACT = frozenset({"by", "reason"})  # what an owner says of an act: who, and why
 
 RULES = {
-    Verb.BUDGET_CREATED: Rule(
-        says=frozenset({"kind", "caps", "relation", "privacy_unit", "simulation"}),
+    Verb.BUDGET_CREATED: Rule(says=_BUDGET),
+    Verb.QUOTA_CREATED: Rule(says=_BUDGET),
+    Verb.CAP_CHANGED: Rule(says=_ACT | {"caps"}),
+    Verb.SCOPE_RETIRED: Rule(says=_ACT),
+    Verb.PLAN_REGISTERED: Rule(
+        says=frozenset({"plan_hash"}),
+        needs=(None,),
+        leads=State.REGISTERED,
     ),
     Verb.PRICE_OVERRIDDEN: Rule(
         says=frozenset({"request", "reason"}),
-        needs=(None,),
+        needs=(None, State.REGISTERED),
         leads=State.ALLOWED,
     ),
     Verb.RESERVED: Rule(
         says=frozenset({"request", "methods"}),
-        needs=(None, State.ALLOWED),
+        needs=(None, State.REGISTERED, State.ALLOWED),
         leads=State.RESERVED,
         adds="reserved",
+    ),
+    Verb.HELD_UNTIL: Rule(
+        says=frozenset({"until"}),
+        needs=(State.RESERVED,),
+        leads=State.RESERVED,
     ),
     Verb.STARTED: Rule(
         needs=(State.RESERVED,),
@@ -92,6 +113,7 @@ RULES = {
         leads=State.STARTED,
         rounds=(Stage.AHEAD, Stage.OPEN),
         stage=Stage.OPEN,
+        retired=True,
     ),
     Verb.ROUND_RELEASED: Rule(
         says=frozenset({"round", "output_hash"}),
@@ -99,6 +121,7 @@ RULES = {
         leads=State.STARTED,
         rounds=(Stage.OPEN,),
         stage=Stage.RELEASED,
+        retired=True,
     ),
     Verb.COMMITTED: Rule(
         says=frozenset({"evidence"}),
@@ -107,14 +130,59 @@ RULES = {
         takes="started",
         adds="committed",
         rounds=(Stage.AHEAD, Stage.RELEASED),
+        retired=True,
     ),
     Verb.CANCELLED: Rule(
         says=frozenset({"reason"}),
         needs=(State.RESERVED,),
         leads=State.CANCELLED,
         takes="reserved",
+        retired=True,
+    ),
+    Verb.REVOKED: Rule(
+        says=_ACT,
+        needs=(State.RESERVED,),
+        leads=State.CANCELLED,
+        takes="reserved",
+        retired=True,
+    ),
+    Verb.EXPIRED: Rule(
+        needs=(State.RESERVED,),
+        leads=State.CANCELLED,
+        takes="reserved",
+        retired=True,
+    ),
+    Verb.ABANDONED: Rule(
+        says=_ACT,
+        needs=(State.STARTED,),
+        leads=State.ABANDONED,
+        takes="started",
+        adds="committed",
+        retired=True,
+    ),
+    Verb.WRITTEN_OFF: Rule(
+        says=_ACT,
+        needs=(State.RESERVED,),
+        leads=State.ABANDONED,
+        takes="reserved",
+        adds="committed",
+        retired=True,
+    ),
+    Verb.DECOMMISSIONED: Rule(
+        says=_ACT,
+        needs=(State.COMMITTED, State.ABANDONED),
+        leads=State.DECOMMISSIONED,
+        notes="decommissioned",
+        retired=True,
     ),
 }
 
-CLOSED = frozenset(State) - {state for rule in RULES.values() for state in rule.needs}  # no verb leads out of them
+# Out of these no verb takes money, and in them nothing runs.
+CLOSED = frozenset(State) - {
+    state
+    for rule in RULES.values()
+    if rule.takes is not None or rule.adds is not None or rule.stage is not None
+    for state in rule.needs
+}
+AHEAD = frozenset({State.REGISTERED, State.ALLOWED})  # known, and nothing is reserved yet
 LATER = tuple(verb for verb, rule in RULES.items() if rule.needs and not rule.opens)  # what happens to a known charge

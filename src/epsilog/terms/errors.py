@@ -79,21 +79,54 @@ class CalibrationError(EpsilogError):
 
 
 class BudgetExceededError(EpsilogError):
-    """A charge that some scope cannot bear; nothing was written.
+    """A charge that some scope cannot bear; nothing was written. Amounts are decimal strings by unit.
 
     Attributes:
-        scope: the scope that refuses (the tightest, when several do).
-        requested: what was asked, as decimal strings by unit, e.g. ``{"epsilon": "2"}``.
+        scope: the scope that refuses: of several, the highest.
+        requested: what was asked, e.g. ``{"epsilon": "2"}``.
         available: what that scope still has, in the same units.
+        caps: its limit.
+        spent: what of it is gone for ever.
+        reserved: what of it is promised.
+        shortfall: what is missing, where anything is.
+        reason: why nothing is available, where that is no matter of amounts.
+        hint: what would fit, in words.
+        owners: the scopes whose owners must all act before it fits.
     """
 
-    def __init__(self, *, scope: str, requested: dict[str, str], available: dict[str, str], hint: str = "") -> None:
-        self.scope, self.requested, self.available, self.hint = scope, requested, available, hint
-        asked = ", ".join(f"{unit} {amount}" for unit, amount in requested.items())
-        left = ", ".join(f"{unit} {amount}" for unit, amount in available.items())
-        super().__init__(
-            f"budget of {scope!r} refuses: asked {asked}; available {left}" + (f"; {hint}" if hint else "")
-        )
+    def __init__(
+        self,
+        *,
+        scope: str,
+        requested: dict[str, str],
+        available: dict[str, str],
+        caps: dict[str, str] | None = None,
+        spent: dict[str, str] | None = None,
+        reserved: dict[str, str] | None = None,
+        shortfall: dict[str, str] | None = None,
+        reason: str = "",
+        hint: str = "",
+        owners: tuple[str, ...] = (),
+    ) -> None:
+        self.scope, self.requested, self.available, self.caps = scope, requested, available, caps or {}
+        self.spent, self.reserved, self.shortfall = spent or {}, reserved or {}, shortfall or {}
+        self.reason, self.hint, self.owners = reason, hint, owners or (scope,)
+        sums = {"asked": requested, "available": available, "short by": self.shortfall, "cap": self.caps}
+        sums |= {"spent": self.spent, "reserved": self.reserved}
+        told = [f"{name} {', '.join(f'{unit} {n}' for unit, n in sum_.items())}" for name, sum_ in sums.items() if sum_]
+        said = [reason, *told, hint, f"more is for its owner to allow: {', '.join(self.owners)}" if owners else ""]
+        super().__init__(f"budget of {scope!r} refuses: {'; '.join(filter(None, said))}")
+
+    def explained(self, *, hint: str, owners: tuple[str, ...]) -> BudgetExceededError:
+        """The same refusal, with what would fit and who can allow more."""
+        return BudgetExceededError(**{name: getattr(self, name) for name in _TOLD} | {"hint": hint, "owners": owners})
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values, for programs that show it or act on it."""
+        return {name: getattr(self, name) for name in _TOLD} | {"owners": list(self.owners)}
+
+
+_TOLD = ("scope", "requested", "available", "caps", "spent", "reserved", "shortfall", "reason", "hint", "owners")
 
 
 class LedgerIntegrityError(EpsilogError):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
-from epsilog.spend import CLOSED, RULES, Entry, State, Verb, read_ledger
+from epsilog.spend import AHEAD, CLOSED, RULES, Entry, State, Verb, read_ledger
 from epsilog.terms import LedgerIntegrityError, RecordsError, check
 
 
@@ -29,7 +29,7 @@ class LedgerWord:
         request: what the charge asked for, as plain JSON values.
         amounts: what it was charged, by kind of budget and quantity (decimal strings).
         scope: where it was charged.
-        cap: the caps of the budget of that very scope; empty where the budget stands above it.
+        cap: the caps of the budget of that very scope when it was reserved; empty where the budget stands above it.
         released: output hash of every released round.
         attempts: how often each round was begun.
         evidence: SHA-256 values that the commit names; None while the charge is open.
@@ -65,7 +65,7 @@ class LedgerWord:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Reads what ``to_json`` wrote; whether it is true, only a ledger says."""
-        check.one_of(tuple(state.value for state in State if state is not State.ALLOWED))(state=document["state"])
+        check.one_of(tuple(state.value for state in State if state not in AHEAD))(state=document["state"])
         by_round = {name: {int(n): v for n, v in document[name].items()} for name in ("released", "attempts")}
         return cls(sound=True, **{name: document[name] for name in _WRITTEN} | by_round)
 
@@ -114,12 +114,13 @@ class Books:
         if not naming:
             return LedgerWord(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
         opened = naming[-1]
-        own = [entry for entry in self.entries if entry.key == opened.key]
+        own = _until_closed(entry for entry in self.entries if entry.key == opened.key)
         last = own[-1]
         state = RULES[last.verb].leads
         assert state is not None, "every verb of a charge leads to a state"
         count = last.index if state in CLOSED else len(self.entries)
-        caps = [e.body["caps"] for e in self.entries if e.verb is Verb.BUDGET_CREATED and e.scope == opened.scope]
+        here = (entry for entry in self.entries[: opened.index] if entry.scope == opened.scope and "caps" in entry.body)
+        caps = [entry.body["caps"] for entry in here]
         return LedgerWord(
             sound=True,
             count=count,
@@ -130,8 +131,18 @@ class Books:
             request=opened.body["request"],
             amounts={kind: dict(amount) for kind, amount in opened.amounts.items()},
             scope=opened.scope,
-            cap=dict(caps[0]) if caps else {},
+            cap=dict(caps[-1]) if caps else {},
             released={e.body["round"]: e.body["output_hash"] for e in own if e.verb is Verb.ROUND_RELEASED},
             attempts=Counter(e.body["round"] for e in own if e.verb is Verb.ROUND_STARTED),
             evidence=dict(last.body["evidence"]) if last.verb is Verb.COMMITTED else None,
         )
+
+
+def _until_closed(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries of a charge up to the one that closed it: what is said of it later changes nothing of what it was."""
+    own: list[Entry] = []
+    for entry in entries:
+        own.append(entry)
+        if RULES[entry.verb].leads in CLOSED:
+            break
+    return own

@@ -320,7 +320,7 @@ def check_charge(evidence: Evidence, word: LedgerWord) -> Finding:
         says = f"The charge is for another {', '.join(other)} than the plan's."
         return Finding("charge/of-another-question", Verdict.FAILED, says, numbers)
     cap, stated = word.cap.get("epsilon"), plan.budget["epsilon"]
-    if word.state not in ("started", "committed"):
+    if word.state not in ("started", "committed", "abandoned"):
         says = f"The charge is {word.state}, yet rounds exist." if evidence.records else f"The charge is {word.state}."
         return Finding("charge/not-started", Verdict.FAILED if evidence.records else Verdict.WARNED, says, numbers)
     if paid < due or paid_delta < due_delta or (cap is not None and paid > Decimal(cap)):
@@ -329,8 +329,8 @@ def check_charge(evidence: Evidence, word: LedgerWord) -> Finding:
     if float(paid) < again.upper * (1 - WITHIN):
         says = f"Charged epsilon {paid} for a schedule whose price is {upper_text(again.upper, 6)}."
         return Finding("charge/below-its-price", Verdict.FAILED, says, numbers)
-    if word.state == "started":
-        says = f"Epsilon {paid} is spent, but the run was never closed."
+    if word.state != "committed":
+        says = f"Epsilon {paid} is spent, but the run was never committed: its charge is {word.state}."
         return Finding("charge/not-closed", Verdict.WARNED, says, numbers)
     if word.others:
         says = f"{word.others + 1} charges name this plan: each is a release of its own, and this is the last."
