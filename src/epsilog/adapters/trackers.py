@@ -1,4 +1,4 @@
-"""Released rounds in TensorBoard or MLflow: whatever has ``add_scalar`` or ``log_metric`` will do.
+"""Released rounds in TensorBoard, MLflow, Weights & Biases or OpenTelemetry, by the one method that each has for it.
 
     from torch.utils.tensorboard import SummaryWriter
     run_rounds(paid, task, folder=folder, progress=tracked(SummaryWriter("logs"), paid.scheme, delta=1e-5))
@@ -10,11 +10,20 @@ rounds of the schedule. Nothing of the curator's records goes to a tracker.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from epsilog.plan import price
 from epsilog.terms import CheckError, NeighboringRelation, RoundRecord, Scheme, check
 
+BOUND = "something with add_scalar, log_metric, create_gauge, or log and a summary"
+SAYS = {
+    "test/loss": "loss on the public test set",
+    "test/score": "score on the public test set",
+    "dp/clip_norm": "clip norm that was enforced",
+    "dp/rounds_left": "rounds of the schedule still to come",
+    "dp/epsilon": "epsilon of the rounds so far, certified from above",
+}
 EVERY = 50  # prices in a whole run, about: each is a question to the accountant
 
 
@@ -28,14 +37,17 @@ def tracked(
     """Returns what ``run_rounds`` calls with every released round.
 
     Args:
-        tracker: a TensorBoard writer, MLflow itself or a run of it, or anything with one of their two methods:
-            ``add_scalar(name, value, step)`` or ``log_metric(name, value, step=step)``.
+        tracker: a TensorBoard writer, MLflow itself or a run of it, a run of Weights & Biases, a meter of OpenTelemetry
+            (1.23 or later), or anything with one of their methods: ``add_scalar(name, value, step)``,
+            ``log_metric(name, value, step=step)``, ``log({name: value}, step=step)`` beside a ``summary``, or
+            ``create_gauge(name, unit, description)``, of whose gauges ``set(value)`` is called. A gauge has no steps,
+            and shows the last round.
         scheme: what is trained.
         delta: of the guarantee, in (0, 1).
         relation: which data sets are neighbours.
 
     Raises:
-        CheckError: a tracker with neither method.
+        CheckError: a tracker with none of these methods.
     """
     at = check.between(0, 1)(delta=delta)
     log = _method(tracker)
@@ -54,9 +66,24 @@ def tracked(
 
 
 def _method(tracker: Any) -> Callable[[str, float, int], object]:
+    """How a tracker takes one number of one round."""
     if callable(getattr(tracker, "add_scalar", None)):
         scalar: Callable[[str, float, int], object] = tracker.add_scalar
         return scalar
     if callable(getattr(tracker, "log_metric", None)):
         return lambda name, value, step: tracker.log_metric(name, value, step=step)
-    raise CheckError("tracker", "something with add_scalar or log_metric", f"a {type(tracker).__name__}")
+    if callable(getattr(tracker, "create_gauge", None)):
+        return _gauges(tracker)
+    if callable(getattr(tracker, "log", None)) and hasattr(tracker, "summary"):  # and no logger of Python's
+        return lambda name, value, step: tracker.log({name: value}, step=step)
+    raise CheckError("tracker", BOUND, f"a {type(tracker).__name__}")
+
+
+def _gauges(meter: Any) -> Callable[[str, float, int], object]:
+    """A gauge of OpenTelemetry for each name, made when it is first needed; slashes are dots there."""
+
+    @cache
+    def gauge(name: str) -> Any:
+        return meter.create_gauge(f"epsilog.{name.replace('/', '.')}", unit="1", description=SAYS[name])
+
+    return lambda name, value, _: gauge(name).set(value)
