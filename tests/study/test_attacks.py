@@ -11,13 +11,11 @@ from tests.study.conftest import central
 from epsilog.study import (
     Attack,
     Canaries,
-    CanaryEngine,
     Condition,
     Membership,
     Property,
     attack,
     confidences_of_units,
-    estimated_epsilon,
     likelihood_ratios,
     losses_of_units,
 )
@@ -27,8 +25,9 @@ from epsilog.study.membership import told_of_membership
 from epsilog.study.properties import told_of_property
 from epsilog.study.telling import pooled
 from epsilog.study.trial import Trial
-from epsilog.train.engines import Round
+from epsilog.train.engines import CanaryEngine, Round
 from epsilog.train.engines.compiled import CompiledEngine
+from epsilog.verify.audits import estimated_epsilon
 
 
 def trial(task, scheme_for, *, noise=1.0, private=True, seed=1):
@@ -134,7 +133,8 @@ def test_a_canary_sends_its_direction_at_the_length_of_the_clip(task):
     draws = np.random.default_rng(1).standard_normal((3, task.model.size))
     directions = draws / np.linalg.norm(draws, axis=1, keepdims=True)
     honest = CompiledEngine(task)
-    engine = CanaryEngine(honest, np.array([1, 5, 9]), directions, 0.5)
+    sends = dict(zip((1, 5, 9), directions, strict=True))
+    engine = CanaryEngine(honest, sends, sends.get, unclipped=0.5)
     model, cohort = np.zeros(task.model.size), np.array([0, 1, 2, 9])
     for clip_norm, length in ((0.1, 0.1), (np.inf, 0.5)):
         whole = engine.sum_of_updates(Round(model, cohort), clip_norm=clip_norm)

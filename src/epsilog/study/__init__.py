@@ -7,7 +7,7 @@ that found nothing.
 """
 
 from epsilog.study.backdoor import Backdoor, BackdooredEngine, success
-from epsilog.study.canaries import Canaries, CanaryEngine, estimated_epsilon
+from epsilog.study.canaries import Canaries
 from epsilog.study.cells import Cells
 from epsilog.study.measuring import Condition, Protocol, Subject, measure
 from epsilog.study.membership import (
@@ -28,7 +28,6 @@ __all__ = [
     "Backdoor",
     "BackdooredEngine",
     "Canaries",
-    "CanaryEngine",
     "Cells",
     "Condition",
     "Membership",
@@ -39,7 +38,6 @@ __all__ = [
     "Table",
     "attack",
     "confidences_of_units",
-    "estimated_epsilon",
     "halved",
     "likelihood_ratios",
     "load",

@@ -5,6 +5,7 @@ these terms: a plan is priced from them, the ledger stores them for ever (see ``
 claim from them.
 """
 
+from epsilog.terms.canaries import Canaries
 from epsilog.terms.composition import Composed, Repeated
 from epsilog.terms.errors import (
     BudgetExceededError,
@@ -65,6 +66,7 @@ __all__ = [
     "BudgetExceededError",
     "BufferedStrategy",
     "CalibrationError",
+    "Canaries",
     "CheckError",
     "ClientLevelAdaptiveClip",
     "ClientLevelBufferedNoise",

@@ -6,6 +6,7 @@ everything before money moves, ``run_rounds`` trains and survives a kill at any 
 sweeps. JAX is imported when training begins, not before.
 """
 
+from epsilog.train.canaries import canary_scores, draw_canaries, enrol, score_name, with_places
 from epsilog.train.checkpoints import exclusive, forget
 from epsilog.train.data import load_dataset, load_task
 from epsilog.train.data.dataset import Dataset
@@ -30,7 +31,10 @@ __all__ = [
     "Task",
     "Trained",
     "Training",
+    "canary_scores",
+    "draw_canaries",
     "dry_run",
+    "enrol",
     "exclusive",
     "forget",
     "load_dataset",
@@ -39,4 +43,6 @@ __all__ = [
     "rehearse",
     "require_fit",
     "run_rounds",
+    "score_name",
+    "with_places",
 ]

@@ -83,7 +83,8 @@ def bound_to(scheme: Scheme, task: Task) -> str:
         task.clients.sizes,
         *task.test_set(),
     ]
-    stated = (scheme, task.name, task.unit, task.model.describe(), task.training, task.clients.names)
+    stated: tuple[object, ...] = (scheme, task.name, task.unit, task.model.describe(), task.training)
+    stated += (task.clients.names,) if task.canaries is None else (task.clients.names, task.canaries.commitment)
     whole = hashlib.sha256(hashlib.sha256(repr(stated).encode()).digest())
     for array in arrays:
         whole.update(hashlib.sha256(f"{array.dtype.str}{array.shape}".encode()).digest())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError, check
+from epsilog.terms import Canaries, CheckError, check
 from epsilog.train import clipping, models
 from epsilog.train.federation import PRECISIONS, Federation, Floats, require_arrays
 from epsilog.train.models import Model
@@ -83,6 +83,7 @@ class Task:
         population: privacy units as declared, which is public; None where how many there are is no secret.
         sizes_are_public: whether anybody may know how many rows each client has. A neighbour then keeps them all: the
             promise is for what a row holds (zero-out), and no longer for whether it is there.
+        canaries: made-up units among the others, which ``canaries.enrol`` puts in; None for none.
 
     What is public is checked at birth: shapes, kinds, the test set. What clients hold is not, since a refusal would
     tell: a row that no step can use (a number that is not finite, a label of no class) is left out of training, and how
@@ -100,6 +101,7 @@ class Task:
     facts: dict[str, Any] = field(default_factory=dict)
     population: int | None = None
     sizes_are_public: bool = False
+    canaries: Canaries | None = None
 
     def __post_init__(self) -> None:
         check.fields(
@@ -108,6 +110,7 @@ class Task:
             unit=check.text(),
             population=check.optional(check.integer(1)),
             sizes_are_public=check.flag(),
+            canaries=check.optional(check.instance(Canaries)),
         )
         if self.tells_sizes and not self.sizes_are_public:
             raise CheckError("example_cap", "absent, or sizes_are_public, where the unit is an example", "given")
@@ -121,6 +124,11 @@ class Task:
         there = self.clients.count if self.unit_is_client else self.examples
         if self.population is not None and self.population < there:
             raise CheckError("population", "at least the number of units that there are", f"{self.population}")
+        if self.canaries is not None and self.unit_is_client:
+            taken = self.clients.sizes[-self.canaries.count :]  # of more canaries than clients: all of them
+            if self.canaries.count >= self.clients.count or taken.any():
+                bound = "at most the places that are empty, behind everybody's"
+                raise CheckError("canaries", bound, f"{self.canaries.count}")
         if self.is_scored:
             features, targets = self.test_features, self.test_targets
             require_arrays(test_features=features, test_targets=targets)
@@ -169,7 +177,8 @@ class Task:
 
     def describe(self) -> dict[str, Any]:
         """Returns public facts only: what a report may print."""
-        sizes = {"client_sizes": "public"} if self.tells_sizes else {}
+        sizes: dict[str, Any] = {"client_sizes": "public"} if self.tells_sizes else {}
+        canaries = {} if self.canaries is None else {"canaries": self.canaries.count}
         return {
             "data": self.name,
             "privacy_unit": self.unit,
@@ -179,6 +188,7 @@ class Task:
             "model": self.model.describe(),
             "score": self.score_name,
             **sizes,
+            **canaries,
             **self.facts,
         }
 

@@ -68,13 +68,14 @@ class Dataset:
         at = {name: place for place, name in enumerate(known)}
         return frozenset(at[name] for name in names if name in at)
 
-    def misfits(self, *, population: int, clients: int) -> list[CheckError]:
+    def misfits(self, *, population: int, clients: int, canaries: int = 0) -> list[CheckError]:
         """What is wrong with declared counts of privacy units and of clients.
 
         Counts that are public must be these. Others are places, which may stay empty: a place without anybody does not
-        show in what is released, and a refusal for want of places tells that they are too few, and no more.
+        show in what is released, and a refusal for want of places tells that they are too few, and no more. Canaries
+        are units beside those that are there.
         """
-        found = [("population", population, self.units)]
+        found = [("population", population, self.units + canaries)]
         if not self.unit_is_client:  # else the population counts them
             found.append(("clients", clients, self.clients.count))
         if self.counts_are_public:

@@ -7,6 +7,7 @@ obviously right. Another is handed to ``run_rounds``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from epsilog.terms import CheckError
 from epsilog.train.engines.base import (
@@ -20,10 +21,12 @@ from epsilog.train.engines.base import (
     noisy_updates,
     together,
 )
+from epsilog.train.engines.canaries import CanaryEngine, with_canaries
 from epsilog.train.engines.compilations import keep_compilations
 from epsilog.train.task import Task
 
 __all__ = [
+    "CanaryEngine",
     "ClientStreams",
     "Clipped",
     "Engine",
@@ -39,7 +42,14 @@ __all__ = [
 
 
 def made(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
-    """The engine for a task: the one that is asked for, or its framework's own, for which that is imported here."""
+    """The engine for a task: the one that is asked for, or its framework's own; with the task's canaries beside it."""
+    if task.canaries is None:
+        return _made(engine, task)
+    return with_canaries(_made(engine, replace(task, canaries=None)), task)
+
+
+def _made(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
+    """The same without canaries; a framework is imported where it is needed."""
     if engine is not None:
         return engine(task)
     if task.clients.names:

@@ -208,7 +208,14 @@ class Engine(Protocol):
         """Returns mean loss and score on the public test set; only asked for where the task has one."""
 
 
-def noisy_updates(engine: Engine, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
+class Updates(Protocol):
+    """As much of an engine as sums clipped updates."""
+
+    def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
+        """As ``Engine`` says."""
+
+
+def noisy_updates(engine: Updates, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
     """``Engine.sum_of_noisy_updates`` of whoever has the rows: a sum of clipped updates, and noise on it."""
     clipped = engine.sum_of_updates(now, clip_norm=clip_norm)
     total, padding = clipped.total.copy(), np.zeros(now.cohort.size)

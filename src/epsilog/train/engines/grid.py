@@ -70,7 +70,8 @@ def on_hosts(courier: Courier, scheme: Scheme, run: str, task: Task) -> Callable
         CheckError: a scheme that must not show a server single uploads.
     """
     upload_of(scheme)
-
+    if task.canaries is not None:
+        raise CheckError("canaries", "absent where clients compute elsewhere", f"{task.canaries.count}")
     names = tuple(map(str, range(task.clients.count)))
     return lambda one: GridEngine(one, courier, scheme, run, names if one is task else ())
 

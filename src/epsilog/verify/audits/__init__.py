@@ -18,6 +18,7 @@ from epsilog.verify.audits.canaries import (
     usual_guesses,
 )
 from epsilog.verify.audits.curves import Curve, gaussian_curve, line_curve, lines_of
+from epsilog.verify.audits.estimate import estimate_by_cosines, estimated_epsilon, fitted
 from epsilog.verify.audits.files import read_protocol, read_scores
 from epsilog.verify.audits.refutation import f_dp_refutes, p_value
 from epsilog.verify.audits.samples import two_samples
@@ -31,7 +32,10 @@ __all__ = [
     "Guesses",
     "Protocol",
     "correct_guesses",
+    "estimate_by_cosines",
+    "estimated_epsilon",
     "f_dp_refutes",
+    "fitted",
     "gaussian_curve",
     "line_curve",
     "lines_of",

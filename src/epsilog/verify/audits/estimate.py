@@ -1,0 +1,89 @@
+"""Epsilon as two normal laws would have it, fitted to scores: an estimate, and no bound from either side."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from epsilog.terms import CheckError, check
+
+Vector = NDArray[np.float64]
+Law = tuple[float, float]
+"""Mean and standard deviation."""
+MOST = 100.0  # the largest epsilon that is estimated; more is called this
+NARROWEST = 1e-12
+
+
+def estimate_by_cosines(scores: Vector, included: NDArray[np.bool_], *, delta: float) -> float:
+    """Estimates epsilon by the cosines of canaries that sent their directions, and of those that did not.
+
+    Source:
+        Andrew, Kairouz, Oh, Oprea, McMahan & Suriyakumar 2023 (arXiv:2302.03098), Algorithm 2: both are fitted by
+        normal laws, and epsilon is that of the two. Nothing bounds how far off it is: it supposes that one canary tells
+        of all, and that the laws are normal far out in their tails.
+
+    Raises:
+        CheckError: fewer than two on a side.
+    """
+    both = scores[~included], scores[included]
+    for name, side in zip(("out", "in"), both, strict=True):
+        if side.size < 2:
+            raise CheckError("canaries", f"at least 2 that were {name}", f"{side.size}", verb="be")
+    return estimated_epsilon(*map(fitted, both), delta=delta)
+
+
+def fitted(values: Vector) -> Law:
+    """Mean and standard deviation of a sample."""
+    return float(values.mean()), max(float(values.std(ddof=1)), NARROWEST)
+
+
+def estimated_epsilon(absent: Law, there: Law, *, delta: float) -> float:
+    """Epsilon at delta of two normal laws, given by mean and standard deviation; at most 100.
+
+    >>> round(estimated_epsilon((0.0, 1.0), (1.0, 1.0), delta=1e-5), 3)  # mu = 1 of Gaussian DP
+    4.377
+    """
+    delta = check.between(0, 1)(delta=delta)
+    low, high = 0.0, MOST
+
+    def met(epsilon: float) -> bool:
+        return max(_excess(absent, there, epsilon), _excess(there, absent, epsilon)) <= delta
+
+    if met(low):
+        return low
+    if not met(high):
+        return high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high
+
+
+def _excess(one: Law, other: Law, epsilon: float) -> float:
+    """The hockey-stick divergence of two normal laws: where ln p - ln q is above epsilon, P less e^epsilon Q."""
+    (m, s), (n, t) = one, other
+    # ln p - ln q - epsilon = a x^2 + b x + c
+    a, b = (1 / t**2 - 1 / s**2) / 2, m / s**2 - n / t**2
+    c = (n / t) ** 2 / 2 - (m / s) ** 2 / 2 + math.log(t / s) - epsilon
+    if abs(a) < 1e-12 * (1 / t**2 + 1 / s**2):
+        if b == 0:
+            return max(0.0, 1 - math.exp(epsilon)) if c > 0 else 0.0
+        edges = [(-c / b, math.inf)] if b > 0 else [(-math.inf, -c / b)]
+    else:
+        root = b * b - 4 * a * c
+        if root <= 0:
+            edges = [(-math.inf, math.inf)] if a > 0 else []
+        else:
+            q = -(b + math.copysign(math.sqrt(root), b)) / 2
+            left, right = sorted((q / a, c / q))
+            edges = [(-math.inf, left), (right, math.inf)] if a > 0 else [(left, right)]
+    p, q = (sum(_mass(law, edge) for edge in edges) for law in (one, other))
+    return max(0.0, p - math.exp(epsilon) * q)
+
+
+def _mass(law: Law, edge: tuple[float, float]) -> float:
+    low, high = ((each - law[0]) / law[1] for each in edge)
+    return float(ndtr(-low) - ndtr(-high)) if low > 0 else float(ndtr(high) - ndtr(low))
