@@ -702,7 +702,7 @@ def test_entries_are_shown_in_order_with_what_they_did(books):
     assert "acme pure epsilon 3 epsilon 0 epsilon 0.25 epsilon 2.75" in text or "epsilon 0.25" in text
     assert text.count("These sums may be compared with a cap because: ") == 1
     with read_ledger(books) as open_books:
-        entries = open_books.history()
+        entries = list(open_books.history())
     document = json.loads(text_of("ledger", "show", "-l", books, "--last", 3, "--json"))
     assert [one["index"] for one in document["history"]] == [entry.index for entry in entries[-3:]]
     assert f"Entries (3 of {len(entries)})" in text_of("ledger", "show", "-l", books, "--last", 3)

@@ -42,9 +42,9 @@ class MemorySession:
             raise LedgerIntegrityError("the last entry is not the one that the head names", index=len(rows))
         return head
 
-    def rows(self, *, start=None, scope=None):
+    def rows(self, *, start=None, scope=None, limit=None):
         chosen = [row for row in self.state.rows if start is None or row.position >= start]
-        return iter([row for row in chosen if scope is None or _under(row.scope, scope)])
+        return iter([row for row in chosen if scope is None or _under(row.scope, scope)][:limit])
 
     def page(self, *, before, limit, scope=None, verb=None):
         entries = [parsed(row) for row in self.rows(scope=scope) if row.position < before]

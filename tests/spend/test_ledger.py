@@ -337,7 +337,7 @@ def test_history_is_that_of_a_scope_and_what_lies_under_it(ledger):
     for scope in ("acme", "acme-2", "acme/x", "acme0"):
         ledger.create_budget(scope, kind="pure", epsilon="1")
     assert [entry.scope for entry in ledger.history("acme")] == ["acme", "acme/x"]
-    assert len(ledger.history()) == 4
+    assert len(list(ledger.history())) == 4
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 
 from epsilog.spend import Verb, chain
+from epsilog.spend.rows import parsed
 from epsilog.spend.sqlite.library import sqlite
 from epsilog.terms import LedgerIntegrityError, PureDP
 
@@ -26,7 +27,7 @@ def test_pages_joined_are_the_history_backwards(ledger, scopes, limit):
         while page := ledger.page(scope, before=before, limit=limit):
             assert len(page) <= limit
             found, before = found + page, page[-1].index
-        assert found == ledger.history(scope)[::-1]
+        assert found == list(ledger.history(scope))[::-1]
 
 
 def test_one_verb_alone(ledger, scopes):
@@ -98,3 +99,48 @@ def test_a_balance_that_does_not_bear_its_charges_is_no_sum(ledger, path, scopes
         raw.execute("update balances set document = ? where scope = 'lab'", (document.replace('"0.75"', '"0.25"'),))
     with pytest.raises(LedgerIntegrityError, match="is not in the balance"):
         ledger.spending("lab")
+
+
+# --- a history is told as it is read ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 500])
+def test_a_history_is_all_entries_in_order_however_many_are_read_at_once(ledger, scopes, monkeypatch, at_once):
+    monkeypatch.setattr("epsilog.spend.ledger._AT_ONCE", at_once)
+    everything = list(ledger.history())
+    assert [entry.index for entry in everything] == list(range(1, 40))
+    for scope in scopes[1:]:
+        chosen = [entry for entry in everything if f"{entry.scope}/".startswith(f"{scope}/")]
+        assert list(ledger.history(scope)) == chosen
+        assert list(ledger.history(scope, after=20)) == [entry for entry in chosen if entry.index > 20]
+    assert list(ledger.history(after=39)) == list(ledger.history(after=99)) == []
+    with pytest.raises(ValueError, match="after must be at least 0"):
+        ledger.history(after=-1)
+
+
+def test_the_first_entries_of_a_history_are_read_without_the_rest(ledger, scopes, monkeypatch):
+    monkeypatch.setattr("epsilog.spend.ledger._AT_ONCE", 5)
+    told = ledger.history()
+    read = []
+    monkeypatch.setattr("epsilog.spend.ledger.parsed", lambda row: read.append(row) or parsed(row))
+    first = [next(told) for _ in range(3)]
+    assert [entry.index for entry in first] == [1, 2, 3]
+    assert len(read) == 3
+
+
+def test_who_reads_a_history_stands_in_nobodys_way_and_hears_of_nothing_later(ledger, scopes, monkeypatch):
+    monkeypatch.setattr("epsilog.spend.ledger._AT_ONCE", 5)
+    indexes = []
+    for entry in ledger.history("acme"):
+        ledger.charge("acme", PureDP(0.25), key=f"later {entry.index}")
+        indexes.append(entry.index)
+    assert indexes[-1] <= 39
+    assert ledger.head()[0] == 39 + 3 * len(indexes)
+
+
+def test_an_entry_that_was_changed_ends_a_history_with_its_index(ledger, path, scopes):
+    with closing(sqlite.connect(path)) as raw, raw:
+        raw.execute("update entries set document = replace(document, '\"0.25\"', '\"0.24\"') where position = 20")
+    told = ledger.history()
+    with pytest.raises(LedgerIntegrityError, match="entry 20:"):
+        list(told)

@@ -78,8 +78,8 @@ def test_a_price_below_what_is_proven_is_refused_and_an_owner_may_allow_it(books
         Verb.STARTED,
         Verb.COMMITTED,
     ]
-    assert books.history(kind)[1].body["reason"] == "minutes of 2026-01-01"
-    assert books.history(kind)[2].body["methods"] == {kind: "allowed by an owner"}
+    assert list(books.history(kind))[1].body["reason"] == "minutes of 2026-01-01"
+    assert list(books.history(kind))[2].body["methods"] == {kind: "allowed by an owner"}
     assert verify_file(path).overridden == ("1",)
 
 

@@ -179,6 +179,8 @@ def test_entries_are_told_from_any_index_of_any_subtree_forwards_and_backwards(s
         for start in (None, 0, 1, 17, 40, 41):
             later = [entry.index for entry in chosen if entry.index >= (start or 0)]
             assert [row.position for row in session.rows(start=start, scope=scope)] == later
+            for limit in (1, 3, 100):
+                assert [row.position for row in session.rows(start=start, scope=scope, limit=limit)] == later[:limit]
         for before, limit, verb in ((41, 3, None), (20, 100, None), (1, 5, None), (41, 4, VERBS[1]), (9, 2, VERBS[2])):
             if verb is None or scope is not None:
                 page = [entry for entry in chosen if entry.index < before and verb in (None, entry.verb)]

@@ -453,7 +453,7 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
         books.reserve("acme", PureDP(0.5), key="run", rounds=2, simulation=True)
         started = books.reserve("acme", PureDP(0.125), key="begun", rounds=2, simulation=True)
         started.start()
-        everything, (count, head) = books.history(), books.head()
+        everything, (count, head) = list(books.history()), books.head()
         kept = {one.scope: one for one in books.budgets()}
     for url in (str(tmp_path / "b.db"), f"sqlite:///{tmp_path / 'b.db'}"):
         state = asked(ledger=url)

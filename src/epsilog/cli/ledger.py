@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +13,9 @@ from epsilog.cli.account import read_release
 from epsilog.cli.app import NOT_VERIFIED, Json, Relation, ledger_app, print_json
 from epsilog.cli.show import console, figures, note, table
 from epsilog.terms import CheckError, LedgerIntegrityError, NeighboringRelation
+
+if TYPE_CHECKING:
+    from epsilog.spend import Entry
 
 LedgerFile = Annotated[Path, typer.Option("--ledger", "-l", help="The SQLite ledger.")]
 DEFAULT_LEDGER = Path("runs/ledger.db")
@@ -37,11 +42,10 @@ def show(
         except LedgerIntegrityError as error:
             verified, trouble = None, str(error)
         balances = [b for b in books.budgets() if scope is None or b.scope == scope or b.scope.startswith(scope + "/")]
-        entries = books.history(scope) if verified else []
-        if verified and scope is not None and not (balances or entries):
+        shown, count = _newest(books.history(scope) if verified else (), last)
+        if verified and scope is not None and not (balances or count):
             known = ", ".join(repr(b.scope) for b in books.budgets()[:5]) or "none"
             raise CheckError("scope", f"one that this ledger has a budget for (it has {known})", repr(scope))
-    shown = entries[-last:]
     if as_json:
         print_json(
             {
@@ -90,7 +94,7 @@ def show(
         ]
         table("Budgets", ["scope", "kind", "cap", "spent", "reserved", "available"], rows)
         lines = [[str(e.index), e.time[:19], e.verb.value, e.key or e.scope, _detail(e.body)] for e in shown]
-        table(f"Entries ({len(shown)} of {len(entries)})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
+        table(f"Entries ({len(shown)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
         for theorem in dict.fromkeys(b.theorem for b in balances):
             note(f"These sums may be compared with a cap because: {theorem}")
         if verified and verified.overridden:
@@ -172,6 +176,16 @@ def override(
     with open_ledger(ledger) as books:
         books.override_price(scope, term, key=key, amount=amounts, reason=reason, rounds=rounds, simulation=simulation)
     console.print(f"{scope}: one charge {key} may be booked at {', '.join(amount)}")
+
+
+def _newest(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
+    """The last of many entries, and how many there are."""
+    kept: deque[Entry] = deque(maxlen=last)
+    count = 0
+    for entry in entries:
+        kept.append(entry)
+        count += 1
+    return list(kept), count
 
 
 def _money(amounts: object) -> str:

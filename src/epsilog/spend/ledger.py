@@ -6,7 +6,7 @@ of ``folds``, which may refuse, and only then write. From ``start`` on the money
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -33,6 +33,8 @@ from epsilog.terms import (
     Release,
     check,
 )
+
+_AT_ONCE = 500  # entries that a history reads in one view
 
 
 def utc_now() -> datetime:
@@ -494,12 +496,32 @@ class Ledger:
         with self._store.reading() as session:
             return session.balances(scopes.ancestors(scope))
 
-    def history(self, prefix: str | None = None) -> list[Entry]:
-        """Entries at and under a scope, oldest first; all of them for None."""
+    def history(self, prefix: str | None = None, *, after: int = 0) -> Iterator[Entry]:
+        """Entries at and under a scope, oldest first; all of them for None.
+
+        They are told as they are read, a few hundred at a time, and the ledger may be charged meanwhile: told is what
+        was there when it was asked.
+
+        Args:
+            prefix: at and under this scope.
+            after: only entries of a higher index.
+        """
         if prefix is not None:
             scopes.ancestors(prefix)
-        with self._store.reading() as session:
-            return [parsed(row) for row in session.rows(scope=prefix)]
+        after = check.integer(0)(after=after)
+        return self._told(prefix, after=after, end=self.head()[0])
+
+    def _told(self, prefix: str | None, *, after: int, end: int) -> Iterator[Entry]:
+        full = True
+        while full and after < end:
+            with self._store.reading() as session:  # short views: a long one would stand in the way of writers
+                rows = list(session.rows(start=after + 1, scope=prefix, limit=_AT_ONCE))
+            full = len(rows) == _AT_ONCE
+            for entry in map(parsed, rows):
+                if entry.index > end:
+                    return
+                after = entry.index
+                yield entry
 
     def head(self) -> tuple[int, str]:
         """How many entries there are, and the hash of the last."""

@@ -29,12 +29,13 @@ class Session(Protocol):
     def head(self) -> tuple[int, str]:
         """Count of entries and hash of the last, once the last entry bears them out."""
 
-    def rows(self, *, start: int | None = None, scope: str | None = None) -> Iterator[Row]:
+    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
         """The entries as they lie there, oldest first.
 
         Args:
             start: from this index on; None for all that is there, whatever index it claims.
             scope: at and under this scope; None for all.
+            limit: at most so many, found without looking at what comes after; None for all.
         """
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:

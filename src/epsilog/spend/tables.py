@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Self
 
 import sqlalchemy as sa
@@ -69,13 +70,21 @@ def _subtree(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     return sa.or_(column == sa.bindparam("scope"), below)
 
 
+def _rows(*, scope: bool, start: bool, limit: bool) -> sa.Select[Any]:
+    """Entries, oldest first. A limit is met by walking forwards: the index of scopes would sort all that it finds."""
+    query = sa.select(entries).order_by(entries.c.position)
+    if scope:
+        query = query.where(_subtree(entries.c.scope.concat("") if limit else entries.c.scope))
+    if start:
+        query = query.where(entries.c.position >= sa.bindparam("start"))
+    return query.limit(sa.bindparam("limit")) if limit else query
+
+
 # built once: building a statement costs more than running it
+_ROWS = {asked: _rows(scope=asked[0], start=asked[1], limit=asked[2]) for asked in product((False, True), repeat=3)}
 _HEAD = sa.select(heads.c.format, heads.c.count, heads.c.hash)
 _LAST = sa.select(entries).order_by(entries.c.position.desc()).limit(1)
-_ALL = sa.select(entries).order_by(entries.c.position)
 _ENTRY = sa.select(entries).where(entries.c.position == sa.bindparam("position"))
-_UNDER = _ALL.where(_subtree(entries.c.scope))
-_FROM = entries.c.position >= sa.bindparam("start")
 _PAGE = (
     sa.select(entries)
     .where(entries.c.position < sa.bindparam("before"))
@@ -197,11 +206,10 @@ class SqlSession:
             raise LedgerIntegrityError("is missing", index=position)
         return parsed(rows[0])
 
-    def rows(self, *, start: int | None = None, scope: str | None = None) -> Iterator[Row]:
+    def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
         """The entries as they lie there, oldest first."""
-        query = _ALL if scope is None else _UNDER
-        given = _given(start=start, scope=scope)
-        found = self._connection.execute(query if start is None else query.where(_FROM), given)
+        query = _ROWS[scope is not None, start is not None, limit is not None]
+        found = self._connection.execute(query, _given(start=start, scope=scope, limit=limit))
         return (Row(*row) for row in found)
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,7 +96,7 @@ class Books:
         try:
             with read_ledger(path) as ledger:
                 verified = ledger.verify()
-                entries = tuple(ledger.history()[: verified.count])  # what a writer has added since is not proven
+                entries = tuple(islice(ledger.history(), verified.count))  # what a writer has added since is not proven
         except LedgerIntegrityError as error:
             return cls((), (), str(error))
         return cls(entries, (*(entry.previous for entry in entries[1:]), verified.head)[: len(entries)])

@@ -258,7 +258,7 @@ def test_a_damaged_index_is_noticed_though_every_entry_is_whole(store):
 def told(ledger):
     """What a ledger says, by table and by index."""
     charge = ledger.find("run")
-    return ledger.history(), ledger.history("acme"), ledger.budgets(), charge.state, charge.rounds_started
+    return list(ledger.history()), list(ledger.history("acme")), ledger.budgets(), charge.state, charge.rounds_started
 
 
 @pytest.mark.parametrize("document", ["", "{}", "[]", "null", '{"caps": {"epsilon": "-1"}}', '{"caps": 1}'])
