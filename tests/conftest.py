@@ -23,6 +23,11 @@ gc.disable()
 if os.path.ismount("/dev/shm") and shutil.disk_usage("/dev/shm").free > 2**31:  # noqa: S108
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # noqa: S108
 
+# Linear algebra on one thread for each process: there are as many of those as cores, and threads that wait for each
+# other's turn burn nearly half of all time.
+for library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 # What JAX has compiled serves every process of every run of the tests; it is made anew where it does not fit.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().parents[1] / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

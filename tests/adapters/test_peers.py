@@ -25,7 +25,7 @@ def test_in_the_environment_of(peer):
     command = ["-m", "pytest", f"tests/adapters/in_{peer}", "-m", "slow or not slow", "-p", "no:cacheprovider"]
     command += ["-o", warnings]
     done = subprocess.run(
-        [environment / "bin/python", *command], cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
+        [environment / "bin/python", *command], cwd=ROOT, capture_output=True, text=True, timeout=2400, check=False
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout, "nothing was tested"
