@@ -206,7 +206,7 @@ def test_verify_shows_each_finding_and_ends_with_its_code(monkeypatch, tmp_path,
         assert part in text
     found, document = shown("verify", tmp_path, "--json")
     assert found == code
-    assert json.loads(document) == verdict_of(verdict).told() | {
+    assert json.loads(document) == verdict_of(verdict).to_json() | {
         "stands": "what stands",
         "required": ["custody", "ledger"],
     }

@@ -8,11 +8,17 @@ from tests.verify.logs.simulated import C, Z, honest, save
 from typer.testing import CliRunner
 
 from epsilog.cli.entry import app
+from epsilog.terms import CheckError
 
 
 def verify(*words):
     done = CliRunner().invoke(app, ["verify", *map(str, words), "--json"])
     return done.exit_code, json.loads(done.stdout) if done.stdout.startswith("{") else str(done.exception)
+
+
+def report(*words):
+    done = CliRunner().invoke(app, ["report", *map(str, words)])
+    return done.exit_code, done.stdout.replace("\n", "") if "--json" not in words else done.stdout
 
 
 def test_each_end_has_its_code(tmp_path):
@@ -26,7 +32,7 @@ def test_each_end_has_its_code(tmp_path):
     assert "must be one of cohorts, clients" in verify("--logs", path, "--require", "ledger")[1]
     assert "path must be given, or --logs" in verify()[1]
     assert "ledger must be absent with --logs" in verify("--logs", path, "--ledger", tmp_path / "ledger.db")[1]
-    assert "and not both" in verify(tmp_path, "--logs", path)[1]
+    assert "is no report of logs" in verify(path, "--logs", path)[1] or "not JSON" in verify(path, "--logs", path)[1]
 
 
 @pytest.mark.slow
@@ -50,3 +56,41 @@ def test_what_is_wrong_has_its_code(tmp_path):
     assert "an estimate, not a guarantee" in " ".join(done.stdout.split())
     done = CliRunner().invoke(app, ["verify", "--logs", str(path), "--playbook", str(tmp_path / "playbook.toml")])
     assert "noise/too-weak triggers: stop the release (playbook" in " ".join(done.stdout.split())
+
+
+def test_from_logs_to_a_report_that_whoever_has_them_verifies(tmp_path):
+    path = save(honest(), tmp_path)
+    assert report("--logs", path) == (0, f"wrote {tmp_path / 'report.html'}")
+    code, said = verify(tmp_path / "report.html", "--logs", path)
+    assert (code, {one["code"] for one in said["findings"]} >= {"report/holds", "page/holds"}) == (0, True)
+    assert "no part" not in json.dumps(said["findings"])  # whoever has the logs sees their figures
+    for kind, name in (("markdown", "report.md"), ("summary", "summary.md"), ("json", "report.json")):
+        assert report("--logs", path, "--format", kind) == (0, f"wrote {tmp_path / name}")
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert json.loads(report("--logs", path, "--json")[1]) == document
+    assert verify(tmp_path / "report.json", "--logs", path)[0] == 0
+    assert "with the mapping of those logs" in verify(tmp_path / "report.json")[1]
+    changed = (tmp_path / "report.json").read_text().replace('"population":400', '"population":401')
+    (tmp_path / "report.json").write_text(changed)
+    code, said = verify(tmp_path / "report.json", "--logs", path)
+    assert (code, said["stands"]) == (4, "Nothing is claimed: checks fail on report.")
+
+
+def test_a_report_has_one_source_and_logs_no_card(tmp_path):
+    path = save(honest(), tmp_path)
+    for words in ((), (tmp_path, "--logs", path)):
+        with pytest.raises(CheckError, match="folder must be given, or --logs"):
+            raise CliRunner().invoke(app, ["report", *map(str, words)]).exception
+    for kind in ("card", "registry"):
+        with pytest.raises(CheckError, match="format must be one of html"):
+            raise CliRunner().invoke(app, ["report", "--logs", str(path), "--format", kind]).exception
+
+
+def test_steps_of_the_mappings_playbook_are_told(tmp_path):
+    (tmp_path / "steps.toml").write_text('[steps]\nattempts = "ask"\n')
+    path = save(begun_again(honest()), tmp_path, head='playbook = "steps.toml"\n')
+    (told,) = [one["playbook"] for one in verify("--logs", path)[1]["findings"] if "playbook" in one]
+    assert told["steps"] == ["ask"]
+    (tmp_path / "other.toml").write_text('[steps]\nattempts = "tell"\n')
+    other = verify("--logs", path, "--playbook", tmp_path / "other.toml")[1]["findings"]
+    assert [one["playbook"]["steps"] for one in other if "playbook" in one] == [["tell"]]

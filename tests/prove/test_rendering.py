@@ -181,6 +181,7 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
     bare = [{"round": 1, "test_score": 0.375}, {"round": 2, "test_score": 0.5}]
     study = [{"epsilon": 1.0, "test_score": 0.125}, {"epsilon": 4.0, "test_score": 0.25}]
     report = {
+        "kind": "report",
         "accounting": {"curve": curve},
         "budget": {"epsilon": "4"},
         "rounds": rounds,

@@ -67,7 +67,7 @@ def real(tmp_path_factory):
 
 def test_readings_are_the_accountants(report):
     plan = make_plan()
-    reading = risk_reading(plan)
+    reading = risk_reading(plan.scheme.release(), plan.guarantee, known=plan.scheme.unamplified())
     assert report["reading"] == codec.parse(codec.canonical(reading))
     assert reading["mu"] is None, "sampling leaves no mu"
     assert reading["unamplified_mu"] == pytest.approx(2 / 3), "four rounds at noise 3"
@@ -268,6 +268,7 @@ def test_no_rendering_states_what_the_records_do_not_support(tmp_path, records, 
     assert report["verification"]["verdict"] == "failed"
     supported, planned = report["claim"]["supported"], upper_text(plan.epsilon.upper)
     assert supported == ("inf" if left == "none" else pytest.approx(plan.unamplified.upper, rel=1e-9))
+    assert report["reading"] is None
     assert not readings(report)
     for text in (*(render_markdown(report, kind=kind) for kind in ("markdown", "card", "summary")), page(report)):
         for line in text.replace("\\", "").splitlines():

@@ -33,13 +33,12 @@ def test_a_finding_says_what_it_does_to_the_claim(code, verdict, effect, grade):
 
 def test_findings_of_our_own_runs_carry_them_too(run):
     outcome = reconcile(run)
-    told = outcome.told()
+    told = outcome.to_json()
     assert {one["effect"] for one in told["findings"]} <= {"stands", "not shown"}
     statistical = {one["check"]: one["false_alarm"] for one in told["findings"] if one["false_alarm"]}
     assert statistical == {"noise": 1e-6, "participation": 1e-6}
     assert math.isclose(told["false_alarm"], 2e-6)
-    without = [{k: one[k] for k in ("code", "check", "verdict", "says", "numbers")} for one in told["findings"]]
-    assert without == outcome.to_json()["findings"]  # what a report carries stays as it was
+    assert told["findings"] == [one.to_json() | one.consequences() for one in outcome.findings]
 
 
 def test_a_playbook_is_bound_by_its_hash(tmp_path, run):
@@ -52,7 +51,7 @@ def test_a_playbook_is_bound_by_its_hash(tmp_path, run):
     assert book.steps_for(finding("noise/holds", Verdict.PASSED)) == ()
     assert book.steps_for(finding("norms/too-large", Verdict.FAILED)) == ()
     outcome = reconcile(run)
-    assert not any("playbook" in one for one in outcome.told(book)["findings"])
+    assert not any("playbook" in one for one in outcome.to_json(book)["findings"])
 
 
 WRONG = ["", "[steps", '[other]\na = "b"', '[steps]\n"Noise" = "x"', "[steps]\nnoise = 3", "[steps]\nnoise = []"]

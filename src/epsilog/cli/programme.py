@@ -276,7 +276,11 @@ def verify(
         Path | None, typer.Argument(help="A run folder, a report (JSON or HTML) or a ledger: told apart by content.")
     ] = None,
     logs: Annotated[
-        Path | None, typer.Option("--logs", help="Instead of a path: a mapping (TOML) of the logs of any other run.")
+        Path | None,
+        typer.Option(
+            "--logs",
+            help="A mapping (TOML) of the logs of any other run: to check those, or the report of those at PATH.",
+        ),
     ] = None,
     ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to.")] = None,
     require: Annotated[
@@ -310,9 +314,9 @@ def verify(
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
-    rules = None if playbook is None else _playbook(playbook)
-    if (path is None) == (logs is None):
-        raise CheckError("path", "given, or --logs, and not both", repr(str(path)) if path else "neither")
+    if path is None and logs is None:
+        raise CheckError("path", "given, or --logs", "neither")
+    rules = _rules(playbook, logs)
     if logs is not None:
         for name, given in (("ledger", ledger), ("head", head)):
             if given is not None:
@@ -360,7 +364,7 @@ def _found(
 ) -> tuple[Any, str, Mapping[str, str]]:
     """What was found, which claim stands, and the hashes of the logs that were read."""
     if logs is not None:
-        return _of_logs(logs, require)
+        return _of_logs(path, logs, require)
     assert path is not None
     return *_examined(path, ledger, require, head), {}
 
@@ -381,7 +385,7 @@ def _tell(
         written = render_verdict(outcome, title=title.name, stands=stands, playbook=rules, files=files)
         output.write_text(written, encoding="utf-8")
     if as_json:
-        return print_json(outcome.told(rules) | {"stands": stands, "required": sorted(outcome.required)})
+        return print_json(outcome.to_json(rules) | {"stands": stands, "required": sorted(outcome.required)})
     rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
     table(str(title), ["check", "verdict", "what was found"], rows)
     for what_if in outcome.what_ifs:
@@ -414,10 +418,15 @@ def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: 
     return found.outcome, found.stands
 
 
-def _playbook(path: Path) -> Playbook:
+def _rules(playbook: Path | None, logs: Path | None) -> Playbook | None:
+    """The playbook that is given, or else the one that the mapping of the logs names."""
     from epsilog.verify import Playbook
 
-    return Playbook.read(path)
+    if playbook is not None or logs is None:
+        return None if playbook is None else Playbook.read(playbook)
+    from epsilog.verify.logs import playbook_of
+
+    return playbook_of(logs)
 
 
 def _triggered(findings: Sequence[Finding], rules: Playbook) -> None:
@@ -426,73 +435,97 @@ def _triggered(findings: Sequence[Finding], rules: Playbook) -> None:
             note(f"{finding.code} triggers: {step} (playbook {rules.sha256[:16]}...)")
 
 
-def _of_logs(mapping: Path, require: list[str] | None) -> tuple[Any, str, Mapping[str, str]]:
-    """What the logs of a run show, which claim they leave standing, and the hashes of what was read."""
-    from epsilog.prove import logs_statement
+def _of_logs(path: Path | None, mapping: Path, require: list[str] | None) -> tuple[Any, str, Mapping[str, str]]:
+    """What logs show, and the report of them at ``path`` if there is one; which claim is left; hashes of the logs."""
+    from epsilog import prove
+    from epsilog.verify import read_file
     from epsilog.verify.logs import REQUIRED, examine_logs
 
     required = tuple(REQUIRED if require is None else require)
     for name in required:
         check.one_of(LOG_EVIDENCE)(require=name)
     found = examine_logs(mapping, required=required)
-    return found.outcome, logs_statement(found), found.files
+    if path is None:
+        return found.outcome, prove.logs_statement(found), found.files
+    compared = prove.examine_logs_report(read_file(path), found)
+    return compared.outcome, compared.stands, found.files
 
 
 @app.command("report")
 def report(
-    folder: Annotated[Path, typer.Argument(help="A run folder that `epsilog run` has finished.")],
+    folder: Annotated[Path | None, typer.Argument(help="A run folder that `epsilog run` has finished.")] = None,
+    logs: Annotated[
+        Path | None, typer.Option("--logs", help="Instead of a folder: a mapping (TOML) of the logs of any other run.")
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write; beside the report if blank.")
+        Path | None, typer.Option("--output", "-o", help="Where to write; beside the report, or the mapping, if blank.")
     ] = None,
     kind: Annotated[
-        str, typer.Option("--format", "-f", help="html, markdown, pdf, registry, card or summary.")
+        str, typer.Option("--format", "-f", help="html, markdown, pdf, json, registry, card or summary.")
     ] = "html",
     about: Annotated[
         Path | None, typer.Option("--about", help="A TOML file of fields that the report leaves blank.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Render a run's report from its JSON: as HTML, Markdown, PDF, registry record, model card or plain summary.
+    """Render a run's report: as HTML, Markdown, PDF, JSON, registry record, model card or plain summary.
+
+    Of a run that epsilog trained, from its JSON. Of any other, from its logs: then there is neither record nor card.
 
     Example: epsilog report runs/exam-scores-central-1a2b3c4d --format summary -o summary.md
     """
     from epsilog.prove import check_schema, read_about
 
-    kind = check.one_of(tuple(RENDERED))(format=kind)
-    source = folder / RunFile.REPORT
-    try:
-        document = codec.parse(source.read_bytes())
-    except OSError as error:
-        raise RecordsError(f"{source} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise RecordsError(f"{source} is not JSON: {error}") from error
+    if (folder is None) == (logs is None):
+        raise CheckError("folder", "given, or --logs, and not both", repr(str(folder)) if folder else "neither")
+    kind = check.one_of(tuple(RENDERED if logs is None else OF_LOGS))(format=kind)
+    document = _built(logs) if logs is not None else _stored(folder or Path())
     check_schema(document)
     if as_json:
         return print_json(document)
     content = _rendered(document, kind, {} if about is None else read_about(about))
-    target = output or folder / RENDERED[kind]
+    target = output or (logs.parent if logs is not None else folder or Path()) / RENDERED[kind]
     target.write_bytes(content)
     console.print(f"wrote {target}", soft_wrap=True)
     return None
+
+
+def _stored(folder: Path) -> Any:
+    source = folder / RunFile.REPORT
+    try:
+        return codec.parse(source.read_bytes())
+    except OSError as error:
+        raise RecordsError(f"{source} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise RecordsError(f"{source} is not JSON: {error}") from error
+
+
+def _built(mapping: Path) -> dict[str, Any]:
+    from epsilog.prove import build_logs_report
+    from epsilog.verify.logs import examine_logs
+
+    return build_logs_report(examine_logs(mapping))
 
 
 RENDERED = {
     "html": RunFile.PAGE,
     "markdown": "report.md",
     "pdf": "report.pdf",
+    "json": RunFile.REPORT,
     "registry": "registry.yaml",
     "card": "model-card.md",
     "summary": "summary.md",
 }
+OF_LOGS = tuple(kind for kind in RENDERED if kind not in ("registry", "card"))
 
 
 def _rendered(document: dict[str, Any], kind: str, about: dict[str, str]) -> bytes:
     from epsilog import prove
 
-    if kind == "html":
+    if kind in ("html", "json"):
         if about:
-            raise CheckError("about", "absent for html, which is rendered from the report alone", "a file")
-        return prove.render_html(document).encode()
+            raise CheckError("about", f"absent for {kind}, which is made from the report alone", "a file")
+        return prove.render_html(document).encode() if kind == "html" else codec.canonical(document) + b"\n"
     if kind == "pdf":
         return prove.render_pdf(document, about)
     if kind == "registry":

@@ -1,9 +1,9 @@
 """After verification: a report that a third party can recompute.
 
-``build_report`` writes one JSON document, and ``check_schema`` holds it to the published schema. ``render_html``,
-``render_markdown``, ``render_pdf`` and ``registry_record`` are renderings of it. ``examine`` is what a third party
-does: it builds the report again from the evidence and compares every field. Reads records and findings, never
-``train``.
+``build_report`` writes one JSON document, ``build_logs_report`` that of a run that epsilog did not train, and
+``check_schema`` holds either to the published schema. ``render_html``, ``render_markdown``, ``render_pdf`` and
+``registry_record`` are renderings of it. ``examine`` and ``examine_logs_report`` are what a third party does: build the
+report again from the evidence and compare every field. Reads records and findings, never ``train``.
 """
 
 from epsilog.prove.examination import (
@@ -16,7 +16,7 @@ from epsilog.prove.examination import (
     examine_report,
 )
 from epsilog.prove.narrative import statement, who_sees_what
-from epsilog.prove.of_logs import logs_statement
+from epsilog.prove.of_logs import build_logs_report, examine_logs_report, logs_statement
 from epsilog.prove.pdf import render_pdf
 from epsilog.prove.plots import Series, line_plot, standalone
 from epsilog.prove.publication import FIELDS, read_about, require_field
@@ -31,6 +31,7 @@ __all__ = [
     "Compared",
     "Examination",
     "Series",
+    "build_logs_report",
     "build_report",
     "check_record",
     "check_schema",
@@ -38,6 +39,7 @@ __all__ = [
     "differences",
     "document_of",
     "examine",
+    "examine_logs_report",
     "examine_report",
     "line_plot",
     "logs_statement",

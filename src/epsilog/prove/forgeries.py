@@ -85,6 +85,42 @@ FORGERIES = (
 )
 
 
+FORGERIES_OF_LOGS = (
+    Forgery(
+        "whoever wrote the logs made up all of them, so that they agree",
+        "records that a ledger binds while the run goes on, and noise added by more than one party",
+    ),
+    Forgery(
+        "the model was trained in other rounds, on other data, or on more people, than the logs say",
+        "access to the data, and to what ran",
+    ),
+    Forgery(
+        "nothing was clipped, or the noise that was logged is not the noise that was added",
+        "an audit of what ran",
+    ),
+    Forgery(
+        "a privacy unit was called by another name, or another number of them was stated",
+        "access to the data",
+    ),
+    Forgery(
+        "the run was begun again without a line in the logs, and the better outcome was kept",
+        "noise that nobody can draw again",
+    ),
+    Forgery(
+        "something else was released about the same people: logs of one run hold no budget",
+        "one ledger for all that is released about them",
+    ),
+)
+SEEDED = Forgery(
+    "randomness was seeded, so that whoever kept the seed can take the noise off", "nothing in these files"
+)
+
+
+def still_forgeable_in_logs(*, simulation: bool) -> list[str]:
+    """What logs that pass do not rule out, a sentence each."""
+    return [forgery.says for forgery in (*FORGERIES_OF_LOGS, *(() if simulation else (SEEDED,)))]
+
+
 def still_forgeable(plan: RegisteredPlan) -> list[str]:
     """What a passed verification of this plan's run does not rule out, a sentence each."""
     return [forgery.says for forgery in FORGERIES if forgery.applies(plan)]

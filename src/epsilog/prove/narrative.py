@@ -10,15 +10,21 @@ from epsilog.terms import Guarantee, Scheme, UnsupportedMechanismError
 from epsilog.terms.digits import upper_text
 from epsilog.terms.schemes import Against
 
+OF_LEDGERS = (
+    "A hash chain shows edits and gaps; truncation by the ledger's owner shows only against a head kept elsewhere."
+)
 LIMITS = (
     "Differential privacy bounds what released values reveal about one privacy unit; it does not make data anonymous.",
     "Neither local nor central noise stops inference about the population as a whole, which is what training is for.",
     "Robustness against poisoned updates follows the attacker's share of the clipped sum, not epsilon.",
     "Noise is added in floating point; attacks on its low bits are a theoretical hazard (Mironov 2012).",
     "Timing, memory and network side channels, and access to the raw data, are outside the claim.",
-    "A hash chain shows edits and gaps; truncation by the ledger's owner shows only against a head kept elsewhere.",
+    OF_LEDGERS,
     "Choosing hyperparameters by earlier runs on the same data is a release of its own, charged only if it was booked.",
 )
+
+
+LIMITS_OF_LOGS = tuple(line for line in LIMITS if line != OF_LEDGERS)
 
 
 def supported_epsilon(guarantee: Guarantee, *, unamplified: float, failed: Collection[str]) -> float:

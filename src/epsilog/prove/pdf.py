@@ -8,7 +8,7 @@ from typing import Any
 
 from epsilog.prove.plots import standalone
 from epsilog.prove.publication import completed
-from epsilog.prove.rendering import TEMPLATES, facts, figures, hashes, plots, readings
+from epsilog.prove.rendering import TEMPLATES, number, plots, shown
 from epsilog.terms import RecordsError
 
 
@@ -27,15 +27,11 @@ def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -
     except ImportError as error:
         raise RecordsError("a PDF needs Typst: pip install 'epsilog[pdf]'") from error
     stated = completed(report, about or {})
-    told = {
-        "report": report,
-        "figures": figures(report),
-        "readings": readings(report),
-        "facts": facts(report),
+    told = shown(report) | {
         "stated": [(name.replace("_", " "), value) for name, value in stated.items()],
         "blank": [item for item in report["publication"]["blank"] if item["field"] not in stated],
         "plots": {name: standalone(plot) for name, plot in plots(report).items()},
-        "hashes": hashes(report),
+        "false_alarm": number(report["verification"]["false_alarm"]),
     }
     content = (TEMPLATES / "report.typ").read_bytes()
     return bytes(typst.compile(content, sys_inputs={"told": json.dumps(told)}))

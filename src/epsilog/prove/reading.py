@@ -7,8 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from epsilog.accounting import mu, profile
-from epsilog.plan import RegisteredPlan
-from epsilog.terms import NeighboringRelation, Release
+from epsilog.terms import Guarantee, NeighboringRelation, Release
 
 FALSE_ALARMS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
 DELTAS = (1e-3, 1e-6, 1e-9)
@@ -16,21 +15,25 @@ GROUPS = (2, 4)  # units that one person holds, or copies of one record
 GAP = 0.005
 
 
-def risk_reading(plan: RegisteredPlan) -> dict[str, Any]:
-    """The readings of a plan's claim, as plain JSON values; every figure is an upper bound.
+def risk_reading(release: Release, guarantee: Guarantee, *, known: Release) -> dict[str, Any]:
+    """The readings of a claim, as plain JSON values; every figure is an upper bound.
 
-    ``mu`` is that of mu-GDP where the release is Gaussian and has one, against those who know who took part too; null
-    where sampling leaves none. ``attack`` is the true positive rate that the best test between two neighbours reaches
-    at most; ``groups`` is epsilon at the claim's delta for somebody who holds several units.
+    ``mu`` is that of mu-GDP where the release is Gaussian and has one, and ``unamplified_mu`` that against those who
+    know who took part; null where sampling leaves none. ``attack`` is the true positive rate that the best test between
+    two neighbours reaches at most; ``groups`` is epsilon at the claim's delta for somebody who holds several units.
+
+    Args:
+        release: what is claimed of.
+        guarantee: its delta and relation.
+        known: the same release for whoever knows who took part.
 
     Source:
         Dong, Roth & Su 2019 (arXiv:1905.02383) for mu and rates; docs/accounting/groups.md.
     """
-    release, relation = plan.scheme.release(), plan.guarantee.relation
     return {
-        "mu": _mean(release, relation),
-        "unamplified_mu": _mean(plan.scheme.unamplified(), relation),
-        **_readings(release, relation, plan.guarantee.delta),
+        "mu": _mean(release, guarantee.relation),
+        "unamplified_mu": _mean(known, guarantee.relation),
+        **_readings(release, guarantee.relation, guarantee.delta),
     }
 
 

@@ -7,6 +7,7 @@ The HTML has no scripts, fetches nothing, and is readable on paper; it holds the
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -31,17 +32,40 @@ def render_html(report: dict[str, Any]) -> str:
 
     Whoever verifies a page takes the document out of it, renders that, and compares every byte.
     """
-    page = _environment().get_template("report.html.j2")
-    return page.render(
-        report=report,
-        plots=plots(report),
-        document=codec.canonical(report).decode(),
-        fingerprint=codec.fingerprint(report),
-        readings=readings(report),
-    )
+    page = _environment().get_template(f"{TEMPLATE[report['kind']]}.html.j2")
+    return page.render(shown(report), document=codec.canonical(report).decode())
 
 
-MARKDOWN = {"markdown": "report.md.j2", "card": "card.md.j2", "summary": "summary.md.j2"}
+TEMPLATE = {"report": "report", "logs-report": "logs"}
+COMPARED = {"report": "Records against plan and ledger", "logs-report": "Logs against the claim"}
+
+
+def shown(report: dict[str, Any]) -> dict[str, Any]:
+    """What every rendering shows of a report."""
+    return {
+        "report": report,
+        "claim": report["claim"],
+        "compared": COMPARED[report["kind"]],
+        "whole": stands_whole(report),
+        "figures": figures(report),
+        "hashes": hashes(report),
+        "readings": readings(report),
+        "facts": facts(report),
+        "plots": plots(report),
+        "triggered": triggered(report),
+        "playbook": next(iter(_playbooks(report)), ""),
+        "fingerprint": codec.fingerprint(report),
+    }
+
+
+def _playbooks(report: Mapping[str, Any]) -> list[str]:
+    return [one["playbook"]["sha256"] for one in report["verification"]["findings"] if "playbook" in one]
+
+
+def triggered(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Steps of a playbook that findings trigger, each with the finding's code."""
+    found = report["verification"]["findings"]
+    return [(one["code"], step) for one in found if "playbook" in one for step in one["playbook"]["steps"]]
 
 
 def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = None, *, kind: str = "markdown") -> str:
@@ -52,23 +76,17 @@ def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = No
         about: fields that the report leaves blank; see ``publication``.
         kind: "markdown" for all of it, "card" for a model card's section, "summary" for people who do not know epsilon.
     """
-    stated = completed(report, about or {})
+    stated, reading = completed(report, about or {}), report["reading"] or {}
     text = (
         _environment(markdown=True)
-        .get_template(MARKDOWN[kind])
+        .get_template(f"{TEMPLATE[report['kind']] if kind == 'markdown' else kind}.md.j2")
         .render(
-            report=report,
-            claim=report["claim"],
-            figures=figures(report),
-            hashes=hashes(report),
-            readings=readings(report),
-            facts=facts(report),
+            shown(report),
             stated=stated,
             blank=[item for item in report["publication"]["blank"] if item["field"] not in stated],
-            attack=report["reading"]["attack"][-1],
-            group=report["reading"]["groups"][0],
+            attack=reading["attack"][-1] if reading else None,
+            group=reading["groups"][0] if reading else None,
             prior=_prior(stated),
-            fingerprint=codec.fingerprint(report),
         )
     )
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
@@ -114,16 +132,31 @@ def _prior(stated: Mapping[str, str]) -> str:
 
 def figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """The figures that a reader looks for first: name, value, and what it is."""
-    claim, result = report["claim"], report["result"]
-    at = f"certified upper bound at delta {_upper(claim['guarantee']['delta'])}"
-    planned = _upper(claim["epsilon"]["upper"])
-    told = f"{at}; lower bound {_lower(claim['epsilon']['lower'])}"
-    if not stands_whole(report):
-        told = f"at delta {_upper(claim['guarantee']['delta'])}: what the records support, where {planned} was planned"
+    claim = report["claim"]
+    known = ("epsilon, participation known", _upper(claim["unamplified"]["upper"]), "no amplification by sampling")
+    supported = math.isfinite(float(claim["supported"]))
+    first = ("epsilon", _upper(claim["supported"]), _what_epsilon_is(report))
+    return [first, *([known] if supported else []), *_of_the_run(report)]
+
+
+def _what_epsilon_is(report: Mapping[str, Any]) -> str:
+    claim, of_logs = report["claim"], report["kind"] == "logs-report"
+    at = f"at delta {_upper(claim['guarantee']['delta'])}"
+    if stands_whole(report):
+        return f"certified upper bound {at}; lower bound {_lower(claim['epsilon']['lower'])}"
+    stated = _upper(claim["guarantee"]["epsilon"] if of_logs else claim["epsilon"]["upper"])
+    return f"{at}: what the {'logs' if of_logs else 'records'} support, where {stated} was " + (
+        "claimed" if of_logs else "planned"
+    )
+
+
+def _of_the_run(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Budget, closed form and score, where there are any."""
+    if report["kind"] == "logs-report":
+        return []
+    result = report["result"]
     return [
-        ("epsilon", _upper(claim["supported"]), told),
         ("budget", report["budget"]["epsilon"], f"of {report['budget']['scope']}"),
-        ("epsilon, participation known", _upper(claim["unamplified"]["upper"]), "no amplification by sampling"),
         ("closed form", number(report["accounting"]["formula"]["total"]), "an estimate, no bound, never charged"),
         (result["score_name"], number(result["test_score"]), f"after {result['rounds']} rounds"),
     ]
@@ -131,23 +164,32 @@ def figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the evidence is bound by: name and SHA-256."""
-    evidence = report["evidence"]
-    named = [("plan", evidence["plan_hash"]), *evidence["files"].items()]
-    if evidence["ledger"]:
-        named.append((f"ledger head after {evidence['ledger']['count']} entries", evidence["ledger"]["head"]))
-    return [*named, *evidence["references"].items(), ("the report that this shows", codec.fingerprint(report))]
+    evidence, named = report["evidence"], [("the report that this shows", codec.fingerprint(report))]
+    if report["kind"] == "logs-report":
+        keyed = [(f"{name}, under the salt of the mapping", digest) for name, digest in evidence["keyed"].items()]
+        loose = [(name, "not public, and the mapping has no salt: nothing binds it") for name in evidence["unbound"]]
+        return [*evidence["files"].items(), *keyed, *loose, *named]
+    ledger = evidence["ledger"]
+    head = [(f"ledger head after {ledger['count']} entries", ledger["head"])] if ledger else []
+    return [
+        ("plan", evidence["plan_hash"]),
+        *evidence["files"].items(),
+        *head,
+        *evidence["references"].items(),
+        *named,
+    ]
 
 
 def stands_whole(report: Mapping[str, Any]) -> bool:
-    """Whether the records support all of what was planned to be claimed."""
+    """Whether the records support all of what was planned, or the logs all of what was claimed."""
     return bool(report["claim"]["supported"] == report["claim"]["guarantee"]["epsilon"])
 
 
 def readings(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the claim means, as label and figure; nothing of a claim that the records do not support."""
-    if not stands_whole(report):
-        return []
+    """What the claim means, as label and figure; nothing where none stands."""
     reading, delta = report["reading"], _upper(report["claim"]["guarantee"]["delta"])
+    if reading is None:
+        return []
     unit = report["claim"]["guarantee"]["privacy_unit"]
     rows = [
         (f"share that the best attack finds at {share(point['fpr'])} false alarms", share(point["tpr"]))
@@ -170,8 +212,9 @@ def facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         "scheme": mechanism["scheme"]["type"],
         **scheme,
         "noise stddev on each noisy sum": mechanism["noise_stddev"],
+        "divisor of noisy sums": mechanism.get("divisor"),
     }
-    parts = (told, mechanism["training"], report["claim"]["boundary"], mechanism["data"])
+    parts = (told, mechanism.get("training", {}), report["claim"].get("boundary", {}), mechanism.get("data", {}))
     return [(_sentence(name), _flat(value)) for part in parts for name, value in part.items() if value is not None]
 
 
@@ -224,6 +267,8 @@ def document_of(page: bytes) -> bytes | None:
 
 def plots(report: dict[str, Any]) -> dict[str, str]:
     """The report's figures, by name; a figure without data is left out."""
+    if report["kind"] == "logs-report":
+        return _plots_of_logs(report)
     drawn = {}
     curve = [(float(p["round"]), float(p["lower"]), float(p["upper"])) for p in report["accounting"]["curve"]]
     if curve:
@@ -257,6 +302,14 @@ def plots(report: dict[str, Any]) -> dict[str, str]:
             else None,
         )
     return drawn
+
+
+def _plots_of_logs(report: Mapping[str, Any]) -> dict[str, str]:
+    """Who took part, where the logs are public."""
+    if not (cohorts := report["observed"]["cohorts"]):
+        return {}
+    seen = Series("seen", tuple((float(i), float(size)) for i, size in enumerate(cohorts, 1)))
+    return {"cohorts": line_plot([seen], title="Cohorts", x_label="round", y_label="took part")}
 
 
 def _scores(points: list[dict[str, Any]], over: str) -> tuple[tuple[float, float], ...]:

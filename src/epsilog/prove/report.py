@@ -83,7 +83,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
                 unamplified=plan.unamplified.upper,
             ),
         },
-        "reading": risk_reading(plan),
+        "reading": _reading(plan) if supported == plan.guarantee.epsilon else None,
         "publication": publication(details.get("reporting", {})),
         "mechanism": {
             "scheme": codec.encode(plan.scheme),
@@ -135,6 +135,10 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
     }
     spelt: dict[str, Any] = codec.parse(codec.canonical(document))  # as a reader of the file gets it
     return spelt
+
+
+def _reading(plan: RegisteredPlan) -> dict[str, Any]:
+    return risk_reading(plan.scheme.release(), plan.guarantee, known=plan.scheme.unamplified())
 
 
 def unpacked(report: Any) -> dict[str, bytes]:

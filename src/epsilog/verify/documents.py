@@ -43,7 +43,7 @@ def identify(path: Path) -> str:
     except ValueError as error:
         trouble = f": {error}" if start[:1] == b"{" else ""
         raise RecordsError(f"{path} is {NEITHER}{trouble}") from error
-    if isinstance(document, dict) and document.get("kind") == "report":
+    if isinstance(document, dict) and document.get("kind") in ("report", "logs-report"):
         return "report"
     raise RecordsError(f"{path} is {NEITHER}")
 

@@ -29,6 +29,7 @@ from epsilog.terms import (
 )
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.notebook import html_table
+from epsilog.verify import noise, participation
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.evidence import COMMITTED, Evidence
@@ -82,27 +83,23 @@ class Reconciliation:
         """The worst of all findings."""
         return overall(self.findings, required=self.required)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "verdict": self.verdict.value,
-            "findings": [finding.to_json() for finding in self.findings],
-            "what_ifs": [what_if.to_json() for what_if in self.what_ifs],
-        }
-
     @property
     def false_alarm(self) -> float:
         """How often a sound run is rejected by some check, at most (union bound)."""
         return min(1.0, math.fsum(finding.false_alarm for finding in self.findings))
 
-    def told(self, playbook: Playbook | None = None) -> dict[str, Any]:
-        """As ``to_json``, and what each finding does to the claim, how sure it is, and which steps it triggers.
+    def to_json(self, playbook: Playbook | None = None) -> dict[str, Any]:
+        """Plain JSON values: each finding with what it does to the claim, how sure it is, and which steps it triggers.
 
         Args:
             playbook: whose steps; None for none.
         """
-        findings = [one.to_json() | one.consequences() | _triggered(one, playbook) for one in self.findings]
-        return self.to_json() | {"findings": findings, "false_alarm": self.false_alarm}
+        return {
+            "verdict": self.verdict.value,
+            "false_alarm": self.false_alarm,
+            "findings": [one.to_json() | one.consequences() | _triggered(one, playbook) for one in self.findings],
+            "what_ifs": [what_if.to_json() for what_if in self.what_ifs],
+        }
 
     def _repr_html_(self) -> str:
         rows = [(finding.check, finding.verdict, finding.says) for finding in self.findings]
@@ -135,8 +132,15 @@ def _public(finding: Finding, evidence: Evidence) -> Finding:
         f"{finding.check}/as-published",
         told,
         f"The curator checked it on custody.jsonl, which is not public: {told}.",
-        false_alarm=finding.false_alarm,
+        false_alarm=0.0 if told is Verdict.NOT_CHECKED else _highest_rate(finding.check, evidence.plan.scheme),
     )
+
+
+def _highest_rate(check: str, scheme: Scheme) -> float:
+    """How often a check on the curator's records rejects a sound run, at most, whatever they hold."""
+    if check == "norms":
+        return 0.0 if scheme.count_noise is None else noise.FALSE_ALARM
+    return participation.FALSE_ALARM if check == "participation" else 0.0
 
 
 def reconcile(evidence: Evidence, *, required: Collection[str] = EVIDENCE) -> Reconciliation:

@@ -5,6 +5,6 @@ ours is more. Imported when first needed, since reading logs takes polars.
 """
 
 from epsilog.verify.logs.claims import Claim
-from epsilog.verify.logs.examination import REQUIRED, LogExamination, examine_logs
+from epsilog.verify.logs.examination import REQUIRED, LogExamination, examine_logs, playbook_of
 
-__all__ = ["REQUIRED", "Claim", "LogExamination", "examine_logs"]
+__all__ = ["REQUIRED", "Claim", "LogExamination", "examine_logs", "playbook_of"]

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsilog.terms import LOG_EVIDENCE, Verdict
-from epsilog.verify.logs.checks import check_logs
+from epsilog.terms import LOG_EVIDENCE, Finding, Interval, Verdict
+from epsilog.verify.logs.checks import check_logs, sizes_of
 from epsilog.verify.logs.claims import Claim, read_claim
-from epsilog.verify.logs.mapping import read_mapping
+from epsilog.verify.logs.mapping import LogMapping, read_mapping
 from epsilog.verify.logs.pricing import what_ifs
 from epsilog.verify.logs.reading import read_logs
+from epsilog.verify.playbook import Playbook
 from epsilog.verify.reconciliation import Reconciliation, certified, check_claim, check_plan
 
 REQUIRED = tuple(name for name in LOG_EVIDENCE if name not in ("enrolment", "attempts"))
+PERSONAL = ("log", "population", "norms", "divisor", "custody", "participation")  # checks that count or measure people
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,25 +26,52 @@ class LogExamination:
     """What the logs of a run say of its claim.
 
     Attributes:
+        mapping: which columns were read as what.
         claim: what they were held against.
         outcome: all findings, and what deviations would cost.
-        unamplified: epsilon, certified from above, whatever the sampler was.
+        unamplified: epsilon, whatever the sampler was; its upper end may be claimed.
         files: SHA-256 of the mapping and of each file that it names, as they were once the checks were done.
+        cohorts: how many took part, round by round; None where no log says.
+        playbook: steps that the mapping names; None for none.
     """
 
+    mapping: LogMapping
     claim: Claim
     outcome: Reconciliation
-    unamplified: float
+    unamplified: Interval
     files: Mapping[str, str]
+    cohorts: tuple[int, ...] | None = None
+    playbook: Playbook | None = None
 
     @property
     def verdict(self) -> Verdict:
         """The worst of all findings."""
         return self.outcome.verdict
 
+    @property
+    def published(self) -> Reconciliation:
+        """What a report may say: no figure that counts or measures people, and no price that a check has refuted.
+
+        Cohort sizes are functions of the data that no noise hides; what rests on them is told of public logs alone.
+        """
+        failed = any(finding.verdict is Verdict.FAILED for finding in self.outcome.findings)
+        told = () if failed else self.outcome.what_ifs
+        told = tuple(one for one in told if self.mapping.public or not one.private)
+        return Reconciliation(tuple(map(self._public, self.outcome.findings)), told, REQUIRED)
+
+    def _public(self, finding: Finding) -> Finding:
+        """How a check on people ended; another check's finding as it is."""
+        counting = {"delta"} if self.mapping.enrolment is not None else set()
+        counting |= {"rounds"} if self.mapping.rounds is None else set()  # who was there says which rounds there were
+        harmless = finding.verdict is Verdict.NOT_CHECKED or finding.code == "divisor/holds"
+        if harmless or finding.check not in {*PERSONAL, *counting}:
+            return finding
+        says = f"Checked on logs that are no part of this report: {finding.verdict}."
+        return Finding(finding.code, finding.verdict, says, lacks=finding.lacks, false_alarm=finding.false_alarm)
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return self.outcome.to_json() | {"required": sorted(self.outcome.required)}
+        return self.outcome.to_json(self.playbook) | {"required": sorted(self.outcome.required)}
 
 
 def examine_logs(path: Path, *, required: Collection[str] = REQUIRED) -> LogExamination:
@@ -64,7 +93,19 @@ def examine_logs(path: Path, *, required: Collection[str] = REQUIRED) -> LogExam
     findings = (*claimed, *check_logs(logs, claim, mapping.false_alarm))
     outcome = Reconciliation(findings, what_ifs(logs, claim), required)
     files = {path.name: path} | {name: path.parent / name for name in mapping.files}
-    return LogExamination(claim, outcome, whatever_the_sampler(claim), {n: _hashed(at) for n, at in files.items()})
+    hashes = {name: _hashed(at) for name, at in files.items()}
+    sizes = sizes_of(logs)
+    cohorts = None if sizes is None else tuple(sizes.tolist())
+    return LogExamination(mapping, claim, outcome, whatever_the_sampler(claim), hashes, cohorts, _named(mapping, path))
+
+
+def playbook_of(path: Path) -> Playbook | None:
+    """The playbook that a mapping file names; None for none."""
+    return _named(read_mapping(path), path)
+
+
+def _named(mapping: LogMapping, path: Path) -> Playbook | None:
+    return None if mapping.playbook is None else Playbook.read(path.parent / mapping.playbook)
 
 
 def _hashed(path: Path) -> str:
@@ -72,10 +113,6 @@ def _hashed(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def whatever_the_sampler(claim: Claim) -> float:
+def whatever_the_sampler(claim: Claim) -> Interval:
     """Epsilon if everybody may have taken part in every round, once in each: what a rejected sampler leaves."""
-    scheme, guarantee = claim.scheme, claim.guarantee
-    return max(
-        certified(release, guarantee.delta, guarantee.relation).upper
-        for release in (scheme.unamplified(), scheme.in_every_round())
-    )
+    return certified(claim.scheme.in_every_round(), claim.guarantee.delta, claim.guarantee.relation)

@@ -170,11 +170,24 @@ def _kind(given: Any) -> str:
 Claim = Annotated[Annotated[PlannedClaim, Tag("planned")] | Annotated[StatedClaim, Tag("stated")], Discriminator(_kind)]
 
 
+class Named(Part):
+    """[programme]: what the run was for, as a report of its logs says it."""
+
+    name: Text = "Logs of a run"
+    purpose: Text | None = None
+    owner: Text | None = None
+
+
 class LogMapping(Part):
     """The whole file.
 
     Attributes:
         claim: what was claimed.
+        programme: what the run was for.
+        reporting: the period, and what else the publisher says of it: fields of ``epsilog.prove.FIELDS``.
+        public: whether whoever sees a report of these logs may see them too; else it tells no size of a cohort.
+        salt: random text of 32 characters or more; with it a report binds logs that are not public by keyed hashes.
+        playbook: a file of steps, by the findings that trigger them.
         rounds: one row a round.
         participation: one row for each client in each round.
         padding: one row for each value of noise whose true sum is 0.
@@ -184,6 +197,11 @@ class LogMapping(Part):
     """
 
     claim: Claim
+    programme: Named = Named()
+    reporting: dict[str, Any] = Field(default_factory=dict)
+    public: Annotated[bool, Field(strict=True)] = False
+    salt: Annotated[Text, Field(min_length=32)] | None = None
+    playbook: Text | None = None
     rounds: RoundsLog | None = None
     participation: ParticipationLog | None = None
     padding: PaddingLog | None = None
@@ -193,9 +211,15 @@ class LogMapping(Part):
     @property
     def files(self) -> tuple[str, ...]:
         """Every file that it names, each once."""
-        sources = (self.rounds, self.participation, self.padding, self.enrolment)
         planned = (self.claim.plan,) if isinstance(self.claim, PlannedClaim) else ()
-        return tuple(dict.fromkeys((*planned, *(source.file for source in sources if source is not None))))
+        beside = (self.playbook,) if self.playbook is not None else ()
+        return tuple(dict.fromkeys((*planned, *beside, *self.logs)))
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Those of them that hold rows of the run."""
+        sources = (self.rounds, self.participation, self.padding, self.enrolment)
+        return tuple(dict.fromkeys(source.file for source in sources if source is not None))
 
     @model_validator(mode="after")
     def _has_rounds(self) -> Self:

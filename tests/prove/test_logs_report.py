@@ -1,0 +1,267 @@
+"""A report of logs is a function of them, tells nothing of any client, and promises what they leave standing."""
+
+import hashlib
+import hmac
+import json
+import re
+
+import numpy as np
+import pytest
+from tests.prove.test_examination import mutants, spelt
+from tests.verify.logs.damaged import DISHONEST, ONLY_SIZES, in_every_round, realised
+from tests.verify.logs.simulated import MAPPING, C, N, T, Z, honest, save
+
+from epsilog.prove import (
+    FIELDS,
+    build_logs_report,
+    check_schema,
+    examine_logs_report,
+    examine_report,
+    logs_statement,
+    render_html,
+    render_markdown,
+    render_pdf,
+)
+from epsilog.prove.forgeries import FORGERIES_OF_LOGS, SEEDED
+from epsilog.prove.rendering import readings
+from epsilog.terms import CheckError, ProgrammeError, RecordsError, codec
+from epsilog.terms.digits import upper_text
+from epsilog.verify.logs import examine_logs
+
+SALT = "b2f6a3f05a4eac1d0d6a2f1f2f9b7c11"
+EVIL = "x|y <script>alert(1)</script> [a](javascript:b) # head `c` *d* ${f} #eval"
+KINDS = ("markdown", "summary")
+
+
+def report_of(folder, run=None, **changes):
+    return build_logs_report(examine_logs(save(run or honest(), folder, **changes)))
+
+
+def texts(report):
+    """Every rendering that is text; of the page, what a reader sees."""
+    page = render_html(report)
+    return [*(render_markdown(report, kind=kind) for kind in KINDS), page[: page.index("<pre id=")]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("logs")
+    save(honest(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    return examine_logs(folder / "mapping.toml")
+
+
+@pytest.fixture(scope="module")
+def report(found):
+    return build_logs_report(found)
+
+
+def test_a_report_of_logs_is_a_report(report, found):
+    check_schema(report)
+    assert report["kind"] == "logs-report"
+    assert report["claim"]["statement"] == logs_statement(found)
+    assert report["claim"]["supported"] == found.claim.guarantee.epsilon
+    assert report["verification"]["verdict"] == "passed"
+    assert report["verification"]["false_alarm"] == pytest.approx(2e-6)
+    assert {one["field"] for one in report["publication"]["blank"]} == set(FIELDS)
+    assert len(report["forgeable"]) == len(FORGERIES_OF_LOGS) + 1
+    with pytest.raises(ValueError, match="surplus"):
+        check_schema(report | {"surplus": 1})
+    spoilt = json.loads(json.dumps(report))
+    del spoilt["verification"]["findings"][0]["effect"]
+    with pytest.raises(ValueError, match="effect"):
+        check_schema(spoilt)
+
+
+@pytest.mark.parametrize("page", [True, False])
+def test_whoever_has_the_logs_builds_it_again(report, found, page):
+    content = render_html(report).encode() if page else spelt(report)
+    outcome = examine_logs_report(content, found)
+    ends = {one.code: one.verdict for one in outcome.outcome.findings}
+    assert ends["report/holds"] == "passed"
+    assert ("page/holds" in ends) == page
+    assert outcome.verdict == "passed"
+    assert outcome.stands == logs_statement(found)
+
+
+@pytest.mark.slow
+def test_nothing_that_is_changed_in_it_passes(report, found):
+    for place, other in mutants(report):
+        try:
+            outcome = examine_logs_report(spelt(other), found)
+        except RecordsError:
+            continue
+        assert outcome.verdict == "failed", place
+        assert outcome.stands == "Nothing is claimed: checks fail on report."
+    page = render_html(report).replace("<h2>Limits</h2>", "<h2>No limits</h2>")
+    assert "checks fail on page" in examine_logs_report(page.encode(), found).stands
+
+
+def test_other_logs_give_another_report(report, tmp_path):
+    again = examine_logs(save(honest(stddev=1.5 * C * Z), tmp_path))
+    assert "report/differs" in {one.code for one in examine_logs_report(spelt(report), again).outcome.findings}
+
+
+def test_what_is_no_report_of_logs_is_refused(report, found):
+    for content in (b"{}", b'{"kind": "report"}', b"[]", b"no", b'{"kind": "logs-report", "kind": "logs-report"}'):
+        with pytest.raises(RecordsError):
+            examine_logs_report(content, found)
+    with pytest.raises(RecordsError, match="verify it with the mapping"):
+        examine_report(spelt(report), None)
+
+
+def test_a_client_more_or_less_changes_nothing_that_is_told(report, tmp_path):
+    """The logs are not public, and both runs are sound: what differs is a function of the data that no noise hides."""
+    run = honest()
+    run.norms = [norms[ids != 7] for ids, norms in zip(run.took_part, run.norms, strict=True)]
+    run.took_part = [ids[ids != 7] for ids in run.took_part]
+    less = report_of(tmp_path, run)
+    without = lambda one: one | {"evidence": one["evidence"] | {"files": {}}}  # noqa: E731 - a mapping has no client
+    assert without(less) == without(report)
+    assert less["evidence"]["files"] == report["evidence"]["files"]
+    assert less["evidence"]["unbound"] == ["clients.csv", "enrolment.csv", "rounds.csv"]
+
+
+def test_a_check_on_people_says_how_it_ended_and_no_figure(report, found):
+    told = {one["check"]: one for one in report["verification"]["findings"]}
+    for check in ("log", "population", "delta", "norms", "custody", "participation"):
+        assert told[check]["says"] == "Checked on logs that are no part of this report: passed."
+        assert told[check]["numbers"] == {}
+    assert "on 3840 padding values" in told["noise"]["says"]
+    assert {one.name for one in found.published.what_ifs} == {"participation lists known"}
+
+
+def test_public_logs_tell_cohorts_and_still_no_client(tmp_path):
+    report = report_of(tmp_path, head="public = true\n")
+    check_schema(report)
+    assert report["observed"]["cohorts"] == [len(ids) for ids in honest().took_part]
+    names = {one["name"] for one in report["verification"]["what_ifs"]}
+    assert "worst end of the observed schedule (95%)" in names
+    assert (
+        report["evidence"]["files"]["rounds.csv"] == hashlib.sha256((tmp_path / "rounds.csv").read_bytes()).hexdigest()
+    )
+    told = {one["check"]: one for one in report["verification"]["findings"]}
+    assert told["norms"]["numbers"] == told["custody"]["numbers"] == {}
+    for text in texts(report):
+        assert "an estimate, not a guarantee" in text or "in plain words" in text
+    assert "<svg" in render_html(report)
+
+
+def test_a_salt_binds_logs_that_are_not_public(tmp_path):
+    report = report_of(tmp_path, head=f'salt = "{SALT}"\n')
+    evidence = report["evidence"]
+    digest = hashlib.sha256((tmp_path / "rounds.csv").read_bytes())
+    assert evidence["keyed"]["rounds.csv"] == hmac.new(SALT.encode(), digest.digest(), "sha256").hexdigest()
+    assert evidence["unbound"] == []
+    assert set(evidence["files"]) == {"mapping.toml"}
+    assert digest.hexdigest() not in json.dumps(report)
+    assert SALT not in json.dumps(report)
+    with pytest.raises(ProgrammeError, match="salt"):
+        report_of(tmp_path, head='salt = "short"\n')
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
+def test_no_rendering_states_what_the_logs_refute(tmp_path, run, code):
+    found = examine_logs(save(run, tmp_path, head="public = true\n"))
+    report = build_logs_report(found)
+    check_schema(report)
+    if found.verdict != "failed":
+        assert report["claim"]["supported"] == found.claim.guarantee.epsilon
+        return
+    failed = {one.check for one in found.outcome.findings if one.verdict == "failed"}
+    assert code.partition("/")[0] in failed
+    sampler = failed <= {"participation", "population"}
+    assert report["claim"]["supported"] == (pytest.approx(found.unamplified.upper) if sampler else "inf")
+    assert report["verification"]["what_ifs"] == []
+    assert bool(readings(report)) == sampler
+    claimed, known = upper_text(found.claim.guarantee.epsilon), upper_text(found.unamplified.upper)
+    for text in texts(report):
+        for line in text.replace("\\", "").splitlines():
+            if claimed in line:
+                assert any(word in line for word in ("was claimed", "Recomputed")), line
+            assert sampler or known not in line, line
+        assert "The promise" not in text
+
+
+def test_without_lists_the_claim_without_amplification_is_what_stands(tmp_path):
+    found = examine_logs(save(honest(), tmp_path, mapping=ONLY_SIZES))
+    report = build_logs_report(found)
+    assert report["claim"]["supported"] == found.unamplified.upper > 40
+    assert report["reading"]["mu"] == pytest.approx(np.sqrt(T) / Z)
+    for text in texts(report):
+        assert upper_text(found.unamplified.upper) in text.replace("\\", "")
+    assert report["verification"]["verdict"] == "not checked"
+
+
+def test_steps_of_the_playbook_stand_in_it_with_its_hash(tmp_path):
+    (tmp_path / "steps.toml").write_text('[steps]\n"divisor/realised-cohort" = "train again"\nrounds = "ask"\n')
+    report = report_of(tmp_path, realised(honest()), head='playbook = "steps.toml"\n')
+    digest = hashlib.sha256((tmp_path / "steps.toml").read_bytes()).hexdigest()
+    (triggered,) = [one for one in report["verification"]["findings"] if "playbook" in one]
+    assert triggered["playbook"] == {"steps": ["train again"], "sha256": digest}
+    assert report["evidence"]["files"]["steps.toml"] == digest
+    for text in texts(report)[::2]:
+        plain = text.replace("\\", "")
+        assert "divisor/realised-cohort: train again" in plain
+        assert digest in plain
+
+
+def test_the_publisher_says_what_logs_cannot(tmp_path):
+    mapping = (
+        MAPPING
+        + f"""
+[programme]
+name = {json.dumps(EVIL)}
+purpose = "Predict scores"
+[reporting]
+period = "2026-Q4"
+organisation = "Example Org"
+publication_date = 2026-12-01
+"""
+    )
+    report = report_of(tmp_path, mapping=mapping)
+    assert report["identity"] == {"name": EVIL, "purpose": "Predict scores", "period": "2026-Q4"}
+    assert report["publication"]["stated"] == {"organisation": "Example Org", "publication_date": "2026-12-01"}
+    for text in texts(report)[:2]:
+        assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`|\$\{", text)
+    assert "<script>" not in render_html(report)
+    assert "Example Org" in render_markdown(report)
+    for wrong in ("region = 3", "colour = 'red'", "publication_date = 'soon'", "period = 3"):
+        with pytest.raises(CheckError, match="reporting"):
+            report_of(tmp_path, mapping=f"{MAPPING}\n[reporting]\n{wrong}\n")
+
+
+@pytest.mark.slow
+def test_a_pdf_is_set_from_it(report, tmp_path):
+    pytest.importorskip("typst")
+    for each in (report, report_of(tmp_path, in_every_round(honest()), head="public = true\n")):
+        content = render_pdf(each)
+        assert content.startswith(b"%PDF")
+        assert len(content) > 15_000
+
+
+def test_a_simulations_logs_speak_in_the_conditional(tmp_path):
+    from tests.prove.drawn import make_plan, train
+
+    train(tmp_path / "run", tmp_path / "ledger.db", make_plan())
+    path = tmp_path / "run" / "mapping.toml"
+    rounds = '[rounds]\nfile = "rounds.jsonl"\nformat = "jsonl"\nat = "term"\nfirst_round = 1\n'
+    path.write_text(
+        f'[claim]\nplan = "plan.json"\n{rounds}[rounds.columns]\nround = "round"\nclip_norm = "clip_norm"\n'
+    )
+    report = build_logs_report(examine_logs(path))
+    check_schema(report)
+    assert report["simulation"]
+    assert "would be (" in report["claim"]["statement"]
+    assert "protects nobody" in render_markdown(report, kind="summary")
+    assert not any(line.startswith(SEEDED.deed[:10].capitalize()) for line in report["forgeable"])
+
+
+def test_it_is_canonical_and_the_same_again(report, found):
+    assert codec.parse(codec.canonical(report)) == report == build_logs_report(found)
+    assert f"(N = {N})" in report["claim"]["statement"]
