@@ -945,6 +945,7 @@ def test_a_report_is_rendered_to_its_place(monkeypatch, tmp_path):
     (tmp_path / "report.json").rmdir()
 
 
+@pytest.mark.slow
 def test_a_verdict_on_logs_is_written_with_the_hashes_of_what_was_read(tmp_path):
     mapping = Path(__file__).parents[2] / "examples/logs/generic/mapping.toml"
     out = tmp_path / "verdict.md"

@@ -21,6 +21,7 @@ def report(*words):
     return done.exit_code, done.stdout.replace("\n", "") if "--json" not in words else done.stdout
 
 
+@pytest.mark.slow
 def test_each_end_has_its_code(tmp_path):
     path = save(honest(), tmp_path)
     code, said = verify("--logs", path)

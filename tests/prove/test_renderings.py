@@ -241,6 +241,7 @@ def test_the_registrys_schema_refuses_what_it_does_not_know(real):
             check_record(spoilt)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "model"), [(local, "Federated"), (whole, "Local")])
 def test_noise_at_the_client_is_local_only_where_clients_are_protected_from_everybody(tmp_path, scheme, model):
     plan = make_plan(scheme, simulation=False, relation=NeighboringRelation.ZERO_OUT)

@@ -304,6 +304,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("apply", CALLS.values(), ids=CALLS)
 def test_a_model_that_calls_python_back_is_refused_since_a_row_could_make_that_fail(apply):
     with pytest.raises(CheckError, match=r"apply must be of JAX's own operations, .*, got \w+_callback"):

@@ -90,6 +90,7 @@ def test_a_shuffle_that_is_split_evenly_is_no_balls_in_bins(seed):
     assert "p_spread" in rejecting(replace(BINS, rounds=80), of(far, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_slots_that_come_again_are_found_at_every_lag(seed):
     rng = np.random.default_rng(seed)

@@ -31,6 +31,7 @@ def test_queries_are_the_librarys_answer(site):
     assert site.post("queries", ask).json()["shares"] == plan.queries(**ask).to_json()["shares"]
 
 
+@pytest.mark.slow
 def test_inverse_questions(site):
     goal = RUN | {"epsilon": 2.0}
     assert site.post("federated/noise", goal).json()["noise_multiplier"] == pytest.approx(0.838, abs=2e-3)
@@ -54,6 +55,7 @@ def test_no_noise_is_infinite_and_says_so(site):
     assert found.json()["epsilon"]["upper"] == "inf"
 
 
+@pytest.mark.slow
 def test_sensitivity_and_crossover(site):
     found = site.post("sensitivity", {"query": "mean", "low": 0, "high": 100, "size": 1000})
     assert found.json()["value"] == pytest.approx(0.1)

@@ -64,6 +64,7 @@ def is_gone(pid):
     return False
 
 
+@pytest.mark.slow
 def test_a_deadline_ends_the_work_and_the_next_question_is_answered():
     async def story(desk):
         first = pid_of(await desk.answer(LIGHT, Order()))
@@ -93,6 +94,7 @@ def test_hanging_up_ends_the_work():
     assert waited < 30
 
 
+@pytest.mark.slow
 def test_what_nobody_waits_for_is_not_begun():
     async def story(desk):
         busy = asyncio.create_task(desk.answer(LIGHT, Order(sleeps=0.7)))

@@ -156,6 +156,7 @@ def test_a_mix_has_at_most_twenty_parts(many):
                 asks.FederatedAsk(**RUN, privacy_unit="x" * length)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["independent", "square-root", "optimal"])
 @pytest.mark.parametrize("participation", ["balls-in-bins", "b-min-sep", "cyclic-poisson"])
 def test_a_certificate_is_of_the_run_that_was_described(participation, strategy):

@@ -53,6 +53,7 @@ def test_other_pages_cannot_call_the_api(site, origin):
     assert "access-control-allow-origin" not in found.headers
 
 
+@pytest.mark.slow
 def test_the_own_page_can(site):
     assert site.post("federated", RUN, headers={"Origin": site.url}).status == 200
 

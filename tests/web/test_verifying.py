@@ -17,6 +17,7 @@ def run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("name", ["report.json", "report.html"])
 def test_a_report_comes_out_again(site, run, name):
     text = (run / name).read_text()

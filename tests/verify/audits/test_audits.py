@@ -114,6 +114,7 @@ def test_the_chance_of_so_many_right_is_the_binomials_and_more_under_delta():
     assert p_value(100, 50, 0, epsilon=0.0, delta=0.5) == 1.0
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.data(), st.floats(0, 4), st.floats(0, 0.3))
 def test_the_tail_under_delta_is_the_worst_that_any_shift_of_mass_makes(guesses, data, epsilon_, delta):
     correct = data.draw(st.integers(1, guesses))
@@ -124,6 +125,7 @@ def test_the_tail_under_delta_is_the_worst_that_any_shift_of_mass_makes(guesses,
     assert p_value(guesses, guesses, correct, epsilon=epsilon_, delta=delta) == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(("guesses", "correct"), [(20, 16), (100, 70), (100, 100), (64, 60)])
 def test_the_largest_refuted_epsilon_is_the_peers(guesses, correct):
     for level in (0.05, 0.001):

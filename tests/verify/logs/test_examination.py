@@ -62,11 +62,13 @@ def test_a_rejected_sampler_leaves_the_unamplified_claim(tmp_path):
     assert "(47.6, 1e-5)" in said
 
 
+@pytest.mark.slow
 def test_anything_else_that_fails_leaves_none(tmp_path):
     outcome, _ = found(tmp_path, honest(stddev=0.8 * C * Z))
     assert "Nothing is claimed: checks fail on noise." in logs_statement(outcome)
 
 
+@pytest.mark.slow
 def test_what_was_not_logged_is_not_checked(tmp_path):
     unseen = {
         ONLY_ROUNDS: {"attempts", "clipping", "norms", "divisor", "noise", "custody", "participation", "population"},
@@ -81,6 +83,7 @@ def test_what_was_not_logged_is_not_checked(tmp_path):
         assert amplified == (mapping is ONLY_CLIENTS)
 
 
+@pytest.mark.slow
 def test_sizes_alone_are_tested_too(tmp_path):
     run = honest()
     run.took_part = [ids[::2] for ids in run.took_part]
