@@ -25,7 +25,10 @@ OTHERS = [
     terms.DeltaDecision(0.5, "as given", (terms.delta_finding(0.5, population=2),)),
     terms.DeltaPolicy(1e-6),
 ]
-OTHERS += [terms.Finding("noise/holds", terms.Verdict.PASSED, "It agrees.", (("share", 0.5),))]
+OTHERS += [
+    terms.Finding("noise/holds", terms.Verdict.PASSED, "It agrees.", (("share", 0.5),)),
+    terms.Canaries(4, "ab" * 32),
+]
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
 INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
 

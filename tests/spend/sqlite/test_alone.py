@@ -10,7 +10,7 @@ from epsilog.spend.sqlite.schema import SCHEMA
 SOURCE = Path(epsilog.__file__).parent
 WORDS = re.compile(
     r"\b(?i:pragma|sqlite_master|json_extract|journal_mode|rowid)\b"
-    r"|\b(?:WAL|TRUNCATE|BEGIN|COMMIT|IMMEDIATE|SQLite format)\b"
+    r"|\b(?:WAL|TRUNCATE|BEGIN(?! [A-Z ]*KEY)|COMMIT|IMMEDIATE|SQLite format)\b"
 )
 KNOWS = {"spend/opening.py", "spend/selftest.py"}  # who names the folder: the rooms that open ledgers
 SHOWS = {"cli/service.py": {"WAL", "TRUNCATE"}}  # what a person is told of the machine
