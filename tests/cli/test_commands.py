@@ -904,12 +904,12 @@ def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
         assert args == (("read", folder), found)
         from epsilog.prove import REQUIRED
 
-        assert named == {"required": tuple(REQUIRED), "head": None}
+        assert named == {"required": tuple(REQUIRED), "brought": verify.NOTHING, "signed": ()}
         prepared()
         words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head", "ab")
         args, named = reached(f"epsilog.prove.{examine}", "verify", folder, *words)
         assert args == (("read", folder), ("books", tmp_path / "b.db"))
-        assert named == {"required": ("custody", "page"), "head": "ab"}
+        assert named == {"required": ("custody", "page"), "brought": verify.Brought("ab"), "signed": ()}
     assert "require must be one of" in str(invoke("verify", folder, "--require", "trust").exception)
 
 

@@ -12,7 +12,7 @@ from epsilog.prove import differences, document_of, examination, examine, examin
 from epsilog.prove.examination import COMPUTED, REQUIRED, SAME, check_report
 from epsilog.spend import open_ledger
 from epsilog.terms import RecordsError, codec
-from epsilog.verify import Books, parse_evidence, read_folder, reconcile, whatever_the_sampler
+from epsilog.verify import Books, Brought, parse_evidence, read_folder, reconcile, whatever_the_sampler
 
 PUBLIC = tuple(name for name in REQUIRED if name != "custody")
 CARRIED = (("evidence", "plan"), ("evidence", "records"), ("owner",))  # what a report is built again from
@@ -300,8 +300,8 @@ def test_a_report_outlives_later_charges_and_not_a_cut(finished, files, tmp_path
     with open_ledger(grown / "ledger.db") as more:
         more.create_budget("elsewhere", kind="pure", epsilon="1")
     later = Books.read(grown / "ledger.db")
-    assert examine(read_folder(grown / "run"), later, head=later.heads[3]).verdict == "passed"
-    assert failed(read_folder(grown / "run"), later, head="0" * 64) == {"head"}
+    assert examine(read_folder(grown / "run"), later, brought=Brought(later.heads[3])).verdict == "passed"
+    assert failed(read_folder(grown / "run"), later, brought=Brought("0" * 64)) == {"head"}
     cut = Books(before.entries[:-1], before.heads[:-1])  # as if its owner had written it afresh without the commit
     assert {"report"} <= failed(files, cut)
     assert report_failed(files["report.json"], cut) == {"report"}

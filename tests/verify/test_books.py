@@ -8,7 +8,7 @@ from tests.prove.drawn import make_plan, train
 
 from epsilog.spend import Amounts, Verb, open_ledger
 from epsilog.terms import Gaussian, Laplace, PoissonSampled, PureDP, RecordsError, Repeated
-from epsilog.verify import Books, check_chain, check_head, check_prices
+from epsilog.verify import Books, Brought, check_chain, check_head, check_prices
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.reconciliation import check_attempts, check_charge, check_files, check_plan
 
@@ -132,8 +132,8 @@ def test_a_ledger_file_is_examined_whole(tmp_path):
         books.create_budget("acme", kind="pure", epsilon="1")
         head = books.head()[1]
         books.charge("acme", PureDP(0.5), key="k")
-    assert [f.verdict for f in check_chain(tmp_path / "l.db", head=head)] == ["passed"] * 3
-    assert [f.verdict for f in check_chain(tmp_path / "l.db", head="0" * 64)] == ["passed", "passed", "failed"]
+    assert [f.verdict for f in check_chain(tmp_path / "l.db", Brought(head))] == ["passed"] * 3
+    assert [f.verdict for f in check_chain(tmp_path / "l.db", Brought("0" * 64))] == ["passed", "passed", "failed"]
     assert check_head(None, head)[0].verdict == "not checked"
     for name in ("nowhere.db", "."):
         with pytest.raises(RecordsError, match="cannot be read"):

@@ -14,6 +14,8 @@ from tests.verify.logs.damaged import every_finding
 from epsilog import npz, plan
 from epsilog.prove import examine
 from epsilog.prove.examination import check_model, check_page, check_report
+from epsilog.signing import Envelope, Note, SigningKey
+from epsilog.spend import Checkpoint, Kept, Receipt, since, sound_documents, write_receipt
 from epsilog.terms import (
     CheckError,
     ClientLevelCorrelatedNoise,
@@ -25,15 +27,20 @@ from epsilog.terms import (
 )
 from epsilog.verify import (
     Books,
+    Brought,
     LedgerWord,
     check_chain,
+    check_checkpoint,
     check_head,
     check_noise,
     check_norms,
+    check_note,
     check_participation,
     check_prices,
     check_private,
+    check_signatures,
     read_folder,
+    read_signed,
     reconcile,
 )
 from epsilog.verify.owner import PRIVATE, check_control
@@ -183,8 +190,8 @@ def of_documents(run, folder):
     public = {name: content for name, content in files.items() if name not in ("custody.jsonl", "report.json")}
     yield from examine(public, books).outcome.findings
     yield from examine(public, None).outcome.findings
-    yield from check_chain(ledger, head=books.heads[0])
-    yield from check_chain(ledger, head="0" * 64)
+    yield from check_chain(ledger, Brought(books.heads[0]))
+    yield from check_chain(ledger, Brought("0" * 64))
     yield from check_head(None, "0" * 64)
     for share in (0.5, 0.997):
         yield check_prices(charged(entry, share) for entry in books.entries)
@@ -198,6 +205,35 @@ def of_documents(run, folder):
     last = replace(run.records[-1], output_hash=npz.digest({"0.0": np.zeros(2)}))
     yield check_model({"model.npz": stored["x"]}, replace(run, records=(last,)))
     yield check_page(files | {"report.html": b"no page"}, codec.parse(files["report.json"]))
+
+
+def of_signed(folder):
+    """A ledger, a checkpoint, a receipt and a report that are signed, and what is wrong with each."""
+    pytest.importorskip("cryptography")
+    key, other = SigningKey.create("one"), SigningKey.create("two")
+    ledger, place = folder.parent / "ledger.db", folder.parent
+    documents, books = list(sound_documents(ledger)), Books.read(ledger)
+    older, keys = Checkpoint.over(documents[:3], origin="o"), (key.verifier,)
+    (place / "c").write_text(str(since(older, documents, Checkpoint.over(documents, origin="o").note(key))))
+    note = write_receipt(documents, key=books.entries[-1].key, origin="o", signer=key)
+    forged = replace(Receipt.parse(note.text), index=0)
+    for name, text in {"r": str(note), "forged": str(Note(str(forged)).signed_by(key))}.items():
+        (place / name).write_text(text)
+    less = replace(books, entries=books.entries[:2], leaves=books.leaves[:2])
+    other_leaves = replace(books, leaves=books.leaves[::-1])
+    kept = [None, *(Kept(Note(str(one))) for one in (older, replace(older, root=b"r" * 32), replace(older, size=4)))]
+    for one in kept:
+        for found in (None, books, less, other_leaves):
+            yield from check_checkpoint(found, one)
+            for name, kind in {"c": "checkpoint", "r": "receipt", "forged": "receipt"}.items():
+                yield from check_note(place / name, kind, found, Brought(checkpoint=one, keys=keys))
+    report = folder / "report.json"
+    envelope, said = Envelope.over("report.json", report.read_bytes(), key), ((other.verifier.label, b"s" * 64),)
+    for signed in (envelope, Envelope.over("x", b"", key), replace(envelope, signatures=said)):
+        (place / "s").write_text(f"{signed}\n")
+        for given in ((), keys, (other.verifier,)):
+            yield from check_signatures(read_signed(report, given, signature=place / "s"), given)
+    yield from check_signatures((), keys)
 
 
 def charged(entry, share):
@@ -220,6 +256,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path):
         *of_charges(run),
         *of_samples(run),
         *of_documents(run, folder),
+        *of_signed(folder),
         *every_finding(tmp_path),
     ]
     ends = {}

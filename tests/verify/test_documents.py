@@ -51,10 +51,10 @@ def test_a_finding_that_lacks_what_nobody_requires_does_not_count():
 
 def test_what_is_neither_is_refused_by_its_path(tmp_path):
     for content, says in (
-        (b'{"kind": "report"', "nor a ledger: "),
-        (b"no document", "nor a ledger$"),
-        (b"[]", "nor a ledger$"),
-        (b"", "nor a ledger$"),
+        (b'{"kind": "report"', "nor a checkpoint: "),
+        (b"no document", "nor a checkpoint$"),
+        (b"[]", "nor a checkpoint$"),
+        (b"", "nor a checkpoint$"),
     ):
         (tmp_path / "x").write_bytes(content)
         with pytest.raises(RecordsError, match=says):

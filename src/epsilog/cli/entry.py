@@ -6,11 +6,21 @@ from typing import NoReturn
 
 import typer
 
-from epsilog.cli import account, audit, ledger, montecarlo, plan, programme, service, study
+from epsilog.cli import account, audit, ledger, montecarlo, plan, programme, service, signing, study
 from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, STOPPED, UNUSABLE, app, fail
 from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, LedgerIntegrityError, StorageError
 
-COMMANDS = (account, audit, ledger, montecarlo, plan, programme, service, study)  # importing them fills the application
+COMMANDS = (
+    account,
+    audit,
+    ledger,
+    montecarlo,
+    plan,
+    programme,
+    service,
+    signing,
+    study,
+)  # importing them fills the application
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
@@ -19,7 +20,8 @@ from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, Finding, RecordsEr
 from epsilog.terms.digits import upper_text
 
 if TYPE_CHECKING:
-    from epsilog.verify import Playbook
+    from epsilog.signing import VerifierKey
+    from epsilog.verify import Brought, Playbook
 
 EMBEDDED, FLOWER = "embedded", "flower"
 
@@ -273,7 +275,11 @@ def _figure(value: float | str | None, none: str) -> str:
 @app.command("verify")
 def verify(
     path: Annotated[
-        Path | None, typer.Argument(help="A run folder, a report (JSON or HTML) or a ledger: told apart by content.")
+        Path | None,
+        typer.Argument(
+            help="A run folder, a report (JSON or HTML), a ledger, a bundle of one, a checkpoint or a receipt: told "
+            "apart by content."
+        ),
     ] = None,
     logs: Annotated[
         Path | None,
@@ -282,17 +288,32 @@ def verify(
             help="A mapping (TOML) of the logs of any other run: to check those, or the report of those at PATH.",
         ),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to, or a bundle of it.")
+    ] = None,
     require: Annotated[
         list[str] | None,
         typer.Option(
             "--require",
-            help="Evidence that must be here: report, ledger, custody, page; all but page if blank. "
+            help="Evidence that must be here: report, ledger, custody, page, signature; if blank the first three, and "
+            "a signature where --key is given or the path is of a kind that is signed. "
             f"Of logs: {', '.join(LOG_EVIDENCE)}; all but the last two if blank.",
         ),
     ] = None,
     head: Annotated[
         str | None, typer.Option("--head", help="An entry's hash that you kept: the ledger must still hold it.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", help="A checkpoint that you kept: the ledger must begin with its entries."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", "-k", help="Whose signature counts: the public line NAME+ID+KEY, or a file with it."),
+    ] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option("--signature", help="The report's signature; REPORT.intoto.jsonl beside it if blank."),
     ] = None,
     playbook: Annotated[
         Path | None,
@@ -307,7 +328,7 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a run against plan and ledger, build its report again, work a whole ledger out again, or check logs.
+    """Check a run against plan and ledger, build its report again, work a ledger out again, or check logs.
 
     Exit code 0 says that all that is required was checked and passed; 4 that something failed; 5 that something that is
     required was not checked, or that there is a warning to read. With --watch it ends when something fails.
@@ -318,12 +339,14 @@ def verify(
         raise CheckError("path", "given, or --logs", "neither")
     rules = _rules(playbook, logs)
     if logs is not None:
-        for name, given in (("ledger", ledger), ("head", head)):
-            if given is not None:
-                raise CheckError(name, "absent with --logs, which no ledger binds", repr(str(given)))
+        given = {"ledger": ledger, "head": head, "checkpoint": checkpoint, "key": key, "signature": signature}
+        for name, value in given.items():
+            if value:
+                raise CheckError(name, "absent with --logs, which no ledger binds", repr(str(value)))
 
     def look() -> Verdict:
-        found = _found(path, logs, ledger, require, head)
+        brought = _brought(head, checkpoint, key)
+        found = _found(path, logs, ledger, require, brought, signature)
         _tell(*found, title=path or logs or Path(), rules=rules, output=output, as_json=as_json)
         verdict: Verdict = found[0].verdict
         return verdict
@@ -360,13 +383,18 @@ def _stamps(places: list[Path]) -> list[tuple[str, int, int]]:
 
 
 def _found(
-    path: Path | None, logs: Path | None, ledger: Path | None, require: list[str] | None, head: str | None
+    path: Path | None,
+    logs: Path | None,
+    ledger: Path | None,
+    require: list[str] | None,
+    brought: Brought,
+    signature: Path | None,
 ) -> tuple[Any, str, Mapping[str, str]]:
     """What was found, which claim stands, and the hashes of the logs that were read."""
     if logs is not None:
         return _of_logs(path, logs, require)
     assert path is not None
-    return *_examined(path, ledger, require, head), {}
+    return *_examined(path, ledger, require, brought, signature), {}
 
 
 def _tell(
@@ -386,7 +414,7 @@ def _tell(
         output.write_text(written, encoding="utf-8")
     if as_json:
         return print_json(outcome.to_json(rules) | {"stands": stands, "required": sorted(outcome.required)})
-    rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
+    rows = [[f.check, verdict_text(f.verdict), escape(f.says)] for f in outcome.findings]
     table(str(title), ["check", "verdict", "what was found"], rows)
     for what_if in outcome.what_ifs:
         note(what_if.says)
@@ -396,26 +424,68 @@ def _tell(
     return None
 
 
-def _examined(path: Path, ledger: Path | None, require: list[str] | None, head: str | None) -> tuple[Any, str]:
+SIGNED = ("bundle", "checkpoint", "receipt")  # what is made to be signed
+
+
+def _examined(
+    path: Path, ledger: Path | None, require: list[str] | None, brought: Brought, signature: Path | None
+) -> tuple[Any, str]:
     """What was found, and which claim stands ("" for a ledger, which makes none)."""
     from epsilog import prove
     from epsilog import verify as checks
 
-    required = tuple(prove.REQUIRED if require is None else require)
-    for name in required:
+    for name in require or ():
         check.one_of(EVIDENCE)(require=name)
     kind = checks.identify(path)
-    if kind == "ledger":
-        return checks.Reconciliation(checks.check_chain(path, head=head)), ""
-    if kind == "run":
-        beside = path.resolve().parent / DEFAULT_LEDGER.name
-        ledger = ledger or (beside if beside.exists() else None)
+    if kind in ("run", "report", "page"):
+        required = _required(prove.REQUIRED, require, brought)
+        signed = checks.read_signed(path, brought.keys, signature=signature)
+        given: dict[str, Any] = {"required": required, "brought": brought, "signed": signed}
+        if kind == "run":
+            beside = path.resolve().parent / DEFAULT_LEDGER.name
+            ledger = ledger or (beside if beside.exists() else None)
+        books = checks.Books.read(ledger) if ledger else None
+        if kind == "run":
+            found = prove.examine(checks.read_folder(path), books, **given)
+        else:
+            found = prove.examine_report(checks.read_file(path), books, **given)
+        return found.outcome, found.stands
+    if signature is not None:
+        raise CheckError("signature", f"absent for a {kind}, which carries its own", repr(str(signature)))
+    required = _required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
+    if kind in ("ledger", "bundle"):
+        if ledger is not None:
+            raise CheckError("ledger", f"absent for a {kind}", repr(str(ledger)))
+        return checks.Reconciliation(checks.check_chain(path, brought), required=required), ""
     books = checks.Books.read(ledger) if ledger else None
-    if kind == "run":
-        found = prove.examine(checks.read_folder(path), books, required=required, head=head)
-    else:
-        found = prove.examine_report(checks.read_file(path), books, required=required, head=head)
-    return found.outcome, found.stands
+    return checks.Reconciliation(checks.check_note(path, kind, books, brought), required=required), ""
+
+
+def _required(default: Sequence[str], require: list[str] | None, brought: Brought) -> tuple[str, ...]:
+    """The evidence that must be here; whoever gives a key wants a signature."""
+    required = default if require is None else require
+    return tuple(dict.fromkeys((*required, *(("signature",) if brought.keys else ()))))
+
+
+def _brought(head: str | None, checkpoint: Path | None, keys: list[str] | None) -> Brought:
+    """What whoever verifies has kept elsewhere."""
+    from epsilog.verify import Brought, read_checkpoint
+
+    kept = None if checkpoint is None else read_checkpoint(checkpoint)
+    return Brought(head, kept, tuple(_verifier(key) for key in keys or ()))
+
+
+def _verifier(key: str) -> VerifierKey:
+    """A public key, told as its line or as a file that holds it."""
+    from epsilog.signing import VerifierKey
+
+    file = Path(key)
+    if not file.is_file():
+        return VerifierKey.parse(key)
+    try:
+        return VerifierKey.parse(file.read_text(encoding="ascii"))
+    except ValueError:  # whose words may hold what the file holds, and that may be a private key
+        raise CheckError("key", "a file of one public line, NAME+ID+KEY", key) from None
 
 
 def _rules(playbook: Path | None, logs: Path | None) -> Playbook | None:

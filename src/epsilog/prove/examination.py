@@ -7,7 +7,7 @@ where it is copied and to a billionth where it is computed. What only the owner 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -19,12 +19,18 @@ from epsilog.prove.report import build_report, unpacked
 from epsilog.terms import EVIDENCE, Finding, RecordsError, RunFile, Verdict, codec
 from epsilog.verify import (
     LEDGER_CHECKS,
+    NOTHING,
     SAME,
     Books,
+    Brought,
     Evidence,
     LedgerWord,
     Reconciliation,
+    Signed,
+    check_checkpoint,
     check_head,
+    check_signatures,
+    note_signatures,
     parse_evidence,
     reconcile,
     whatever_the_sampler,
@@ -33,7 +39,7 @@ from epsilog.verify import (
 Place = tuple[str | int, ...]
 Places = tuple[Place, ...]
 COMPUTED: Places = (("accounting", "curve"), ("reading",), ("verification",))  # may differ by rounding elsewhere
-REQUIRED = tuple(name for name in EVIDENCE if name not in ("page", "model"))
+REQUIRED = tuple(name for name in EVIDENCE if name not in ("page", "model", "signature"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +65,19 @@ class Examination:
 
 
 def examine_report(
-    content: bytes, books: Books | None, *, required: Collection[str] = REQUIRED, head: str | None = None
+    content: bytes,
+    books: Books | None,
+    *,
+    required: Collection[str] = REQUIRED,
+    brought: Brought = NOTHING,
+    signed: Sequence[Signed] = (),
 ) -> Examination:
     """Examines a report alone, as JSON or as its HTML page; see ``examine``.
 
     Raises:
         RecordsError: it is neither, or does not carry its evidence.
     """
-    return examine(_files(content), books, required=required, head=head, whole=False)
+    return examine(_files(content), books, required=required, brought=brought, signed=signed, whole=False)
 
 
 def _files(content: bytes) -> dict[str, bytes]:
@@ -142,7 +153,8 @@ def examine(
     books: Books | None,
     *,
     required: Collection[str] = REQUIRED,
-    head: str | None = None,
+    brought: Brought = NOTHING,
+    signed: Sequence[Signed] = (),
     whole: bool = True,
 ) -> Examination:
     """Runs every check, then builds the report again and compares it field by field.
@@ -150,8 +162,9 @@ def examine(
     Args:
         files: contents by name, as a run left them.
         books: the ledger that the run was charged to; None if it was not given.
-        required: evidence (report, ledger, custody, page, model) without which nothing is verified.
-        head: the hash of an entry that somebody kept elsewhere; the ledger must still hold it.
+        required: evidence (report, ledger, custody, page, model, signature) without which nothing is verified.
+        brought: what an auditor kept elsewhere, which the ledger must still hold, and whose signatures count.
+        signed: who has signed the report; see ``verify.read_signed``.
         whole: whether all that a run leaves ought to be here: then what was committed and is missing fails.
 
     Raises:
@@ -169,7 +182,9 @@ def examine(
         findings = tuple(_missing(f, evidence) if f.lacks in required else f for f in findings)
     findings = (
         *findings,
-        *check_head(books, head),
+        *check_head(books, brought.head),
+        *check_checkpoint(books, brought.checkpoint),
+        *check_signatures([*signed, *note_signatures(books, brought)], brought.keys),
         check_report(document, evidence, outcome),
         check_page(files, document),
         check_model(files, evidence),

@@ -9,19 +9,32 @@ costs), ``filters`` and ``folds`` (whether it fits, and what it does, by the tab
 ``shapes`` (what is written of it), ``charge`` (what its owner holds). ``ledger`` leads through them in one transaction,
 ``headroom`` says what would fit, ``chain`` works all of it out again. None of them knows a database: they ask a
 ``store``. What it keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one file in ``sqlite``;
-``opening`` chooses.
+``opening`` chooses. What leaves the house is in ``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles``
+(all of them in a file of text) and ``receipts`` (one of them, and where it lies).
 """
 
 from epsilog.spend.amounts import Amounts
+from epsilog.spend.bundles import is_bundle, write_bundle
 from epsilog.spend.chain import Verified
 from epsilog.spend.charge import Charge, RunCharge
+from epsilog.spend.checkpoints import Checkpoint, Kept, since
 from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
 from epsilog.spend.ledger import Ledger
-from epsilog.spend.opening import is_ledger, open_ledger, read_ledger, sqlite_in_use, verify_file
+from epsilog.spend.opening import (
+    Transcript,
+    is_ledger,
+    open_ledger,
+    read_ledger,
+    read_transcript,
+    sound_documents,
+    sqlite_in_use,
+    verify_file,
+)
 from epsilog.spend.pricing import Price, price
+from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
 from epsilog.spend.requests import Request
 from epsilog.spend.states import AHEAD, CLOSED, RULES, Rule, Stage, State
 
@@ -33,23 +46,35 @@ __all__ = [
     "Amounts",
     "Balance",
     "Charge",
+    "Checkpoint",
     "Entry",
     "Filter",
     "Headroom",
+    "Kept",
     "Ledger",
     "Price",
+    "Receipt",
     "Request",
     "Rule",
     "RunCharge",
     "Stage",
     "State",
+    "Transcript",
     "Verb",
     "Verified",
+    "charge_facts",
     "digest",
+    "is_bundle",
     "is_ledger",
+    "is_receipt",
     "open_ledger",
     "price",
     "read_ledger",
+    "read_transcript",
+    "since",
+    "sound_documents",
     "sqlite_in_use",
     "verify_file",
+    "write_bundle",
+    "write_receipt",
 ]

@@ -509,19 +509,24 @@ class Ledger:
         if prefix is not None:
             scopes.ancestors(prefix)
         after = check.integer(0)(after=after)
-        return self._told(prefix, after=after, end=self.head()[0])
+        return (entry for entry, _ in self._told(prefix, after=after, end=self.head()[0]))
 
-    def _told(self, prefix: str | None, *, after: int, end: int) -> Iterator[Entry]:
+    def documents(self) -> Iterator[tuple[Entry, str]]:
+        """Every entry, oldest first, with the text that its hash is of; told as ``history`` tells them."""
+        return self._told(None, after=0, end=self.head()[0])
+
+    def _told(self, prefix: str | None, *, after: int, end: int) -> Iterator[tuple[Entry, str]]:
         full = True
         while full and after < end:
             with self._store.reading() as session:  # short views: a long one would stand in the way of writers
                 rows = list(session.rows(start=after + 1, scope=prefix, limit=_AT_ONCE))
             full = len(rows) == _AT_ONCE
-            for entry in map(parsed, rows):
+            for row in rows:
+                entry = parsed(row)
                 if entry.index > end:
                     return
                 after = entry.index
-                yield entry
+                yield entry, row.document
 
     def head(self) -> tuple[int, str]:
         """How many entries there are, and the hash of the last."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
+from epsilog.signing import Note
+from epsilog.spend import bundles, chain
 from epsilog.spend.chain import Verified
+from epsilog.spend.entries import GENESIS, Entry, digest
 from epsilog.spend.ledger import Ledger, utc_now
-from epsilog.terms import CheckError
+from epsilog.terms import CheckError, LedgerIntegrityError
 
 
 def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> Ledger:
@@ -45,6 +50,65 @@ def verify_file(url: str | Path) -> Verified:
     """Checks a ledger without writing to it; see ``Ledger.verify``."""
     with read_ledger(url) as ledger:
         return ledger.verify()
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """All that a sound ledger holds, word for word.
+
+    Attributes:
+        verified: what it amounts to.
+        entries: all of them, in order.
+        documents: the canonical JSON of each.
+        note: the checkpoint that came with them; None for a ledger's own file.
+    """
+
+    verified: Verified
+    entries: tuple[Entry, ...]
+    documents: tuple[str, ...]
+    note: Note | None = None
+
+
+def sound_documents(path: Path) -> Iterator[str]:
+    """Verifies a ledger's file, and then reads the canonical JSON of its entries, one after another.
+
+    Raises:
+        LedgerIntegrityError: with the index of the first entry that does not hold; before anything is read.
+    """
+    with read_ledger(path) as ledger:
+        for _, document in _proven(ledger, ledger.verify()):
+            yield document
+
+
+def read_transcript(path: Path) -> Transcript:
+    """Verifies a ledger's file or a bundle of one, told apart by content, and reads every entry.
+
+    Raises:
+        LedgerIntegrityError: with the index of the first entry that does not hold.
+    """
+    if bundles.is_bundle(path):
+        return _of_bundle(path)
+    with read_ledger(path) as ledger:
+        verified = ledger.verify()
+        every = tuple(_proven(ledger, verified))
+    return Transcript(verified, tuple(entry for entry, _ in every), tuple(document for _, document in every))
+
+
+def _proven(ledger: Ledger, verified: Verified) -> Iterator[tuple[Entry, str]]:
+    """The entries that were verified, and none that a writer has added since."""
+    last = GENESIS
+    for entry, document in islice(ledger.documents(), verified.count):
+        last = digest(document)
+        yield entry, document
+    if last != verified.head:
+        raise LedgerIntegrityError("the ledger was changed while it was read")
+
+
+def _of_bundle(path: Path) -> Transcript:
+    with path.open("rb") as file:
+        bundle = bundles.Bundle.over(file)
+        verified = chain.reprice(chain.fold(bundle.rows()))
+    return Transcript(verified, tuple(bundle.entries), tuple(bundle.documents), bundle.note)
 
 
 def _path(url: str | Path) -> Path:

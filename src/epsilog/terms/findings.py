@@ -9,7 +9,7 @@ from enum import StrEnum
 from epsilog.terms import check
 from epsilog.terms.errors import CheckError
 
-EVIDENCE = ("report", "ledger", "custody", "page", "model")  # what a check may lack; plan and records are always there
+EVIDENCE = ("report", "ledger", "custody", "page", "model", "signature")  # what may lack; plan and records never do
 LOG_EVIDENCE = ("cohorts", "clients", "settings", "norms", "divisor", "padding", "attempts", "enrolment")  # of logs
 _CODE = re.compile(r"[a-z]+(-[a-z]+)*/[a-z]+(-[a-z]+)*")
 

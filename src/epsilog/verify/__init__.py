@@ -6,10 +6,11 @@ compared. A sampler that is rejected loses the amplified claim; noise that is to
 
 from epsilog.verify.books import Books, LedgerWord
 from epsilog.verify.clipping import check_clipping, check_norms
-from epsilog.verify.documents import check_chain, check_head, check_prices, identify
+from epsilog.verify.documents import check_books, check_chain, check_head, check_note, check_prices, identify
 from epsilog.verify.evidence import Evidence, parse_evidence, parse_records, read_evidence, read_file, read_folder
 from epsilog.verify.findings import overall
 from epsilog.verify.noise import check_count, check_noise, in_first_unit, power, stddev_interval
+from epsilog.verify.notes import read_checkpoint, read_receipt
 from epsilog.verify.owner import WEAKENED, OwnerWord, Utility, check_control
 from epsilog.verify.participation import check_custody, check_participation
 from epsilog.verify.playbook import Playbook
@@ -23,41 +24,69 @@ from epsilog.verify.reconciliation import (
     reconcile,
     whatever_the_sampler,
 )
+from epsilog.verify.signatures import (
+    NOTHING,
+    Brought,
+    Signed,
+    check_checkpoint,
+    check_consistency,
+    check_receipt,
+    check_signatures,
+    note_signatures,
+    read_signed,
+    signed_file,
+    signed_note,
+)
 
 __all__ = [
     "LEDGER_CHECKS",
+    "NOTHING",
     "SAME",
     "WEAKENED",
     "Books",
+    "Brought",
     "Evidence",
     "LedgerWord",
     "OwnerWord",
     "Playbook",
     "Reconciliation",
+    "Signed",
     "Utility",
     "WhatIf",
     "certified",
+    "check_books",
     "check_chain",
+    "check_checkpoint",
     "check_clipping",
+    "check_consistency",
     "check_control",
     "check_count",
     "check_custody",
     "check_head",
     "check_noise",
     "check_norms",
+    "check_note",
     "check_participation",
     "check_prices",
     "check_private",
+    "check_receipt",
+    "check_signatures",
     "identify",
     "in_first_unit",
+    "note_signatures",
     "overall",
     "parse_evidence",
     "parse_records",
     "power",
+    "read_checkpoint",
     "read_evidence",
     "read_file",
     "read_folder",
+    "read_receipt",
+    "read_signed",
     "reconcile",
+    "signed_file",
+    "signed_note",
     "stddev_interval",
     "whatever_the_sampler",
 ]

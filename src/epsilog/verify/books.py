@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from epsilog.spend import AHEAD, CLOSED, RULES, Entry, State, Verb, read_ledger
+from epsilog.signing import Note
+from epsilog.spend import AHEAD, CLOSED, RULES, Entry, State, Verb, digest, merkle, read_transcript
 from epsilog.terms import LedgerIntegrityError, RecordsError, check
 
 
@@ -82,24 +82,32 @@ class Books:
         entries: all of them, in order; empty where the ledger does not hold.
         heads: the hash of each.
         trouble: what does not hold; "" for a sound ledger.
+        leaves: the leaf hash of each, in the tree that checkpoints are about.
+        note: the checkpoint that a bundle carries; None for a ledger's own file.
     """
 
     entries: tuple[Entry, ...]
     heads: tuple[str, ...]
     trouble: str = ""
+    leaves: tuple[bytes, ...] = ()
+    note: Note | None = None
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Verifies a ledger file; one that does not hold is an answer, one that is not there an error."""
+        """Verifies a ledger's file or a bundle; one that does not hold is an answer, one that is not there an error."""
         if not path.is_file():
             raise RecordsError(f"{path} cannot be read: {'it is no file' if path.exists() else 'No such file'}")
         try:
-            with read_ledger(path) as ledger:
-                verified = ledger.verify()
-                entries = tuple(islice(ledger.history(), verified.count))  # what a writer has added since is not proven
+            found = read_transcript(path)
         except LedgerIntegrityError as error:
             return cls((), (), str(error))
-        return cls(entries, (*(entry.previous for entry in entries[1:]), verified.head)[: len(entries)])
+        heads = tuple(map(digest, found.documents))
+        leaves = tuple(merkle.leaf(document.encode()) for document in found.documents)
+        return cls(found.entries, heads, leaves=leaves, note=found.note)
+
+    def root(self, size: int) -> bytes:
+        """The root over the first so many entries."""
+        return merkle.root_of(self.leaves[:size])
 
     def word_on(self, plan_hash: str) -> LedgerWord:
         """What the ledger says of the charge that names a plan; of several, of the last."""

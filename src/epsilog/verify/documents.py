@@ -1,4 +1,7 @@
-"""What a third party holds: a run's folder, a report, its page, or a ledger. Told apart by content."""
+"""What a third party holds: a run's folder, a report, its page, a ledger, a bundle of one, a checkpoint or a receipt.
+
+They are told apart by content.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,30 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from epsilog.spend import Amounts, Entry, Price, Request, Verb, is_ledger, price
+from epsilog.signing import Note
+from epsilog.spend import Amounts, Entry, Kept, Price, Request, Verb, is_bundle, is_ledger, price
 from epsilog.terms import Finding, RecordsError, RunFile, UnsupportedMechanismError, Verdict, codec
 from epsilog.verify.books import Books
 from epsilog.verify.evidence import read_file
+from epsilog.verify.notes import note_kind, read_checkpoint, read_receipt
+from epsilog.verify.signatures import (
+    NOTHING,
+    Brought,
+    check_checkpoint,
+    check_consistency,
+    check_receipt,
+    check_signatures,
+    note_signatures,
+    signed_note,
+)
 
 PAGE_START = b"<!doctype html>"
-NEITHER = "neither a run folder, nor a report, nor a ledger"
+NEITHER = "neither a run folder, nor a report, nor a ledger, nor a checkpoint"
 CLOSE = 0.995  # a price this near to ours may rest on another version's accountant
 
 
 def identify(path: Path) -> str:
-    """Says what lies at a path: "run", "ledger", "report" or "page".
+    """Says what lies at a path: "run", "ledger", "bundle", "report", "page", "checkpoint" or "receipt".
 
     Raises:
         RecordsError: it is none of them, or is not there.
@@ -34,6 +49,8 @@ def identify(path: Path) -> str:
         )
     if is_ledger(path):
         return "ledger"
+    if is_bundle(path):
+        return "bundle"
     with path.open("rb") as file:
         start = file.read(len(PAGE_START))
     if start.lower().startswith(PAGE_START):
@@ -41,6 +58,8 @@ def identify(path: Path) -> str:
     try:
         document = codec.parse(read_file(path))
     except ValueError as error:
+        if (kind := note_kind(path)) is not None:
+            return kind
         trouble = f": {error}" if start[:1] == b"{" else ""
         raise RecordsError(f"{path} is {NEITHER}{trouble}") from error
     if isinstance(document, dict) and document.get("kind") in ("report", "logs-report"):
@@ -48,18 +67,42 @@ def identify(path: Path) -> str:
     raise RecordsError(f"{path} is {NEITHER}")
 
 
-def check_chain(path: Path, *, head: str | None = None) -> tuple[Finding, ...]:
-    """Works a whole ledger out again, and prices every reservation in it afresh.
+def check_chain(path: Path, brought: Brought = NOTHING) -> tuple[Finding, ...]:
+    """Works a whole ledger out again, from its file or a bundle, and prices every reservation in it afresh.
 
     Args:
-        path: the ledger file.
-        head: the hash of an entry that somebody kept elsewhere; the ledger must still hold it.
+        path: the ledger's file, or the bundle.
+        brought: what an auditor kept elsewhere, which the ledger must still hold, and whose signatures count.
     """
     books = Books.read(path)
+    return *check_books(books, brought), *check_signatures(note_signatures(books, brought), brought.keys)
+
+
+def check_books(books: Books, brought: Brought = NOTHING) -> tuple[Finding, ...]:
+    """What a ledger that was read shows, signatures apart."""
     if books.trouble:
         return (Finding("ledger/broken", Verdict.FAILED, f"The ledger does not hold: {books.trouble}"),)
     says = f"All {len(books.entries)} entries hold; head {books.heads[-1] if books.heads else 'none'}"
-    return Finding("ledger/holds", Verdict.PASSED, says), check_prices(books.entries), *check_head(books, head)
+    return (
+        Finding("ledger/holds", Verdict.PASSED, says),
+        check_prices(books.entries),
+        *check_head(books, brought.head),
+        *check_checkpoint(books, brought.checkpoint),
+    )
+
+
+def check_note(path: Path, kind: str, books: Books | None, brought: Brought) -> tuple[Finding, ...]:
+    """Checks a checkpoint or a receipt: its signature, its proof, and the ledger where one is here."""
+    first: tuple[Finding, ...]
+    if kind == "receipt":
+        note, receipt = read_receipt(path)
+        now, first = Kept(Note(str(receipt.checkpoint))), (check_receipt(receipt, books),)
+    else:
+        now = read_checkpoint(path)
+        note, first = now.note, () if books is None else check_checkpoint(books, now)
+    older = check_consistency(now, brought.checkpoint) if books is None else check_books(books, brought)
+    signed = [signed_note(kind, note, brought.keys), *note_signatures(books, brought)]
+    return *first, *older, *check_signatures(signed, brought.keys)
 
 
 def check_head(books: Books | None, head: str | None) -> tuple[Finding, ...]:

@@ -1,0 +1,214 @@
+"""Who has signed what, and whether a ledger is still the one of a kept checkpoint.
+
+Nothing that evidence says of keys is believed: the keys are those that an auditor brings along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from epsilog.signing import SUFFIX, Envelope, Note, VerifierKey, judged, read_envelopes
+from epsilog.spend import Checkpoint, Kept, Receipt, charge_facts
+from epsilog.terms import CheckError, Finding, RecordsError, RunFile, Verdict
+from epsilog.terms.codec import UNREADABLE
+from epsilog.verify.books import Books
+from epsilog.verify.evidence import read_file
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What an auditor brings along, which nobody who made the evidence could change.
+
+    Attributes:
+        head: the hash of an entry.
+        checkpoint: of the ledger, as it was sent once.
+        keys: whose signatures count.
+    """
+
+    head: str | None = None
+    checkpoint: Kept | None = None
+    keys: tuple[VerifierKey, ...] = ()
+
+
+NOTHING = Brought()
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """One signed thing, and what came of its signatures.
+
+    Attributes:
+        what: "report", "checkpoint", "receipt", or what else a sentence calls it.
+        claimed: the keys that it says to be signed by, as ``VerifierKey.label``.
+        by: those of the keys brought along that have signed it.
+        broken: those whose signature it carries, and that have not signed it.
+        misplaced: whether its signature is of another file.
+    """
+
+    what: str
+    claimed: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    misplaced: bool = False
+
+
+def signed_note(what: str, note: Note, keys: Collection[VerifierKey]) -> Signed:
+    """Who has signed a checkpoint or a receipt."""
+    found = [(key.label, holds) for key, holds in judged(note, keys)]
+    return Signed(
+        what,
+        claimed=tuple(signature.label for signature in note.signatures),
+        by=tuple(label for label, holds in found if holds),
+        broken=tuple(label for label, holds in found if not holds),
+    )
+
+
+def signed_file(what: str, content: bytes, envelopes: Iterable[Envelope], keys: Collection[VerifierKey]) -> Signed:
+    """Who has signed a file, by the envelopes that lie beside it."""
+    every = tuple(envelopes)
+    claimed = tuple(who or "a key without a name" for envelope in every for who, _ in envelope.signatures)
+    covering = [envelope for envelope in every if envelope.covers(content)]
+    by = tuple(dict.fromkeys(key.label for envelope in covering for key in envelope.signers(keys)))
+    broken = tuple(key.label for key in keys if key.label in claimed and key.label not in by)
+    return Signed(what, claimed, by, broken, misplaced=bool(every) and not covering)
+
+
+def read_signed(path: Path, keys: Collection[VerifierKey], *, signature: Path | None = None) -> tuple[Signed, ...]:
+    """Who has signed a report, or the report and the page of a run's folder.
+
+    Args:
+        path: the report's file, or the folder.
+        keys: whose signatures count.
+        signature: the file of envelopes; beside the signed file, under its name and ``SUFFIX``, if None.
+
+    Raises:
+        RecordsError: what should be a signature cannot be read.
+    """
+    if path.is_dir():
+        files = [path / name for name in (RunFile.REPORT, RunFile.PAGE) if (path / f"{name}{SUFFIX}").exists()]
+        return tuple(_signed("report", file, file.with_name(f"{file.name}{SUFFIX}"), keys) for file in files)
+    beside = signature or path.with_name(f"{path.name}{SUFFIX}")
+    if signature is None and not beside.exists():
+        return (Signed("report"),) if keys else ()
+    return (_signed("report", path, beside, keys),)
+
+
+def _signed(what: str, file: Path, beside: Path, keys: Collection[VerifierKey]) -> Signed:
+    try:
+        envelopes = read_envelopes(read_file(beside))
+    except CheckError as error:
+        raise RecordsError(f"{beside} is no signature: {error}") from error
+    return signed_file(what, read_file(file), envelopes, keys)
+
+
+def check_signatures(signed: Collection[Signed], keys: Collection[VerifierKey]) -> tuple[Finding, ...]:
+    """Whether the keys brought along have signed; nothing to say where there is no signature and no key."""
+    if not signed and not keys:
+        return ()
+    told = [_judged(one, keys) for one in signed] or [("none", "Nothing here is signed.")]
+    says = " ".join(text for _, text in told)
+    outcomes = {outcome for outcome, _ in told}
+    if "broken" in outcomes:
+        return (Finding("signature/broken", Verdict.FAILED, says),)
+    if "of-another-file" in outcomes:
+        return (Finding("signature/of-another-file", Verdict.FAILED, says),)
+    if "of-another-key" in outcomes:
+        return (Finding("signature/of-another-key", Verdict.FAILED, says),)
+    if "holds" in outcomes:
+        return (Finding("signature/holds", Verdict.PASSED, says),)
+    if "not-checked" in outcomes:
+        return (Finding("signature/not-checked", Verdict.NOT_CHECKED, says, lacks="signature"),)
+    return (Finding("signature/none", Verdict.NOT_CHECKED, says, lacks="signature"),)
+
+
+def _judged(one: Signed, keys: Collection[VerifierKey]) -> tuple[str, str]:
+    """How one signed thing stands, and in a sentence."""
+    claimed = ", ".join(one.claimed)
+    if one.misplaced:
+        return "of-another-file", f"The signature of {claimed} beside the {one.what} is of another file."
+    if one.broken:
+        return "broken", f"What stands as the signature of {', '.join(one.broken)} on the {one.what} is none."
+    if one.by:
+        return "holds", f"The {one.what} is signed by {', '.join(one.by)}."
+    if not one.claimed:
+        return "none", f"The {one.what} is not signed."
+    if not keys:
+        return "not-checked", f"The {one.what} says to be signed by {claimed}; no key was given to check that."
+    return "of-another-key", f"The {one.what} says to be signed by {claimed}, which is none of the keys given."
+
+
+def note_signatures(books: Books | None, brought: Brought) -> list[Signed]:
+    """Who has signed a bundle's checkpoint and, where keys are here to check it, the one brought along."""
+    notes = [("bundle's checkpoint", books.note)] if books is not None and books.note is not None else []
+    if brought.checkpoint is not None and brought.keys:
+        notes.append(("kept checkpoint", brought.checkpoint.note))
+    return [signed_note(what, note, brought.keys) for what, note in notes]
+
+
+def check_checkpoint(books: Books | None, kept: Kept | None) -> tuple[Finding, ...]:
+    """Whether a ledger begins with the entries of a kept checkpoint; nothing, if none was kept."""
+    if kept is None:
+        return ()
+    if books is None or books.trouble:
+        says = "The ledger does not hold." if books else "No ledger was given."
+        return (Finding("checkpoint/not-checked", Verdict.NOT_CHECKED, says, lacks="ledger"),)
+    then, now = kept.checkpoint, len(books.leaves)
+    if now < then.size:
+        says = f"The kept checkpoint is of {then.size} entries, and the ledger has {now}: its end was cut off."
+        return (Finding("checkpoint/cut-off", Verdict.FAILED, says),)
+    if books.root(then.size) != then.root:
+        says = f"The first {then.size} entries are not those of the kept checkpoint: the ledger was rewritten."
+        return (Finding("checkpoint/rewritten", Verdict.FAILED, says),)
+    says = f"The ledger's {now} entries begin with the {then.size} of the kept checkpoint."
+    return (Finding("checkpoint/holds", Verdict.PASSED, says),)
+
+
+def check_consistency(now: Kept, older: Kept | None) -> tuple[Finding, ...]:
+    """Whether a checkpoint's own proof shows that its ledger only grew since an older one; no ledger is needed."""
+    if older is None:
+        return ()
+    follows = now.follows(older.checkpoint)
+    sizes = f"from {older.checkpoint.size} to {now.checkpoint.size} entries"
+    if follows is None:
+        says = f"No proof leads {sizes}: verify with the ledger, or ask for a checkpoint since the older one."
+        return (Finding("consistency/not-checked", Verdict.NOT_CHECKED, says),)
+    if not follows:
+        says = f"The ledger did not grow {sizes}: it was rewritten."
+        return (Finding("consistency/broken", Verdict.FAILED, says),)
+    return (Finding("consistency/holds", Verdict.PASSED, f"The ledger only grew, {sizes}."),)
+
+
+def check_receipt(receipt: Receipt, books: Books | None) -> Finding:
+    """Whether a receipt's proof leads from its entry to its root, and whether a ledger has that entry."""
+    at = receipt.checkpoint
+    if not receipt.included:
+        says = "The receipt's proof does not lead from its entry to its root."
+        return Finding("receipt/not-included", Verdict.FAILED, says)
+    what = f"Entry {receipt.index + 1} of {at.size} in {at.origin}: {_charged(receipt)}"
+    if books is None or books.trouble:
+        says = f"{what}. That this is what the entry says rests on the signer's word; the ledger would show it."
+        return Finding("receipt/holds", Verdict.PASSED, says)
+    if not _holds(receipt, at, books):
+        return Finding("receipt/not-in-ledger", Verdict.FAILED, "The ledger holds no such entry in this place.")
+    return Finding("receipt/holds", Verdict.PASSED, f"{what}, as the ledger says.")
+
+
+def _holds(receipt: Receipt, at: Checkpoint, books: Books) -> bool:
+    if len(books.leaves) < at.size or books.root(at.size) != at.root:
+        return False
+    try:
+        return charge_facts(books.entries, receipt.index) == receipt.facts  # the root binds the leaf
+    except UNREADABLE:
+        return False
+
+
+def _charged(receipt: Receipt) -> str:
+    """What was charged, in words."""
+    facts = receipt.facts
+    amounts = [f"{quantity} {units}" for amount in facts["amounts"].values() for quantity, units in amount.items()]
+    plan = f" for the plan {facts['plan_hash']}" if facts["plan_hash"] else ""
+    unit = f" of one {facts['privacy_unit']}" if facts["privacy_unit"] else ""
+    simulated = ", a simulation" if facts["simulation"] else ""
+    return f"{', '.join(amounts) or 'nothing'} ({facts['relation']}{unit}) is {facts['state']}{plan}{simulated}"
