@@ -6,6 +6,7 @@
 report again from the evidence and compare every field. Reads records and findings, never ``train``.
 """
 
+from epsilog.prove.cycles import cycle_rows, cycle_sums, read_plans, render_cycles
 from epsilog.prove.examination import (
     REQUIRED,
     Compared,
@@ -36,6 +37,8 @@ __all__ = [
     "check_record",
     "check_schema",
     "compare",
+    "cycle_rows",
+    "cycle_sums",
     "differences",
     "document_of",
     "examine",
@@ -44,8 +47,10 @@ __all__ = [
     "line_plot",
     "logs_statement",
     "read_about",
+    "read_plans",
     "registry_record",
     "registry_schema",
+    "render_cycles",
     "render_html",
     "render_markdown",
     "render_pdf",

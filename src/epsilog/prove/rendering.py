@@ -77,18 +77,20 @@ def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = No
         kind: "markdown" for all of it, "card" for a model card's section, "summary" for people who do not know epsilon.
     """
     stated, reading = completed(report, about or {}), report["reading"] or {}
-    text = (
-        _environment(markdown=True)
-        .get_template(f"{TEMPLATE[report['kind']] if kind == 'markdown' else kind}.md.j2")
-        .render(
-            shown(report),
-            stated=stated,
-            blank=[item for item in report["publication"]["blank"] if item["field"] not in stated],
-            attack=reading["attack"][-1] if reading else None,
-            group=reading["groups"][0] if reading else None,
-            prior=_prior(stated),
-        )
+    return as_markdown(
+        f"{TEMPLATE[report['kind']] if kind == 'markdown' else kind}.md.j2",
+        **shown(report),
+        stated=stated,
+        blank=[item for item in report["publication"]["blank"] if item["field"] not in stated],
+        attack=reading["attack"][-1] if reading else None,
+        group=reading["groups"][0] if reading else None,
+        prior=_prior(stated),
     )
+
+
+def as_markdown(template: str, **told: Any) -> str:
+    """Fills a template of Markdown, with one blank line between its parts."""
+    text = _environment(markdown=True).get_template(template).render(told)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
@@ -110,19 +112,15 @@ def render_verdict(
         files: SHA-256 by name of what was read.
     """
     steps = [] if playbook is None else [(one.code, s) for one in outcome.findings for s in playbook.steps_for(one)]
-    text = (
-        _environment(markdown=True)
-        .get_template("verdict.md.j2")
-        .render(
-            outcome=outcome,
-            title=title,
-            stands=stands,
-            triggered=steps,
-            playbook="" if playbook is None else playbook.sha256,
-            files=sorted((files or {}).items()),
-        )
+    return as_markdown(
+        "verdict.md.j2",
+        outcome=outcome,
+        title=title,
+        stands=stands,
+        triggered=steps,
+        playbook="" if playbook is None else playbook.sha256,
+        files=sorted((files or {}).items()),
     )
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def _prior(stated: Mapping[str, str]) -> str:

@@ -7,10 +7,10 @@ starts. Which sums may be compared with a cap is a theorem, and every budget cit
 The rooms, as a charge walks through them: ``requests`` (what is asked), ``scopes`` (where), ``pricing`` (what it
 costs), ``filters`` and ``folds`` (whether it fits, and what it does, by the table in ``states``), ``entries`` and
 ``shapes`` (what is written of it), ``charge`` (what its owner holds). ``ledger`` leads through them in one transaction,
-``headroom`` says what would fit, ``chain`` works all of it out again. None of them knows a database: they ask a
-``store``. What it keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one file in ``sqlite``;
-``opening`` chooses. What leaves the house is in ``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles``
-(all of them in a file of text) and ``receipts`` (one of them, and where it lies).
+``headroom`` says what would fit, ``chain`` works all of it out again, and ``cycles`` tells it cycle by cycle. None of
+them knows a database: they ask a ``store``. What it keeps is in ``rows``, as tables of any SQL database in ``tables``,
+and in one file in ``sqlite``; ``opening`` chooses. What leaves the house is in ``checkpoints`` (one hash over all
+entries, by ``merkle``), ``bundles`` (all of them in a file of text) and ``receipts`` (one of them, and where it lies).
 """
 
 from epsilog.spend.amounts import Amounts
@@ -18,6 +18,7 @@ from epsilog.spend.bundles import is_bundle, write_bundle
 from epsilog.spend.chain import Verified
 from epsilog.spend.charge import Charge, RunCharge
 from epsilog.spend.checkpoints import Checkpoint, Kept, since
+from epsilog.spend.cycles import Cycle, Cycles, Released, Stated, read_cycles
 from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import Balance
@@ -47,6 +48,8 @@ __all__ = [
     "Balance",
     "Charge",
     "Checkpoint",
+    "Cycle",
+    "Cycles",
     "Entry",
     "Filter",
     "Headroom",
@@ -54,11 +57,13 @@ __all__ = [
     "Ledger",
     "Price",
     "Receipt",
+    "Released",
     "Request",
     "Rule",
     "RunCharge",
     "Stage",
     "State",
+    "Stated",
     "Transcript",
     "Verb",
     "Verified",
@@ -69,6 +74,7 @@ __all__ = [
     "is_receipt",
     "open_ledger",
     "price",
+    "read_cycles",
     "read_ledger",
     "read_transcript",
     "since",

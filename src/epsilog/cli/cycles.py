@@ -1,0 +1,58 @@
+"""`epsilog ledger cycles`: what many releases about the same people cost, cycle after cycle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epsilog.cli.app import Json, ledger_app, print_json
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile
+from epsilog.cli.show import console, figures, note, table
+from epsilog.terms import CheckError
+
+
+@ledger_app.command("cycles")
+def cycles(
+    scope: Annotated[str, typer.Argument(help="The budget that all of them are charged to, or fall under.")],
+    plans: Annotated[
+        list[Path] | None,
+        typer.Option("--plan", help="A run folder, a plan or a report, which says N, name and period; again for more."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="Reads epsilon off a zcdp or gdp budget, at this delta.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write them as Markdown, to this file.")
+    ] = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Show what each release cycle under a budget cost, all up to it, and how much of that is in use.
+
+    A cycle is the period that plans state, else the part of the scope under SCOPE, else one charge.
+
+    What is decommissioned stays spent: only the lifetime counts against the cap.
+
+    Example: epsilog ledger cycles acme/claims --plan runs/claims-q3-1a2b3c4d --plan runs/claims-q4-5e6f7a8b
+    """
+    from epsilog.prove import cycle_rows, cycle_sums, read_plans, render_cycles
+    from epsilog.spend import read_cycles, read_ledger
+
+    if not ledger.exists():
+        raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
+    with read_ledger(ledger) as books:
+        found = read_cycles(books, scope, plans=read_plans(plans or ()), delta=delta)
+    if output is not None:
+        output.write_text(render_cycles(found), encoding="utf-8")
+    if as_json:
+        return print_json(found.to_json())
+    headings = ["cycle", "N", "models", "spent in it", "lifetime", "of that in use"]
+    table(f"Release cycles of {scope}", headings, cycle_rows(found))
+    figures("Budget", cycle_sums(found))
+    for says in found.says:
+        note(says)
+    if output is not None:
+        console.print(f"wrote {output}", soft_wrap=True)
+    return None

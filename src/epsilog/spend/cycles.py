@@ -1,0 +1,287 @@
+"""Release cycles: what many releases about the same people cost, one cycle after another and all together.
+
+What was started is spent for ever, whatever becomes of the model. Beside this lifetime stands what is still in use: a
+view, which no cap is compared with. Figures are folded from the entries and held against the stored balance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from epsilog.spend.amounts import Amounts
+from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.folds import Balance
+from epsilog.spend.ledger import Ledger
+from epsilog.spend.states import RULES, State
+from epsilog.terms import GaussianDP, LedgerIntegrityError, Release, ZeroConcentratedDP, check
+
+EXACT = "Sums are exact, in whole units of what was charged; each charge is a certified bound, rounded up."
+NOT_THE_LEAST = "It bounds all of it together from above, and may be more than the least that holds."
+SIMULATED = "A simulation: its noise protects nobody, and these sums are what the same plans would cost."
+IN_USE = "Only the lifetime counts against the cap: what a decommissioned model has shown stays shown."
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a plan says of its release, where the ledger has but the plan's hash.
+
+    Attributes:
+        name: of the programme.
+        period: the calendar period of its report; "" where none is stated.
+        population: N, as stated for this release.
+    """
+
+    name: str
+    period: str
+    population: int
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """One charge that was started.
+
+    Attributes:
+        key: of the charge.
+        scope: that it names.
+        amounts: what it cost, in the budget's own quantities.
+        state: where it stands.
+        plan_hash: of its plan; None if it names none.
+        stated: what that plan says; None where it was not given.
+        allowed: whether its price rests on its owner's word.
+        ended: who took it out of use or gave it up, and why; "" while nobody did.
+    """
+
+    key: str
+    scope: str
+    amounts: Amounts
+    state: State
+    plan_hash: str | None = None
+    stated: Stated | None = None
+    allowed: bool = False
+    ended: str = ""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether what it released is still in use."""
+        return self.state is not State.DECOMMISSIONED
+
+    @property
+    def name(self) -> str:
+        """Of the programme, or of the charge."""
+        return self.key if self.stated is None else self.stated.name
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Releases of one cycle, and what was spent up to and with it.
+
+    Attributes:
+        name: the period that plans state, else the part of the scope under the budget's, else the key.
+        releases: in the order in which they started.
+        spent: in this cycle.
+        lifetime: up to and with it.
+        active: of that, what is in use now.
+    """
+
+    name: str
+    releases: tuple[Released, ...]
+    spent: Amounts
+    lifetime: Amounts
+    active: Amounts
+
+    @property
+    def populations(self) -> tuple[int, ...]:
+        """N as each plan restates it, each number once."""
+        return tuple(sorted({one.stated.population for one in self.releases if one.stated is not None}))
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """All cycles under one budget.
+
+    Attributes:
+        budget: its balance.
+        cycles: in the order of their first start.
+        delta: at which epsilon is read off where the budget is kept in another quantity; None for no reading.
+    """
+
+    budget: Balance
+    cycles: tuple[Cycle, ...]
+    delta: float | None = None
+
+    def epsilon(self, amounts: Amounts) -> float | None:
+        """An upper bound on epsilon for an amount of this budget; None where it takes a delta, and none is given."""
+        return epsilon_of(amounts, self.budget, self.delta)
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Keys of charges whose price rests on their owner's word."""
+        return tuple(one.key for cycle in self.cycles for one in cycle.releases if one.allowed)
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """What is exact, what is a bound, and what counts."""
+        word = f"But for {', '.join(self.allowed)}: there the owner's word stands for a proof." if self.allowed else ""
+        why = f"{EXACT} {word}".strip(), f"{NOT_THE_LEAST} Why sums bound it: {self.budget.theorem}.", IN_USE
+        return (*why, SIMULATED) if self.budget.simulation else why
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        budget = self.budget
+        return {
+            "scope": budget.scope,
+            "kind": budget.kind,
+            "relation": budget.relation.value,
+            "privacy_unit": budget.privacy_unit,
+            "simulation": budget.simulation,
+            "delta": self.delta,
+            "caps": dict(budget.caps),
+            "lifetime": self._money(budget.spent),
+            "active": self._money(budget.active),
+            "reserved": dict(budget.reserved),
+            "available": dict(budget.available),
+            "theorem": budget.theorem,
+            "says": list(self.says),
+            "cycles": [self._told(cycle) for cycle in self.cycles],
+        }
+
+    def _money(self, amounts: Amounts) -> dict[str, Any]:
+        found = self.epsilon(amounts)
+        return dict(amounts) | {"epsilon_upper_bound": "inf" if found is not None and math.isinf(found) else found}
+
+    def _told(self, cycle: Cycle) -> dict[str, Any]:
+        return {
+            "name": cycle.name,
+            "spent": self._money(cycle.spent),
+            "lifetime": self._money(cycle.lifetime),
+            "active": self._money(cycle.active),
+            "populations": list(cycle.populations),
+            "releases": [
+                {
+                    "key": one.key,
+                    "scope": one.scope,
+                    "name": one.name,
+                    "amounts": dict(one.amounts),
+                    "state": one.state.value,
+                    "in_use": one.in_use,
+                    "ended": one.ended,
+                    "allowed": one.allowed,
+                    "plan_hash": one.plan_hash,
+                    "population": None if one.stated is None else one.stated.population,
+                    "period": None if one.stated is None else one.stated.period,
+                }
+                for one in cycle.releases
+            ],
+        }
+
+
+def read_cycles(
+    ledger: Ledger, scope: str, *, plans: Mapping[str, Stated] | None = None, delta: float | None = None
+) -> Cycles:
+    """Reads the release cycles of a budget.
+
+    Args:
+        ledger: that holds it.
+        scope: of the budget.
+        plans: what plans say, by their hash.
+        delta: at which epsilon is read off a zcdp or gdp budget.
+
+    Raises:
+        CheckError: a scope without a budget, or a delta that is none or that the budget has no use for.
+        LedgerIntegrityError: the entries do not amount to the stored balance.
+    """
+    while True:  # until nobody has written meanwhile
+        head, budget = ledger.head(), ledger.balance(scope)
+        releases = fold(budget, ledger.history(scope), plans or {})
+        if ledger.head() == head:
+            break
+    if delta is not None:
+        check.between(0, 1)(delta=delta)
+        check.one_of(("zcdp", "gdp"))(**{"the budget's kind, where a delta is given,": budget.kind})
+    found = Cycles(budget, _grouped(budget, releases), delta)
+    last = found.cycles[-1] if found.cycles else None
+    nothing = Amounts.zero(budget.caps)
+    summed = (last.lifetime, last.active) if last else (nothing, nothing)
+    if (dict(summed[0]), dict(summed[1])) != (dict(budget.spent), dict(budget.active)):
+        raise LedgerIntegrityError(f"entries under {scope!r} do not amount to its balance", index=head[0])
+    return found
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What was heard of a charge before it started."""
+
+    allowed: bool = False
+    plan_hash: str | None = None
+    amounts: Mapping[str, Amounts] = field(default_factory=dict)
+
+
+def fold(budget: Balance, entries: Iterable[Entry], plans: Mapping[str, Stated]) -> tuple[Released, ...]:
+    """The charges that were started, in that order, as the entries at and under a budget tell of them."""
+    heard: dict[str, _Heard] = {}
+    found: dict[str, Released] = {}
+    for entry in entries:
+        rule, key = RULES[entry.verb], entry.key
+        if key is None or rule.leads is None:
+            continue
+        known = heard.setdefault(key, _Heard())
+        known.allowed |= entry.verb is Verb.PRICE_OVERRIDDEN
+        if entry.verb is Verb.RESERVED:
+            known.plan_hash, known.amounts = entry.body["request"]["plan_hash"], entry.amounts
+        if rule.takes == "reserved" and rule.adds is not None:
+            stated = plans.get(known.plan_hash or "")
+            amounts = known.amounts[budget.kind]
+            found[key] = Released(key, entry.scope, amounts, rule.leads, known.plan_hash, stated, known.allowed)
+        if key in found:
+            told = f"{entry.body['by']}: {entry.body['reason']}" if "by" in rule.says else found[key].ended
+            found[key] = replace(found[key], state=rule.leads, ended=told)
+    return tuple(found.values())
+
+
+def _grouped(budget: Balance, releases: Iterable[Released]) -> tuple[Cycle, ...]:
+    by_name: dict[str, list[Released]] = {}
+    for one in releases:
+        by_name.setdefault(_cycle_of(budget, one), []).append(one)
+    cycles: list[Cycle] = []
+    lifetime = active = Amounts.zero(budget.caps)
+    for name, of in by_name.items():
+        spent = sum((one.amounts for one in of), Amounts.zero(budget.caps))
+        lifetime += spent
+        active += sum((one.amounts for one in of if one.in_use), Amounts.zero(budget.caps))
+        cycles.append(Cycle(name, tuple(of), spent, lifetime, active))
+    return tuple(cycles)
+
+
+def _cycle_of(budget: Balance, one: Released) -> str:
+    if one.stated is not None and one.stated.period:
+        return one.stated.period
+    below = one.scope.removeprefix(budget.scope).strip("/")
+    return below.partition("/")[0] or one.key
+
+
+def epsilon_of(amounts: Amounts, budget: Balance, delta: float | None) -> float | None:
+    """An upper bound on epsilon for an amount of a budget: its own, or what rho or mu squared means at ``delta``."""
+    if "epsilon" in amounts:
+        return _up(Fraction(amounts["epsilon"]))
+    if delta is None:
+        return None
+    from epsilog.accounting import epsilon
+
+    if not any(amounts.units.values()):
+        return 0.0
+    release: Release
+    if budget.kind == "zcdp":
+        release = ZeroConcentratedDP(_up(Fraction(amounts["rho"])))
+    else:
+        release = GaussianDP(math.nextafter(math.sqrt(_up(Fraction(amounts["mu_squared"]))), math.inf))
+    return epsilon(release, delta=delta, relation=budget.relation).upper
+
+
+def _up(exact: Fraction) -> float:
+    """The least double that is not below a fraction."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
