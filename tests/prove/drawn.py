@@ -20,7 +20,8 @@ from epsilog.terms import (
     RoundRecord,
     codec,
 )
-from epsilog.verify import Utility, check_noise, read_evidence, reconcile
+from epsilog.verify import CanaryScores, Utility, check_noise, read_evidence, reconcile
+from epsilog.verify.audits import PLANNED, PlannedAudit, Protocol
 
 
 def central(z):
@@ -100,7 +101,21 @@ def finish(folder: Path, ledger: Path, plan, **drawn_as):
     return report
 
 
-def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=()):
+def audit_of(canaries, *, guesses=()):
+    """What a plan says of an audit by these canaries, for its details."""
+    protocol = Protocol(canaries.count, 1e-5, guesses=guesses)
+    stated = PlannedAudit.made(protocol, canaries, unit_is_client=True).to_json()
+    data = {"units": 150, "canaries": canaries.count, "score": "R squared on the test set"}
+    return {PLANNED: stated, "data": data}
+
+
+def scored(canaries, leak, *, seed=1):
+    """Scores of which those of canaries that were in lie so many standard deviations higher."""
+    drawn_ = np.random.default_rng(seed).normal(size=canaries.count) + leak * canaries.included
+    return CanaryScores(canaries.secret, tuple(drawn_.tolist()))
+
+
+def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=(), scores=None):
     """Charges a plan, writes records and commits, as ``run`` does; ``begun`` rounds are begun once more."""
     public, private = records or drawn(plan.scheme, seed)
     with open_ledger(ledger) as books:
@@ -122,6 +137,8 @@ def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=()):
             charge.round_released(record.round, output_hash=record.output_hash)
         write_atomically(folder / "rounds.jsonl", lines(public))
         write_atomically(folder / "custody.jsonl", lines(private))
+        if scores is not None:
+            write_json(folder / "canaries.json", scores.to_json())
         weak, _ = drawn(plan.scheme, seed + 1, share=0.3)
         control = check_noise(weak, noise_stddev=plan.scheme.noise_stddev).to_json()
         shown = Utility("R squared", ((0.5, 0.25), (0.25, 0.5)), ((1.0, 4.0, 0.75, 0.125),), control)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.prove.drawn import drawn, local, make_plan
+from tests.prove.drawn import audit_of, drawn, local, make_plan, scored
 from tests.verify.counted import COUNTING, counted
 from tests.verify.logs.damaged import every_finding
 
@@ -17,6 +17,7 @@ from epsilog.prove.examination import check_model, check_page, check_report
 from epsilog.signing import Envelope, Note, SigningKey
 from epsilog.spend import Checkpoint, Kept, Receipt, since, sound_documents, write_receipt
 from epsilog.terms import (
+    Canaries,
     CheckError,
     ClientLevelCorrelatedNoise,
     ClientLevelDistributed,
@@ -29,6 +30,7 @@ from epsilog.verify import (
     Books,
     Brought,
     LedgerWord,
+    check_audit,
     check_chain,
     check_checkpoint,
     check_head,
@@ -133,6 +135,24 @@ def of_shared_noise(run):
     first = replace(run.records[0], given_up=True, padding=())
     plan = SimpleNamespace(scheme=scheme)
     yield check_rounds(replace(run, plan=plan, records=(first, *run.records[1:])))
+
+
+def of_audits(run):
+    """Canaries that tell nothing, a little, and all; others than were planned; and none."""
+    canaries, claim = Canaries(100, "5c" * 32), run.plan.guarantee
+    plan = make_plan(**audit_of(canaries, guesses=((50, 50),)))
+    plan = replace(plan, guarantee=replace(claim, epsilon=0.5))
+    other, word = Canaries(100, "5d" * 32), replace(run.ledger, evidence={"canaries.json": "0" * 64})
+    for changes in (
+        {"canaries": scored(canaries, 0.0)},
+        {"canaries": scored(canaries, 1.4)},
+        {"canaries": scored(canaries, 9.0)},
+        {"canaries": scored(other, 0.0)},
+        {"canaries": None},
+        {"canaries": None, "ledger": word},
+    ):
+        yield from check_audit(replace(run, plan=plan, **changes))
+    yield from check_audit(replace(run, canaries=scored(canaries, 0.0)))
 
 
 def of_counts():
@@ -251,6 +271,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path):
         *of_plans(),
         *of_runs(run),
         *of_curators(run),
+        *of_audits(run),
         *of_counts(),
         *of_shared_noise(run),
         *of_charges(run),

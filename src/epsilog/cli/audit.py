@@ -10,37 +10,48 @@ import typer
 
 from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.show import console, figures, note
-from epsilog.terms import CheckError, NeighboringRelation
+from epsilog.terms import CheckError, NeighboringRelation, RecordsError, RunFile
 from epsilog.terms.digits import lower_text, upper_text
 
 if TYPE_CHECKING:
+    from epsilog.plan import RegisteredPlan
     from epsilog.verify.audits import Audit
 
 
 @app.command("audit")
 def audit(
-    scores: Annotated[Path, typer.Argument(help="CSV with the columns score and included, a canary a line.")],
+    scores: Annotated[
+        Path,
+        typer.Argument(
+            help="A run's folder with its own canaries; or a CSV file with the columns score and included, a canary a "
+            "line."
+        ),
+    ],
     protocol: Annotated[
-        Path | None, typer.Option("--protocol", "-p", help="What was fixed before the run (TOML).")
+        Path | None, typer.Option("--protocol", "-p", help="What was fixed before the run (TOML); of a file.")
     ] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="At which epsilon is bounded; without a file.")] = None,
-    run: Annotated[Path | None, typer.Option("--run", help="The run's folder, whose claim is held against it.")] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="At which epsilon is bounded; of a file without a protocol.")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="The run's folder, whose claim is held against it; of a file.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Bound epsilon from below by the scores of canaries that were put into one run by fair coins.
 
     A lower bound refutes claims; it promises nothing. Exit code 4 says that the run's claim is refuted.
 
-    Example: epsilog audit scores.csv --protocol audit.toml --run runs/exam-scores-central-1a2b3c4d
+    Example: epsilog audit runs/exam-scores-central-1a2b3c4d
     """
-    from epsilog.verify import audits
-
-    if (protocol is None) == (delta is None):
-        raise CheckError("protocol", "given, or else delta", "both" if protocol else "neither")
-    values, coins = audits.read_scores(scores)
-    asked = audits.Protocol(len(values), delta or 0.0) if protocol is None else audits.read_protocol(protocol)
-    found = audits.one_run(values, coins, asked)
-    claim = None if run is None else _held_against(found, run, protocol)
+    claim: dict[str, Any] | None
+    if scores.is_dir():
+        for name, given in (("protocol", protocol), ("delta", delta), ("run", run)):
+            if given is not None:
+                raise CheckError(name, "absent for a run with canaries of its own", repr(str(given)))
+        found, claim = _of_run(scores)
+    else:
+        found, claim = _of_file(scores, protocol, delta, run)
     if as_json:
         print_json(found.to_json() | {"claim": claim})
     else:
@@ -49,34 +60,57 @@ def audit(
         raise typer.Exit(NOT_VERIFIED)
 
 
-def _held_against(found: Audit, run: Path, protocol: Path | None) -> dict[str, Any]:
-    """The run's claim beside what was shown, and whether its plan named the protocol."""
-    from epsilog.accounting import epsilon
-    from epsilog.plan import profile_view
+def _of_run(folder: Path) -> tuple[Audit, dict[str, Any]]:
+    """What a run's own canaries show, by the protocol that its plan named before the first round."""
+    from epsilog.verify import audited, read_evidence
+    from epsilog.verify.audits import PlannedAudit
+
+    evidence = read_evidence(folder, None)
+    if PlannedAudit.of(evidence.plan) is None:
+        raise RecordsError(f"{folder}: no audit was planned for this run, so it has no canaries of its own")
+    if evidence.canaries is None:
+        raise RecordsError(f"{folder / RunFile.CANARIES} is not there: the run is not over, or its canaries are gone")
+    found = audited(evidence)
+    if found is None:
+        raise RecordsError(f"{folder / RunFile.CANARIES}: these are not the canaries whose hash the plan names")
+    return found, _held_against(found, evidence.plan, protocol_in_plan=True)
+
+
+def _of_file(
+    scores: Path, protocol: Path | None, delta: float | None, run: Path | None
+) -> tuple[Audit, dict[str, Any] | None]:
+    """What scores from elsewhere show."""
     from epsilog.verify import audits, read_evidence
 
+    if (protocol is None) == (delta is None):
+        raise CheckError("protocol", "given, or else delta", "both" if protocol else "neither")
+    values, coins = audits.read_scores(scores)
+    asked = audits.Protocol(len(values), delta or 0.0) if protocol is None else audits.read_protocol(protocol)
+    found = audits.one_run(values, coins, asked)
+    if run is None:
+        return found, None
     plan = read_evidence(run, None).plan
     if plan.guarantee.relation is NeighboringRelation.REPLACE_ONE:
         raise CheckError("run", "a claim on units that are added or left out, as canaries are", "replace-one")
-    release, relation, at = plan.scheme.release(), plan.guarantee.relation, found.protocol.delta
-    claimed = plan.guarantee.epsilon
-    if at != plan.guarantee.delta:
-        claimed = epsilon(release, delta=at, relation=relation).upper
-    view = profile_view(release, delta=plan.guarantee.delta, relation=relation)
-    points = list(zip(view.epsilons, (one.upper for one in view.deltas), strict=True))
-    whole, any_mechanism = audits.refutes_profile(found, points), found.protocol.method == audits.ONE_RUN
-    mistaken = (1 - found.protocol.confidence) * (2 if any_mechanism else 1)  # two tests, or one
     named = None
     if protocol is not None:
         digest = hashlib.sha256(protocol.read_bytes()).hexdigest()
         named = digest in plan.details.get("references", {}).values()
+    return found, _held_against(found, plan, protocol_in_plan=named)
+
+
+def _held_against(found: Audit, plan: RegisteredPlan, *, protocol_in_plan: bool | None) -> dict[str, Any]:
+    """The run's claim beside what was shown, and whether its plan named the protocol."""
+    from epsilog.verify.audits import held_against
+
+    held = held_against(found, plan)
     return {
-        "epsilon": claimed,
-        "delta": at,
-        "refuted": whole or (any_mechanism and found.refutes(claimed)),
-        "confidence": max(0.0, 1 - mistaken),
-        "by_its_profile": whole,
-        "protocol_in_plan": named,
+        "epsilon": held.claimed,
+        "delta": found.protocol.delta,
+        "refuted": held.refuted,
+        "confidence": 1 - held.mistaken,
+        "by_its_profile": held.by_profile,
+        "protocol_in_plan": protocol_in_plan,
     }
 
 

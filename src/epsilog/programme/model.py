@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union
@@ -25,6 +25,7 @@ from epsilog.terms.facts import Fact
 from epsilog.terms.schemes import SCHEMES
 from epsilog.train import OPTIMIZERS, SCHEDULES, Server
 from epsilog.train.models import Kind, choose, is_own, require_name
+from epsilog.verify.audits import METHODS, ONE_RUN, Guesses, Protocol
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)  # as the ledger reads them
 
@@ -44,6 +45,7 @@ def _decimal(least: str, below: str) -> BeforeValidator:
 
 Amount = Annotated[Decimal, _decimal("1e-9", "1e9")]
 UNSAID = "not said: a simulation"
+FEWEST_CANARIES, MOST_CANARIES = 16, 10**5
 MANY = LARGEST - 1  # units, where the data has still to tell how many there are
 MOST_EPSILON = 1000.0  # of a study: no guarantee is left long before
 
@@ -221,6 +223,20 @@ class Boundary(Part):
     post_processing: Text
 
 
+class Audit(Part):
+    """[audit]: canaries among the units, and what is guessed of them; all of it fixed before the run."""
+
+    canaries: Annotated[int, Field(ge=FEWEST_CANARIES, le=MOST_CANARIES, strict=True)]
+    confidence: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.95
+    method: Literal[tuple(METHODS)] = ONE_RUN  # type: ignore[valid-type]
+    guesses: tuple[tuple[int, int], ...] = ()
+
+    def protocol(self, delta: float) -> Protocol:
+        """What is guessed, at the claim's delta."""
+        made = tuple(Guesses(*one) for one in self.guesses)
+        return Protocol(self.canaries, delta, self.confidence, self.method, made)
+
+
 class Reporting(Part):
     """[reporting]: the calendar period that the report belongs to, and what else the publisher says of it.
 
@@ -273,6 +289,7 @@ class Programme(Part):
     reporting: Reporting
     run: Run
     references: dict[str, str] = Field(default_factory=dict)
+    audit: Audit | None = None
 
     @model_validator(mode="after")
     def _holds_together(self) -> Programme:
@@ -286,7 +303,20 @@ class Programme(Part):
         if self.boundary.rounds_per_release != self.scheme.rounds:
             bound = f"scheme.rounds = {self.scheme.rounds} (one release per run)"
             raise CheckError("boundary.rounds_per_release", bound, f"{self.boundary.rounds_per_release}")
+        self._audit_fits()
         return self
+
+    def _audit_fits(self) -> None:
+        """What is guessed is of so many canaries; and there is somebody besides."""
+        if self.audit is None:
+            return
+        try:
+            self.audit.protocol(0.5)
+        except CheckError as error:
+            raise error.under("audit") from None
+        most = (self.guarantee.stated or MANY) - 1
+        if self.audit.canaries > most:
+            raise CheckError("audit.canaries", f"at most {most}, below the population", f"{self.audit.canaries}")
 
     def _scheme_among(self, population: int) -> Scheme:
         """Where whole clients are protected, the population is what a scheme's counts are held against at its birth."""
@@ -332,6 +362,7 @@ class Programme(Part):
         seed: int = 0,
         study: Sequence[float] = (),
         noise_multiplier: float | Literal["calibrate"] = "calibrate",
+        audit: Mapping[str, Any] | None = None,
         **facts: Any,
     ) -> Self:
         """A programme to try things out: it protects nobody, so who owns it, and why, may stay unsaid.
@@ -344,6 +375,7 @@ class Programme(Part):
             seed: of everything that is drawn.
             study: other budgets to train at, for comparison.
             noise_multiplier: instead of calibrated noise.
+            audit: canaries among the task's units, as the section [audit] says; the task has places for them.
             **facts: what else the scheme states, such as ``rounds`` and ``clip_norm``.
 
         Raises:
@@ -369,6 +401,7 @@ class Programme(Part):
             },
             reporting={"period": UNSAID},
             run={"simulation": True, "seed": seed, "study": study},
+            **({} if audit is None else {"audit": dict(audit)}),
         )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from epsilog import disk
@@ -61,9 +62,11 @@ def prepare_file(path: Path) -> Prepared:
         unit, public = stated.guarantee.privacy_unit, stated.guarantee.population_is_public
         dataset = stated.data.load(unit, path.parent, counts_are_public=public)
         _require_level(stated, unit, unit_is_client=dataset.unit_is_client)
-        programme = stated.counting(dataset.units) if stated.guarantee.stated is None else stated
+        canaries = 0 if stated.audit is None else stated.audit.canaries
+        programme = stated.counting(dataset.units + canaries) if stated.guarantee.stated is None else stated
         clients = getattr(programme.scheme, "clients", programme.population)
-        _refuse(str(path), dataset.misfits(population=programme.population, clients=clients))
+        misfits = dataset.misfits(population=programme.population, clients=clients, canaries=canaries)
+        _refuse(str(path), misfits)
         task = dataset.task(
             stated.model.chosen(path.parent),
             stated.training.chosen(),
@@ -126,6 +129,7 @@ SECTIONS = {
     ),
     **dict.fromkeys(OF_A_MODEL, "model"),
     "clients": "scheme",
+    "canaries": "audit",
     **dict.fromkeys((field.name for field in fields(Training)), "training"),
 }
 """Where a field stands that is held against the data; the rest is about the data."""
@@ -152,7 +156,8 @@ def told_of(source: str) -> Iterator[None]:
 
 def settings_hash(programme: Programme) -> str:
     """SHA-256 of the programme as stated."""
-    return codec.fingerprint(programme.model_dump(mode="json"))
+    unsaid = {"audit"} if programme.audit is None else set()
+    return codec.fingerprint(programme.model_dump(mode="json", exclude=unsaid))
 
 
 def require_same(plan: RegisteredPlan, task: Task, folder: Path) -> None:
@@ -168,8 +173,12 @@ def require_same(plan: RegisteredPlan, task: Task, folder: Path) -> None:
         raise ProgrammeError(plan.name, [f"{folder} holds a plan that was made for another {' and '.join(differ)}"])
 
 
-def make_plan(prepared: Prepared) -> RegisteredPlan:
+def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType({})) -> RegisteredPlan:
     """Prices a programme.
+
+    Args:
+        prepared: with its canaries among its units, where it has any.
+        audit: what the plan says of those besides, by name.
 
     Raises:
         CalibrationError: the budget cannot be met.
@@ -202,6 +211,7 @@ def make_plan(prepared: Prepared) -> RegisteredPlan:
             "boundary": programme.boundary.model_dump(mode="json"),
             "reporting": programme.reporting.model_dump(mode="json"),
             "references": _hashed(programme.references, prepared.base),
+            **audit,
         },
     )
 

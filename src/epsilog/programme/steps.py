@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from epsilog import disk, npz
 from epsilog.plan import RegisteredPlan
+from epsilog.programme.canaries import keep, score
 from epsilog.programme.prepare import write_json
 from epsilog.spend import Charge, Ledger, read_ledger
-from epsilog.terms import EpsilogError, ProgrammeError, RoundRecord, RunFile
+from epsilog.terms import Canaries, EpsilogError, ProgrammeError, RoundRecord, RunFile
 from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, read_evidence, read_folder
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ def try_all(plan: RegisteredPlan, task: Task, folder: Path) -> None:
         raise ProgrammeError(plan.name, [str(error)]) from error
 
 
-def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
+def reserve(books: Ledger, plan: RegisteredPlan, folder: Path, canaries: Canaries | None = None) -> Charge:
     """Stores the plan and reserves its price, once: the same plan again finds the same charge.
+
+    The secret of its canaries, where it has any, is kept before.
 
     Raises:
         ProgrammeError: the ledger has no budget at or above the scope; making one is its owner's act.
@@ -57,6 +60,8 @@ def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
     budget, guarantee, new = plan.budget, plan.guarantee, not (folder / RunFile.PLAN).exists()
     if not books.budgets_above(budget["scope"]):
         _make_simulated_budget(books, plan)
+    if new and canaries is not None:
+        keep(canaries, folder)
     if new:
         write_json(folder / RunFile.PLAN, plan.to_json())
     try:
@@ -73,7 +78,8 @@ def reserve(books: Ledger, plan: RegisteredPlan, folder: Path) -> Charge:
         )
     except EpsilogError:  # refused, whatever the reason: nothing of the plan stays behind
         if new:
-            (folder / RunFile.PLAN).unlink(missing_ok=True)
+            for name in (RunFile.PLAN, RunFile.SECRET):
+                (folder / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # another process is at work in it
                 folder.rmdir()
         raise
@@ -133,6 +139,7 @@ def train(
         engine=engine,
         withdrawn=withdrawn,
     )
+    score(task, trained.model, folder)
     disk.write_atomically(folder / RunFile.MODEL, npz.written(Released(task.model, trained.model).arrays))
 
 

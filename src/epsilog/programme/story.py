@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from epsilog import disk
 from epsilog.plan import RegisteredPlan
+from epsilog.programme.canaries import enrolled, planned, require_canaries
 from epsilog.programme.model import Programme
 from epsilog.programme.prepare import (
     Prepared,
@@ -108,7 +109,7 @@ def run(
     if is_closed(start.plan, start.ledger):
         with exclusive(start.folder / "lock", start.folder.name):
             return _proved(start)
-    require_same(start.plan, start.task, start.folder)
+    _require_same(start)
     studied = study_plans(start.programme, start.plan, start.task)
     with _charged(start) as charge:
         if charge.state != "committed":  # another process may have been faster
@@ -145,8 +146,11 @@ def train_only(
         EpsilogError: as in ``run``.
     """
     start = _planned(programme, task, Path(runs), ledger, observer or Silent())
+    if engine is not None and start.task.canaries is not None:
+        bound = "absent where clients compute elsewhere"
+        raise ProgrammeError(start.plan.name, [CheckError("audit", bound, f"{start.task.canaries.count} canaries")])
     if not is_closed(start.plan, start.ledger):
-        require_same(start.plan, start.task, start.folder)
+        _require_same(start)
         with _charged(start) as charge:
             if charge.state != "committed":
                 _trained(start, charge, engine)
@@ -183,9 +187,17 @@ def _planned(
     observer.stage("reading the data")
     prepared = _prepared(programme, task)
     folder = runs / f"{prepared.programme.programme.name}-{prepared.settings[:8]}"
+    prepared = enrolled(prepared, folder)
     observer.stage("planning")
-    plan = stored_plan(folder / RunFile.PLAN) or make_plan(prepared)
+    audit = planned(prepared.programme, prepared.task)
+    plan = stored_plan(folder / RunFile.PLAN) or make_plan(prepared, audit=audit)
     return _Start(prepared, plan, folder, runs / "ledger.db" if ledger is None else Path(ledger), observer)
+
+
+def _require_same(start: _Start) -> None:
+    """Refuses a stored plan of other data, another model or other canaries."""
+    require_same(start.plan, start.task, start.folder)
+    require_canaries(start.plan, start.task, start.folder)
 
 
 @contextlib.contextmanager
@@ -196,7 +208,7 @@ def _charged(start: _Start) -> Iterator[Charge]:
     start.ledger.parent.mkdir(parents=True, exist_ok=True)
     with open_ledger(start.ledger) as books:
         books.verify()  # nothing is booked on top of a ledger that does not hold
-        charge = reserve(books, start.plan, start.folder)
+        charge = reserve(books, start.plan, start.folder, start.task.canaries)
         with exclusive(start.folder / "lock", start.folder.name):
             yield charge
 

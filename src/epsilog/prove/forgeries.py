@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from epsilog.plan import RegisteredPlan
 from epsilog.terms.schemes import Against
+from epsilog.verify.audits import PLANNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ FORGERIES = (
     Forgery(
         "the curator ran a round again, without noting the attempt or on a copy of the ledger, and kept the better",
         "noise that nobody can draw again",
+    ),
+    Forgery(
+        "the curator looked at coins before the plan was booked, or made up the scores of canaries",
+        "scoring the canaries again from the released model",
+        lambda plan: PLANNED in plan.details,
     ),
     Forgery(
         "the ledger's owner cut its end off or wrote it afresh, and the reports with it",

@@ -51,6 +51,8 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "hashes": hashes(report),
         "readings": readings(report),
         "facts": facts(report),
+        "lower_bound": lower_bound(report),
+        "attacked": (report.get("audit") or {}).get("says", []),
         "plots": plots(report),
         "triggered": triggered(report),
         "playbook": next(iter(_playbooks(report)), ""),
@@ -156,8 +158,18 @@ def _of_the_run(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [
         ("budget", report["budget"]["epsilon"], f"of {report['budget']['scope']}"),
         ("closed form", number(report["accounting"]["formula"]["total"]), "an estimate, no bound, never charged"),
+        *lower_bound(report),
         (result["score_name"], number(result["test_score"]), f"after {result['rounds']} rounds"),
     ]
+
+
+def lower_bound(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What an attack has shown, as a figure; none where there was no audit."""
+    bound = (report.get("audit") or {}).get("bound")
+    if bound is None:
+        return []
+    told = f"by attack, at confidence {bound['confidence']:g}; it promises nothing"
+    return [("epsilon, empirical lower bound", _lower(bound["epsilon"]), told)]
 
 
 def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from epsilog.plan import RegisteredPlan, formula_sentence
+from epsilog.prove.attack import attack
 from epsilog.prove.forgeries import still_forgeable
 from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_statement, who_sees_what
 from epsilog.prove.publication import publication
@@ -31,6 +32,7 @@ OWNERS_WORDS = (
     "mechanism/data",
     "result/score_name",
     "utility",
+    "audit/canaries",
     "evidence/references",
     "evidence/software",
     "owner",
@@ -117,6 +119,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
             "model_hash": last.output_hash if last else None,
         },
         "utility": utility,
+        "audit": attack(evidence),
         "verification": published.to_json(),
         "evidence": {
             "plan_hash": plan.hash,
@@ -154,6 +157,8 @@ def unpacked(report: Any) -> dict[str, bytes]:
             RunFile.ROUNDS: inner["records"],
             RunFile.OWNER: [report["owner"]],
         }
+        if report["audit"] is not None and report["audit"]["canaries"] is not None:
+            documents[RunFile.CANARIES] = [report["audit"]["canaries"]]
         files = {name: b"".join(codec.canonical(d) + b"\n" for d in parts) for name, parts in documents.items()}
         return files | {RunFile.REPORT: codec.canonical(report) + b"\n"}
     except (KeyError, TypeError, ValueError) as error:

@@ -3,7 +3,7 @@
 ``rounds.jsonl`` holds only public or released values. Noise is shown on *padding coordinates*: extra entries whose true
 sum is 0, drawn in the same call as the real noise; noise that was added to real values is never stored, since
 subtracting it would undo the privacy. ``custody.jsonl`` names who took part; whoever reads it gets only the unamplified
-claim.
+claim. What everything about canaries follows from is the curator's until the last round is released.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class RunFile(StrEnum):
     ROUNDS = "rounds.jsonl"
     CUSTODY = "custody.jsonl"
     OWNER = "owner.json"
+    CANARIES = "canaries.json"
+    SECRET = "canaries.secret"  # noqa: S105 - a file's name
     MODEL = "model.npz"
     REPORT = "report.json"
     PAGE = "report.html"

@@ -20,7 +20,7 @@ from epsilog.terms import Canaries, CheckError, check
 from epsilog.train.federation import Federation, Floats
 from epsilog.train.models import Model
 from epsilog.train.noise import Randomness, Stream
-from epsilog.train.task import Task
+from epsilog.train.task import ROOM, Task
 
 Vector = NDArray[np.float64]
 COSINE, LOSS = "cosine", "loss"
@@ -65,6 +65,8 @@ def enrol(task: Task, canaries: Canaries) -> Task:
         raise CheckError("canaries", "absent where clients' rows lie with themselves", f"{canaries.count}")
     if task.unit_is_client:
         return replace(task, canaries=canaries)
+    if task.units < task.examples + canaries.count:
+        raise CheckError("canaries", ROOM, f"{canaries.count}")
     features, targets = made_up_rows(canaries, task)
     features[~canaries.included] = np.nan  # there, and of use to no step
     whose = np.arange(canaries.count) % task.clients.count

@@ -14,6 +14,8 @@ from epsilog.train.federation import PRECISIONS, Federation, Floats, require_arr
 from epsilog.train.models import Model
 from epsilog.train.server import SCHEDULES, Server
 
+ROOM = "at most the places that are empty, behind everybody's"  # canaries
+
 
 @dataclass(frozen=True, slots=True)
 class Training:
@@ -127,8 +129,7 @@ class Task:
         if self.canaries is not None and self.unit_is_client:
             taken = self.clients.sizes[-self.canaries.count :]  # of more canaries than clients: all of them
             if self.canaries.count >= self.clients.count or taken.any():
-                bound = "at most the places that are empty, behind everybody's"
-                raise CheckError("canaries", bound, f"{self.canaries.count}")
+                raise CheckError("canaries", ROOM, f"{self.canaries.count}")
         if self.is_scored:
             features, targets = self.test_features, self.test_targets
             require_arrays(test_features=features, test_targets=targets)

@@ -4,7 +4,9 @@
 compared. A sampler that is rejected loses the amplified claim; noise that is too weak voids it.
 """
 
+from epsilog.verify.attack import audited, check_audit
 from epsilog.verify.books import Books, LedgerWord
+from epsilog.verify.canaries import CanaryScores
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.documents import check_books, check_chain, check_head, check_note, check_prices, identify
 from epsilog.verify.evidence import Evidence, parse_evidence, parse_records, read_evidence, read_file, read_folder
@@ -45,6 +47,7 @@ __all__ = [
     "WEAKENED",
     "Books",
     "Brought",
+    "CanaryScores",
     "Evidence",
     "LedgerWord",
     "OwnerWord",
@@ -53,7 +56,9 @@ __all__ = [
     "Signed",
     "Utility",
     "WhatIf",
+    "audited",
     "certified",
+    "check_audit",
     "check_books",
     "check_chain",
     "check_checkpoint",

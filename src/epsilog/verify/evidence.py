@@ -18,10 +18,11 @@ from typing import TypeVar
 from epsilog.plan import RegisteredPlan
 from epsilog.terms import CustodyRecord, RecordsError, RoundRecord, RunFile, codec
 from epsilog.verify.books import Books, LedgerWord
+from epsilog.verify.canaries import CanaryScores
 from epsilog.verify.owner import OwnerWord
 
 R = TypeVar("R", RoundRecord, CustodyRecord)
-COMMITTED = (RunFile.PLAN, RunFile.ROUNDS, RunFile.CUSTODY, RunFile.OWNER)  # what a commit names
+COMMITTED = (RunFile.PLAN, RunFile.ROUNDS, RunFile.CUSTODY, RunFile.OWNER)  # what every commit names
 LARGEST = 1 << 29  # bytes of one file; a thousand rounds of a thousand clients are a twentieth of it
 
 
@@ -36,6 +37,7 @@ class Evidence:
         owner: what only the owner can say; None when that file is not here.
         hashes: SHA-256 of each file that was read, by name.
         ledger: what the ledger says; None when none was given.
+        canaries: their coins and scores; None when that file is not here.
     """
 
     plan: RegisteredPlan
@@ -44,6 +46,7 @@ class Evidence:
     owner: OwnerWord | None
     hashes: Mapping[str, str] = field(default_factory=dict)
     ledger: LedgerWord | None = None
+    canaries: CanaryScores | None = None
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:
@@ -53,7 +56,7 @@ def read_folder(folder: Path) -> dict[str, bytes]:
         RecordsError: a file that cannot be read, is too large, or is no regular file of its own (a link, a pipe).
     """
     found: dict[str, bytes] = {}
-    for name in (*COMMITTED, RunFile.REPORT, RunFile.PAGE, RunFile.MODEL):
+    for name in (*COMMITTED, RunFile.CANARIES, RunFile.REPORT, RunFile.PAGE, RunFile.MODEL):
         if os.path.lexists(folder / name):
             found[name] = read_file(folder / name, follow=False)
     return found
@@ -89,14 +92,17 @@ def parse_evidence(files: Mapping[str, bytes], books: Books | None) -> Evidence:
         if name not in files:
             raise RecordsError(f"{name} cannot be read: No such file or directory")
     plan = _document(RunFile.PLAN, files[RunFile.PLAN], RegisteredPlan)
-    custody, owner = files.get(RunFile.CUSTODY), files.get(RunFile.OWNER)
+    custody, owner, canaries = (files.get(name) for name in (RunFile.CUSTODY, RunFile.OWNER, RunFile.CANARIES))
     return Evidence(
         plan=plan,
         records=parse_records(RunFile.ROUNDS, files[RunFile.ROUNDS], RoundRecord),
         custody=None if custody is None else parse_records(RunFile.CUSTODY, custody, CustodyRecord),
         owner=None if owner is None else _document(RunFile.OWNER, owner, OwnerWord),
-        hashes={name: hashlib.sha256(files[name]).hexdigest() for name in COMMITTED if name in files},
+        hashes={
+            name: hashlib.sha256(files[name]).hexdigest() for name in (*COMMITTED, RunFile.CANARIES) if name in files
+        },
         ledger=books.word_on(plan.hash) if books else None,
+        canaries=None if canaries is None else _document(RunFile.CANARIES, canaries, CanaryScores),
     )
 
 
@@ -105,7 +111,7 @@ def read_evidence(folder: Path, ledger: Path | None) -> Evidence:
     return parse_evidence(read_folder(folder), Books.read(ledger) if ledger else None)
 
 
-D = TypeVar("D", RegisteredPlan, OwnerWord)
+D = TypeVar("D", RegisteredPlan, OwnerWord, CanaryScores)
 
 
 def _document(name: str, content: bytes, kind: type[D]) -> D:

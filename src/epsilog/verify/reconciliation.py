@@ -30,6 +30,8 @@ from epsilog.terms import (
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.notebook import html_table
 from epsilog.verify import noise, participation
+from epsilog.verify.attack import check_audit
+from epsilog.verify.audits import planned
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.evidence import COMMITTED, Evidence
@@ -157,6 +159,7 @@ def reconcile(evidence: Evidence, *, required: Collection[str] = EVIDENCE) -> Re
         check_clipping(evidence.records, scheme),
         *(_as_the_owner_said(finding, evidence) for finding in check_private(evidence)),
         *check_owner(evidence),
+        *check_audit(evidence),
     )
     return Reconciliation(findings, what_ifs(evidence), required)
 
@@ -253,6 +256,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
     if Decimal(guarantee.epsilon) > Decimal(plan.budget["epsilon"]):
         yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
     yield from _misfits(plan)
+    yield from planned.contradictions(plan)
 
 
 def _misfits(plan: RegisteredPlan) -> Iterator[str]:

@@ -5,21 +5,25 @@ runs on two neighbours. Each refutes claims that are too good; silence proves li
 have shown. Docs: docs/how-to/audit-a-run.md.
 """
 
+from epsilog.verify.audits.against import Held, held_against
 from epsilog.verify.audits.canaries import (
     GAUSSIAN,
     METHODS,
     ONE_RUN,
+    SILENCE,
     Audit,
     Guesses,
     Protocol,
     correct_guesses,
     one_run,
+    refutes_epsilon,
     refutes_profile,
     usual_guesses,
 )
 from epsilog.verify.audits.curves import Curve, gaussian_curve, line_curve, lines_of
 from epsilog.verify.audits.estimate import estimate_by_cosines, estimated_epsilon, fitted
 from epsilog.verify.audits.files import read_protocol, read_scores
+from epsilog.verify.audits.planned import PLANNED, SCORES, PlannedAudit
 from epsilog.verify.audits.refutation import f_dp_refutes, p_value
 from epsilog.verify.audits.samples import two_samples
 
@@ -27,9 +31,14 @@ __all__ = [
     "GAUSSIAN",
     "METHODS",
     "ONE_RUN",
+    "PLANNED",
+    "SCORES",
+    "SILENCE",
     "Audit",
     "Curve",
     "Guesses",
+    "Held",
+    "PlannedAudit",
     "Protocol",
     "correct_guesses",
     "estimate_by_cosines",
@@ -37,12 +46,14 @@ __all__ = [
     "f_dp_refutes",
     "fitted",
     "gaussian_curve",
+    "held_against",
     "line_curve",
     "lines_of",
     "one_run",
     "p_value",
     "read_protocol",
     "read_scores",
+    "refutes_epsilon",
     "refutes_profile",
     "two_samples",
     "usual_guesses",

@@ -237,15 +237,32 @@ def _largest(refuted: Callable[[float], bool]) -> float:
     return low
 
 
-def refutes_profile(audit: Audit, points: Sequence[tuple[float, float]]) -> bool:
+def refutes_epsilon(audit: Audit, claimed: float, *, level: float) -> bool:
+    """Whether the guesses refute a claimed epsilon at the protocol's delta, of any mechanism.
+
+    Args:
+        audit: what was guessed.
+        claimed: at least 0.
+        level: how often, at most, one of the guesses may mislead.
+    """
+    asked = audit.protocol
+    return any(
+        p_value(asked.canaries, one.total, n, epsilon=claimed, delta=asked.delta) <= level
+        for one, n in zip(asked.guesses, audit.correct, strict=True)
+    )
+
+
+def refutes_profile(audit: Audit, points: Sequence[tuple[float, float]], *, level: float | None = None) -> bool:
     """Whether the guesses refute a whole privacy profile, which says more than any one of its points.
 
     Args:
         audit: what was guessed.
         points: (epsilon, delta) of the claim, each an upper bound that holds in both directions.
+        level: how often, at most, one of the guesses may mislead; None for the protocol's.
     """
     lines, asked = lines_of(points), audit.protocol
+    borne = asked.level if level is None else level
     return bool(lines) and any(
-        f_dp_refutes(asked.canaries, one.total, n, curve=line_curve(lines), level=asked.level)
+        f_dp_refutes(asked.canaries, one.total, n, curve=line_curve(lines), level=borne)
         for one, n in zip(asked.guesses, audit.correct, strict=True)
     )

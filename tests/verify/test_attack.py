@@ -1,0 +1,148 @@
+"""What canaries show is held against the claim: it may refute it, and it never speaks for it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from tests.prove.drawn import audit_of, make_plan, scored
+
+from epsilog.terms import Canaries, CheckError
+from epsilog.verify import CanaryScores, Evidence, audited, check_audit
+from epsilog.verify.attack import FALSE_ALARM
+from epsilog.verify.audits import GAUSSIAN, PLANNED, PlannedAudit, Protocol, held_against
+from epsilog.verify.reconciliation import check_plan
+
+COUNT = 100
+ONE = Canaries(COUNT, "5c" * 32)
+
+
+def evidence(scores, *, epsilon=None, **changes):
+    plan = make_plan(**audit_of(ONE) | changes)
+    if epsilon is not None:
+        plan = replace(plan, guarantee=replace(plan.guarantee, epsilon=epsilon))
+    return Evidence(plan, (), None, None, canaries=scores)
+
+
+def one(found):
+    (finding,) = check_audit(found)
+    return finding
+
+
+def test_a_run_without_an_audit_has_no_finding_of_one():
+    assert check_audit(Evidence(make_plan(), (), None, None)) == ()
+    assert audited(Evidence(make_plan(), (), None, None)) is None
+
+
+def test_a_leak_that_no_claim_allows_fails_and_silence_is_not_praised():
+    silent, loud = one(evidence(scored(ONE, 0.0))), one(evidence(scored(ONE, 9.0)))
+    assert (silent.code, silent.verdict) == ("audit/does-not-refute", "passed")
+    assert "says nothing for it" in silent.says
+    assert "proves little" in silent.says
+    assert "verified" not in silent.says + loud.says
+    assert (loud.code, loud.verdict, loud.effect) == ("audit/refutes-the-claim", "failed", "falls")
+    assert dict(loud.numbers)["lower_bound"] > dict(loud.numbers)["claimed"]
+    assert silent.false_alarm == loud.false_alarm == FALSE_ALARM
+
+
+def test_a_bound_at_the_protocols_confidence_only_warns():
+    """So many right come once in twenty runs of what is claimed, and not once in a million; with fewer wrong, never."""
+    guesses = ((50, 50),)
+    found = [
+        one(evidence(CanaryScores(ONE.secret, wrong_in(places)), **audit_of(ONE, guesses=guesses)))
+        for places in (40, 24, 2)
+    ]
+    codes = [each.code.removeprefix("audit/") for each in found]
+    assert codes == ["does-not-refute", "doubts-the-claim", "refutes-the-claim"]
+    assert [each.verdict for each in found] == ["passed", "warned", "failed"]
+
+
+def wrong_in(places):
+    """Scores that rank all canaries by their coins, but for so many at the ends, half on each side."""
+    seems = ONE.included.copy()
+    for side in (True, False):
+        seems[np.flatnonzero(ONE.included == side)[: places // 2]] = not side
+    return tuple((seems + np.linspace(0, 0.1, COUNT)).tolist())
+
+
+@pytest.mark.slow
+def test_sound_runs_fail_never_and_warn_as_seldom_as_their_confidence_says():
+    """Randomised coins of five hundred sound runs against a claim of almost nothing."""
+    draws, warned = np.random.default_rng(4), 0
+    for _ in range(500):
+        scores = CanaryScores(ONE.secret, tuple(draws.normal(size=COUNT).tolist()))
+        found = one(evidence(scores, epsilon=1e-9))
+        assert found.verdict != "failed"
+        warned += found.verdict == "warned"
+    assert warned <= binom.isf(1e-6, 500, 0.1)
+
+
+def test_coins_of_another_secret_or_of_another_number_fail():
+    for other in (Canaries(COUNT, "5d" * 32), Canaries(COUNT - 1, ONE.secret), Canaries(COUNT + 1, ONE.secret)):
+        found = one(evidence(scored(other, 0.0)))
+        assert (found.code, found.verdict) == ("audit/other-canaries", "failed")
+    assert audited(evidence(scored(Canaries(COUNT, "5d" * 32), 0.0))) is None
+
+
+def test_a_document_says_one_thing():
+    scores = scored(ONE, 1.0)
+    assert CanaryScores.from_json(scores.to_json()) == scores
+    assert (scores.canaries.included == ONE.included).all()
+    for wrong in (
+        {},
+        None,
+        [],
+        scores.to_json() | {"v": 1},
+        scores.to_json() | {"secret": "no"},
+        scores.to_json() | {"scores": []},
+        scores.to_json() | {"scores": [float("nan")] * 3},
+        scores.to_json() | {"scores": "123"},
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            CanaryScores.from_json(wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"delta": 1e-4}, "its audit is at delta 0.0001"),
+        ({"score": "loss"}, "its audit scores by loss"),
+        ({"canaries": 50, "guesses": [[25, 25]]}, "its data has 100 canaries among its units, its audit 50"),
+    ],
+)
+def test_a_plan_whose_audit_is_of_another_claim_contradicts_itself(change, told):
+    stated = audit_of(ONE)
+    plan = make_plan(**stated | {PLANNED: stated[PLANNED] | change})
+    assert check_plan(make_plan(**stated)).verdict == "passed"
+    found = check_plan(plan)
+    assert found.verdict == "failed"
+    assert told in found.says
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"surplus": 1},
+        {"canaries": 1},
+        {"confidence": 1.0},
+        {"method": "magic"},
+        {"guesses": [[60, 60]]},
+        {"score": "x"},
+    ],
+)
+def test_a_plan_states_an_audit_in_one_way(change):
+    stated = audit_of(ONE)[PLANNED]
+    assert PlannedAudit.from_json(stated).to_json() == stated
+    with pytest.raises(CheckError):
+        PlannedAudit.from_json(stated | change)
+
+
+def test_a_bound_on_gaussian_mechanisms_refutes_no_epsilon_by_itself():
+    plan = make_plan(**audit_of(ONE))
+    scores = scored(ONE, 9.0)
+    from epsilog.verify.audits import one_run
+
+    found = one_run(scores.scores, ONE.included, Protocol(COUNT, 1e-5, method=GAUSSIAN))
+    held = held_against(found, replace(plan, guarantee=replace(plan.guarantee, epsilon=0.1)))
+    assert not held.by_epsilon
+    assert held.mistaken == pytest.approx(0.05)
