@@ -155,12 +155,9 @@ def test_a_checkpoint_proves_that_the_ledger_only_grew(documents, key):
         found = Kept.parse(str(since(older, documents[: now.size], now.note(key))))
         assert found.follows(older)
         for another in (*states, *other):
-            proves = {True: another == older, None: another.size not in (older.size, now.size)}
-            if another.size == now.size:
-                assert found.follows(another) is (another.root == now.root)
-            else:
-                assert (found.follows(another) is None) is proves[None]
-                assert (found.follows(another) is True) is (another.root == older.root and another.size == older.size)
+            same = (another.size, another.root) == (older.size, older.root)
+            assert found.follows(another) is (same if another.size == older.size else None)
+            assert Kept(found.note).follows(another) is (another == now if another.size == now.size else None)
     with pytest.raises(CheckError, match="with which it does not begin"):
         since(other[5], documents, states[-1].note(key))
     with pytest.raises(CheckError, match="at most 3 entries"):

@@ -72,8 +72,12 @@ FORGERIES = (
         lambda plan: PLANNED in plan.details,
     ),
     Forgery(
-        "the ledger's owner cut its end off or wrote it afresh, and the reports with it",
-        "a head kept elsewhere",
+        "the ledger's owner cut its end off or wrote it afresh, and the reports too, before a checkpoint was kept",
+        "a checkpoint kept elsewhere from the start, and often",
+    ),
+    Forgery(
+        "the ledger's owner showed different readers different ledgers",
+        "readers who compare their checkpoints",
     ),
     Forgery(
         "two runs on the same people were charged to two ledgers with one budget each",

@@ -11,7 +11,7 @@ from epsilog.terms.digits import upper_text
 from epsilog.terms.schemes import Against
 
 OF_LEDGERS = (
-    "A hash chain shows edits and gaps; truncation by the ledger's owner shows only against a head kept elsewhere."
+    "A hash chain shows edits and gaps; a cut by the ledger's owner shows only against a checkpoint kept elsewhere."
 )
 LIMITS = (
     "Differential privacy bounds what released values reveal about one privacy unit; it does not make data anonymous.",

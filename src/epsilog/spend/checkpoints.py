@@ -122,7 +122,7 @@ class Kept:
     def follows(self, older: Checkpoint) -> bool | None:
         """Whether the proof shows that this ledger begins with an older one; None where it is no proof about that."""
         now = self.checkpoint
-        if older.size == now.size:
+        if self.old is None and older.size == now.size:
             return older.root == now.root
         if self.old != older.size:
             return None

@@ -100,9 +100,10 @@ def check_note(path: Path, kind: str, books: Books | None, brought: Brought) -> 
     else:
         now = read_checkpoint(path)
         note, first = now.note, () if books is None else check_checkpoint(books, now)
-    older = check_consistency(now, brought.checkpoint) if books is None else check_books(books, brought)
+    grown = check_consistency(now, brought.checkpoint) if books is None or now.old is not None else ()
+    whole = () if books is None else check_books(books, brought)
     signed = [signed_note(kind, note, brought.keys), *note_signatures(books, brought)]
-    return *first, *older, *check_signatures(signed, brought.keys)
+    return *first, *grown, *whole, *check_signatures(signed, brought.keys)
 
 
 def check_head(books: Books | None, head: str | None) -> tuple[Finding, ...]:
