@@ -26,6 +26,15 @@ def _put(path: Path, mode: str, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def sync(path: Path) -> None:
+    """Makes the bytes of a file last, whoever wrote them."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(folder: Path) -> None:
     """Makes every name that was made, changed or removed in a folder last."""
     descriptor = os.open(folder, os.O_RDONLY)

@@ -119,6 +119,8 @@ def test_each_error_is_told_and_ends_with_its_code(monkeypatch, capsys, error, c
         said = {"type": type(error).__name__, "message": str(error)}
         if isinstance(error, CheckError):
             said |= {"field": "delta", "bound": "in (0, 1)", "value": "2"}
+        if isinstance(error, terms.BudgetExceededError):
+            said["refusal"] = error.to_json()
         assert (json.loads(out), err) == ({"error": said}, "")
     else:
         assert (out, err) == ("", f"epsilog: {error}\n")
@@ -173,6 +175,9 @@ EVERY = dict(commands(typer.main.get_command(app)))
 COUNTS = [
     (("run",), "nodes"),
     (("ledger", "show"), "last"),
+    (("ledger", "history"), "limit"),
+    (("ledger", "watch"), "limit"),
+    (("ledger", "reserve"), "rounds"),
     (("selftest",), "kills"),
     (("selftest",), "attempts"),
     *[(("account", "montecarlo", name), "workers") for name in ("certify", "sweep", "draw")],
@@ -185,7 +190,9 @@ def test_a_count_is_at_least_one():
         (words, one.name): getattr(one, "min", None) for words, command in EVERY.items() for one in command.params
     }
     least = {option: bound for option, bound in bounds.items() if bound is not None}
-    assert least == dict.fromkeys(COUNTS, 1) | {(("verify",), "watch"): 0.1}  # seconds
+    indexes = [(("ledger", name), "after") for name in ("history", "watch")]
+    seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05}
+    assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys(indexes, 0) | seconds
 
 
 LIBRARY = {

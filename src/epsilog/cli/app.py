@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, facts
+from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError, facts
 from epsilog.terms.facts import Fact
 
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
@@ -81,6 +81,8 @@ def fail(error: Exception, code: int) -> NoReturn:
         told: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
         if isinstance(error, CheckError):
             told = error.to_json() | told
+        if isinstance(error, BudgetExceededError):
+            told["refusal"] = error.to_json()
         if isinstance(error, ProgrammeError):
             told["findings"] = [_finding(each) for each in error.findings]
         print_json({"error": told})

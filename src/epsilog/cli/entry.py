@@ -6,16 +6,31 @@ from typing import NoReturn
 
 import typer
 
-from epsilog.cli import account, audit, cycles, ledger, montecarlo, plan, programme, service, signing, study
+from epsilog.cli import (
+    account,
+    audit,
+    charges,
+    cycles,
+    ledger,
+    montecarlo,
+    owners,
+    plan,
+    programme,
+    service,
+    signing,
+    study,
+)
 from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, STOPPED, UNUSABLE, app, fail
 from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, LedgerIntegrityError, StorageError
 
 COMMANDS = (
     account,
     audit,
+    charges,
     cycles,
     ledger,
     montecarlo,
+    owners,
     plan,
     programme,
     service,

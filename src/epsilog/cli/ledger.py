@@ -1,29 +1,52 @@
-"""`epsilog ledger ...`: look at the books; and what only their owner does: make a budget, allow a price."""
+"""`epsilog ledger show`, `history`, `watch` and `export`: look at the books, and take them along."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilog.cli.account import read_release
-from epsilog.cli.app import NOT_VERIFIED, Json, Relation, ledger_app, print_json
+from epsilog.cli.app import NOT_VERIFIED, Json, ledger_app, print_json
 from epsilog.cli.show import console, figures, note, table
-from epsilog.terms import CheckError, LedgerIntegrityError, NeighboringRelation
+from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
-    from epsilog.spend import Entry
+    from epsilog.spend import Balance, Entry, Ledger
 
 LedgerFile = Annotated[Path, typer.Option("--ledger", "-l", help="The SQLite ledger.")]
 DEFAULT_LEDGER = Path("runs/ledger.db")
+SomeScope = Annotated[str | None, typer.Argument(help="Only what lies at and under this scope.")]
+
+
+def to_write(ledger: Path) -> Ledger:
+    """Opens a ledger that exists: only who makes a budget may make a ledger."""
+    from epsilog.spend import open_ledger
+
+    return open_ledger(_existing(ledger))
+
+
+def to_read(ledger: Path) -> Ledger:
+    """Opens a ledger that exists, to look at it."""
+    from epsilog.spend import read_ledger
+
+    return read_ledger(_existing(ledger))
+
+
+def _existing(ledger: Path) -> Path:
+    if not ledger.exists():
+        raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
+    return ledger
 
 
 @ledger_app.command("show")
 def show(
-    scope: Annotated[str | None, typer.Argument(help="Only what lies at and under this scope.")] = None,
+    scope: SomeScope = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     last: Annotated[int, typer.Option("--last", min=1, help="How many entries to show.")] = 20,
     as_json: Json = False,
@@ -32,11 +55,7 @@ def show(
 
     Example: epsilog ledger show demo/exams --ledger runs/ledger.db
     """
-    from epsilog.spend import read_ledger
-
-    if not ledger.exists():
-        raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
-    with read_ledger(ledger) as books:
+    with to_read(ledger) as books:
         try:
             verified, trouble = books.verify(), ""
         except LedgerIntegrityError as error:
@@ -54,46 +73,14 @@ def show(
                 "entries": verified.count if verified else None,
                 "head": verified.head if verified else None,
                 "overridden": list(verified.overridden) if verified else None,
-                "budgets": [
-                    {
-                        "scope": b.scope,
-                        "kind": b.kind,
-                        "relation": b.relation.value,
-                        "privacy_unit": b.privacy_unit,
-                        "simulation": b.simulation,
-                        "caps": dict(b.caps),
-                        "reserved": dict(b.reserved),
-                        "spent": dict(b.spent),
-                        "available": dict(b.available),
-                        "theorem": b.theorem,
-                    }
-                    for b in balances
-                ],
-                "history": [
-                    {
-                        "index": e.index,
-                        "time": e.time,
-                        "verb": e.verb.value,
-                        "scope": e.scope,
-                        "key": e.key,
-                        "amounts": {kind: dict(amount) for kind, amount in e.amounts.items()},
-                        "body": dict(e.body),
-                    }
-                    for e in shown
-                ],
+                "budgets": [told_budget(budget) for budget in balances],
+                "history": [told_entry(entry) for entry in shown],
             }
         )
     else:
-        rows = [
-            [
-                b.scope + (" (simulation)" if b.simulation else ""),
-                b.kind,
-                *map(_money, (b.caps, b.spent, b.reserved, b.available)),
-            ]
-            for b in balances
-        ]
+        rows = [[_named(b), b.kind, *map(money, (b.caps, b.spent, b.reserved, b.available))] for b in balances]
         table("Budgets", ["scope", "kind", "cap", "spent", "reserved", "available"], rows)
-        lines = [[str(e.index), e.time[:19], e.verb.value, e.key or e.scope, _detail(e.body)] for e in shown]
+        lines = [_cells(entry) for entry in shown]
         table(f"Entries ({len(shown)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
         for theorem in dict.fromkeys(b.theorem for b in balances):
             note(f"These sums may be compared with a cap because: {theorem}")
@@ -107,75 +94,121 @@ def show(
         raise typer.Exit(NOT_VERIFIED)
 
 
-@ledger_app.command("create")
-def create(
-    scope: Annotated[str, typer.Argument(help="Names joined by '/'; charges fall under every budget above them.")],
-    kind: Annotated[str, typer.Option("--kind", help="pure, approximate, zcdp or gdp.")],
-    epsilon: Annotated[str | None, typer.Option("--epsilon", help="Cap, a decimal number.")] = None,
-    delta: Annotated[str | None, typer.Option("--delta", help="Cap of an approximate budget.")] = None,
-    rho: Annotated[str | None, typer.Option("--rho", help="Cap of a zcdp budget.")] = None,
-    mu_squared: Annotated[str | None, typer.Option("--mu-squared", help="Cap of a gdp budget.")] = None,
-    relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    privacy_unit: Annotated[
-        str | None, typer.Option("--privacy-unit", help="What one neighbour differs in; unsaid if blank.")
-    ] = None,
-    simulation: Annotated[bool, typer.Option("--simulation", help="Takes charges of simulations only.")] = False,
-    quota: Annotated[
-        bool, typer.Option("--quota", help="A share of the budget above, set aside: others there cannot use it.")
-    ] = False,
+@ledger_app.command("history")
+def history(
+    scope: SomeScope = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
+    after: Annotated[int, typer.Option("--after", min=0, help="Only entries of a higher number.")] = 0,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many; all if blank.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a budget, once: an act of its owner. Makes the ledger too if there is none.
+    """List entries, oldest first, as they are read: a long history needs neither time nor memory to begin.
 
-    Example: epsilog ledger create acme/claims --kind approximate --epsilon 3 --delta 1e-5
+    Example: epsilog ledger history acme/claims --after 100 --limit 20
     """
-    from epsilog.spend import open_ledger
-
-    given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu_squared": mu_squared}
-    caps = {quantity: cap for quantity, cap in given.items() if cap is not None}
-    with open_ledger(ledger) as books:
-        made = books.create_budget(
-            scope,
-            kind=kind,
-            relation=relation,
-            privacy_unit=privacy_unit,
-            simulation=simulation,
-            quota=quota,
-            **caps,
-        )
-    if as_json:
-        return print_json({"scope": made.scope, "kind": made.kind, "caps": dict(made.caps), "ledger": str(ledger)})
-    console.print(f"{made.scope} in {ledger}: {_money(made.caps)} ({made.kind})")
+    with to_read(ledger) as books:
+        told = islice(books.history(scope, after=after), limit)
+        if as_json:
+            return print_json([told_entry(entry) for entry in told])
+        for entry in told:
+            typer.echo(_line(entry))
     return None
 
 
-@ledger_app.command("override")
-def override(
-    scope: Annotated[str, typer.Argument(help="Where it will be charged.")],
-    key: Annotated[str, typer.Option("--key", help="Of the one charge that is allowed.")],
-    release: Annotated[Path, typer.Option("--release", help="A JSON or TOML file holding the release.")],
-    amount: Annotated[list[str], typer.Option("--amount", help="QUANTITY=NUMBER, once for each quantity.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why this amount is right; kept for ever.")],
-    rounds: Annotated[int | None, typer.Option("--rounds", help="The most rounds it may run.")] = None,
-    simulation: Annotated[bool, typer.Option("--simulation", help="It is no release of real data.")] = False,
+@ledger_app.command("watch")
+def watch(
+    scope: SomeScope = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
+    after: Annotated[
+        int | None, typer.Option("--after", min=0, help="Begin after this entry; after the newest if blank.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many; never if blank.")] = None,
+    every: Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line.")] = False,
 ) -> None:
-    """Allow one charge at a price that the accountant does not prove: an act of the budget's owner.
+    """Show entries as they are written, until Ctrl-C.
 
-    Example: epsilog ledger override acme/claims --key v-1 --release r.json --amount epsilon=0.5 --reason "proof 12"
+    Example: epsilog ledger watch acme/claims
     """
-    from epsilog.spend import open_ledger
+    with to_read(ledger) as books:
+        seen, left = books.head()[0] if after is None else after, limit
+        while left is None or left > 0:
+            count, before = books.head()[0], left
+            for entry in islice(books.history(scope, after=seen), left):
+                typer.echo(json.dumps(told_entry(entry), ensure_ascii=False) if as_json else _line(entry))
+                left = None if left is None else left - 1
+            seen = max(seen, count)
+            if left == before:
+                time.sleep(every)
 
-    if not ledger.exists():
-        raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
-    if not all("=" in part for part in amount):
-        raise CheckError("amount", "QUANTITY=NUMBER", f"{' '.join(amount)}")
-    amounts = dict(part.split("=", 1) for part in amount)
-    term = read_release(release)
-    with open_ledger(ledger) as books:
-        books.override_price(scope, term, key=key, amount=amounts, reason=reason, rounds=rounds, simulation=simulation)
-    console.print(f"{scope}: one charge {key} may be booked at {', '.join(amount)}")
+
+@ledger_app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(help="What to write: .csv, .jsonl or .parquet.")],
+    scope: Annotated[str | None, typer.Option("--scope", help="Only what lies at and under it.")] = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Write entries for other programs; a spreadsheet runs no formula in them.
+
+    Example: epsilog ledger export entries.csv --scope acme/claims
+    """
+    from epsilog.spend import export as written
+
+    with to_read(ledger) as books:
+        count = written(books.history(scope), file)
+    if as_json:
+        return print_json({"file": str(file), "entries": count})
+    console.print(f"wrote {count} entries to {file}")
+    return None
+
+
+def told_budget(budget: Balance) -> dict[str, Any]:
+    """A budget as plain JSON values."""
+    sums = ("caps", "reserved", "spent", "active", "available", "set_aside")
+    told = {name: None if (sum_ := getattr(budget, name)) is None else dict(sum_) for name in sums}
+    return {
+        "scope": budget.scope,
+        "kind": budget.kind,
+        "relation": budget.relation.value,
+        "privacy_unit": budget.privacy_unit,
+        "simulation": budget.simulation,
+        "quota": budget.quota,
+        "retired": budget.retired,
+        **told,
+        "theorem": budget.theorem,
+    }
+
+
+def told_entry(entry: Entry) -> dict[str, Any]:
+    """An entry as plain JSON values."""
+    return {
+        "index": entry.index,
+        "time": entry.time,
+        "verb": entry.verb.value,
+        "scope": entry.scope,
+        "key": entry.key,
+        "amounts": {kind: dict(amount) for kind, amount in entry.amounts.items()},
+        "body": dict(entry.body),
+    }
+
+
+def _named(budget: Balance) -> str:
+    kinds = {"simulation": budget.simulation, f"share of {budget.quota}": budget.quota, "retired": budget.retired}
+    marks = [name for name, holds in kinds.items() if holds]
+    return budget.scope + (f" ({', '.join(marks)})" if marks else "")
+
+
+def _cells(entry: Entry) -> list[str]:
+    return [str(entry.index), entry.time[:19], entry.verb.value, entry.key or entry.scope, _detail(entry.body)]
+
+
+def _line(entry: Entry) -> str:
+    """An entry in one line, its columns where those of the line before are."""
+    index, at, verb, charge, detail = _cells(entry)
+    where = charge if entry.key is None else f"{charge} at {entry.scope}"
+    costs = "; ".join(money(amount) for amount in entry.amounts.values())
+    return f"{index:>7}  {at}  {verb:<16}  " + "  ".join(filter(None, (where, costs, detail)))
 
 
 def _newest(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
@@ -188,14 +221,17 @@ def _newest(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
     return list(kept), count
 
 
-def _money(amounts: object) -> str:
-    return ", ".join(f"{quantity} {amount}" for quantity, amount in dict(amounts).items())  # type: ignore[call-overload]
+def money(amounts: Mapping[str, str]) -> str:
+    """Amounts in one line."""
+    return ", ".join(f"{quantity} {amount}" for quantity, amount in amounts.items())
 
 
-def _detail(body: object) -> str:
-    fields = dict(body)  # type: ignore[call-overload]
-    if "output_hash" in fields:
-        return f"round {fields['round']} -> {fields['output_hash'][:12]}..."
-    if "round" in fields:
-        return f"round {fields['round']}"
-    return str(fields.get("reason", ""))
+def _detail(body: Mapping[str, Any]) -> str:
+    if "output_hash" in body:
+        return f"round {body['round']} -> {body['output_hash'][:12]}..."
+    if "round" in body:
+        return f"round {body['round']}"
+    caps = money(body["caps"]) if "caps" in body else ""
+    plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
+    said = ": ".join(filter(None, (body.get("by"), body.get("reason"))))
+    return "; ".join(filter(None, (caps, plan, body.get("until"), said)))

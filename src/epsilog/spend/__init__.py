@@ -20,6 +20,7 @@ from epsilog.spend.charge import Charge, RunCharge
 from epsilog.spend.checkpoints import Checkpoint, Kept, since
 from epsilog.spend.cycles import Cycle, Cycles, Released, Stated, read_cycles
 from epsilog.spend.entries import Entry, Verb, digest
+from epsilog.spend.exports import export
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
@@ -69,6 +70,7 @@ __all__ = [
     "Verified",
     "charge_facts",
     "digest",
+    "export",
     "is_bundle",
     "is_ledger",
     "is_receipt",

@@ -1,0 +1,107 @@
+"""Entries for other programs: as a table in CSV or Parquet, or as the very documents that are hashed, one a line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from epsilog import disk
+from epsilog.spend.entries import Entry, digest
+from epsilog.spend.filters import FILTERS
+from epsilog.terms import CheckError, EpsilogError
+
+FORMATS = (".csv", ".jsonl", ".parquet")
+_SUMS = [(kind, quantity) for kind, rule in FILTERS.items() for quantity in rule.quantities]
+COLUMNS = (
+    *("index", "time", "verb", "scope", "key"),
+    *(f"{kind} {quantity}" for kind, quantity in _SUMS),
+    *("by", "reason", "body", "hash"),
+)
+
+
+def export(entries: Iterable[Entry], path: Path) -> int:
+    """Writes entries into a file that is not there yet; its name says how.
+
+    Amounts are decimal strings, and an empty cell where nothing moves. ``.jsonl`` holds the canonical documents, so
+    that whoever has them can work the hashes out again. In ``.csv`` a text that a spreadsheet would take for a formula
+    is preceded by an apostrophe.
+
+    Args:
+        entries: as ``Ledger.history`` tells them.
+        path: ends in ``.csv``, ``.jsonl`` or ``.parquet``; the last needs the extra ``data`` and holds all in memory.
+
+    Returns:
+        How many entries there were.
+    """
+    if path.suffix not in FORMATS:
+        raise CheckError("file", f"named {', '.join(FORMATS)}", repr(str(path)))
+    if path.exists():
+        raise CheckError("file", "one that is not there yet", repr(str(path)))
+    waiting = path.with_name(f"{path.name}.part")
+    try:
+        count = _WRITERS[path.suffix](entries, waiting)
+        disk.sync(waiting)
+        waiting.replace(path)
+        disk.sync_folder(path.parent)
+    finally:
+        waiting.unlink(missing_ok=True)
+    return count
+
+
+def row(entry: Entry) -> tuple[str | int | None, ...]:
+    """An entry as one line of a table; see ``COLUMNS``."""
+    amounts = [entry.amounts[kind][quantity] if kind in entry.amounts else None for kind, quantity in _SUMS]
+    said = [str(entry.body[name]) if name in entry.body else None for name in ("by", "reason")]
+    body = json.dumps(dict(entry.body), ensure_ascii=False, sort_keys=True)
+    where = (entry.index, entry.time, entry.verb.value, entry.scope, entry.key)
+    return (*where, *amounts, *said, body, digest(entry.document()))
+
+
+def defused(cell: str | int | None) -> str | int | None:
+    """A cell that no spreadsheet takes for a formula.
+
+    >>> defused("=HYPERLINK(1)"), defused("plain"), defused("-1"), defused(7)
+    ("'=HYPERLINK(1)", 'plain', "'-1", 7)
+    """
+    if isinstance(cell, str) and cell.lstrip()[:1] in ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"):
+        return f"'{cell}"
+    return cell
+
+
+def csv_lines(entries: Iterable[Entry]) -> Iterator[str]:
+    """The lines of a CSV file, its head first."""
+    line = io.StringIO(newline="")
+    writer = csv.writer(line)
+    writer.writerow(COLUMNS)
+    yield line.getvalue()
+    for entry in entries:
+        line.seek(line.truncate(0))
+        writer.writerow([defused(cell) for cell in row(entry)])
+        yield line.getvalue()
+
+
+def _write_csv(entries: Iterable[Entry], path: Path) -> int:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        return sum(1 for line in csv_lines(entries) if file.write(line)) - 1
+
+
+def _write_jsonl(entries: Iterable[Entry], path: Path) -> int:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        return sum(1 for entry in entries if file.write(f"{entry.document()}\n"))
+
+
+def _write_parquet(entries: Iterable[Entry], path: Path) -> int:
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise EpsilogError(f"Parquet needs the extra `data`: pip install 'epsilog[data]' ({error})") from error
+    schema = {name: pl.Int64 if name == "index" else pl.String for name in COLUMNS}
+    frame = pl.DataFrame([row(entry) for entry in entries], schema=schema, orient="row")
+    frame.write_parquet(path)
+    return frame.height
+
+
+_WRITERS = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}

@@ -1,0 +1,278 @@
+"""Every verb of a ledger by its command: what it writes, what it says as text and as JSON, and how it ends."""
+
+import csv
+import hashlib
+import importlib
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from epsilog.cli import show
+from epsilog.cli.app import app
+from epsilog.spend import open_ledger, read_ledger, verify_file
+from epsilog.spend.exports import COLUMNS
+from epsilog.terms import BudgetExceededError, ConflictError, PureDP
+
+importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
+ACT = ("--by", "dora", "--reason", "agreed")
+HASH = "ab" * 32
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch):
+    monkeypatch.setattr(show.console, "_width", 200)
+
+
+@pytest.fixture
+def books(tmp_path):
+    with open_ledger(tmp_path / "b.db") as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="2")
+    (tmp_path / "r.json").write_text('{"type": "laplace", "noise_multiplier": 4.0}')
+    return tmp_path / "b.db"
+
+
+@pytest.fixture
+def ask(books):
+    """Gives a command of the ledger and tells how it ended and what it said."""
+
+    def run(*words, as_json=False):
+        given = ["ledger", *map(str, words), "-l", str(books), *(["--json"] if as_json else [])]
+        done = CliRunner().invoke(app, given)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done.exit_code, json.loads(done.output) if as_json else done.output
+
+    return run
+
+
+@pytest.fixture
+def reserve(ask, tmp_path):
+    return lambda key, *more, **how: ask(
+        "reserve", "acme/x", "--key", key, "--release", tmp_path / "r.json", *more, **how
+    )
+
+
+def last(books):
+    with read_ledger(books) as ledger:
+        (entry,) = ledger.page(limit=1)
+        return entry
+
+
+def test_a_charge_goes_from_reservation_to_commit(ask, reserve, books, tmp_path):
+    price = {"pure": {"epsilon": "0.25"}}
+    where = {"key": "run", "scope": "acme/x", "amounts": price}
+    assert reserve("run", "--rounds", 3, as_json=True) == (0, where | {"state": "reserved", "replayed": False})
+    assert reserve("run", "--rounds", 3, as_json=True)[1]["replayed"] is True
+    assert reserve("run", "--rounds", 3) == (0, "run at acme/x is reserved: epsilon 0.25 (pure)\n")
+    assert ask("start", "run", as_json=True) == (0, where | {"state": "started"})
+    with pytest.raises(ConflictError, match="it is started"):
+        ask("start", "run")
+    (tmp_path / "model.bin").write_bytes(b"weights")
+    assert ask("commit", "run", "--evidence", tmp_path / "model.bin", as_json=True)[1]["state"] == "committed"
+    assert last(books).body == {"evidence": {"model.bin": hashlib.sha256(b"weights").hexdigest()}}
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/model.bin").write_bytes(b"")
+    with pytest.raises(ValueError, match="evidence must be files of different names"):
+        ask("commit", "run", "--evidence", tmp_path / "model.bin", "--evidence", tmp_path / "other/model.bin")
+
+
+def test_what_a_reservation_is_asked_with_reaches_the_ledger(reserve, books):
+    reserve("run", "--amount", "epsilon=0.5", "--plan-hash", HASH, "--until", "2026-05-01T12:00:00+02:00")
+    with read_ledger(books) as ledger:
+        request, record = ledger.find("run").request, ledger.charge_record("run")
+    assert (request.amount, request.plan_hash, request.simulation) == ({"epsilon": "0.5"}, HASH, False)
+    assert record.until == "2026-05-01T10:00:00.000000+00:00"
+    for until in ("soon", "2026-05-01T12:00:00"):
+        with pytest.raises(ValueError, match="until must be"):
+            reserve("other", "--until", until)
+    with pytest.raises(ConflictError, match="simulation must be that of the budget"):
+        reserve("other", "--simulation")
+
+
+def test_a_refusal_has_every_figure_and_ends_with_3(reserve, books, tmp_path, monkeypatch, capsys):
+    entry = importlib.import_module("epsilog.cli.entry")
+    words = ["ledger", "reserve", "acme/x", "--key", "big", "--release", str(tmp_path / "r.json"), "-l", str(books)]
+    monkeypatch.setattr("sys.argv", ["epsilog", *words, "--amount", "epsilon=3", "--json"])
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    told = json.loads(capsys.readouterr().out)["error"]
+    assert (end.value.code, told["type"]) == (3, "BudgetExceededError")
+    assert told["refusal"] == {
+        "scope": "acme",
+        "requested": {"epsilon": "3"},
+        "available": {"epsilon": "2"},
+        "caps": {"epsilon": "2"},
+        "spent": {"epsilon": "0"},
+        "reserved": {"epsilon": "0"},
+        "shortfall": {"epsilon": "1"},
+        "reason": "",
+        "hint": "at most epsilon 2 fits",
+        "owners": ["acme"],
+    }
+    assert last(books).index == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        (("cancel", "run", "--reason", "no"), ("cancelled", {"reason": "no"})),
+        (("release", "run", *ACT), ("revoked", {"by": "dora", "reason": "agreed"})),
+        (("expire", "run"), ("expired", {})),
+    ],
+)
+def test_a_reservation_is_given_back_by_whoever_may(ask, reserve, books, words, written):
+    reserve("run", "--until", "2026-01-01T00:00:00+00:00")
+    code, told = ask(*words, as_json=True)
+    assert (code, told["state"]) == (0, "cancelled")
+    assert (last(books).verb, last(books).body) == written
+    assert ask(*words)[0] == 0
+    with read_ledger(books) as ledger:
+        assert ledger.balance("acme").held == {"epsilon": "0"}
+
+
+def test_what_crashed_or_is_out_of_use_stays_spent(ask, reserve, books):
+    reserve("run")
+    ask("start", "run")
+    assert ask("abandon", "run", *ACT, as_json=True)[1]["state"] == "abandoned"
+    assert ask("decommission", "run", *ACT, as_json=True)[1]["state"] == "decommissioned"
+    (budget,) = ask("show", as_json=True)[1]["budgets"]
+    assert (budget["spent"], budget["active"]) == ({"epsilon": "0.25"}, {"epsilon": "0"})
+
+
+def test_caps_change_and_scopes_retire(ask, reserve, books):
+    code, told = ask("cap", "acme", "--epsilon", 5, *ACT, as_json=True)
+    assert (code, told["caps"], told["available"], told["retired"]) == (0, {"epsilon": "5"}, {"epsilon": "5"}, None)
+    assert "acme: cap epsilon 4; spent epsilon 0; available epsilon 4" in ask("cap", "acme", "--epsilon", 4, *ACT)[1]
+    for quantities in ((), ("--rho", 1), ("--epsilon", 1, "--mu-squared", 1), ("--epsilon", 1, "--delta", 0)):
+        with pytest.raises(ValueError, match="caps of a pure budget must be epsilon"):
+            ask("cap", "acme", *quantities, *ACT)
+    assert ask("retire", "acme", *ACT, as_json=True)[1]["retired"] == 4
+    assert "retired (entry 4)" in ask("retire", "acme", *ACT)[1]
+    with pytest.raises(BudgetExceededError, match="scope retired"):
+        reserve("late")
+    assert "acme (retired)" in ask("show")[1]
+
+
+def test_a_quota_is_made_and_shown_as_a_share(ask):
+    assert ask("create", "acme/q", "--kind", "pure", "--epsilon", 1, "--quota")[0] == 0
+    above, share = ask("show", as_json=True)[1]["budgets"]
+    assert (above["set_aside"], above["available"], share["quota"]) == ({"epsilon": "1"}, {"epsilon": "1"}, "acme")
+    assert "acme/q (share of acme)" in ask("show")[1]
+
+
+def test_a_plan_is_registered(ask, reserve, books):
+    assert ask("register", "acme/x", HASH, "--key", "run") == (0, "run at acme/x is registered: nothing is charged\n")
+    with pytest.raises(ConflictError, match="registered for another plan"):
+        reserve("run")
+    assert reserve("run", "--plan-hash", HASH)[0] == 0
+
+
+def test_what_fits_is_told_and_ends_with_3_where_nothing_does(ask, reserve, books, tmp_path):
+    asked = ("fits", "acme/x", "--release", tmp_path / "r.json")
+    code, told = ask(*asked, as_json=True)
+    assert (code, told["charges"], told["available"], told["repetitions"]) == (0, 8, {"epsilon": "2"}, None)
+    assert [budget["scope"] for budget in told["budgets"]] == ["acme"]
+    assert "charges like it 8" in " ".join(ask(*asked)[1].split())
+    ask("cap", "acme", "--epsilon", 0.2, *ACT)
+    assert ask(*asked, as_json=True)[0] == ask(*asked)[0] == 3
+    assert ask("fits", "acme/x")[0] == 0
+    assert last(books).index == 2
+    ask("retire", "acme", *ACT)
+    assert "nothing is charged here any more" in ask(*asked)[1]
+
+
+def test_history_pages_and_watch_follows(ask, reserve, books):
+    for key in ("one", "two", "three"):
+        reserve(key)
+    assert [one["key"] for one in ask("history", "acme/x", as_json=True)[1]] == ["one", "two", "three"]
+    assert [one["index"] for one in ask("history", "--after", 1, "--limit", 2, as_json=True)[1]] == [2, 3]
+    lines = ask("history")[1].splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2", "3", "4"]
+    assert lines[1].endswith("reserved          one at acme/x  epsilon 0.25")
+    watched = ask("watch", "acme/x", "--after", 0, "--limit", 2)[1].splitlines()
+    assert [line.split()[0] for line in watched] == ["2", "3"]
+
+
+def test_watch_waits_for_what_comes(ask, reserve, books, monkeypatch):
+    arriving = iter(("one", "two", "three"))
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        with open_ledger(books) as ledger:
+            ledger.charge("acme/x", PureDP(0.0), key=next(arriving))
+
+    monkeypatch.setattr("epsilog.cli.ledger.time.sleep", sleep)
+    lines = CliRunner().invoke(app, ["ledger", "watch", "-l", str(books), "--limit", "4", "--every", "0.5", "--json"])
+    told = [json.loads(line) for line in lines.output.splitlines()]
+    assert [(one["index"], one["key"]) for one in told] == [(2, "one"), (3, "one"), (4, "one"), (5, "two")]
+    assert waited == [0.5, 0.5]
+
+
+FORMULA = '=HYPERLINK("http://evil")'
+
+
+@pytest.fixture
+def exported(ask, books, tmp_path):
+    with open_ledger(books) as ledger:
+        ledger.charge("acme/x", PureDP(0.5), key=FORMULA)
+        ledger.change_cap("acme", epsilon="3", by="+dora", reason="-1\nand @more")
+    return lambda name, *more: ask("export", tmp_path / name, *more, as_json=True)
+
+
+def test_a_spreadsheet_finds_no_formula_in_an_export(exported, tmp_path):
+    code, told = exported("e.csv")
+    assert (code, told) == (0, {"file": str(tmp_path / "e.csv"), "entries": 5})
+    with (tmp_path / "e.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    assert not any(str(cell).lstrip().startswith(("=", "+", "-", "@")) for row in rows for cell in row.values())
+    assert [row["key"] for row in rows] == ["", *[f"'{FORMULA}"] * 3, ""]
+    assert (rows[4]["by"], rows[4]["reason"]) == ("'+dora", "'-1\nand @more")
+    assert [row["pure epsilon"] for row in rows] == ["", "0.5", "0.5", "0.5", ""]
+
+
+def test_documents_are_exported_letter_by_letter(exported, books, tmp_path):
+    exported("e.jsonl")
+    lines = (tmp_path / "e.jsonl").read_text(encoding="utf-8").splitlines()
+    previous = [json.loads(line)["previous"] for line in lines]
+    hashes = [hashlib.sha256(line.encode()).hexdigest() for line in lines]
+    assert previous[1:] == hashes[:-1]
+    assert hashes[-1] == verify_file(books).head
+
+
+def test_parquet_is_read_by_polars(exported, tmp_path):
+    polars = pytest.importorskip("polars")
+    assert exported("e.parquet", "--scope", "acme/x")[1]["entries"] == 3
+    frame = polars.read_parquet(tmp_path / "e.parquet")
+    assert tuple(frame.columns) == COLUMNS
+    assert frame["key"].to_list() == [FORMULA] * 3
+    assert frame["pure epsilon"].to_list() == ["0.5"] * 3
+
+
+def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, tmp_path, monkeypatch):
+    for name, message in (("b.db", "file must be named"), ("e.txt", "file must be named"), ("e.csv", "not there yet")):
+        (tmp_path / "e.csv").touch()
+        with pytest.raises(ValueError, match=message):
+            exported(name)
+    monkeypatch.setattr("epsilog.spend.exports.row", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        exported("f.csv")
+    assert not list(tmp_path.glob("f.csv*"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *[("cap", "x", *ACT), ("retire", "x", *ACT), ("fits", "x"), ("register", "x", HASH, "--key", "k")],
+        *[(verb, "k", *ACT) for verb in ("release", "abandon", "decommission")],
+        *[("start", "k"), ("commit", "k"), ("cancel", "k", "--reason", "no"), ("expire", "k")],
+        *[("history",), ("watch", "--limit", "1"), ("export", "e.csv")],
+    ],
+    ids=lambda words: words[0],
+)
+def test_only_making_a_budget_makes_a_ledger(tmp_path, words):
+    done = CliRunner().invoke(app, ["ledger", *words, "-l", str(tmp_path / "none.db")])
+    assert "ledger must be a ledger file that exists" in str(done.exception)
+    assert list(tmp_path.iterdir()) == []
