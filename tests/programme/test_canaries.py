@@ -1,17 +1,20 @@
 """A programme with canaries: drawn and bound before the run, scored after it, and told of in every place."""
 
+import copy
 import json
 import stat
 from pathlib import Path
 
 import pytest
 from tests import commands
+from tests.prove.test_examination import mutants
 
 from epsilog.programme import Programme, run, train_only
-from epsilog.prove import check_schema, document_of, render_markdown
+from epsilog.prove import check_schema, document_of, examine_report, render_markdown
 from epsilog.spend import open_ledger
-from epsilog.terms import BudgetExceededError, Canaries, ConflictError, ProgrammeError, RecordsError
+from epsilog.terms import BudgetExceededError, Canaries, ConflictError, ProgrammeError, RecordsError, codec
 from epsilog.train import with_places
+from epsilog.verify import Books
 
 AUDIT = [("[references]", "[audit]\ncanaries = 200\n\n[references]"), ("population = 2000", "population = 2200")]
 REAL = [("simulation = true ", "simulation = false "), ("seed = 20261121\n", "")]
@@ -84,6 +87,45 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
         assert "lower bound" in text
         assert "promises nothing" in text or "proves little" in text
     assert json.loads(document_of(page.encode()))["audit"] == part
+
+
+@pytest.mark.slow
+def test_every_changed_place_of_an_audit_fails(done):
+    """In the report's own part about it, and in the file whose hash was committed."""
+    _, outcome = done
+    books = Books.read(outcome.folder.parent / "ledger.db")
+    report, count = codec.parse((outcome.folder / "report.json").read_bytes()), 0
+    short = {"scores": report["audit"]["canaries"]["scores"][:3]}
+    for place, _ in mutants(report["audit"] | {"canaries": report["audit"]["canaries"] | short}):
+        again = copy.deepcopy(report)
+        holder = again["audit"]
+        for step in place[:-1]:
+            holder = holder[step]
+        if not place:
+            holder["surplus"] = 0
+        elif isinstance(holder[place[-1]], float):
+            holder[place[-1]] += 1e-6
+        else:
+            holder[place[-1]] = 7 if holder[place[-1]] != 7 else 8
+        count += 1
+        if count % 3 == 0:
+            try:
+                found = examine_report(codec.canonical(again) + b"\n", books, required=("report", "ledger"))
+            except RecordsError:
+                continue
+            assert "report" in {one.check for one in found.outcome.findings if one.verdict == "failed"}, place
+    assert count > 60
+
+
+@pytest.mark.slow
+def test_a_page_and_a_pdf_show_the_bound(done):
+    _, outcome = done
+    code, told = called("report", outcome.folder, "--format", "pdf", "-o", outcome.folder.parent / "r.pdf")
+    assert code == 0, told
+    assert (outcome.folder.parent / "r.pdf").read_bytes().startswith(b"%PDF")
+    code, told = called("run", done[0], "--runs", outcome.folder.parent)
+    assert code == 0, told
+    assert "it promises nothing" in " ".join(told.split())
 
 
 @pytest.mark.slow

@@ -170,7 +170,6 @@ SCHEMES = [
     ClientLevelAdaptiveClip(18, 0.5, 2, 0.2, 0.5, 0.2, 2.0, 1.5),
     ClientLevelClientSide(18, 9, 2, 2, 0.2, 1.5),
     ClientLevelCorrelatedNoise(18, 2, 4, 2, 0.2, 1.5),
-    ClientLevelDistributed(18, 6, 2, 2, 2, 0.2, 1e-3, 32, 1.5),
 ]
 
 
@@ -186,6 +185,15 @@ def test_every_scheme_of_clients_trains_with_canaries_among_them(small_task, sch
         assert outcome.custody.largest_norm <= scheme.clip_norm * (1 + 1e-12)
     assert state.participations[12:].sum() > 0
     assert np.isfinite(canary_scores(there, state.model)).all()
+
+
+def test_shares_of_noise_are_nothing_for_canaries(small_task, tmp_path):
+    there = enrol(with_places(small_task(), 6), drawn(6))
+    scheme = ClientLevelDistributed(18, 6, 2, 2, 2, 0.2, 1e-3, 32, 1.5)
+    with pytest.raises(
+        ValueError, match="canaries must be absent where clients share the noise: whoever runs a canary"
+    ):
+        rehearse(scheme, there, tmp_path)
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from epsilog.train.task import ROOM, Task
 
 Vector = NDArray[np.float64]
 COSINE, LOSS = "cosine", "loss"
+AT_ONCE = 1024  # rows that are pushed through a model in one go
 
 
 def draw_canaries(count: int, randomness: Randomness) -> Canaries:
@@ -84,11 +85,18 @@ def _with_rows(clients: Federation, whose: NDArray[np.int64], features: Floats, 
 def made_up_rows(canaries: Canaries, task: Task) -> tuple[Floats, NDArray[Any]]:
     """The row that each canary is, in or out: numbers from -1 to 1, or ids, and such a target or a class."""
     model, width = task.model, task.clients.features.shape[1]
-    drawn = [_stream(canaries, "row", one).uniforms((width + 1,)) for one in range(canaries.count)]
-    inner, last = np.array(drawn)[:, :-1], np.array(drawn)[:, -1]
-    made = 2 * inner - 1 if model.ids is None else np.floor(model.ids * inner)
-    goals = 2 * last - 1 if model.classes is None else np.floor(model.classes * last)
-    return made.astype(task.clients.features.dtype), goals.astype(task.clients.targets.dtype)
+    features = np.empty((canaries.count, width), task.clients.features.dtype)
+    targets = np.empty(canaries.count, task.clients.targets.dtype)
+    for one in range(canaries.count):
+        drawn = _stream(canaries, "row", one).uniforms((width + 1,))
+        features[one] = _spread(drawn[:-1], model.ids)
+        targets[one] = _spread(drawn[-1:], model.classes)[0]
+    return features, targets
+
+
+def _spread(uniforms: Vector, count: int | None) -> Vector:
+    """Uniforms over (-1, 1), or over so many whole numbers from 0."""
+    return 2 * uniforms - 1 if count is None else np.floor(count * uniforms)
 
 
 def direction(canaries: Canaries, one: int, size: int) -> Vector:
@@ -139,9 +147,12 @@ def _cosines(canaries: Canaries, moved: Vector) -> Vector:
 
 def _losses(model: Model, vector: Vector, features: Floats, targets: NDArray[Any]) -> Vector:
     """Each row's loss under the parameters of a vector, in the data's own precision; shape (m,)."""
-    kind = model.target_type(features.dtype)
+    goals, found = targets.astype(model.target_type(features.dtype)), np.empty(len(features))
     with model.doubles():
         params = model.unflatten(model.asarray(vector.astype(features.dtype)))
-        outputs = model.apply(params, model.asarray(features))
-        found = model.losses(outputs, model.asarray(targets.astype(kind)))
-        return np.asarray(found.detach() if model.framework == "torch" else found, dtype=np.float64)
+        for first in range(0, len(features), AT_ONCE):
+            rows = slice(first, first + AT_ONCE)
+            outputs = model.apply(params, model.asarray(features[rows]))
+            losses = model.losses(outputs, model.asarray(goals[rows]))
+            found[rows] = np.asarray(losses.detach() if model.framework == "torch" else losses)
+    return found

@@ -11,7 +11,19 @@ import torch
 from torch import nn
 
 from epsilog.terms import CheckError, ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide, ProgrammeError
-from epsilog.train import Federation, Randomness, Task, Training, clipping, dry_run
+from epsilog.train import (
+    Federation,
+    Randomness,
+    Task,
+    Training,
+    canaries,
+    canary_scores,
+    clipping,
+    draw_canaries,
+    dry_run,
+    enrol,
+    with_places,
+)
 from epsilog.train.engines import NoisyRuns, Round, made, torch_engine
 from epsilog.train.engines.base import clipped_examples
 from epsilog.train.engines.compiled import CompiledEngine
@@ -491,3 +503,16 @@ def test_the_page_on_pytorch_does_what_it_says(tmp_path, monkeypatch):
     assert outcome.plan.details["model"]["framework"] == "torch"
     rows = torch.from_numpy(names["images"][names["test"]])
     assert np.array_equal(names["cnn"](rows).argmax(dim=1).numpy(), outcome.model.predict(rows.numpy()))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_canaries_lose_as_much_as_on_the_compiled_engine(dtype):
+    losses, scores = [], []
+    for engine in both("mlp", dtype):
+        task = dataclasses.replace(engine.task, unit="row", unit_is_client=False)
+        task = enrol(with_places(task, 9), draw_canaries(9, Randomness.simulated(3)))
+        made(None, task)
+        losses.append(canaries._losses(task.model, start(engine), *canaries.made_up_rows(task.canaries, task)))
+        scores.append(canary_scores(task, start(engine)))
+    assert np.allclose(*losses, rtol=1e-4 if dtype == "float32" else 1e-9)
+    assert [np.unique(each).size for each in (*losses, *scores)] == [9] * 4

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import ClientLevelDistributed, check
+from epsilog.terms import CheckError, ClientLevelDistributed, check
 from epsilog.train.engines import Engine, together
 from epsilog.train.noise import Stream
 from epsilog.train.schemes.base import Change, Now, trains
@@ -16,8 +16,11 @@ from epsilog.train.task import Task
 SPREAD = 12.0  # standard deviations of noise for which there must be room before sums wrap around
 
 
-def require_room(scheme: ClientLevelDistributed, task: Task) -> None:  # noqa: ARG001
-    """Refuses numbers that are too short for the sum, or noise that no 64-bit number holds."""
+def require_room(scheme: ClientLevelDistributed, task: Task) -> None:
+    """Refuses numbers that are too short for the sum, noise that no 64-bit number holds, and shares of canaries."""
+    if task.canaries is not None:
+        bound = "absent where clients share the noise: whoever runs a canary knows its share"
+        raise CheckError("canaries", bound, f"{task.canaries.count}")
     check.within(0, 2.0**40)(share_stddev=scheme.share_stddev)
     noise = scheme.share_stddev * math.sqrt(scheme.cohort_size)
     needed = math.ceil(math.log2(scheme.cohort_size / scheme.grid + SPREAD * noise + 1)) + 1

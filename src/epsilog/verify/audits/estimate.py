@@ -21,9 +21,10 @@ def estimate_by_cosines(scores: Vector, included: NDArray[np.bool_], *, delta: f
     """Estimates epsilon by the cosines of canaries that sent their directions, and of those that did not.
 
     Source:
-        Andrew, Kairouz, Oh, Oprea, McMahan & Suriyakumar 2023 (arXiv:2302.03098), Algorithm 2: both are fitted by
-        normal laws, and epsilon is that of the two. Nothing bounds how far off it is: it supposes that one canary tells
-        of all, and that the laws are normal far out in their tails.
+        Andrew, Kairouz, Oh, Oprea, McMahan & Suriyakumar 2023 (arXiv:2302.03098): canaries' cosines with the last model
+        and those of canaries that nobody saw are fitted by normal laws, and epsilon is that of the two. Here the unseen
+        ones are those that were out. Nothing bounds how far off it is: it supposes that one canary tells of all, and
+        that the laws are normal far out in their tails.
 
     Raises:
         CheckError: fewer than two on a side.
