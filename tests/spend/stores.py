@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+
+from tests.spend.postgres.server import binaries, server
 
 from epsilog.spend.entries import GENESIS, digest
 from epsilog.spend.folds import Balance, ChargeRecord
+from epsilog.spend.postgres import PostgresStore
 from epsilog.spend.rows import Row, Stored, digest_of, parsed, stored_state
 from epsilog.spend.sqlite import SqliteStore
 from epsilog.spend.sqlite.library import sqlite
@@ -174,4 +179,28 @@ class InFile:
             assert connection.execute(sql, (*columns.values(), name)).rowcount == 1
 
 
-STORES = {"sqlite": InFile, "memory": InMemory}
+class InDatabase:
+    """Opens stores in one schema of a PostgreSQL server, and edits it behind their backs."""
+
+    def __init__(self, _):
+        self.name = f"l{uuid.uuid4().hex}"
+        self.url = server().url(self.name)
+
+    def open(self, *, read_only=False):
+        return PostgresStore(self.url, read_only=read_only)
+
+    def run(self, sql, *values):
+        import psycopg
+
+        with psycopg.connect(self.url.partition("&ledger=")[0], options=f"-csearch_path={self.name}") as connection:
+            return connection.execute(sql, values).rowcount
+
+    def edit(self, table, name, **columns):
+        changes = ", ".join(f"{column} = %s" for column in columns)
+        assert self.run(f"UPDATE {table} SET {changes} WHERE {NAMES[table]} = %s", *columns.values(), name) == 1  # noqa: S608
+
+
+STORES = {"sqlite": InFile, "memory": InMemory, "postgres": InDatabase}
+AVAILABLE = {
+    name: place for name, place in STORES.items() if name != "postgres" or (binaries() and find_spec("psycopg"))
+}

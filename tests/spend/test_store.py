@@ -4,7 +4,7 @@ import threading
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
-from tests.spend.stores import STORES
+from tests.spend.stores import AVAILABLE, STORES
 
 from epsilog.spend import Amounts, State, Verb, chain
 from epsilog.spend.entries import GENESIS, Entry, digest
@@ -18,6 +18,8 @@ VERBS = [Verb.RESERVED, Verb.STARTED, Verb.ROUND_STARTED]
 
 @pytest.fixture(params=STORES)
 def place(request, tmp_path):
+    if request.param not in AVAILABLE:
+        pytest.skip(f"no server or driver for {request.param}: run scripts/system-packages")
     return STORES[request.param](tmp_path)
 
 

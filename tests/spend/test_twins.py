@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.spend.stores import STORES
+from tests.spend.stores import AVAILABLE
 
 from epsilog.spend import Ledger
 from epsilog.terms import ApproximateDP, EpsilogError, GaussianDP, NeighboringRelation, PureDP, ZeroConcentratedDP
@@ -107,7 +107,7 @@ class Twin:
 
 def ask_all(steps):
     with tempfile.TemporaryDirectory() as folder:
-        first, *others = [Twin(place(Path(folder))) for place in STORES.values()]
+        first, *others = [Twin(place(Path(folder))) for place in AVAILABLE.values()]
         for name, arguments in steps:
             told, head = first.does(name, arguments), first.ledger.head()
             for other in others:

@@ -6,6 +6,7 @@ import dataclasses
 import platform
 import sys
 import tempfile
+import uuid
 from importlib import metadata, util
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +26,7 @@ EXTRAS = {
     "fast": "numba",
     "pdf": "typst",
     "sign": "cryptography",
+    "postgres": "psycopg",
 }
 
 
@@ -123,6 +125,12 @@ def selftest(
     folder: Annotated[
         Path | None, typer.Option("--folder", help="On the disk to be tried; a temporary one if blank.")
     ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            "--database", help="A PostgreSQL URL to be tried instead; two new schemas are made and left there."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Picks the moments.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -132,9 +140,10 @@ def selftest(
     """
     from epsilog.spend.selftest import kill_campaign, race_campaign
 
+    killed_at, raced_at = (None, None) if database is None else _new_schemas(database)
     with tempfile.TemporaryDirectory(dir=folder) as work:
-        killed = kill_campaign(Path(work), seed=seed, kills=kills)
-        raced = race_campaign(Path(work), attempts=attempts, cap=4 * attempts)
+        killed = kill_campaign(Path(work), seed=seed, kills=kills, url=killed_at)
+        raced = race_campaign(Path(work), attempts=attempts, cap=4 * attempts, url=raced_at)
     if as_json:
         print_json({"kills": dataclasses.asdict(killed), "race": dataclasses.asdict(raced)})
     else:
@@ -142,3 +151,11 @@ def selftest(
         figures("Race for a budget", [(name, str(value)) for name, value in dataclasses.asdict(raced).items()])
     if not (killed.passed and raced.passed):
         raise typer.Exit(NOT_VERIFIED)
+
+
+def _new_schemas(database: str) -> tuple[str, str]:
+    """Two ledgers in a database that are not there yet."""
+    if "ledger=" in database:
+        raise CheckError("database", "without a ledger: two are made for this", "one that names a ledger")
+    start, number = f"{database}{'&' if '?' in database else '?'}ledger=selftest", uuid.uuid4().hex[:12]
+    return f"{start}_killed_{number}", f"{start}_raced_{number}"

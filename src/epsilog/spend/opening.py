@@ -13,14 +13,18 @@ from epsilog.spend import bundles, chain
 from epsilog.spend.chain import Verified
 from epsilog.spend.entries import GENESIS, Entry, digest
 from epsilog.spend.ledger import Ledger, utc_now
+from epsilog.spend.store import Store
 from epsilog.terms import CheckError, LedgerIntegrityError
+
+POSTGRES = ("postgresql://", "postgres://")
 
 
 def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> Ledger:
     """Opens a ledger for charging; makes it if there is none.
 
     Args:
-        url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+        url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``; or PostgreSQL's (extra ``postgres``), as
+            ``postgresql://user@host/database?ledger=name``, where the name is a schema's (``epsilog`` if blank).
         clock: tells the time that entries note; order never depends on it.
 
     Raises:
@@ -34,16 +38,12 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> 
     ...     ledger.balance("acme/claims").available["epsilon"]
     '0.75'
     """
-    from epsilog.spend.sqlite import SqliteStore
-
-    return Ledger(SqliteStore(_path(url)), clock=clock)
+    return Ledger(_store(url, read_only=False), clock=clock)
 
 
 def read_ledger(url: str | Path) -> Ledger:
     """Opens a ledger that exists, to look and verify; every verb that writes is refused."""
-    from epsilog.spend.sqlite import SqliteStore
-
-    return Ledger(SqliteStore(_path(url), read_only=True))
+    return Ledger(_store(url, read_only=True))
 
 
 def verify_file(url: str | Path) -> Verified:
@@ -111,13 +111,23 @@ def _of_bundle(path: Path) -> Transcript:
     return Transcript(verified, tuple(bundle.entries), tuple(bundle.documents), bundle.note)
 
 
+def _store(url: str | Path, *, read_only: bool) -> Store:
+    if isinstance(url, str) and url.startswith(POSTGRES):
+        from epsilog.spend.postgres import PostgresStore
+
+        return PostgresStore(url, read_only=read_only)
+    from epsilog.spend.sqlite import SqliteStore
+
+    return SqliteStore(_path(url), read_only=read_only)
+
+
 def _path(url: str | Path) -> Path:
     if isinstance(url, Path):
         return url
     prefix = "sqlite:///"
     name = url.removeprefix(prefix)
     if name in ("", ":memory:") or name.startswith("file:") or "://" in name or "?" in name:
-        raise CheckError("url", "a file, or 'sqlite:///' and a file (PostgreSQL is not built yet)", repr(url))
+        raise CheckError("url", "a file, 'sqlite:///' and a file, or 'postgresql://'", repr(url))
     return Path(name)
 
 

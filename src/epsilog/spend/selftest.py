@@ -79,7 +79,7 @@ class RaceReport:
         return self.accepted == min(self.cap, self.attempts) and self.accepted + self.refused == self.attempts
 
 
-def kill_campaign(folder: Path, *, seed: int, kills: int = 40, writers: int = 2) -> KillReport:
+def kill_campaign(folder: Path, *, seed: int, kills: int = 40, writers: int = 2, url: str | None = None) -> KillReport:
     """Lets writers charge side by side, kills them at random moments, and checks the ledger against what they saw.
 
     Args:
@@ -87,8 +87,10 @@ def kill_campaign(folder: Path, *, seed: int, kills: int = 40, writers: int = 2)
         seed: picks the moments; they are not exactly repeatable, since the machine has a say.
         kills: how many processes to kill, at least.
         writers: how many run at the same time.
+        url: a ledger that is not there yet, as ``open_ledger`` takes it; a file in the folder for None.
     """
-    path, moments, lives = folder / "killed.db", random.Random(seed), -(-kills // writers)  # noqa: S311 no secrets here
+    path = folder / "killed.db" if url is None else url
+    moments, lives = random.Random(seed), -(-kills // writers)  # noqa: S311 no secrets here
     with open_ledger(path) as ledger:
         ledger.create_budget("selftest", kind="pure", epsilon="1000000")
     for life in range(lives):
@@ -110,7 +112,7 @@ def _wait_for(note: Path, process: ForkServerProcess) -> None:
         time.sleep(0.001)
 
 
-def _write_until_killed(path: Path, acks: Path, name: str) -> None:
+def _write_until_killed(path: str | Path, acks: Path, name: str) -> None:
     """Charges for ever, and writes down each step after the ledger has confirmed it."""
     descriptor = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     with open_ledger(path) as ledger:
@@ -135,7 +137,7 @@ def _write_until_killed(path: Path, acks: Path, name: str) -> None:
             confirm("committed")
 
 
-def _judge(path: Path, folder: Path, kills: int) -> KillReport:
+def _judge(path: str | Path, folder: Path, kills: int) -> KillReport:
     """Compares the ledger with the notes of the dead, and retries what they left."""
     seen: dict[str, int] = {}
     acknowledged = 0
@@ -160,7 +162,9 @@ def _judge(path: Path, folder: Path, kills: int) -> KillReport:
     return KillReport(kills, acknowledged, lost, unacknowledged, doubled, verified.count)
 
 
-def race_campaign(folder: Path, *, processes: int = 8, attempts: int = 50, cap: int = 200) -> RaceReport:
+def race_campaign(
+    folder: Path, *, processes: int = 8, attempts: int = 50, cap: int = 200, url: str | None = None
+) -> RaceReport:
     """Lets processes charge at the same time against a budget that cannot bear them all.
 
     Args:
@@ -168,8 +172,9 @@ def race_campaign(folder: Path, *, processes: int = 8, attempts: int = 50, cap: 
         processes: how many take part.
         attempts: charges that each attempts.
         cap: charges that the budget bears.
+        url: as in ``kill_campaign``.
     """
-    path = folder / "raced.db"
+    path = folder / "raced.db" if url is None else url
     with open_ledger(path) as ledger:
         ledger.create_budget("selftest", kind="pure", epsilon=f"{cap}e-3")
     names = [f"runner-{number}" for number in range(processes)]
@@ -184,7 +189,7 @@ def race_campaign(folder: Path, *, processes: int = 8, attempts: int = 50, cap: 
     return RaceReport(processes * attempts, cap, outcomes.count("accepted"), outcomes.count("refused"), verified.count)
 
 
-def _charge_until_done(path: Path, acks: Path, name: str, attempts: int) -> None:
+def _charge_until_done(path: str | Path, acks: Path, name: str, attempts: int) -> None:
     outcomes = []
     with open_ledger(path) as ledger:
         for number in range(attempts):

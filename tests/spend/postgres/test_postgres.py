@@ -1,0 +1,254 @@
+"""What is PostgreSQL's own: the schema as it was made, a server that syncs, and one that dies."""
+
+import os
+import threading
+from importlib.util import find_spec
+
+import pytest
+from tests.spend.postgres.server import Server, binaries, server
+from tests.spend.stores import InDatabase
+
+from epsilog.spend import open_ledger, read_ledger, verify_file
+from epsilog.spend.postgres import PostgresStore
+from epsilog.spend.selftest import kill_campaign, race_campaign
+from epsilog.terms import BudgetExceededError, CheckError, LedgerIntegrityError, PureDP, StorageError
+
+pytestmark = pytest.mark.skipif(
+    not (binaries() and find_spec("psycopg")), reason="no PostgreSQL server or driver: run scripts/system-packages"
+)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return InDatabase(tmp_path)
+
+
+@pytest.fixture
+def ledger(place):
+    with open_ledger(place.url) as opened:
+        opened.create_budget("acme", kind="pure", epsilon="1")
+        yield opened
+
+
+ALTERED = {
+    "a column more": "ALTER TABLE entries ADD COLUMN note text",
+    "a column filled in": "ALTER TABLE rounds ALTER COLUMN attempts SET DEFAULT 0",
+    "a column that may be empty": "ALTER TABLE balances ALTER COLUMN document DROP NOT NULL",
+    "another order of texts": 'ALTER TABLE entries ALTER COLUMN scope TYPE text COLLATE "ucs_basic"',
+    "no key": "ALTER TABLE charges DROP CONSTRAINT charges_key",
+    "no check": "ALTER TABLE head DROP CONSTRAINT head_one",
+    "no index": "DROP INDEX entries_scope",
+    "an index more": "CREATE INDEX more ON entries (hash)",
+    "a table more": "CREATE TABLE more ()",
+    "a view": "CREATE VIEW more AS SELECT 1",
+    "no table": "DROP TABLE rounds",
+    "not logged": "ALTER TABLE entries SET UNLOGGED",
+    "row security": "ALTER TABLE charges ENABLE ROW LEVEL SECURITY",
+    "a rule": "CREATE RULE more AS ON INSERT TO entries DO ALSO NOTHING",
+    "a trigger": "CREATE TRIGGER more BEFORE UPDATE ON balances EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    "a table beneath": "CREATE TABLE more () INHERITS (entries)",
+}
+
+
+@pytest.mark.parametrize("change", ALTERED.values(), ids=ALTERED)
+def test_a_schema_that_was_altered_is_refused(place, ledger, change):
+    place.run(change)
+    with pytest.raises(LedgerIntegrityError, match="not made as a ledger's"):
+        ledger.verify()
+    for opened in (open_ledger, read_ledger):
+        with pytest.raises(LedgerIntegrityError, match="not made as a ledger's"):
+            opened(place.url)
+
+
+def test_another_schema_is_no_ledger(place):
+    with pytest.raises(LedgerIntegrityError, match="is not an epsilog ledger"):
+        read_ledger(place.url)
+    place.run(f"CREATE SCHEMA {place.name}")
+    place.run("CREATE TABLE theirs ()")
+    with pytest.raises(LedgerIntegrityError, match="is not an epsilog ledger"):
+        open_ledger(place.url)
+
+
+def test_two_ledgers_in_one_database_know_nothing_of_each_other(place, ledger, tmp_path):
+    with open_ledger(InDatabase(tmp_path).url) as other:
+        assert other.budgets() == []
+    assert [one.scope for one in ledger.budgets()] == ["acme"]
+
+
+@pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
+def test_a_server_that_does_not_sync_is_not_written_to(place, ledger, setting):
+    place.run(
+        f"ALTER ROLE postgres IN DATABASE postgres SET search_path TO {place.name}"
+    )  # what a role says is not ours
+    try:
+        _set(place, f"{setting} = off")
+        with pytest.raises(StorageError, match=f"must sync what it writes, got .*{setting}=off"):
+            open_ledger(place.url)
+        with read_ledger(place.url) as looking:
+            assert looking.balance("acme").available["epsilon"] == "1"
+    finally:
+        _set(place, f"{setting} = on")
+    open_ledger(place.url).close()
+
+
+def _set(place, setting):
+    """Changes a setting of the whole server, and waits until it holds."""
+    import psycopg
+
+    with psycopg.connect(place.url.partition("&ledger=")[0], autocommit=True) as connection:
+        connection.execute(f"ALTER SYSTEM SET {setting}")
+        connection.execute("SELECT pg_reload_conf()")
+        name, wanted = setting.split(" = ")
+        for _ in range(500):
+            connection.execute("SELECT pg_sleep(0.01)")
+            if connection.execute(f"SHOW {name}").fetchone() == (wanted,):
+                return
+    raise AssertionError(f"{setting} was not taken")
+
+
+def test_every_commit_is_synced_whatever_the_role_says(place, ledger):
+    place.run("ALTER ROLE postgres SET synchronous_commit TO off")
+    try:
+        store = PostgresStore(place.url)
+        with store.writing() as session:
+            assert session._connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+        store.close()
+    finally:
+        place.run("ALTER ROLE postgres RESET synchronous_commit")
+
+
+def test_a_copy_is_read_and_not_spent(place, ledger, tmp_path):
+    ledger.charge("acme", PureDP(0.25), key="one")
+    copy = InDatabase(tmp_path)
+    open_ledger(copy.url).close()
+    for table in ("head", "entries", "balances", "charges", "rounds"):
+        copy.run(f"DELETE FROM {table}")  # noqa: S608
+        copy.run(f"INSERT INTO {table} SELECT * FROM {place.name}.{table}")  # noqa: S608
+    assert verify_file(copy.url).head == ledger.head()[1]
+    with open_ledger(copy.url) as copied, pytest.raises(StorageError, match="is a copy: it was made at"):
+        copied.charge("acme", PureDP(0.25), key="two")
+
+
+def test_who_may_only_look_does_not_charge(place, ledger):
+    reader = f"r{place.name}"
+    place.run(f"CREATE ROLE {reader} LOGIN")
+    place.run(f"GRANT USAGE ON SCHEMA {place.name} TO {reader}")
+    place.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA {place.name} TO {reader}")
+    url = server().url(place.name, user=reader)
+    with read_ledger(url) as looking:
+        assert looking.verify().count == 1
+        with pytest.raises(StorageError, match="open for reading only"):
+            looking.charge("acme", PureDP(0.25), key="one")
+    with open_ledger(url) as trying, pytest.raises(StorageError, match="permission denied"):
+        trying.charge("acme", PureDP(0.25), key="one")
+    assert ledger.head()[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://h/d?ledger=Up", "ledger must be a name of"),
+        ("postgresql://h/d?ledger=pg_x", "ledger must be a name of"),
+        ("postgresql://h/d?ledger=a&ledger=b", "ledger must be a name of"),
+        ("postgresql://h:port/d", "url must be postgresql://user@host"),
+    ],
+)
+def test_an_address_is_refused_in_words(url, says):
+    with pytest.raises(CheckError, match=says):
+        open_ledger(url)
+
+
+def test_no_password_is_told():
+    url = "postgresql://anna:hunter2@127.0.0.1:1/d?ledger=l"  # nobody listens there
+    with pytest.raises(StorageError) as refused:
+        open_ledger(url)
+    assert "hunter2" not in str(refused.value)
+    assert "anna@127.0.0.1:1/d?ledger=l" in str(refused.value)
+
+
+def test_its_address_opens_it_again(place, ledger):
+    with open_ledger(ledger.address) as again:
+        assert again.head() == ledger.head()
+
+
+def test_a_forked_child_has_connections_of_its_own(place, ledger):
+    parent = ledger._store.engine
+    child = os.fork()
+    if child == 0:
+        code = 2
+        try:
+            ledger.charge("acme", PureDP(0.25), key="child")
+            code = 0 if ledger._store.engine is not parent else 1
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ledger.charge("acme", PureDP(0.25), key="parent")
+    assert ledger._store.engine is parent
+    assert set(ledger.verify().charges) == {"child", "parent"}
+
+
+def test_threads_are_granted_exactly_the_cap(ledger):
+    accepted, refused = [], []
+
+    def charge(name):
+        for number in range(10):
+            try:
+                ledger.charge("acme", PureDP(0.05), key=f"{name}-{number}")
+                accepted.append(name)
+            except BudgetExceededError:
+                refused.append(name)
+
+    threads = [threading.Thread(target=charge, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(accepted), len(refused)) == (20, 20)
+    assert ledger.verify().balances["acme"].available["epsilon"] == "0"
+
+
+@pytest.mark.slow
+def test_campaigns_hold(place, tmp_path):
+    killed = kill_campaign(tmp_path, seed=1, kills=20, url=place.url)
+    assert killed.passed, killed
+    raced = race_campaign(tmp_path, processes=4, attempts=30, cap=50, url=InDatabase(tmp_path).url)
+    assert raced.passed, raced
+    assert (raced.accepted, raced.refused) == (50, 70)
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_has_lost_nothing_that_was_acknowledged():
+    cluster = Server()
+    try:
+        url, told, asked = cluster.url("dying"), set(), 0
+        with open_ledger(url) as ledger:
+            ledger.create_budget("acme", kind="pure", epsilon="100")
+            for life in range(6):
+                ended = threading.Event()
+
+                def charge(life=life, ended=ended):
+                    number = 0
+                    while not ended.is_set():
+                        try:
+                            ledger.charge("acme", PureDP(0.001), key=f"{life}-{number}")
+                        except StorageError:
+                            return
+                        told.add(f"{life}-{number}")
+                        number += 1
+
+                writers = [threading.Thread(target=charge) for _ in range(2)]  # both ask with the same keys
+                for writer in writers:
+                    writer.start()
+                ended.wait(0.3)
+                cluster.stop("immediate")
+                ended.set()
+                for writer in writers:
+                    writer.join()
+                cluster.start()
+                there = ledger.verify().charges.keys()  # over new connections, by itself
+                assert told <= there
+                asked += 1
+                assert len(told) > 5 * asked
+        assert len(verify_file(url).charges) - len(told) <= asked  # what was committed and not acknowledged
+    finally:
+        cluster.remove()
