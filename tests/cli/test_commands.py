@@ -763,6 +763,7 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
         "fast": True,
         "pdf": False,
         "sign": False,
+        "postgres": False,
     }
 
 
@@ -785,9 +786,21 @@ def test_a_selftests_options_reach_both_campaigns(monkeypatch, tmp_path):
         monkeypatch.setattr(f"epsilog.spend.selftest.{name}", stand_in)
     text = text_of("selftest", "--kills", 3, "--attempts", 3, "--folder", tmp_path, "--seed", 8)
     assert calls == [
-        ("kill_campaign", tmp_path, {"seed": 8, "kills": 3}),
-        ("race_campaign", tmp_path, {"attempts": 3, "cap": 12}),
+        ("kill_campaign", tmp_path, {"seed": 8, "kills": 3, "url": None}),
+        ("race_campaign", tmp_path, {"attempts": 3, "cap": 12, "url": None}),
     ]
+    for database, start in (
+        ("postgresql:///d", "postgresql:///d?"),
+        ("postgresql:///d?host=h", "postgresql:///d?host=h&"),
+    ):
+        calls.clear()
+        text_of("selftest", "--folder", tmp_path, "--database", database)
+        urls = [named["url"] for _, _, named in calls]
+        assert [url.rpartition("_")[0] for url in urls] == [
+            f"{start}ledger=selftest_{name}" for name in ("killed", "raced")
+        ]
+    named = CliRunner().invoke(app, ["selftest", "--database", "postgresql:///d?ledger=mine"])
+    assert "database must be without a ledger" in str(named.exception)
     assert "Killed writers kills 3 acknowledged 9 lost 0 unacknowledged 0 doubled 0 entries 20" in text
     assert "Race for a budget attempts 24 cap 12 accepted 12 refused 12 entries 13" in text
     document = json.loads(text_of("selftest", "--json"))

@@ -142,6 +142,15 @@ def test_who_may_only_look_does_not_charge(place, ledger):
     with open_ledger(url) as trying, pytest.raises(StorageError, match="permission denied"):
         trying.charge("acme", PureDP(0.25), key="one")
     assert ledger.head()[0] == 1
+    for granted in ("INSERT ON entries, balances, charges, rounds", "UPDATE ON head, balances, charges, rounds"):
+        place.run(f"GRANT {granted} TO {reader}")
+    with open_ledger(url) as spender:
+        charge = spender.reserve("acme", PureDP(0.25), key="two", rounds=1)
+        charge.start()
+        charge.round_started(1)
+        charge.round_released(1, output_hash="ab" * 32)
+        charge.commit()
+        assert spender.verify().balances["acme"].available["epsilon"] == "0.75"
 
 
 @pytest.mark.parametrize(
