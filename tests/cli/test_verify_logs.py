@@ -33,6 +33,9 @@ def test_each_end_has_its_code(tmp_path):
     assert "must be one of cohorts, clients" in verify("--logs", path, "--require", "ledger")[1]
     assert "path must be given, or --logs" in verify()[1]
     assert "ledger must be absent with --logs" in verify("--logs", path, "--ledger", tmp_path / "ledger.db")[1]
+    line = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"
+    for words in (("--key", line), ("--signature", tmp_path / "s")):
+        assert "must be absent without a report" in verify("--logs", path, *words)[1]
     assert "is no report of logs" in verify(path, "--logs", path)[1] or "not JSON" in verify(path, "--logs", path)[1]
 
 

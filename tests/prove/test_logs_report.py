@@ -24,8 +24,10 @@ from epsilog.prove import (
 )
 from epsilog.prove.forgeries import FORGERIES_OF_LOGS, SEEDED
 from epsilog.prove.rendering import readings
+from epsilog.signing import VerifierKey
 from epsilog.terms import CheckError, ProgrammeError, RecordsError, codec
 from epsilog.terms.digits import upper_text
+from epsilog.verify import Brought, Signed
 from epsilog.verify.logs import examine_logs
 
 SALT = "b2f6a3f05a4eac1d0d6a2f1f2f9b7c11"
@@ -265,3 +267,15 @@ def test_a_simulations_logs_speak_in_the_conditional(tmp_path):
 def test_it_is_canonical_and_the_same_again(report, found):
     assert codec.parse(codec.canonical(report)) == report == build_logs_report(found)
     assert f"(N = {N})" in report["claim"]["statement"]
+
+
+def test_a_report_of_logs_is_signed_as_any_report(report, found):
+    content, keys = spelt(report), (VerifierKey("example.org/privacy", bytes(32)),)
+    for signed, verdict in (
+        ((Signed("report"),), "not checked"),
+        ((Signed("report", by=(keys[0].label,)),), found.outcome.verdict),
+        ((Signed("report", claimed=("another",)),), "failed"),
+    ):
+        outcome = examine_logs_report(content, found, brought=Brought(keys=keys), signed=signed)
+        assert outcome.verdict == verdict
+        assert ("checks fail on signature" in outcome.stands) == (verdict == "failed")

@@ -349,10 +349,12 @@ def verify(
         raise CheckError("path", "given, or --logs", "neither")
     rules = _rules(playbook, logs)
     if logs is not None:
-        given = {"ledger": ledger, "head": head, "checkpoint": checkpoint, "key": key, "signature": signature}
-        for name, value in given.items():
-            if value:
+        for name, value in {"ledger": ledger, "head": head, "checkpoint": checkpoint}.items():
+            if value is not None:
                 raise CheckError(name, "absent with --logs, which no ledger binds", repr(str(value)))
+        for name, told in {"key": key, "signature": signature}.items():
+            if told and path is None:
+                raise CheckError(name, "absent without a report, which alone can be signed", repr(str(told)))
 
     def look() -> Verdict:
         brought = _brought(head, checkpoint, key)
@@ -402,7 +404,7 @@ def _found(
 ) -> tuple[Any, str, Mapping[str, str]]:
     """What was found, which claim stands, and the hashes of the logs that were read."""
     if logs is not None:
-        return _of_logs(path, logs, require)
+        return _of_logs(path, logs, require, brought, signature)
     assert path is not None
     return *_examined(path, ledger, require, brought, signature), {}
 
@@ -515,10 +517,12 @@ def _triggered(findings: Sequence[Finding], rules: Playbook) -> None:
             note(f"{finding.code} triggers: {step} (playbook {rules.sha256[:16]}...)")
 
 
-def _of_logs(path: Path | None, mapping: Path, require: list[str] | None) -> tuple[Any, str, Mapping[str, str]]:
+def _of_logs(
+    path: Path | None, mapping: Path, require: list[str] | None, brought: Brought, signature: Path | None
+) -> tuple[Any, str, Mapping[str, str]]:
     """What logs show, and the report of them at ``path`` if there is one; which claim is left; hashes of the logs."""
     from epsilog import prove
-    from epsilog.verify import read_file
+    from epsilog.verify import read_file, read_signed
     from epsilog.verify.logs import REQUIRED, examine_logs
 
     required = tuple(REQUIRED if require is None else require)
@@ -527,7 +531,8 @@ def _of_logs(path: Path | None, mapping: Path, require: list[str] | None) -> tup
     found = examine_logs(mapping, required=required)
     if path is None:
         return found.outcome, prove.logs_statement(found), found.files
-    compared = prove.examine_logs_report(read_file(path), found)
+    signed = read_signed(path, brought.keys, signature=signature)
+    compared = prove.examine_logs_report(read_file(path), found, brought=brought, signed=signed)
     return compared.outcome, compared.stands, found.files
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from epsilog.prove.narrative import LIMITS_OF_LOGS, statement, supported_epsilon
 from epsilog.prove.publication import publication, require_field
 from epsilog.prove.reading import risk_reading
 from epsilog.terms import CheckError, RecordsError, RunFile, Verdict, codec
-from epsilog.verify import certified
+from epsilog.verify import NOTHING, Brought, Signed, certified, check_signatures
 
 if TYPE_CHECKING:
     from epsilog.verify.logs import LogExamination
@@ -167,12 +167,16 @@ COMPUTED = (
 )
 
 
-def examine_logs_report(content: bytes, found: LogExamination) -> Examination:
+def examine_logs_report(
+    content: bytes, found: LogExamination, *, brought: Brought = NOTHING, signed: Sequence[Signed] = ()
+) -> Examination:
     """Builds the report of logs again and compares it with one that was given, as JSON or as its HTML page.
 
     Args:
         content: the report.
         found: what the logs say themselves.
+        brought: whose signatures count; whoever brings a key requires one.
+        signed: who has signed the report; see ``verify.read_signed``.
 
     Raises:
         RecordsError: it is no report of logs.
@@ -184,7 +188,10 @@ def examine_logs_report(content: bytes, found: LogExamination) -> Examination:
         *found.outcome.findings,
         comes_out_again(document, build_logs_report(found), computed=COMPUTED),
         check_page({} if page is None else {RunFile.PAGE: content}, document),
+        *check_signatures(signed, brought.keys),
     )
-    failed = {one.check for one in findings if one.verdict is Verdict.FAILED} & {"report", "page"}
+    failed = {one.check for one in findings if one.verdict is Verdict.FAILED} & {"report", "page", "signature"}
     left = supported_statement(found.claim.guarantee, unamplified=math.inf, failed=failed)
-    return Examination(replace(found.outcome, findings=findings), left if failed else logs_statement(found))
+    required = (*found.outcome.required, *(("signature",) if brought.keys else ()))
+    outcome = replace(found.outcome, findings=findings, required=required)
+    return Examination(outcome, left if failed else logs_statement(found))

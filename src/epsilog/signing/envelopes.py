@@ -66,7 +66,7 @@ class Envelope:
             raise CheckError("signature", "a DSSE envelope with an in-toto statement", repr(line[:80])) from error
         if not signed:
             raise CheckError("signature", f"a signed {PAYLOAD}", repr(line[:80]))
-        return cls(payload, tuple((str(who), made) for who, made in signatures))
+        return cls(payload, tuple((str(who or ""), made) for who, made in signatures))
 
     def covers(self, content: bytes) -> bool:
         """Whether the statement is about a file of this content."""
