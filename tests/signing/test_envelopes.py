@@ -2,6 +2,7 @@
 
 import base64
 import json
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -43,6 +44,27 @@ def test_it_is_an_in_toto_statement_that_others_can_read(envelope, key):
     assert signature["keyid"] == key.verifier.label
     message = b"DSSEv1 28 application/vnd.in-toto+json " + str(len(payload)).encode() + b" " + payload
     assert key.verifier.verifies(base64.b64decode(signature["sig"]), message)
+
+
+@pytest.mark.slow
+def test_openssl_finds_the_signature_of_a_key_that_we_have_saved(envelope, key, tmp_path):
+    """Another program, from the key's file on: it reads the private key, writes the public one, and verifies."""
+    fields = json.loads(str(envelope))
+    payload, (signature,) = base64.b64decode(fields["payload"]), fields["signatures"]
+    (tmp_path / "said").write_bytes(f"DSSEv1 28 {fields['payloadType']} {len(payload)} ".encode() + payload)
+    (tmp_path / "made").write_bytes(base64.b64decode(signature["sig"]))
+    key.save(tmp_path / "key.pem", passphrase="a word")  # noqa: S106
+
+    def openssl(*words):
+        return subprocess.run(["openssl", *words], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S607
+
+    public = openssl("pkey", "-in", "key.pem", "-passin", "pass:a word", "-pubout").stdout
+    assert public == key.verifier.pem()
+    (tmp_path / "key.pub").write_text(public)
+    check = ("pkeyutl", "-verify", "-pubin", "-inkey", "key.pub", "-rawin", "-in", "said", "-sigfile", "made")
+    assert openssl(*check).returncode == 0
+    (tmp_path / "said").write_bytes((tmp_path / "said").read_bytes() + b" ")
+    assert openssl(*check).returncode != 0
 
 
 def test_what_an_envelope_says_of_keys_is_not_believed(envelope, key, other):

@@ -251,6 +251,10 @@ def test_a_report_is_signed_by_whom_it_is_signed(report, key, other, tmp_path):
     put(report, Envelope(mine.payload, (("", mine.signatures[0][1]),)))
     assert told(report, key) == ["signature/holds"]
     assert told(report, other) == ["signature/of-another-key"]
+    put(report, Envelope.over("report.json", b"as it was", key), theirs)  # signed again after a change, by another
+    assert told(report, key) == ["signature/of-another-file"]
+    assert told(report, other) == told(report, key, other) == ["signature/holds"]
+    assert told(report) == ["signature/not-checked"]
     elsewhere = tmp_path / "kept.jsonl"
     elsewhere.write_text(f"{theirs}\n")
     assert told(report, other, signature=elsewhere) == ["signature/holds"]

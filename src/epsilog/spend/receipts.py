@@ -128,7 +128,7 @@ def write_receipt(documents: Sequence[str], *, key: str, origin: str, signer: Si
     """
     entries = [Entry.parse(document) for document in documents]
     places = [index for index, entry in enumerate(entries) if entry.key == key]
-    if not places:
+    if not any(entries[index].verb is Verb.RESERVED for index in places):
         raise CheckError("charge", "the key of a charge in this ledger", repr(key))
     index, leaves = places[-1], [merkle.leaf(document.encode()) for document in documents]
     proof = tuple(merkle.roots(leaves, merkle.inclusion_spans(index, len(leaves))))

@@ -44,7 +44,7 @@ class Signed:
         claimed: the keys that it says to be signed by, as ``VerifierKey.label``.
         by: those of the keys brought along that have signed it.
         broken: those whose signature it carries, and that have not signed it.
-        misplaced: whether its signature is of another file.
+        misplaced: whether what signatures there are, or those of the keys brought along, are of another file.
     """
 
     what: str
@@ -68,11 +68,17 @@ def signed_note(what: str, note: Note, keys: Collection[VerifierKey]) -> Signed:
 def signed_file(what: str, content: bytes, envelopes: Iterable[Envelope], keys: Collection[VerifierKey]) -> Signed:
     """Who has signed a file, by the envelopes that lie beside it."""
     every = tuple(envelopes)
-    claimed = tuple(who or "a key without a name" for envelope in every for who, _ in envelope.signatures)
-    covering = [envelope for envelope in every if envelope.covers(content)]
-    by = tuple(dict.fromkeys(key.label for envelope in covering for key in envelope.signers(keys)))
-    broken = tuple(key.label for key in keys if key.label in claimed and key.label not in by)
-    return Signed(what, claimed, by, broken, misplaced=bool(every) and not covering)
+    here = [envelope for envelope in every if envelope.covers(content)]
+    elsewhere = _claimed(envelope for envelope in every if not envelope.covers(content))
+    claimed, labels = _claimed(here), [key.label for key in keys]
+    by = tuple(dict.fromkeys(key.label for envelope in here for key in envelope.signers(keys)))
+    broken = tuple(label for label in labels if label in claimed and label not in by)
+    misplaced = (bool(every) and not here) or any(label in elsewhere for label in labels)
+    return Signed(what, claimed or elsewhere, by, broken, misplaced)
+
+
+def _claimed(envelopes: Iterable[Envelope]) -> tuple[str, ...]:
+    return tuple(who or "a key without a name" for envelope in envelopes for who, _ in envelope.signatures)
 
 
 def read_signed(path: Path, keys: Collection[VerifierKey], *, signature: Path | None = None) -> tuple[Signed, ...]:
@@ -126,12 +132,12 @@ def check_signatures(signed: Collection[Signed], keys: Collection[VerifierKey]) 
 def _judged(one: Signed, keys: Collection[VerifierKey]) -> tuple[str, str]:
     """How one signed thing stands, and in a sentence."""
     claimed = ", ".join(one.claimed)
-    if one.misplaced:
-        return "of-another-file", f"The signature of {claimed} beside the {one.what} is of another file."
     if one.broken:
         return "broken", f"What stands as the signature of {', '.join(one.broken)} on the {one.what} is none."
     if one.by:
         return "holds", f"The {one.what} is signed by {', '.join(one.by)}."
+    if one.misplaced:
+        return "of-another-file", f"The signature that stands beside the {one.what} is of another file."
     if not one.claimed:
         return "none", f"The {one.what} is not signed."
     if not keys:
