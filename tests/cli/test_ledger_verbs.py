@@ -268,7 +268,7 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
         *[("cap", "x", *ACT), ("retire", "x", *ACT), ("fits", "x"), ("register", "x", HASH, "--key", "k")],
         *[(verb, "k", *ACT) for verb in ("release", "abandon", "decommission")],
         *[("start", "k"), ("commit", "k"), ("cancel", "k", "--reason", "no"), ("expire", "k")],
-        *[("history",), ("watch", "--limit", "1"), ("export", "e.csv")],
+        *[("history",), ("watch", "--limit", "1"), ("export", "e.csv"), ("backup", "s.db"), ("accept", *ACT)],
     ],
     ids=lambda words: words[0],
 )
@@ -276,3 +276,24 @@ def test_only_making_a_budget_makes_a_ledger(tmp_path, words):
     done = CliRunner().invoke(app, ["ledger", *words, "-l", str(tmp_path / "none.db")])
     assert "ledger must be a ledger file that exists" in str(done.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backup_is_restored_and_accepted(ask, reserve, books, tmp_path):
+    reserve("run")
+    saved, again = tmp_path / "saved.db", tmp_path / "again.db"
+    before = verify_file(books)
+    told = {"file": str(saved), "entries": before.count, "head": before.head}
+    assert ask("backup", saved, as_json=True) == (0, told)
+    restore = ["ledger", "restore", str(saved), "-l", str(again), *ACT]
+    assert "both could be spent" in str(CliRunner().invoke(app, restore).exception)
+    books.unlink()
+    done = CliRunner().invoke(app, restore)
+    assert (done.exit_code, "until an owner accepts" in done.output) == (0, True)
+    with open_ledger(again) as ledger, pytest.raises(ConflictError, match="restored from a backup"):
+        ledger.charge("acme", PureDP(0.0), key="1")
+    done = CliRunner().invoke(app, ["ledger", "accept", "-l", str(again), *ACT])
+    assert (done.exit_code, done.output) == (0, f"{again} takes charges again (entry {before.count + 2})\n")
+    done = CliRunner().invoke(app, ["ledger", "show", "-l", str(again), "--json"])
+    assert json.loads(done.output)["restored"] == [before.count + 1]
+    with open_ledger(again) as ledger:
+        ledger.charge("acme", PureDP(0.0), key="1")

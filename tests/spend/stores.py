@@ -60,6 +60,10 @@ class MemorySession:
             raise LedgerIntegrityError("is missing", index=position)
         return parsed(self.state.rows[position - 1])
 
+    def latest(self, scope):
+        rows = [row for row in self.state.rows if row.scope == scope]
+        return parsed(rows[-1]) if rows else None
+
     def stored(self):
         return self.state.stored
 

@@ -58,6 +58,8 @@ def owners_acts(ledger, clock):
     ledger.abandon("unknown", **act)
     ledger.decommission("crashed", **act)
     ledger.retire("acme/q", **act)
+    ledger.mark_restored(**act)
+    ledger.accept_restored(**act)
 
 
 def rehashed(documents):
@@ -204,6 +206,15 @@ FORGED = [  # of the entries that owners write, by verb: what a forger would mak
     ("abandoned", {"verb": "cancelled", "body": {"reason": "back"}}, "at least 0 units"),
     ("written-off", {"verb": "abandoned"}, "at least 0 units"),
     ("decommissioned", {"verb": "revoked"}, "at least 0 units"),
+    ("ledger-restored", {"scope": "acme"}, "scope of ledger-restored must be blank"),
+    ("scope-retired", {"scope": ""}, "scope of scope-retired must be named"),
+    ("restore-accepted", {"body": {"by": "dora", "reason": "why", "restored": 30}}, "no restore waits"),
+    ("restore-accepted", {"body": {"by": "dora", "reason": "why", "restored": "31"}}, "restored must be"),
+    (
+        "restore-accepted",
+        {"verb": "scope-retired", "scope": "acme", "body": {"by": "a", "reason": "b"}},
+        "until an owner",
+    ),
     ("decommissioned", {"key": "revoked"}, "needs charge 'revoked' to be committed or abandoned"),
 ]
 
@@ -217,10 +228,23 @@ def test_right_hashes_do_not_make_an_owners_act(told, verb, changes, message):
         chain.fold(rehashed(documents))
 
 
+def test_of_what_was_open_in_a_backup_no_entry_says_that_it_goes_on(told):
+    documents = [json.loads(row.document) for row in told[0]]
+    count = len(documents)
+    (reserved,) = [one for one in documents if one["verb"] == "reserved" and one["key"] == "cheap"]
+    for verb, body in (("started", {}), ("cancelled", {"reason": "back"})):
+        entry = reserved | {"verb": verb, "body": body, "index": count + 1}
+        assert chain.fold(rehashed([*documents[:-2], entry | {"index": count - 1}])).count == count - 1
+        with pytest.raises(LedgerIntegrityError, match=f"entry {count + 1}: .* was open in the backup"):
+            chain.fold(rehashed([*documents, entry]))
+    written = reserved | {"verb": "written-off", "body": {"by": "dora", "reason": "lost"}, "index": count + 1}
+    assert chain.fold(rehashed([*documents, written])).charges["cheap"].state == "abandoned"
+
+
 def test_an_owner_acts_once(told):
     """Decommissioned twice, a charge would be taken from the active view twice; retired twice is no act."""
     documents = [json.loads(row.document) for row in told[0]]
-    for verb in ("decommissioned", "scope-retired", "quota-created", "abandoned"):
+    for verb in ("decommissioned", "scope-retired", "quota-created", "abandoned", "restore-accepted"):
         (again,) = [document for document in documents if document["verb"] == verb]
         twice = [*documents, again | {"index": len(documents) + 1}]
         with pytest.raises(LedgerIntegrityError, match=f"entry {len(twice)}: breaks a rule"):
@@ -256,8 +280,8 @@ def changed(part, name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head names 9 entries, and 30"),
-        (lambda stored: replace(stored, head=(30, HASH)), "the head names 30 entries, and 30"),
+        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head names 9 entries, and 32"),
+        (lambda stored: replace(stored, head=(32, HASH)), "the head names 32 entries, and 32"),
         (changed("balances", "acme", "{}"), "stored balance 'acme'"),
         (changed("balances", "acme/x", None), "stored balance 'acme/x'"),
         (changed("balances", "more", "{}"), "stored balance 'more'"),

@@ -103,7 +103,7 @@ class Model:
         charge = self.charges.get(key)
         if charge is None or charge["state"] not in (source, target):
             return ConflictError
-        if charge["state"] == target and target == "started":
+        if (charge["state"] == target and target == "started") or charge.get("stuck"):
             return ConflictError
         if target == "committed" and charge["state"] == "started" and charge["started"] != set(charge["released"]):
             return ConflictError
@@ -115,15 +115,17 @@ class Model:
     def close(self, key, needs, target):
         """An owner's act on a charge, or what time does to it; it may come twice."""
         charge = self.charges.get(key)
-        if charge is None or charge["state"] not in needs:
+        if charge is None or charge["state"] not in needs or (charge.get("stuck") and target != "abandoned"):
             return ConflictError
         charge["state"] = target
+        charge.pop("stuck", None)
         return None
 
     def register(self, key, scope):
         known = self.charges.get(key)
         if known is not None:
-            return None if (known["state"], known["scope"]) == ("registered", scope) else ConflictError
+            same = (known["state"], known["scope"]) == ("registered", scope) and not known.get("stuck")
+            return None if same else ConflictError
         path = [budget for budget in CAPS if f"{scope}/".startswith(f"{budget}/")]
         if self.is_retired(path):
             return BudgetExceededError
@@ -153,6 +155,8 @@ class Model:
         charge = self.charges.get(key)
         if charge is None or charge["state"] != "started" or number in charge["released"] or number > 3:
             return ConflictError
+        if charge.get("stuck"):
+            return ConflictError
         if set(charge["released"]) != set(range(1, number)):
             return ConflictError
         charge["started"].add(number)
@@ -160,7 +164,7 @@ class Model:
 
     def round_released(self, key, number, output_hash):
         charge = self.charges.get(key)
-        if charge is None or charge["state"] != "started" or number not in charge["started"]:
+        if charge is None or charge["state"] != "started" or number not in charge["started"] or charge.get("stuck"):
             return ConflictError
         if charge["released"].setdefault(number, output_hash) != output_hash:
             return ConflictError
@@ -245,6 +249,8 @@ class LedgerMachine(RuleBasedStateMachine):
         charge = self.model.charges.get(key)
         if charge is None or charge["state"] != "reserved" or self.model.is_retired(charge["path"]):
             return
+        if charge.get("stuck"):
+            return
         now = datetime.now(UTC)
         self.charge(key).hold(now - timedelta(hours=1) if late else now + timedelta(hours=1))
         with self.as_modelled(None if late else ConflictError):
@@ -257,6 +263,17 @@ class LedgerMachine(RuleBasedStateMachine):
         with self.as_modelled(self.model.change_cap(scope, Decimal(epsilon))):
             caps = {quantity: str(cap) for quantity, cap in self.model.caps[scope].items()} | {"epsilon": epsilon}
             self.ledger.change_cap(scope, **caps, **ACT)
+
+    @rule()
+    def restore(self):
+        """Out of a backup: nothing happens before it is accepted, and nothing that was open goes on."""
+        self.ledger.mark_restored(**ACT)
+        with pytest.raises(ConflictError):
+            self.ledger.charge("r", PureDP(0.0), key="never")
+        self.ledger.accept_restored(**ACT)
+        for charge in self.model.charges.values():
+            if charge["state"] in ("registered", "reserved", "started"):
+                charge["stuck"] = True
 
     @rule(scope=st.sampled_from(["r/a", "r/b/x", "r/q"]))
     def retire(self, scope):

@@ -49,6 +49,7 @@ LEDGER = [
     verb("change_cap", scope=SCOPES, epsilon=st.sampled_from(["0.5", "3"]), **ACT),
     verb("retire", scope=st.sampled_from(["r/a", "r/b"]), **ACT),
     verb("register_plan", scope=SCOPES, plan_hash=HASHES, key=KEYS),
+    *(verb(name, **ACT) for name in ("mark_restored", "accept_restored")),
     *(verb(name, key=KEYS, **ACT) for name in ("revoke", "abandon", "decommission")),
     verb("what_fits", scope=SCOPES, release=RELEASES),
     verb("page", prefix=SCOPES, limit=st.integers(1, 5), verb=st.sampled_from([None, "started", "reserved"])),
@@ -154,6 +155,13 @@ STORY = [
     ("decommission", {"key": "k9", "by": "dora", "reason": "out of use"}),
     ("retire", {"scope": "r/q", "by": "dora", "reason": "the quarter is over"}),
     ("charge", {"scope": "r/q/x", "release": PureDP(0.0), "key": "k10"}),  # retired
+    ("accept_restored", {"by": "dora", "reason": "what?"}),
+    ("reserve", {"scope": "r", "release": PureDP(0.25), "key": "k11"}),
+    ("mark_restored", {"by": "dora", "reason": "the disk is gone"}),
+    ("charge", {"scope": "r", "release": PureDP(0.0), "key": "k12"}),  # not accepted yet
+    ("accept_restored", {"by": "dora", "reason": "nothing is missing"}),
+    ("start", {"key": "k11"}),  # it may have run
+    ("abandon", {"key": "k11", "by": "dora", "reason": "lost"}),
     ("what_fits", {"scope": "r/a/x", "release": PureDP(0.25)}),
     ("page", {"prefix": "r/a", "limit": 3, "verb": "started"}),
     ("history", {"prefix": "r/a/x"}),

@@ -9,6 +9,7 @@ import typer
 from epsilog.cli import (
     account,
     audit,
+    backups,
     charges,
     cycles,
     ledger,
@@ -26,6 +27,7 @@ from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, L
 COMMANDS = (
     account,
     audit,
+    backups,
     charges,
     cycles,
     ledger,

@@ -28,17 +28,18 @@ def to_write(ledger: Path) -> Ledger:
     """Opens a ledger that exists: only who makes a budget may make a ledger."""
     from epsilog.spend import open_ledger
 
-    return open_ledger(_existing(ledger))
+    return open_ledger(existing(ledger))
 
 
 def to_read(ledger: Path) -> Ledger:
     """Opens a ledger that exists, to look at it."""
     from epsilog.spend import read_ledger
 
-    return read_ledger(_existing(ledger))
+    return read_ledger(existing(ledger))
 
 
-def _existing(ledger: Path) -> Path:
+def existing(ledger: Path) -> Path:
+    """A ledger's path, if there is a file."""
     if not ledger.exists():
         raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
     return ledger
@@ -73,6 +74,7 @@ def show(
                 "entries": verified.count if verified else None,
                 "head": verified.head if verified else None,
                 "overridden": list(verified.overridden) if verified else None,
+                "restored": list(verified.restored) if verified else None,
                 "budgets": [told_budget(budget) for budget in balances],
                 "history": [told_entry(entry) for entry in shown],
             }
@@ -86,6 +88,8 @@ def show(
             note(f"These sums may be compared with a cap because: {theorem}")
         if verified and verified.overridden:
             note(f"Priced by the owner's word, not by a proof: {', '.join(verified.overridden)}")
+        if verified and verified.restored:
+            note(f"Restored from a backup, and what came after that is missing: entries {[*verified.restored]}")
         if verified:
             figures("Chain", [("entries", str(verified.count)), ("head", verified.head)])
         else:

@@ -27,10 +27,12 @@ from epsilog.spend.headroom import Headroom
 from epsilog.spend.ledger import Ledger
 from epsilog.spend.opening import (
     Transcript,
+    back_up,
     is_ledger,
     open_ledger,
     read_ledger,
     read_transcript,
+    restore,
     sound_documents,
     sqlite_in_use,
     verify_file,
@@ -68,6 +70,7 @@ __all__ = [
     "Transcript",
     "Verb",
     "Verified",
+    "back_up",
     "charge_facts",
     "digest",
     "export",
@@ -79,6 +82,7 @@ __all__ = [
     "read_cycles",
     "read_ledger",
     "read_transcript",
+    "restore",
     "since",
     "sound_documents",
     "sqlite_in_use",

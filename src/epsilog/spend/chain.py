@@ -41,6 +41,7 @@ class Verified:
         overridden: keys of the charges whose price an owner has allowed, in order.
         priced: charges whose price was worked out again, and is not below what the accountant proves.
         unpriced: charges whose price could not be: nothing proves a lower bound, or there was no time left.
+        restored: indexes of the entries that say that it was restored from a backup: what came after it is missing.
     """
 
     count: int
@@ -50,6 +51,7 @@ class Verified:
     overridden: tuple[str, ...] = ()
     priced: int = 0
     unpriced: int = 0
+    restored: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -64,6 +66,8 @@ class Books:
     reserved: list[Entry] = field(default_factory=list)
     begun: dict[str, int] = field(default_factory=dict)  # the last round of each charge
     populated: set[str] = field(default_factory=set)
+    standing: folds.Standing = field(default_factory=folds.Standing)
+    restored: list[int] = field(default_factory=list)
 
     def read(self, row: Row) -> None:
         """Takes in the next row, if it follows from the one before and keeps every rule."""
@@ -81,8 +85,14 @@ class Books:
 
     def fold(self, entry: Entry) -> None:
         """Takes in the next entry; whatever the rules refuse is an error here too."""
-        path = scopes.ancestors(entry.scope)
         check_shape(entry)
+        if RULES[entry.verb].whole:
+            self.standing = folds.restand(self.standing, entry)
+            if entry.verb is Verb.LEDGER_RESTORED:
+                self.restored.append(entry.index)
+            return
+        folds.refuse_unsettled(self.standing, entry.verb, self.charges.get(str(entry.key)))
+        path = scopes.ancestors(entry.scope)
         creates = entry.verb in folds.CREATING
         if creates:
             scopes.refuse_late_budget(
@@ -173,6 +183,7 @@ def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
         overridden,
         priced=judged.count(True),
         unpriced=judged.count(False),
+        restored=tuple(books.restored),
     )
 
 

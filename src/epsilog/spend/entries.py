@@ -43,6 +43,8 @@ class Verb(StrEnum):
     ABANDONED = "abandoned"
     WRITTEN_OFF = "written-off"
     DECOMMISSIONED = "decommissioned"
+    LEDGER_RESTORED = "ledger-restored"
+    RESTORE_ACCEPTED = "restore-accepted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Entry:
         previous: the hash of the entry before; ``GENESIS`` for the first.
         time: when it was written, UTC, ISO 8601; never used to order.
         verb: what happened.
-        scope: the budget's scope, or the scope that the charge names.
+        scope: the budget's scope, or the scope that the charge names; "" for what is of the whole ledger.
         key: the charge's idempotency key; None for a budget.
         amounts: the money it moves, by kind of budget; empty for rounds and budgets.
         body: everything else, as plain JSON values.

@@ -167,6 +167,59 @@ class RoundState:
     output_hash: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether a ledger came out of a backup, and whether its owner has accepted what may be missing since.
+
+    Attributes:
+        restored: index of the entry that says so, the last of them; 0 for a ledger that was never restored.
+        accepted: whether an owner has answered that entry.
+    """
+
+    restored: int = 0
+    accepted: bool = True
+
+    @classmethod
+    def after(cls, entry: Entry | None) -> Self:
+        """Where a ledger stands after the last entry that is of the whole of it; None if there is none."""
+        if entry is None:
+            return cls()
+        accepted = entry.verb is Verb.RESTORE_ACCEPTED
+        return cls(entry.body["restored"] if accepted else entry.index, accepted)
+
+
+def restand(standing: Standing, entry: Entry) -> Standing:
+    """What an entry of the whole ledger does: it is restored, or that restore is accepted, once."""
+    if entry.verb is Verb.RESTORE_ACCEPTED and (standing.accepted or entry.body["restored"] != standing.restored):
+        raise ConflictError(f"no restore waits to be accepted, got entry {entry.body['restored']}")
+    return Standing.after(entry)
+
+
+def refuse_unsettled(standing: Standing, verb: Verb, charge: ChargeRecord | None = None) -> None:
+    """What a restored ledger refuses: everything until its owner has spoken, and what a lost entry may have done.
+
+    Of a charge that was open in the backup nobody knows what became of it: it may have started, run and released. So it
+    neither goes on nor comes back, for ever; it can only be abandoned, and then it counts as spent.
+
+    Args:
+        standing: of the ledger.
+        verb: what is to happen.
+        charge: the charge that it happens to, as it stands before.
+    """
+    if not standing.accepted:
+        raise ConflictError(
+            f"the ledger was restored from a backup (entry {standing.restored}): nothing happens in it until an owner "
+            "accepts what may be missing (accept_restored, `epsilog ledger accept`)"
+        )
+    if charge is None or charge.closed is not None or charge.opened > standing.restored:
+        return
+    if verb not in (Verb.ABANDONED, Verb.WRITTEN_OFF):
+        raise ConflictError(
+            f"charge {charge.key!r} was open in the backup that the ledger was restored from (entry "
+            f"{standing.restored}), and may have run since: it can only be abandoned; take another key"
+        )
+
+
 def stage_of(state: RoundState | None) -> Stage:
     """Where a round stands; None is one that never began."""
     if state is None:

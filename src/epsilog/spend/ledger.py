@@ -7,6 +7,7 @@ of ``folds``, which may refuse, and only then write. From ``start`` on the money
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -108,7 +109,7 @@ class Ledger:
             "simulation": simulation,
         }
         verb = Verb.QUOTA_CREATED if check.flag()(quota=quota) else Verb.BUDGET_CREATED
-        with self._store.writing() as session:
+        with self._settled(verb) as session:
             path = session.balances(scopes.ancestors(scope))
             entry = self._entry(session, verb, scope, None, body=body)
             if path and path[-1].scope == scope:
@@ -135,7 +136,7 @@ class Ledger:
             BudgetExceededError: a quota that the budget above has no room for.
             ConflictError: the scope is retired.
         """
-        with self._store.writing() as session:
+        with self._settled(Verb.CAP_CHANGED) as session:
             budget = _budget(session, scope)
             capped = _capped(budget.kind, caps)
             body = {"caps": dict(capped), "by": by, "reason": reason}
@@ -155,7 +156,7 @@ class Ledger:
             by: who decides.
             reason: why, in words; kept for ever.
         """
-        with self._store.writing() as session:
+        with self._settled(Verb.SCOPE_RETIRED) as session:
             budget = _budget(session, scope)
             if budget.retired is not None:
                 return budget
@@ -163,6 +164,51 @@ class Ledger:
             return self._act(
                 session, _path(session, scope), self._entry(session, Verb.SCOPE_RETIRED, scope, None, body=body)
             )
+
+    @contextmanager
+    def _settled(self, verb: Verb, key: str | None = None) -> Iterator[Session]:
+        """A transaction in which a verb is not refused for what a backup may have lost."""
+        with self._store.writing() as session:
+            known = None if key is None else session.charge(key)
+            folds.refuse_unsettled(folds.Standing.after(session.latest("")), verb, known)
+            yield session
+
+    def mark_restored(self, *, by: str, reason: str) -> None:
+        """Notes that this ledger came out of a backup: nothing happens in it until an owner accepts that.
+
+        Args:
+            by: who put it back.
+            reason: why, in words; kept for ever.
+        """
+        self._write_whole(Verb.LEDGER_RESTORED, {"by": by, "reason": reason})
+
+    def accept_restored(self, *, by: str, reason: str) -> None:
+        """An owner's act: accepts what may be missing since the backup that this ledger was restored from.
+
+        What was charged since is lost to the ledger, not to those who saw the answers. What is known of it is then to
+        be charged again, by its statement, before anything else is. A charge that was open in the backup can only be
+        abandoned.
+
+        Args:
+            by: who accepts.
+            reason: what may be missing, and how that is known, in words; kept for ever.
+
+        Raises:
+            ConflictError: nothing waits to be accepted.
+        """
+        self._write_whole(Verb.RESTORE_ACCEPTED, {"by": by, "reason": reason})
+
+    def _write_whole(self, verb: Verb, body: Mapping[str, Any]) -> None:
+        with self._store.writing() as session:
+            standing = folds.Standing.after(session.latest(""))
+            if verb is Verb.RESTORE_ACCEPTED:
+                if standing.accepted:
+                    raise ConflictError("no restore of this ledger waits to be accepted")
+                body = {**body, "restored": standing.restored}
+            entry = self._entry(session, verb, "", None, body=body)
+            check_shape(entry)
+            folds.restand(standing, entry)
+            session.append(entry)
 
     def _act(self, session: Session, path: list[Balance], entry: Entry) -> Balance:
         """Writes what an owner does to a budget, which is the last on its path."""
@@ -184,7 +230,7 @@ class Ledger:
             ConflictError: the key is known for something else.
         """
         scopes.check_key(key)
-        with self._store.writing() as session:
+        with self._settled(Verb.PLAN_REGISTERED, key) as session:
             path, known = _path(session, scope), session.charge(key)
             if known is not None and (known.scope, known.plan) == (scope, plan_hash):
                 return  # the same again
@@ -292,7 +338,7 @@ class Ledger:
         scopes.check_key(key)
         reason = check.text()(reason=reason)
         request = Request(release, relation, privacy_unit, None, amount, plan_hash, rounds, simulation)
-        with self._store.writing() as session:
+        with self._settled(Verb.PRICE_OVERRIDDEN, key) as session:
             path = _path(session, scope)
             body = {"request": request.under(path[-1].relation, path[-1].privacy_unit).to_json(), "reason": reason}
             known = session.charge(key)
@@ -317,6 +363,7 @@ class Ledger:
                     known = session.charge(key)
                     if known is not None and known.state not in AHEAD:
                         return self._again(session, known, scope, request, then)
+                    folds.refuse_unsettled(folds.Standing.after(session.latest("")), Verb.RESERVED, known)
                     unpriced = {budget.kind for budget in path} - prices.keys()
                     if not unpriced:
                         headroom.refuse_unbearable(prices, path)
@@ -393,6 +440,7 @@ class Ledger:
                 return  # the same again
             if verb is Verb.HELD_UNTIL and charge.until == body.get("until"):
                 return
+            folds.refuse_unsettled(folds.Standing.after(session.latest("")), verb, charge)
             amounts = charge.amounts if RULES[verb].moves else {}
             entry = self._entry(session, verb, charge.scope, key, amounts=amounts, body=body)
             check_shape(entry)

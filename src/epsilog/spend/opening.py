@@ -131,6 +131,52 @@ def _path(url: str | Path) -> Path:
     return Path(name)
 
 
+def back_up(url: str | Path, to: Path) -> Verified:
+    """Copies a ledger into a file while others may write to it; what is not whole and sound is no backup.
+
+    Args:
+        url: the ledger.
+        to: the backup's file, which is not there yet. It can be read and verified, and never charged.
+
+    Returns:
+        What the backup amounts to; its ``head``, kept elsewhere, shows later whether the backup is the same.
+
+    Raises:
+        LedgerIntegrityError: the ledger does not hold; no backup was made.
+    """
+    from epsilog.spend.sqlite import backups
+
+    found: list[Verified] = []
+    backups.back_up(_path(url), to, check=lambda copy: found.append(verify_file(copy)))
+    return found[0]
+
+
+def restore(backup: Path, to: Path, *, by: str, reason: str, clock: Callable[[], datetime] = utc_now) -> Verified:
+    """Makes a ledger of a backup, when the ledger itself is lost. It takes nothing until its owner has accepted that.
+
+    Args:
+        backup: what ``back_up`` made.
+        to: the ledger's file, which is not there yet.
+        by: who puts it back.
+        reason: why, in words; kept for ever.
+        clock: as for ``open_ledger``.
+
+    Raises:
+        LedgerIntegrityError: the backup does not hold.
+        StorageError: the ledger that was backed up is still there, or may be.
+    """
+    from epsilog.spend.sqlite import SqliteStore, backups
+
+    found: list[Verified] = []
+
+    def mark(copy: Path) -> None:
+        with Ledger(SqliteStore(copy), clock=clock) as ledger:
+            ledger.mark_restored(by=by, reason=reason)
+
+    backups.put_back(backup, to, check=lambda copy: found.append(verify_file(copy)), mark=mark)
+    return found[-1]
+
+
 def is_ledger(path: Path) -> bool:
     """Tells a ledger's file by its content."""
     from epsilog.spend import sqlite

@@ -20,6 +20,8 @@ def check_shape(entry: Entry) -> None:
     rule = RULES[entry.verb]
     if set(entry.body) != rule.says:
         raise ValueError(f"body of {entry.verb} must name {sorted(rule.says)}, got {sorted(entry.body)}")
+    if (entry.scope == "") != rule.whole:
+        raise ValueError(f"scope of {entry.verb} must be {'blank' if rule.whole else 'named'}, got {entry.scope!r}")
     if (entry.key is not None) != bool(rule.needs):
         raise ValueError(f"key of {entry.verb} must be that of a charge, got {entry.key!r}")
     if entry.key is not None:
@@ -80,6 +82,10 @@ def _committed(body: Mapping[str, Any]) -> None:
         sha256(**{check.text()(evidence=name): value})
 
 
+def _accepted(body: Mapping[str, Any]) -> None:
+    check.integer(1)(restored=body["restored"])
+
+
 _CHECKS = {
     Verb.BUDGET_CREATED: _budget,
     Verb.QUOTA_CREATED: _budget,
@@ -90,4 +96,5 @@ _CHECKS = {
     Verb.HELD_UNTIL: _held_until,
     Verb.ROUND_RELEASED: lambda body: sha256(output_hash=body["output_hash"]),
     Verb.COMMITTED: _committed,
+    Verb.RESTORE_ACCEPTED: _accepted,
 }

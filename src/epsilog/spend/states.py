@@ -49,6 +49,7 @@ class Rule:
         rounds: stages in which the round must be: the one that is named, or else the last that began.
         stage: the stage that the named round is in afterwards.
         retired: whether it is allowed at or under a scope that is retired: it ends something, or goes on with it.
+        whole: whether it is of the whole ledger, and of no scope.
     """
 
     says: frozenset[str] = frozenset()
@@ -60,6 +61,7 @@ class Rule:
     rounds: tuple[Stage, ...] = tuple(Stage)
     stage: Stage | None = None
     retired: bool = False
+    whole: bool = False
 
     @property
     def opens(self) -> bool:
@@ -175,6 +177,8 @@ RULES = {
         notes="decommissioned",
         retired=True,
     ),
+    Verb.LEDGER_RESTORED: Rule(says=_ACT, whole=True),
+    Verb.RESTORE_ACCEPTED: Rule(says=_ACT | {"restored"}, whole=True),
 }
 
 # Out of these no verb takes money, and in them nothing runs.

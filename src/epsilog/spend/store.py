@@ -44,6 +44,9 @@ class Session(Protocol):
     def entry(self, position: int) -> Entry:
         """The entry at an index that exists."""
 
+    def latest(self, scope: str) -> Entry | None:
+        """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
+
     def stored(self) -> Stored:
         """Everything that is kept beside the entries, as it lies there."""
 

@@ -84,6 +84,7 @@ def _rows(*, scope: bool, start: bool, limit: bool) -> sa.Select[Any]:
 _ROWS = {asked: _rows(scope=asked[0], start=asked[1], limit=asked[2]) for asked in product((False, True), repeat=3)}
 _HEAD = sa.select(heads.c.format, heads.c.count, heads.c.hash)
 _LAST = sa.select(entries).order_by(entries.c.position.desc()).limit(1)
+_LATEST = _LAST.where(entries.c.scope == sa.bindparam("scope"))
 _ENTRY = sa.select(entries).where(entries.c.position == sa.bindparam("position"))
 _PAGE = (
     sa.select(entries)
@@ -205,6 +206,11 @@ class SqlSession:
         if not rows:
             raise LedgerIntegrityError("is missing", index=position)
         return parsed(rows[0])
+
+    def latest(self, scope: str) -> Entry | None:
+        """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
+        rows = self._rows(_LATEST, scope=scope)
+        return parsed(rows[0]) if rows else None
 
     def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
         """The entries as they lie there, oldest first."""

@@ -10,9 +10,10 @@ from sqlalchemy.dialects.sqlite import insert
 
 from epsilog.spend.sqlite.place import peek
 from epsilog.spend.tables import FORMAT, Dialect, first_head, heads, stored_head
-from epsilog.terms import LedgerIntegrityError
+from epsilog.terms import LedgerIntegrityError, StorageError
 
 APPLICATION_ID = 0x65707367  # "epsg", in the header of the file
+BACKUP_ID = 0x65707362  # "epsb": a backup, which is read and restored, and never charged
 
 # What the file is made of, letter by letter: SQLite keeps these words, and a ledger with others is refused.
 SCHEMA = {
@@ -50,7 +51,7 @@ SCHEMA = {
     "ix_charges_scope": "CREATE INDEX ix_charges_scope ON charges (scope)",
 }
 _AUTOMATIC = {f"sqlite_autoindex_{table}_1": None for table in ("balances", "charges", "rounds")}
-_SETTINGS = {"application_id": APPLICATION_ID, "user_version": FORMAT, "encoding": "UTF-8", "auto_vacuum": 0}
+_SETTINGS = {"user_version": FORMAT, "encoding": "UTF-8", "auto_vacuum": 0}
 
 _IDENTITY = sa.select(heads.c.id, heads.c.home)
 
@@ -64,10 +65,12 @@ def pragma(connection: sa.Connection, name: str) -> Any:
 
 def check_format(connection: sa.Connection) -> int:
     """Refuses a file that is not a ledger, or is made otherwise than we make it; returns the schema's version."""
-    version = int(pragma(connection, "schema_version"))
+    version, carried = int(pragma(connection, "schema_version")), pragma(connection, "application_id")
     made = {str(row[0]): row[1] for row in connection.exec_driver_sql("SELECT name, sql FROM sqlite_master")}
-    if pragma(connection, "application_id") != APPLICATION_ID or "head" not in made:
+    if carried not in (APPLICATION_ID, BACKUP_ID) or "head" not in made:
         raise LedgerIntegrityError("the file is not an epsilog ledger")
+    if carried == BACKUP_ID and not pragma(connection, "query_only"):
+        raise StorageError("the file is a backup of a ledger: read it, or restore it (`epsilog ledger restore`)")
     if pragma(connection, "user_version") in range(FORMAT):
         raise LedgerIntegrityError(f"the ledger is of an earlier format, and this release reads format {FORMAT}")
     for name, value in _SETTINGS.items():
@@ -94,8 +97,8 @@ DIALECT = Dialect.of(insert, verb_of=lambda document: sa.func.json_extract(docum
 
 def create(connection: sa.Connection, home: str) -> None:
     """Makes the tables in a file that has none."""
-    for name in ("application_id", "user_version"):
-        connection.exec_driver_sql(f"PRAGMA {name}={_SETTINGS[name]}")
+    for name, value in (("application_id", APPLICATION_ID), ("user_version", FORMAT)):
+        connection.exec_driver_sql(f"PRAGMA {name}={value}")
     for statement in SCHEMA.values():
         connection.exec_driver_sql(statement)
     connection.execute(heads.insert(), first_head(home))
@@ -121,6 +124,15 @@ def move_home(connection: sa.Connection, home: str) -> None:
 
 
 def is_ledger(path: Path) -> bool:
-    """Tells a ledger by its content: an SQLite file that carries our application id."""
+    """Tells a ledger, or a backup of one, by its content: an SQLite file that carries an application id of ours."""
+    return _carried(path) in (APPLICATION_ID, BACKUP_ID)
+
+
+def is_backup(path: Path) -> bool:
+    """Tells a backup by its content."""
+    return _carried(path) == BACKUP_ID
+
+
+def _carried(path: Path) -> int | None:
     header = peek(path, 100)
-    return header.startswith(b"SQLite format 3\0") and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
+    return int.from_bytes(header[68:72], "big") if header.startswith(b"SQLite format 3\0") else None

@@ -59,7 +59,7 @@ class SqliteStore:
             with self._begun("BEGIN") as connection:
                 self._schema = schema.check_format(connection)
                 SqlSession(connection, schema.DIALECT).head()
-                if read_only:
+                if read_only and not schema.is_backup(self.path):  # a backup is whole, and nobody charges it
                     self._refuse_strays(*schema.identity(connection))
         except BaseException:
             self.close()
@@ -131,7 +131,7 @@ class SqliteStore:
         moved = False
         with self._begun("BEGIN IMMEDIATE") as connection:
             if schema.is_blank(connection):
-                schema.create(connection, _text(self.path))
+                schema.create(connection, stored_path(self.path))
                 disk.sync_folder(self.path.parent)
             else:
                 schema.check_format(connection)
@@ -144,7 +144,7 @@ class SqliteStore:
     def _move_in(self, connection: sa.Connection) -> bool:
         """Notes the place of a ledger that was moved, if all of it came along and nothing of it stayed."""
         number, home = schema.identity(connection)
-        if home == _text(self.path):
+        if home == stored_path(self.path):
             return False
         lives = self._refuse_strays(number, home)
         if lives is None:
@@ -157,7 +157,7 @@ class SqliteStore:
                 f"ledger {self.path} is a copy of {home}, and both could be spent: remove one of them, or read the "
                 "copy only"
             )
-        schema.move_home(connection, _text(self.path))
+        schema.move_home(connection, stored_path(self.path))
         return True
 
     def _refuse_strays(self, number: str, home: str) -> bool | None:
@@ -167,7 +167,7 @@ class SqliteStore:
             Whether the one that it was copied from exists; None if this user may not look.
         """
         old = Path(home)
-        if home == _text(self.path) or _same_place(old, self.path):
+        if home == stored_path(self.path) or _same_place(old, self.path):
             return False
         try:
             there = old.is_file() and not old.samefile(self.path)
@@ -194,6 +194,28 @@ class SqliteStore:
             self._inherited.append(self._engine)
             self._open()
         return self._engine
+
+    def copy_to(self, other: Any) -> None:
+        """Copies the whole file, as it stands at one moment, through an open connection; others may write meanwhile."""
+        with self._begun("BEGIN") as connection:
+            raw = connection.connection.driver_connection
+            assert raw is not None, "a connection from the pool is open"
+            raw.backup(other)
+
+    def original(self) -> str | None:
+        """Where the ledger lives that this is a copy of, if it is still there or may be."""
+        with self._begun("BEGIN") as connection:
+            number, home = schema.identity(connection)
+        old = Path(home)
+        if home == stored_path(self.path) or _same_place(old, self.path):
+            return None
+        try:
+            there = old.is_file() and not old.samefile(self.path)
+        except OSError:
+            return home
+        if there and (not os.access(old, os.R_OK) or _number(old) == number):
+            return home
+        return None
 
     @contextmanager
     def reading(self) -> Iterator[SqlSession]:
@@ -290,7 +312,7 @@ def _make_folder(folder: Path) -> None:
         raise StorageError(f"folder {folder} cannot be made: {error.strerror}") from error
 
 
-def _text(path: Path) -> str:
+def stored_path(path: Path) -> str:
     """A path as it is stored; names that are no UTF-8 are spelled out."""
     return os.fsencode(path).decode(errors="backslashreplace")
 

@@ -1,0 +1,72 @@
+"""`epsilog ledger backup`, `restore` and `accept`: copies that are whole, and what becomes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilog.cli.app import Json, ledger_app, print_json
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, existing, to_write
+from epsilog.cli.owners import By, Reason
+from epsilog.cli.show import console, figures, note
+
+if TYPE_CHECKING:
+    from epsilog.spend import Verified
+
+
+@ledger_app.command("backup")
+def backup(
+    file: Annotated[Path, typer.Argument(help="The backup to make; not there yet.")],
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Copy a ledger into one file, as it stands, while others may write to it; and verify the copy.
+
+    Example: epsilog ledger backup /elsewhere/ledger-2026-05-03.db
+    """
+    from epsilog.spend import back_up
+
+    _tell(f"Backup {file}", file, back_up(existing(ledger), file), as_json=as_json)
+
+
+@ledger_app.command("restore")
+def restore(
+    file: Annotated[Path, typer.Argument(help="A backup.")],
+    by: By,
+    reason: Reason,
+    ledger: Annotated[Path, typer.Option("--ledger", "-l", help="The ledger to make; not there yet.")] = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Make a ledger of a backup, when the ledger itself is lost; it takes nothing until its owner accepts that.
+
+    Example: epsilog ledger restore /elsewhere/ledger-2026-05-03.db --by emil --reason "the disk is gone"
+    """
+    from epsilog.spend import restore as put_back
+
+    found = put_back(existing(file), ledger, by=by, reason=reason)
+    _tell(f"Ledger {ledger}", ledger, found, as_json=as_json)
+    if not as_json:
+        note("Nothing is charged in it until an owner accepts what may be missing: epsilog ledger accept.")
+
+
+@ledger_app.command("accept")
+def accept(by: By, reason: Reason, ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
+    """Accept what may be missing in a ledger that was restored; then charge again what is known of it.
+
+    Example: epsilog ledger accept --by dora --reason "two answers of that day, a-7 and a-8"
+    """
+    with to_write(ledger) as books:
+        books.accept_restored(by=by, reason=reason)
+        count, head = books.head()
+    if as_json:
+        return print_json({"ledger": str(ledger), "entries": count, "head": head})
+    console.print(f"{ledger} takes charges again (entry {count})")
+    return None
+
+
+def _tell(title: str, file: Path, found: Verified, *, as_json: bool) -> None:
+    if as_json:
+        return print_json({"file": str(file), "entries": found.count, "head": found.head})
+    return figures(title, [("entries", str(found.count)), ("head", found.head)])
