@@ -141,6 +141,8 @@ def test_public_logs_tell_cohorts_and_still_no_client(tmp_path):
     report = report_of(tmp_path, head="public = true\n")
     check_schema(report)
     assert report["observed"]["cohorts"] == [len(ids) for ids in honest().took_part]
+    low, high = report["observed"]["limits"]
+    assert low < min(report["observed"]["cohorts"]) < max(report["observed"]["cohorts"]) < high
     names = {one["name"] for one in report["verification"]["what_ifs"]}
     assert "worst end of the observed schedule (95%)" in names
     assert (

@@ -26,6 +26,7 @@ from epsilog.terms import (
     Verdict,
     codec,
 )
+from epsilog.terms.cohorts import PoissonCohorts
 from epsilog.verify import (
     Books,
     Brought,
@@ -46,6 +47,7 @@ from epsilog.verify import (
     reconcile,
 )
 from epsilog.verify.owner import PRIVATE, check_control
+from epsilog.verify.participation import weigh_sizes
 from epsilog.verify.reconciliation import check_charge, check_claim, check_files, check_rounds
 
 ROOT = Path(__file__).parents[2]
@@ -190,9 +192,20 @@ def of_mixed_spread():
     return [SimpleNamespace(round=t, padding=tuple(each), given_up=False) for t, each in enumerate(draws, start=1)]
 
 
+def of_drift():
+    """Half of a run is a little above what was planned, half a little below."""
+    rng = np.random.default_rng(5)
+    draws = rng.normal(size=(600, 16)) * np.linspace(1.15, 0.85, 600)[:, None]
+    rounds = [SimpleNamespace(round=t, padding=tuple(each), given_up=False) for t, each in enumerate(draws, start=1)]
+    yield check_noise(rounds, noise_stddev=1.0)
+    sizes = np.concatenate([rng.binomial(20_000, rate, 300) for rate in (0.0507, 0.0493)])
+    yield weigh_sizes(PoissonCohorts(20_000, 0.05), sizes)
+
+
 def of_samples(run):
     yield check_noise(run.records, noise_stddev=0.0)
     yield check_noise(of_mixed_spread(), noise_stddev=1.0)
+    yield from of_drift()
     for numbers in ({"values": 960.0}, {"values": 48.0}):
         yield check_control(replace(run.owner.utility, control={"verdict": "passed", "numbers": numbers}))
     scheme = make_plan(local).scheme

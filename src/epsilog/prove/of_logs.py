@@ -18,7 +18,8 @@ from epsilog.prove.narrative import LIMITS_OF_LOGS, statement, supported_epsilon
 from epsilog.prove.publication import publication, require_field
 from epsilog.prove.reading import risk_reading
 from epsilog.terms import CheckError, RecordsError, RunFile, Verdict, codec
-from epsilog.verify import NOTHING, Brought, Signed, certified, check_signatures
+from epsilog.terms.cohorts import PoissonCohorts
+from epsilog.verify import NOTHING, Brought, Signed, certified, check_signatures, control_limits
 
 if TYPE_CHECKING:
     from epsilog.verify.logs import LogExamination
@@ -101,7 +102,11 @@ def build_logs_report(found: LogExamination) -> dict[str, Any]:
             "noise_stddev": scheme.noise_stddev,
             "divisor": claim.divisor,
         },
-        "observed": {"public": mapping.public, "cohorts": list(found.cohorts or ()) if mapping.public else None},
+        "observed": {
+            "public": mapping.public,
+            "cohorts": list(found.cohorts or ()) if mapping.public else None,
+            "limits": _limits(found) if mapping.public else None,
+        },
         "verification": found.published.to_json(found.playbook) | {"required": sorted(found.published.required)},
         "evidence": {
             **_bound(found),
@@ -122,6 +127,14 @@ def _reading(found: LogExamination, supported: float) -> dict[str, Any] | None:
     scheme, guarantee, known = found.claim.scheme, found.claim.guarantee, found.claim.scheme.in_every_round()
     whole = supported == guarantee.epsilon and _lists_are_there(found) and not _failed(found)
     return risk_reading(scheme.release() if whole else known, guarantee, known=known)
+
+
+def _limits(found: LogExamination) -> list[int] | None:
+    """Between which all cohorts of a sound run lie, but for false alarms; None where no size is a matter of chance."""
+    match found.claim.scheme.cohorts:
+        case PoissonCohorts(clients=clients, probability=rate) if rate < 1 and found.cohorts:
+            return list(control_limits(clients, rate, len(found.cohorts), found.mapping.false_alarm))
+    return None
 
 
 def _period(reporting: Mapping[str, Any]) -> str:

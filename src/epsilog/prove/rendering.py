@@ -318,8 +318,15 @@ def _plots_of_logs(report: Mapping[str, Any]) -> dict[str, str]:
     """Who took part, where the logs are public."""
     if not (cohorts := report["observed"]["cohorts"]):
         return {}
-    seen = Series("seen", tuple((float(i), float(size)) for i, size in enumerate(cohorts, 1)))
-    return {"cohorts": line_plot([seen], title="Cohorts", x_label="round", y_label="took part")}
+    seen, last = (
+        Series("seen", tuple((float(i), float(size)) for i, size in enumerate(cohorts, 1))),
+        float(len(cohorts)),
+    )
+    limits = [
+        Series(f"{name} limit", ((1.0, float(limit)), (last, float(limit))))
+        for name, limit in zip(("lower", "upper"), report["observed"]["limits"] or (), strict=False)
+    ]
+    return {"cohorts": line_plot([seen, *limits], title="Cohorts", x_label="round", y_label="took part")}
 
 
 def _scores(points: list[dict[str, Any]], over: str) -> tuple[tuple[float, float], ...]:

@@ -9,6 +9,7 @@ from epsilog.verify.books import Books, LedgerWord
 from epsilog.verify.canaries import CanaryScores
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.documents import check_books, check_chain, check_head, check_note, check_prices, identify
+from epsilog.verify.drift import control_limits
 from epsilog.verify.evidence import Evidence, parse_evidence, parse_records, read_evidence, read_file, read_folder
 from epsilog.verify.findings import overall
 from epsilog.verify.noise import check_count, check_noise, in_first_unit, power, stddev_interval
@@ -76,6 +77,7 @@ __all__ = [
     "check_private",
     "check_receipt",
     "check_signatures",
+    "control_limits",
     "identify",
     "in_first_unit",
     "note_signatures",

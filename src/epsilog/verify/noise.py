@@ -16,6 +16,7 @@ from typing import Protocol
 from scipy.special import chdtr, chdtrc, chdtri
 
 from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict, check
+from epsilog.verify.drift import noise_drift
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
 
@@ -128,6 +129,7 @@ def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float 
     chances = _as_weak(records, noise_stddev)
     quietest, p_quietest = _quietest(chances)
     p_uneven = _together([p for p, _ in chances])
+    p_drift, drifted = noise_drift(*_sums(records, noise_stddev))
     numbers = (
         ("values", count),
         ("planned_stddev", noise_stddev),
@@ -138,6 +140,7 @@ def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float 
         ("p_too_strong", strong),
         ("p_quietest_round", p_quietest),
         ("p_weak_rounds", p_uneven),
+        ("p_drift", p_drift),
     )
     share = math.sqrt(ratio / count)
     if weak < false_alarm / 2:
@@ -146,14 +149,22 @@ def compared(records: Sequence[Padded], noise_stddev: float, false_alarm: float 
     if p_quietest < false_alarm / 4:
         says = f"The noise of round {quietest} is too weak for the plan, whatever that of the others."
         return Finding("noise/too-weak-in-a-round", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
-    if p_uneven < false_alarm / 4:
+    if p_uneven < false_alarm / 8:
         says = "The noise is too weak in too many rounds, though that of the others makes up for it in the mean."
         return Finding("noise/uneven", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
+    if p_drift < false_alarm / 8:
+        says = f"The noise falls on the way: by round {records[drifted - 1].round} it had been too weak for a while."
+        return Finding("noise/drift", Verdict.FAILED, says, numbers, false_alarm=false_alarm)
     if strong < false_alarm / 2:
         says = f"The noise is stronger than planned ({share:.1%} of its stddev): the claim holds, utility suffers."
         return Finding("noise/too-strong", Verdict.WARNED, says, numbers, false_alarm=false_alarm)
     says = f"The noise agrees with the plan: {share:.1%} of its standard deviation on {count} padding values."
     return Finding("noise/holds", Verdict.PASSED, says, numbers, false_alarm=false_alarm)
+
+
+def _sums(records: Sequence[Padded], noise_stddev: float) -> tuple[list[int], list[float]]:
+    """How many values each round has, and the sum of their squares."""
+    return [len(one.padding) for one in records], [_squares(one.padding, noise_stddev) for one in records]
 
 
 def check_count(

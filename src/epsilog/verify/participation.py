@@ -25,6 +25,7 @@ from epsilog.terms.cohorts import (
 )
 from epsilog.verify import chances
 from epsilog.verify.chances import Ids, Numbers
+from epsilog.verify.drift import cohorts_drift
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
 NOT_HERE = "The curator's records are not here."
@@ -159,14 +160,17 @@ def _(cohorts: PoissonCohorts, seen: Sequence[Cohort], false_alarm: float = FALS
         if not holds:
             return Finding("participation/another-sampler", Verdict.FAILED, says, tuple(numbers))
         return Finding("participation/holds", Verdict.PASSED, says, tuple(numbers))
+    p_drift, drifted = cohorts_drift(sizes, clients, q)
     p_values = {
         "p_total": float(chances.two_sided(sizes.sum(), clients * rounds, q)),
         "p_worst_round": _least(chances.two_sided(sizes, clients, q), rounds),
+        "p_drift": p_drift,
         "p_busiest_client": _least(bdtrc(int(per_client.max()) - 1, rounds, q), clients),
         "p_spread": chances.spread(sizes, np.full(rounds, clients), np.full(rounds, q)),
         **_repeats(lists, clients, q),
     }
-    numbers += [("cohort_min", float(sizes.min())), ("cohort_max", float(sizes.max())), *p_values.items()]
+    numbers += [("cohort_min", float(sizes.min())), ("cohort_max", float(sizes.max()))]
+    numbers += [("drifted_by_round", float(drifted)), *p_values.items()]
     says = (
         f"Cohorts of {sizes.min()} to {sizes.max()} in {rounds} rounds agree with Poisson({q:g}) of {clients} clients."
     )
@@ -182,6 +186,13 @@ def _weighed(
         return Finding(
             "participation/holds", Verdict.PASSED, says, tuple(numbers), false_alarm=false_alarm if p_values else 0.0
         )
+    if failed == ["p_drift"]:
+        by = f"{dict(numbers)['drifted_by_round']:.0f}"
+        why = (
+            f"Cohorts grow or shrink on the way: by round {by} they are no longer {sampler}, though each alone may be. "
+        )
+        why += "Only the unamplified claim remains."
+        return Finding("participation/drift", Verdict.FAILED, why, tuple(numbers), false_alarm=false_alarm)
     why = f"The sampler is not {sampler}: {', '.join(failed)} below {false_alarm / len(p_values):.2g}. "
     why += "Only the unamplified claim remains."
     return Finding("participation/another-sampler", Verdict.FAILED, why, tuple(numbers), false_alarm=false_alarm)
@@ -356,12 +367,15 @@ def weigh_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALSE_ALARM) 
         return Finding("participation/cohort-size", Verdict.FAILED, says)
     match cohorts:
         case PoissonCohorts(clients=clients, probability=q) if q < 1:
+            p_drift, drifted = cohorts_drift(sizes, clients, q)
             p_values = {
                 "p_total": float(chances.two_sided(sizes.sum(), clients * sizes.size, q)),
                 "p_worst_round": _least(chances.two_sided(sizes, clients, q), sizes.size),
+                "p_drift": p_drift,
                 "p_spread": chances.spread(sizes, np.full(sizes.size, clients), np.full(sizes.size, q)),
             }
-            numbers = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients), *p_values.items()]
+            numbers = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
+            numbers += [("drifted_by_round", float(drifted)), *p_values.items()]
             sampler = f"Poisson({q:g})"
             return _weighed(sampler, p_values, f"{told} {sampler} of {clients} clients.", numbers, false_alarm)
         case BinnedCohorts(clients=clients, cycle_length=length) if length > 1:
