@@ -54,7 +54,8 @@ def test_a_claim_and_a_charge_that_agree_on_too_little_fail_both(run):
     guarantee = replace(run.plan.guarantee, epsilon=little)
     plan = replace(run.plan, guarantee=guarantee, epsilon=replace(run.plan.epsilon, lower=0.0, upper=little))
     cheap = {"approximate": dict(Amounts.charged({"epsilon": Fraction(little), "delta": "1e-5"}))}
-    found = check_charge(replace(run, plan=plan), replace(run.ledger, amounts=cheap))
+    asked = dict(run.ledger.request) | {"plan_hash": plan.hash}
+    found = check_charge(replace(run, plan=plan), replace(run.ledger, amounts=cheap, request=asked))
     assert found.verdict == "failed"
     assert "whose price is" in found.says
 

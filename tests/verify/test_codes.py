@@ -179,7 +179,9 @@ def of_charges(run):
         yield check_charge(run, replace(word, **changes))
     low = replace(run.plan.guarantee, epsilon=run.plan.guarantee.epsilon / 2)
     half = {"approximate": dict(word.charged) | {"epsilon": f"{low.epsilon + 1e-9:.12f}"}}
-    yield check_charge(replace(run, plan=replace(run.plan, guarantee=low)), replace(word, amounts=half))
+    less = replace(run.plan, guarantee=low)
+    asked = dict(word.request) | {"plan_hash": less.hash}
+    yield check_charge(replace(run, plan=less), replace(word, amounts=half, request=asked))
     yield check_claim(low, run.plan.scheme)
     yield check_claim(replace(low, epsilon=run.plan.guarantee.epsilon * (1 - 1e-6)), run.plan.scheme)
     yield check_claim(low, replace(run.plan.scheme, noise_multiplier=0.0))

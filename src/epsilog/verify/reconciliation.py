@@ -353,6 +353,7 @@ def _asked(plan: RegisteredPlan) -> dict[str, Any]:
     """What the charge of a plan must have asked for."""
     return {
         "scope": plan.budget["scope"],
+        "plan_hash": plan.hash,
         "release": codec.to_json(plan.scheme.release()),
         "relation": plan.guarantee.relation.value,
         "privacy_unit": plan.guarantee.privacy_unit,
