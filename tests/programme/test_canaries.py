@@ -146,6 +146,17 @@ def test_the_command_reads_the_runs_own_canaries(done):
 
 
 @pytest.mark.slow
+def test_a_bound_on_gaussian_mechanisms_says_so_wherever_it_stands(write_programme, tmp_path):
+    method = ("canaries = 200", 'canaries = 200\nmethod = "one-run-gaussian"\nconfidence = 0.9')
+    report = went(write_programme(*AUDIT, method), tmp_path).report
+    assert report["audit"]["planned"]["method"] == "one-run-gaussian"
+    page = (next((tmp_path / "runs").glob("exam*")) / "report.html").read_text()
+    assert "at confidence 0.9, if the mechanism is Gaussian; it promises nothing" in page
+    for kind in ("markdown", "card"):
+        assert "if the mechanism is Gaussian; it promises nothing" in render_markdown(report, kind=kind)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["score", "coins", "gone"])
 def test_other_scores_other_coins_and_none_do_not_pass(done, tmp_path, how):
     import shutil

@@ -17,7 +17,7 @@ from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
 from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, Finding, RecordsError, RunFile, Verdict, check, codec
-from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.digits import upper_text
 
 if TYPE_CHECKING:
     from epsilog.signing import VerifierKey
@@ -210,6 +210,8 @@ class _Watcher:
 
 
 def _summary(report: dict[str, Any], folder: Path) -> None:
+    from epsilog.prove import lower_bound
+
     claim, result, budget = report["claim"], report["result"], report["budget"]
     utility, none = report["utility"] or {}, _unscored(result)
     bare = utility.get("without_dp") or []
@@ -219,7 +221,7 @@ def _summary(report: dict[str, Any], folder: Path) -> None:
             ("claim", claim["statement"]),
             ("budget", f"epsilon {budget['epsilon']}, delta {budget['delta']} in {budget['scope']}"),
             ("epsilon, certified", interval_text(codec.decode(claim["epsilon"]))),
-            *_lower_bound(report),
+            *((name, f"{value}, {what}") for name, value, what in lower_bound(report)),
             ("closed form (estimate)", _figure(report["accounting"]["formula"]["total"], "none")),
             ("participation known", upper_text(float(claim["unamplified"]["upper"]))),
             (
@@ -238,15 +240,6 @@ def _summary(report: dict[str, Any], folder: Path) -> None:
     for finding in report["verification"]["findings"]:
         if finding["verdict"] in ("failed", "warned"):
             note(f"{finding['check']}: {finding['says']}")
-
-
-def _lower_bound(report: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the run's own canaries have shown, where it had any."""
-    bound = (report["audit"] or {}).get("bound")
-    if bound is None:
-        return []
-    told = f"at least {lower_text(bound['epsilon'])} with confidence {bound['confidence']:g}; it promises nothing"
-    return [("epsilon, by attack", told)]
 
 
 def _side_by_side(reports: list[dict[str, Any]]) -> None:

@@ -18,6 +18,7 @@ from epsilog.prove.plots import Series, line_plot
 from epsilog.prove.publication import completed
 from epsilog.terms import codec
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.verify.audits import GAUSSIAN
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -165,11 +166,14 @@ def _of_the_run(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def lower_bound(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What an attack has shown, as a figure; none where there was no audit."""
-    bound = (report.get("audit") or {}).get("bound")
+    audit = report.get("audit") or {}
+    bound = audit.get("bound")
     if bound is None:
         return []
-    told = f"by attack, at confidence {bound['confidence']:g}; it promises nothing"
-    return [("epsilon, empirical lower bound", _lower(bound["epsilon"]), told)]
+    told = f"by attack, at confidence {bound['confidence']:g}"
+    if audit["planned"]["method"] == GAUSSIAN:
+        told += ", if the mechanism is Gaussian"
+    return [("epsilon, empirical lower bound", _lower(bound["epsilon"]), f"{told}; it promises nothing")]
 
 
 def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
