@@ -297,3 +297,20 @@ def test_a_backup_is_restored_and_accepted(ask, reserve, books, tmp_path):
     assert json.loads(done.output)["restored"] == [before.count + 1]
     with open_ledger(again) as ledger:
         ledger.charge("acme", PureDP(0.0), key="1")
+
+
+def test_doctor_looks_at_a_ledger_and_ends_as_it_found_it(books, monkeypatch):
+    monkeypatch.setattr("epsilog.spend.sqlite.health.file_system", lambda _: "ext4")
+    books.parent.chmod(0o700)
+
+    def looked(*more):
+        done = CliRunner().invoke(app, ["doctor", "--ledger", str(books), *more])
+        return done.exit_code, done.output
+
+    code, text = looked("--json")
+    assert (code, [one["well"] for one in json.loads(text)["remarks"]]) == (0, [True] * 7)
+    assert "1 entries hold" in looked()[1]
+    books.chmod(0o666)
+    assert (looked()[0], "not well" in looked()[1]) == (5, True)
+    books.write_bytes(books.read_bytes().replace(b'"2"', b'"9"'))
+    assert looked()[0] == 4

@@ -35,7 +35,8 @@ def test_the_charge_is_the_plans_in_every_respect(run):
         assert found.verdict == "failed"
         assert name in found.says
     assert charged(run, scope="acme/2027") == "failed"
-    for state, verdict in {"started": "warned", "reserved": "failed", "cancelled": "failed"}.items():
+    verdicts = {"started": "warned", "abandoned": "warned", "reserved": "failed", "cancelled": "failed"}
+    for state, verdict in verdicts.items():
         assert charged(run, state=state) == verdict
     assert charged(run, others=1) == "warned"
     assert charged(run, cap={"epsilon": "8"}) == "warned"
@@ -163,3 +164,25 @@ def test_the_cap_is_that_of_the_charges_own_scope(tmp_path):
     train(tmp_path / "run", tmp_path / "l.db", make_plan())
     word = Books.read(tmp_path / "l.db").word_on(make_plan().hash)
     assert (word.scope, word.cap["epsilon"]) == ("acme/2026", "30")
+
+
+def test_what_is_said_of_a_charge_after_it_closed_changes_nothing_of_the_ledgers_word(tmp_path):
+    """A report stays what it was when its model is switched off, its cap lowered, its scope retired."""
+    plan, act = "ab" * 32, {"by": "dora", "reason": "replaced"}
+    with open_ledger(tmp_path / "l.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="5")
+        for key in ("done", "gone"):
+            charge = books.reserve("acme", PureDP(2.0), key=key, plan_hash=plan if key == "done" else "cd" * 32)
+            charge.start()
+            charge.commit({"model": plan}) if key == "done" else books.abandon(key, **act)
+        words = [Books.read(tmp_path / "l.db").word_on(each) for each in (plan, "cd" * 32)]
+        assert [(word.state, word.cap) for word in words] == [
+            ("committed", {"epsilon": "5"}),
+            ("abandoned", {"epsilon": "5"}),
+        ]
+        assert [word.evidence for word in words] == [{"model": plan}, None]
+        books.decommission("done", **act)
+        books.decommission("gone", **act)
+        books.change_cap("acme", epsilon="1", **act)
+        books.retire("acme", **act)
+    assert [Books.read(tmp_path / "l.db").word_on(each) for each in (plan, "cd" * 32)] == words

@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER
-from epsilog.cli.show import console, figures, note
+from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
+from epsilog.cli.ledger import DEFAULT_LEDGER, existing
+from epsilog.cli.show import console, figures, note, table
 from epsilog.terms import CheckError
 
 EXTRAS = {
@@ -86,11 +86,16 @@ def embed(
 
 
 @app.command("doctor")
-def doctor(as_json: Json = False) -> None:
-    """Say what this machine has, and how durable a ledger on it is.
+def doctor(
+    ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="A ledger to look at where it lies.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what this machine has, and how durable a ledger on it is; with a ledger, what may be wrong with that.
 
-    Example: epsilog doctor
+    Example: epsilog doctor --ledger runs/ledger.db
     """
+    if ledger is not None:
+        return _examine(existing(ledger), as_json=as_json)
     from epsilog.spend import sqlite_in_use
 
     version, journal, package = sqlite_in_use()
@@ -114,6 +119,21 @@ def doctor(as_json: Json = False) -> None:
     if sys.platform != "linux":
         note("Only Linux is tested.")
     return None
+
+
+def _examine(ledger: Path, *, as_json: bool) -> None:
+    """Shows what was found of a ledger's file, and ends with it."""
+    from epsilog.spend import examine
+
+    found = examine(ledger)
+    words = {True: "well", False: "not well", None: "not known"}
+    if as_json:
+        print_json({"ledger": str(ledger), "remarks": [dataclasses.asdict(remark) for remark in found]})
+    else:
+        table(str(ledger), ["what", "", "found"], [[one.about, words[one.well], one.says] for one in found])
+    troubled = {one.about for one in found if one.well is False}
+    if troubled:
+        raise typer.Exit(NOT_VERIFIED if "chain" in troubled else NOT_ALL_CHECKED)
 
 
 @app.command("selftest")

@@ -28,6 +28,7 @@ from epsilog.spend.ledger import Ledger
 from epsilog.spend.opening import (
     Transcript,
     back_up,
+    examine,
     is_ledger,
     open_ledger,
     read_ledger,
@@ -73,6 +74,7 @@ __all__ = [
     "back_up",
     "charge_facts",
     "digest",
+    "examine",
     "export",
     "is_bundle",
     "is_ledger",

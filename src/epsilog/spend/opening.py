@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from epsilog.signing import Note
 from epsilog.spend import bundles, chain
 from epsilog.spend.chain import Verified
 from epsilog.spend.entries import GENESIS, Entry, digest
 from epsilog.spend.ledger import Ledger, utc_now
+from epsilog.spend.states import State
 from epsilog.spend.store import Store
 from epsilog.terms import CheckError, LedgerIntegrityError
+
+if TYPE_CHECKING:
+    from epsilog.spend.sqlite.health import Remark
 
 POSTGRES = ("postgresql://", "postgres://")
 
@@ -146,6 +151,8 @@ def back_up(url: str | Path, to: Path) -> Verified:
     """
     from epsilog.spend.sqlite import backups
 
+    if isinstance(url, str) and url.startswith(POSTGRES):
+        raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", repr(url))
     found: list[Verified] = []
     backups.back_up(_path(url), to, check=lambda copy: found.append(verify_file(copy)))
     return found[0]
@@ -175,6 +182,30 @@ def restore(backup: Path, to: Path, *, by: str, reason: str, clock: Callable[[],
 
     backups.put_back(backup, to, check=lambda copy: found.append(verify_file(copy)), mark=mark)
     return found[-1]
+
+
+def examine(path: Path, *, clock: Callable[[], datetime] = utc_now) -> tuple[Remark, ...]:
+    """Looks at a ledger's file where it lies: names, rights, disk, log, clock, and the whole chain.
+
+    Args:
+        path: the file, which exists.
+        clock: tells the time.
+
+    Returns:
+        One remark on each: what it is about, whether it is well (None: not known), and what was found in words.
+    """
+    from epsilog.spend.sqlite import health
+
+    return health.examined(path, now=clock(), verify=_said)
+
+
+def _said(path: Path) -> str:
+    """What a check of a ledger found that its owner should know."""
+    found = verify_file(path)
+    started = sum(charge.state is State.STARTED for charge in found.charges.values())
+    waiting = sum(charge.state is State.RESERVED for charge in found.charges.values())
+    restored = f"; restored from a backup at entries {[*found.restored]}" if found.restored else ""
+    return f"{found.count} entries hold; {started} charges run, {waiting} are only reserved{restored}"
 
 
 def is_ledger(path: Path) -> bool:
