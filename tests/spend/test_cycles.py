@@ -90,6 +90,9 @@ def test_plans_say_period_name_and_population(books):
         ["words", "emoji"],
     )
     assert (rest.name, rest.populations) == ("three", ())
+    strange = read_cycles(books, "acme", plans=plans | {"c" * 64: Stated("other", "", 1)})
+    assert strange.says[-1] == "No charge that was started here names the plan of other."
+    assert strange.cycles == (cycle, rest)
     unstated = read_cycles(books, "acme", plans={PLAN: Stated("words", "", 300)}).cycles
     assert [one.name for one in unstated] == ["one", "two", "three"]
 

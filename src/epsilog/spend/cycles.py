@@ -107,11 +107,13 @@ class Cycles:
         budget: its balance.
         cycles: in the order of their first start.
         delta: at which epsilon is read off where the budget is kept in another quantity; None for no reading.
+        strange: names of plans that were given, and that no charge names which was started here.
     """
 
     budget: Balance
     cycles: tuple[Cycle, ...]
     delta: float | None = None
+    strange: tuple[str, ...] = ()
 
     def epsilon(self, amounts: Amounts) -> float | None:
         """An upper bound on epsilon for an amount of this budget; None where it takes a delta, and none is given."""
@@ -127,7 +129,8 @@ class Cycles:
         """What is exact, what is a bound, and what counts."""
         word = f"But for {', '.join(self.allowed)}: there the owner's word stands for a proof." if self.allowed else ""
         why = f"{EXACT} {word}".strip(), f"{NOT_THE_LEAST} Why sums bound it: {self.budget.theorem}.", IN_USE
-        return (*why, SIMULATED) if self.budget.simulation else why
+        strange = (f"No charge that was started here names the plan of {', '.join(self.strange)}.",)
+        return (*why, *(strange if self.strange else ()), *((SIMULATED,) if self.budget.simulation else ()))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -202,7 +205,9 @@ def read_cycles(
     if delta is not None:
         check.between(0, 1)(delta=delta)
         check.one_of(("zcdp", "gdp"))(**{"the budget's kind, where a delta is given,": budget.kind})
-    found = Cycles(budget, _grouped(budget, releases), delta)
+    named = {one.plan_hash for one in releases}
+    strange = tuple(sorted(plan.name for digest, plan in (plans or {}).items() if digest not in named))
+    found = Cycles(budget, _grouped(budget, releases), delta, strange)
     last = found.cycles[-1] if found.cycles else None
     nothing = Amounts.zero(budget.caps)
     summed = (last.lifetime, last.active) if last else (nothing, nothing)

@@ -4,8 +4,8 @@ A chart of single rounds (Shewhart's) sees one round that is far off. A chart of
 that are each a little off, one after another. Here each is a bet against the plan: for every round in which a change
 may have begun and for many sizes of it, the likelihood of what followed over its likelihood under the plan. The mean
 of these bets is a martingale that starts at 1, whenever one looks (Shiryaev & Roberts' statistic, each start weighed
-alike). So over a whole run of any length it passes 1/x at most with chance x (Ville 1939), with no table and no
-approximation. The sampler's own variance is within the plan, and no drift.
+alike). So over a whole run, of any length that was not chosen by what was seen, it passes 1/x at most with chance x
+(Ville 1939): no table, and no approximation. The sampler's own variance is within the plan, and no drift.
 """
 
 from __future__ import annotations
