@@ -16,6 +16,7 @@ from epsilog.spend import (
     is_bundle,
     merkle,
     open_ledger,
+    read_ledger,
     read_transcript,
     since,
     sound_documents,
@@ -64,7 +65,8 @@ def ledger(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def documents(ledger):
-    return list(sound_documents(ledger))
+    with read_ledger(ledger) as books:
+        return list(sound_documents(books))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from epsilog import npz, plan
 from epsilog.prove import examine
 from epsilog.prove.examination import check_model, check_page, check_report
 from epsilog.signing import Envelope, Note, SigningKey
-from epsilog.spend import Checkpoint, Kept, Receipt, since, sound_documents, write_receipt
+from epsilog.spend import Checkpoint, Kept, Receipt, read_ledger, since, sound_documents, write_receipt
 from epsilog.terms import (
     Canaries,
     CheckError,
@@ -247,7 +247,9 @@ def of_signed(folder):
     pytest.importorskip("cryptography")
     key, other = SigningKey.create("one"), SigningKey.create("two")
     ledger, place = folder.parent / "ledger.db", folder.parent
-    documents, books = list(sound_documents(ledger)), Books.read(ledger)
+    with read_ledger(ledger) as opened:
+        documents = list(sound_documents(opened))
+    books = Books.read(ledger)
     older, keys = Checkpoint.over(documents[:3], origin="o"), (key.verifier,)
     (place / "c").write_text(str(since(older, documents, Checkpoint.over(documents, origin="o").note(key))))
     note = write_receipt(documents, key=books.entries[-1].key, origin="o", signer=key)

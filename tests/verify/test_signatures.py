@@ -3,7 +3,17 @@
 import pytest
 
 from epsilog.signing import SUFFIX, Envelope, Note, SigningKey
-from epsilog.spend import Checkpoint, Kept, Receipt, open_ledger, since, sound_documents, write_bundle, write_receipt
+from epsilog.spend import (
+    Checkpoint,
+    Kept,
+    Receipt,
+    open_ledger,
+    read_ledger,
+    since,
+    sound_documents,
+    write_bundle,
+    write_receipt,
+)
 from epsilog.terms import EpsilogError, PureDP, RecordsError, Verdict
 from epsilog.verify import (
     Books,
@@ -38,7 +48,8 @@ def charged(path, *names):
         books.create_budget("acme", kind="pure", epsilon="2")
         for name in names:
             books.charge("acme/anna", PureDP(0.25), key=name)
-    return list(sound_documents(path))
+    with read_ledger(path) as books:
+        return list(sound_documents(books))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, app, key_app, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, to_read
 from epsilog.cli.show import console
 from epsilog.terms import CheckError
 
@@ -105,7 +105,8 @@ def checkpoint(
     if line and since is not None:
         raise CheckError("line", "absent with --since, whose proof needs lines of its own", "given")
     signer, older = _signer(sign), None if since is None else read_checkpoint(since).checkpoint
-    entries = list(sound_documents(_present(ledger)))
+    with to_read(ledger) as books:
+        entries = list(sound_documents(books))
     made = Checkpoint.over(entries, origin=_origin(origin, signer)).note(signer)
     kept = made if older is None else proven(older, entries, made)
     if as_json:
@@ -128,8 +129,9 @@ def bundle(
     """
     from epsilog.spend import Checkpoint, sound_documents, write_bundle
 
-    signer, entries = _signer(sign), sound_documents(_present(ledger))
-    made = write_bundle(entries, output, origin=_origin(origin, signer), key=signer)
+    signer = _signer(sign)
+    with to_read(ledger) as books:
+        made = write_bundle(sound_documents(books), output, origin=_origin(origin, signer), key=signer)
     if as_json:
         return print_json({"file": str(output), "checkpoint": str(made), "signed_by": _label(signer)})
     size = Checkpoint.parse(made.text).size
@@ -151,15 +153,11 @@ def receipt(
     """
     from epsilog.spend import sound_documents, write_receipt
 
-    signer, entries = _loaded(sign), list(sound_documents(_present(ledger)))
+    signer = _loaded(sign)
+    with to_read(ledger) as books:
+        entries = list(sound_documents(books))
     made = write_receipt(entries, key=charge, origin=_origin(origin, signer), signer=signer)
     _put(f"{made.in_one_line()}\n", output)
-
-
-def _present(ledger: Path) -> Path:
-    if not ledger.exists():
-        raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
-    return ledger
 
 
 def _signer(key: Path | None) -> SigningKey | None:

@@ -74,15 +74,14 @@ class Transcript:
     note: Note | None = None
 
 
-def sound_documents(path: Path) -> Iterator[str]:
-    """Verifies a ledger's file, and then reads the canonical JSON of its entries, one after another.
+def sound_documents(ledger: Ledger) -> Iterator[str]:
+    """Verifies a ledger, and then reads the canonical JSON of its entries, one after another.
 
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold; before anything is read.
     """
-    with read_ledger(path) as ledger:
-        for _, document in _proven(ledger, ledger.verify()):
-            yield document
+    for _, document in _proven(ledger, ledger.verify()):
+        yield document
 
 
 def read_transcript(path: Path) -> Transcript:
