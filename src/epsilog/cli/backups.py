@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, existing, to_write
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, existing, existing_file, shown, to_write
 from epsilog.cli.owners import By, Reason
 from epsilog.cli.show import console, figures, note
 
@@ -36,7 +36,9 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A backup.")],
     by: By,
     reason: Reason,
-    ledger: Annotated[Path, typer.Option("--ledger", "-l", help="The ledger to make; not there yet.")] = DEFAULT_LEDGER,
+    ledger: Annotated[Path, typer.Option("--ledger", "-l", help="The ledger to make; not there yet.")] = Path(
+        DEFAULT_LEDGER
+    ),
     as_json: Json = False,
 ) -> None:
     """Make a ledger of a backup, when the ledger itself is lost; it takes nothing until its owner accepts that.
@@ -45,7 +47,7 @@ def restore(
     """
     from epsilog.spend import restore as put_back
 
-    found = put_back(existing(file), ledger, by=by, reason=reason)
+    found = put_back(existing_file(file), ledger, by=by, reason=reason)
     _tell(f"Ledger {ledger}", ledger, found, as_json=as_json)
     if not as_json:
         note("Nothing is charged in it until an owner accepts what may be missing: epsilog ledger accept.")
@@ -61,8 +63,8 @@ def accept(by: By, reason: Reason, ledger: LedgerFile = DEFAULT_LEDGER, as_json:
         books.accept_restored(by=by, reason=reason)
         count, head = books.head()
     if as_json:
-        return print_json({"ledger": str(ledger), "entries": count, "head": head})
-    console.print(f"{ledger} takes charges again (entry {count})")
+        return print_json({"ledger": shown(ledger), "entries": count, "head": head})
+    console.print(f"{shown(ledger)} takes charges again (entry {count})")
     return None
 
 

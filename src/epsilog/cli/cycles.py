@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from epsilog.cli.app import Json, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, to_read
 from epsilog.cli.show import console, figures, note, table
-from epsilog.terms import CheckError
 
 
 @ledger_app.command("cycles")
@@ -38,11 +37,9 @@ def cycles(
     Example: epsilog ledger cycles acme/claims --plan runs/claims-q3-1a2b3c4d --plan runs/claims-q4-5e6f7a8b
     """
     from epsilog.prove import cycle_rows, cycle_sums, read_plans, render_cycles
-    from epsilog.spend import read_cycles, read_ledger
+    from epsilog.spend import read_cycles
 
-    if not ledger.exists():
-        raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
-    with read_ledger(ledger) as books:
+    with to_read(ledger) as books:
         found = read_cycles(books, scope, plans=read_plans(plans or ()), delta=delta)
     if output is not None:
         output.write_text(render_cycles(found), encoding="utf-8")

@@ -56,7 +56,7 @@ def train_on_flower(
     programme: Path,
     *,
     runs: Path,
-    ledger: Path,
+    ledger: str | Path,
     observer: Observer,
     superlink: str | None = None,
     nodes: int = 2,
@@ -80,7 +80,9 @@ def train_on_flower(
     with tempfile.TemporaryDirectory(prefix="epsilog-flower-") as place, Processes(Path(place), superlink) as flower:
         folder = Path(place)
         settings = {"programme": programme, "runs": runs, "ledger": ledger, "told": folder / "told"}
-        texts: dict[str, str | float] = {name: str(path.resolve()) for name, path in settings.items()}
+        texts: dict[str, str | float] = {
+            name: str(place.resolve() if isinstance(place, Path) else place) for name, place in settings.items()
+        }
         write_app(folder / "app", {**texts, "nodes": nodes, "reply-seconds": float(reply_seconds)})
         observer.stage(f"starting Flower: {nodes} nodes" if superlink is None else f"asking {superlink}")
         if superlink is None:
@@ -201,6 +203,8 @@ def _train(grid: Any, settings: Any, told: _Teller) -> None:
     from epsilog.train.engines.grid import on_hosts
 
     keep_compilations()
+    from epsilog.spend import located
+
     _require_simulation(Path(str(settings["programme"])))
     courier = HostCourier(grid, float(settings["reply-seconds"]))
     until = time.monotonic() + courier.reply_seconds
@@ -211,7 +215,7 @@ def _train(grid: Any, settings: Any, told: _Teller) -> None:
     train_only(
         Path(str(settings["programme"])),
         runs=Path(str(settings["runs"])),
-        ledger=Path(str(settings["ledger"])),
+        ledger=located(str(settings["ledger"])),
         observer=told,
         engine=lambda scheme, run, task: on_hosts(courier, scheme, run, task),
     )

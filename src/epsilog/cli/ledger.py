@@ -19,30 +19,50 @@ from epsilog.terms import CheckError, LedgerIntegrityError
 if TYPE_CHECKING:
     from epsilog.spend import Balance, Entry, Ledger
 
-LedgerFile = Annotated[Path, typer.Option("--ledger", "-l", help="The SQLite ledger.")]
-DEFAULT_LEDGER = Path("runs/ledger.db")
+LedgerFile = Annotated[str, typer.Option("--ledger", "-l", help="The ledger: a file, or postgresql://...?ledger=NAME.")]
+DEFAULT_LEDGER = "runs/ledger.db"
 SomeScope = Annotated[str | None, typer.Argument(help="Only what lies at and under this scope.")]
 
 
-def to_write(ledger: Path) -> Ledger:
+def to_write(ledger: str) -> Ledger:
     """Opens a ledger that exists: only who makes a budget may make a ledger."""
     from epsilog.spend import open_ledger
 
     return open_ledger(existing(ledger))
 
 
-def to_read(ledger: Path) -> Ledger:
+def to_read(ledger: str) -> Ledger:
     """Opens a ledger that exists, to look at it."""
     from epsilog.spend import read_ledger
 
     return read_ledger(existing(ledger))
 
 
-def existing(ledger: Path) -> Path:
+def existing(ledger: str) -> str | Path:
+    """A ledger that is there: only who makes a budget may make a ledger."""
+    from epsilog.spend import is_there, located
+
+    where = located(ledger)
+    if isinstance(where, Path):
+        return existing_file(where)
+    if not is_there(where):
+        raise CheckError("ledger", "one that exists", shown(ledger))
+    return where
+
+
+def existing_file(ledger: Path) -> Path:
     """A ledger's path, if there is a file."""
     if not ledger.exists():
         raise CheckError("ledger", "a ledger file that exists", f"{ledger}")
     return ledger
+
+
+def shown(ledger: str) -> str:
+    """What a ledger is called where people read it: as it was given, and without a password."""
+    from epsilog.spend import located, without_password
+
+    where = located(ledger)
+    return ledger if isinstance(where, Path) else without_password(where)
 
 
 @ledger_app.command("show")

@@ -9,7 +9,7 @@ import typer
 
 from epsilog.cli.account import read_release
 from epsilog.cli.app import Json, Relation, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, money, to_write, told_budget
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, money, shown, to_write, told_budget
 from epsilog.cli.show import console
 from epsilog.terms import CheckError, NeighboringRelation
 
@@ -49,10 +49,10 @@ def create(
 
     Example: epsilog ledger create acme/claims --kind approximate --epsilon 3 --delta 1e-5
     """
-    from epsilog.spend import open_ledger
+    from epsilog.spend import located, open_ledger
 
     caps = _given(epsilon=epsilon, delta=delta, rho=rho, mu_squared=mu_squared)
-    with open_ledger(ledger) as books:
+    with open_ledger(located(ledger)) as books:
         made = books.create_budget(
             scope,
             kind=kind,
@@ -63,8 +63,8 @@ def create(
             **caps,
         )
     if as_json:
-        return print_json({"scope": made.scope, "kind": made.kind, "caps": dict(made.caps), "ledger": str(ledger)})
-    console.print(f"{made.scope} in {ledger}: {money(made.caps)} ({made.kind})")
+        return print_json({"scope": made.scope, "kind": made.kind, "caps": dict(made.caps), "ledger": shown(ledger)})
+    console.print(f"{made.scope} in {shown(ledger)}: {money(made.caps)} ({made.kind})")
     return None
 
 

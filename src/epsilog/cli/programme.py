@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER
+from epsilog.cli.ledger import DEFAULT_LEDGER, shown
 from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
 from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, Finding, RecordsError, RunFile, Verdict, check, codec
 from epsilog.terms.digits import upper_text
@@ -30,7 +30,7 @@ EMBEDDED, FLOWER = "embedded", "flower"
 def run(
     programmes: Annotated[list[Path], typer.Argument(help="Programme files (TOML).")],
     runs: Annotated[Path, typer.Option("--runs", help="Where run folders are kept.")] = Path("runs"),
-    ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger; RUNS/ledger.db if blank.")] = None,
+    ledger: Annotated[str | None, typer.Option("--ledger", "-l", help="The ledger; RUNS/ledger.db if blank.")] = None,
     engine: Annotated[str, typer.Option("--engine", help="Where rounds are computed: embedded, or flower.")] = EMBEDDED,
     superlink: Annotated[
         str | None, typer.Option("--superlink", help="HOST:PORT of Flower's SuperLink; one is started here if blank.")
@@ -47,6 +47,7 @@ def run(
         _require_address(superlink, engine)
     from epsilog.cli.flower import train_on_flower
     from epsilog.programme import run as run_programme
+    from epsilog.spend import located
     from epsilog.train.engines import keep_compilations
 
     keep_compilations()
@@ -54,7 +55,7 @@ def run(
     failed = False
     for path in programmes:
         with _Watcher(quiet=as_json) as watcher:
-            books = ledger or runs / "ledger.db"
+            books: str | Path = located(ledger) if ledger else runs / "ledger.db"
             if engine == FLOWER:
                 train_on_flower(path, runs=runs, ledger=books, observer=watcher, superlink=superlink, nodes=nodes)
             outcome = run_programme(path, runs=runs, ledger=books, observer=watcher)
@@ -67,7 +68,9 @@ def run(
     else:
         if len(summaries) > 1:
             _side_by_side([summary["report"] for summary in summaries])
-        command = shlex.join(["epsilog", "serve", "--runs", str(runs), "--ledger", str(ledger or runs / "ledger.db")])
+        command = shlex.join(
+            ["epsilog", "serve", "--runs", str(runs), "--ledger", shown(ledger or str(runs / "ledger.db"))]
+        )
         console.print(f"\nTo look around: {command}", soft_wrap=True)  # one line, so that it can be copied
     if failed:
         raise typer.Exit(NOT_VERIFIED)
@@ -85,7 +88,7 @@ def _require_address(superlink: str, engine: str) -> None:
 def train(
     programme: Annotated[Path, typer.Argument(help="A programme file (TOML).")],
     runs: Annotated[Path, typer.Option("--runs", help="Where run folders are kept.")] = Path("runs"),
-    ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="The ledger; RUNS/ledger.db if blank.")] = None,
+    ledger: Annotated[str | None, typer.Option("--ledger", "-l", help="The ledger; RUNS/ledger.db if blank.")] = None,
 ) -> None:
     """Train a programme's model and stop there: booked like any run, with no comparison, check or report yet.
 
@@ -94,12 +97,14 @@ def train(
     Example: epsilog train examples/central.toml
     """
     from epsilog.programme import train_only
+    from epsilog.spend import located
     from epsilog.train.engines import keep_compilations
 
     keep_compilations()
     with _Watcher(quiet=False, lines=True) as watcher:
-        model, folder = train_only(programme, runs=runs, ledger=ledger, observer=watcher)
-    where = ["--runs", str(runs), *(["--ledger", str(ledger)] if ledger else [])]
+        books = None if ledger is None else located(ledger)
+        model, folder = train_only(programme, runs=runs, ledger=books, observer=watcher)
+    where = ["--runs", str(runs), *(["--ledger", shown(ledger)] if ledger else [])]
     figures("trained", [("model", f"{folder / RunFile.MODEL} ({model.vector.size:,} parameters)")])
     console.print(f"\nTo verify and report: {shlex.join(['epsilog', 'run', str(programme), *where])}", soft_wrap=True)
 
@@ -277,11 +282,12 @@ def _figure(value: float | str | None, none: str) -> str:
 
 @app.command("verify")
 def verify(
-    path: Annotated[
-        Path | None,
+    place: Annotated[
+        str | None,
         typer.Argument(
+            metavar="[PATH]",
             help="A run folder, a report (JSON or HTML), a ledger, a bundle of one, a checkpoint or a receipt: told "
-            "apart by content."
+            "apart by content. A ledger may be a postgresql:// URL.",
         ),
     ] = None,
     logs: Annotated[
@@ -292,7 +298,7 @@ def verify(
         ),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to, or a bundle of it.")
+        str | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to, or a bundle of it.")
     ] = None,
     require: Annotated[
         list[str] | None,
@@ -338,6 +344,9 @@ def verify(
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
+    from epsilog.spend import located
+
+    path, books = (None if said is None else located(said) for said in (place, ledger))
     if path is None and logs is None:
         raise CheckError("path", "given, or --logs", "neither")
     rules = _rules(playbook, logs)
@@ -351,12 +360,14 @@ def verify(
 
     def look() -> Verdict:
         brought = _brought(head, checkpoint, key)
-        found = _found(path, logs, ledger, require, brought, signature)
-        _tell(*found, title=path or logs or Path(), rules=rules, output=output, as_json=as_json)
+        found = _found(path, logs, books, require, brought, signature)
+        title = Path("ledger") if isinstance(path, str) else path or logs or Path()
+        _tell(*found, title=title, rules=rules, output=output, as_json=as_json)
         verdict: Verdict = found[0].verdict
         return verdict
 
-    verdict = look() if watch is None else _watched(look, watch, [each for each in (path, logs, ledger) if each])
+    places = [each for each in (path, logs, books) if isinstance(each, Path)]
+    verdict = look() if watch is None else _watched(look, watch, places)
     if verdict != "passed":
         raise typer.Exit(NOT_VERIFIED if verdict == "failed" else NOT_ALL_CHECKED)
 
@@ -388,16 +399,16 @@ def _stamps(places: list[Path]) -> list[tuple[str, int, int]]:
 
 
 def _found(
-    path: Path | None,
+    path: str | Path | None,
     logs: Path | None,
-    ledger: Path | None,
+    ledger: str | Path | None,
     require: list[str] | None,
     brought: Brought,
     signature: Path | None,
 ) -> tuple[Any, str, Mapping[str, str]]:
     """What was found, which claim stands, and the hashes of the logs that were read."""
     if logs is not None:
-        return _of_logs(path, logs, require, brought, signature)
+        return _of_logs(None if path is None else Path(path), logs, require, brought, signature)
     assert path is not None
     return *_examined(path, ledger, require, brought, signature), {}
 
@@ -432,8 +443,20 @@ def _tell(
 SIGNED = ("bundle", "checkpoint", "receipt")  # what is made to be signed
 
 
+def _examined_ledger(
+    where: str | Path, kind: str, ledger: str | Path | None, require: list[str] | None, brought: Brought
+) -> Any:
+    """What a whole ledger shows, or a bundle of one."""
+    from epsilog import verify as checks
+
+    if ledger is not None:
+        raise CheckError("ledger", f"absent for a {kind}", repr(str(ledger)))
+    required = _required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
+    return checks.Reconciliation(checks.check_chain(where, brought), required=required)
+
+
 def _examined(
-    path: Path, ledger: Path | None, require: list[str] | None, brought: Brought, signature: Path | None
+    path: str | Path, ledger: str | Path | None, require: list[str] | None, brought: Brought, signature: Path | None
 ) -> tuple[Any, str]:
     """What was found, and which claim stands ("" for a ledger, which makes none)."""
     from epsilog import prove
@@ -441,13 +464,15 @@ def _examined(
 
     for name in require or ():
         check.one_of(EVIDENCE)(require=name)
+    if isinstance(path, str):
+        return _examined_ledger(path, "ledger", ledger, require, brought), ""
     kind = checks.identify(path)
     if kind in ("run", "report", "page"):
         required = _required(prove.REQUIRED, require, brought)
         signed = checks.read_signed(path, brought.keys, signature=signature)
         given: dict[str, Any] = {"required": required, "brought": brought, "signed": signed}
         if kind == "run":
-            beside = path.resolve().parent / DEFAULT_LEDGER.name
+            beside = path.resolve().parent / Path(DEFAULT_LEDGER).name
             ledger = ledger or (beside if beside.exists() else None)
         books = checks.Books.read(ledger) if ledger else None
         if kind == "run":
@@ -457,11 +482,9 @@ def _examined(
         return found.outcome, found.stands
     if signature is not None:
         raise CheckError("signature", f"absent for a {kind}, which carries its own", repr(str(signature)))
-    required = _required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
     if kind in ("ledger", "bundle"):
-        if ledger is not None:
-            raise CheckError("ledger", f"absent for a {kind}", repr(str(ledger)))
-        return checks.Reconciliation(checks.check_chain(path, brought), required=required), ""
+        return _examined_ledger(path, kind, ledger, require, brought), ""
+    required = _required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
     books = checks.Books.read(ledger) if ledger else None
     return checks.Reconciliation(checks.check_note(path, kind, books, brought), required=required), ""
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, existing
+from epsilog.cli.ledger import DEFAULT_LEDGER, existing_file
 from epsilog.cli.show import console, figures, note, table
 from epsilog.terms import CheckError
 
@@ -35,7 +35,7 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="A loopback address: there are no tokens yet.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p")] = 8080,
     ledger: Annotated[
-        Path, typer.Option("--ledger", "-l", help="The ledger to read, if it is there.")
+        str, typer.Option("--ledger", "-l", help="The ledger to read, if it is there: a file, or postgresql://....")
     ] = DEFAULT_LEDGER,
     runs: Annotated[Path, typer.Option("--runs", help="The run folders to read.")] = Path("runs"),
     certificates: Annotated[
@@ -47,12 +47,13 @@ def serve(
     Example: epsilog serve --port 8080
     """
     from epsilog import web
+    from epsilog.spend import is_there, located
 
     web.serve(
         host,
         port,
         ready=lambda address: console.print(f"epsilog is at [bold]{address}[/bold] (Ctrl-C ends it)"),
-        ledger=str(ledger) if ledger.exists() else None,
+        ledger=ledger if is_there(located(ledger)) else None,
         runs=runs if runs.exists() else None,
         certificates_in=certificates,
     )
@@ -95,7 +96,7 @@ def doctor(
     Example: epsilog doctor --ledger runs/ledger.db
     """
     if ledger is not None:
-        return _examine(existing(ledger), as_json=as_json)
+        return _examine(existing_file(ledger), as_json=as_json)
     from epsilog.spend import sqlite_in_use
 
     version, journal, package = sqlite_in_use()

@@ -17,7 +17,7 @@ def study(
     path: Annotated[Path, typer.Argument(help="The study's file (TOML).")],
     runs: Annotated[Path, typer.Option("--runs", help="Where studies and runs lie.")] = Path("runs"),
     ledger: Annotated[
-        Path, typer.Option("--ledger", "-l", help="Holds the protocol's hash from before the first run.")
+        str, typer.Option("--ledger", "-l", help="Holds the protocol's hash from before the first run.")
     ] = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -28,12 +28,13 @@ def study(
     Example: epsilog study examples/studies/schools.toml
     """
     from epsilog import study as studies
+    from epsilog.spend import located
 
     whole = studies.load(path)
     document = studies.study(
         whole,
         folder=runs,
-        ledger=ledger,
+        ledger=located(ledger),
         tell=(lambda _: None) if as_json else lambda says: console.print(f"{says} ..."),
     )
     if as_json:

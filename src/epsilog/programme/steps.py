@@ -13,7 +13,7 @@ from epsilog import disk, npz
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.canaries import keep, score
 from epsilog.programme.prepare import write_json
-from epsilog.spend import Charge, Ledger, read_ledger
+from epsilog.spend import Charge, Ledger, is_there, read_ledger
 from epsilog.terms import Canaries, EpsilogError, ProgrammeError, RoundRecord, RunFile
 from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, read_evidence, read_folder
 
@@ -27,9 +27,9 @@ def charge_key(plan: RegisteredPlan) -> str:
     return f"{plan.name}-{plan.details['settings'][:16]}"
 
 
-def is_closed(plan: RegisteredPlan, ledger: Path) -> bool:
+def is_closed(plan: RegisteredPlan, ledger: str | Path) -> bool:
     """Whether the plan's charge is committed, in a ledger that holds: then nothing is left but to read."""
-    if not ledger.exists():
+    if not is_there(ledger):
         return False
     with read_ledger(ledger) as books:
         charge = books.find(charge_key(plan))

@@ -24,7 +24,7 @@ from epsilog.programme.prepare import (
 from epsilog.programme.simulation import Studied, simulate, study_plans
 from epsilog.programme.steps import charge_key, close, is_closed, reserve, train, try_all
 from epsilog.prove import build_report, check_schema, render_html
-from epsilog.spend import Charge, open_ledger
+from epsilog.spend import Charge, located, open_ledger
 from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile, Scheme
 from epsilog.terms.notebook import html_table
 from epsilog.train import Task, exclusive, forget
@@ -94,7 +94,7 @@ def run(
         programme: the programme file; or what it would promise, for a task that was made in Python.
         task: what is trained on what, where the programme does not say.
         runs: where run folders live.
-        ledger: the SQLite ledger that is charged; made if there is none. None for ``ledger.db`` in ``runs``.
+        ledger: what is charged, as ``open_ledger`` takes it; made if there is none. None for ``ledger.db`` in ``runs``.
         observer: told of stages and rounds.
 
     Raises:
@@ -164,7 +164,7 @@ class _Start:
     prepared: Prepared
     plan: RegisteredPlan
     folder: Path
-    ledger: Path
+    ledger: str | Path
     observer: Observer
 
     @property
@@ -191,7 +191,11 @@ def _planned(
     observer.stage("planning")
     audit = planned(prepared.programme, prepared.task)
     plan = stored_plan(folder / RunFile.PLAN) or make_plan(prepared, audit=audit)
-    return _Start(prepared, plan, folder, runs / "ledger.db" if ledger is None else Path(ledger), observer)
+    return _Start(prepared, plan, folder, runs / "ledger.db" if ledger is None else _where(ledger), observer)
+
+
+def _where(ledger: str | Path) -> str | Path:
+    return located(ledger) if isinstance(ledger, str) else ledger
 
 
 def _require_same(start: _Start) -> None:
@@ -205,7 +209,6 @@ def _charged(start: _Start) -> Iterator[Charge]:
     """The plan's charge, reserved once everything that can fail has been tried, in a folder that is ours alone."""
     start.observer.stage("rehearsing")
     try_all(start.plan, start.task, start.folder)
-    start.ledger.parent.mkdir(parents=True, exist_ok=True)
     with open_ledger(start.ledger) as books:
         books.verify()  # nothing is booked on top of a ledger that does not hold
         charge = reserve(books, start.plan, start.folder, start.task.canaries)

@@ -30,6 +30,8 @@ from epsilog.spend.opening import (
     back_up,
     examine,
     is_ledger,
+    is_there,
+    located,
     open_ledger,
     read_ledger,
     read_transcript,
@@ -37,6 +39,7 @@ from epsilog.spend.opening import (
     sound_documents,
     sqlite_in_use,
     verify_file,
+    without_password,
 )
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
@@ -79,6 +82,8 @@ __all__ = [
     "is_bundle",
     "is_ledger",
     "is_receipt",
+    "is_there",
+    "located",
     "open_ledger",
     "price",
     "read_cycles",
@@ -89,6 +94,7 @@ __all__ = [
     "sound_documents",
     "sqlite_in_use",
     "verify_file",
+    "without_password",
     "write_bundle",
     "write_receipt",
 ]

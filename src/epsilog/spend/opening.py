@@ -84,15 +84,15 @@ def sound_documents(ledger: Ledger) -> Iterator[str]:
         yield document
 
 
-def read_transcript(path: Path) -> Transcript:
-    """Verifies a ledger's file or a bundle of one, told apart by content, and reads every entry.
+def read_transcript(url: str | Path) -> Transcript:
+    """Verifies a ledger or a bundle of one, told apart by content, and reads every entry.
 
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold.
     """
-    if bundles.is_bundle(path):
-        return _of_bundle(path)
-    with read_ledger(path) as ledger:
+    if isinstance(url, Path) and bundles.is_bundle(url):
+        return _of_bundle(url)
+    with read_ledger(url) as ledger:
         verified = ledger.verify()
         every = tuple(_proven(ledger, verified))
     return Transcript(verified, tuple(entry for entry, _ in every), tuple(document for _, document in every))
@@ -151,7 +151,7 @@ def back_up(url: str | Path, to: Path) -> Verified:
     from epsilog.spend.sqlite import backups
 
     if isinstance(url, str) and url.startswith(POSTGRES):
-        raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", repr(url))
+        raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", without_password(url))
     found: list[Verified] = []
     backups.back_up(_path(url), to, check=lambda copy: found.append(verify_file(copy)))
     return found[0]
@@ -205,6 +205,31 @@ def _said(path: Path) -> str:
     waiting = sum(charge.state is State.RESERVED for charge in found.charges.values())
     restored = f"; restored from a backup at entries {[*found.restored]}" if found.restored else ""
     return f"{found.count} entries hold; {started} charges run, {waiting} are only reserved{restored}"
+
+
+def located(said: str) -> str | Path:
+    """What a person wrote for a ledger, as ``open_ledger`` takes it: a database's URL as it is, else a path."""
+    return said if said.startswith(POSTGRES) else Path(said)
+
+
+def without_password(url: str) -> str:
+    """A database's URL as people may read it; it opens the same ledger where the password is known otherwise."""
+    from epsilog.spend.postgres import address_of
+
+    return address_of(url)
+
+
+def is_there(url: str | Path) -> bool:
+    """Whether there is a ledger: its file, or its tables in a database.
+
+    Raises:
+        StorageError: the database cannot be asked.
+    """
+    if isinstance(url, str) and url.startswith(POSTGRES):
+        from epsilog.spend.postgres import is_made
+
+        return is_made(url)
+    return _path(url).exists()
 
 
 def is_ledger(path: Path) -> bool:

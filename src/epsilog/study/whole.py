@@ -162,7 +162,7 @@ def _subject(path: Path) -> Subject:
     )
 
 
-def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+def study(whole: Study, *, folder: Path, ledger: str | Path, tell: Callable[[str], None]) -> dict[str, Any]:
     """Runs a study and writes ``study.json``, ``study.md`` and plots; a finished one is only read.
 
     One that was killed goes on behind the last attack that it finished, and comes to the same bytes.
@@ -182,7 +182,6 @@ def study(whole: Study, *, folder: Path, ledger: Path, tell: Callable[[str], Non
         RecordsError: what was finished before was changed, or is of other data or another version.
     """
     own = folder / f"study-{whole.name}-{whole.hash[:8]}"
-    ledger.parent.mkdir(parents=True, exist_ok=True)
     with open_ledger(ledger) as books:
         books.verify()
         charge = _entered(books, whole)

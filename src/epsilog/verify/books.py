@@ -93,12 +93,12 @@ class Books:
     note: Note | None = None
 
     @classmethod
-    def read(cls, path: Path) -> Self:
-        """Verifies a ledger's file or a bundle; one that does not hold is an answer, one that is not there an error."""
-        if not path.is_file():
-            raise RecordsError(f"{path} cannot be read: {'it is no file' if path.exists() else 'No such file'}")
+    def read(cls, ledger: str | Path) -> Self:
+        """Verifies a ledger or a bundle; one that does not hold is an answer, a file that is not there an error."""
+        if isinstance(ledger, Path) and not ledger.is_file():
+            raise RecordsError(f"{ledger} cannot be read: {'it is no file' if ledger.exists() else 'No such file'}")
         try:
-            found = read_transcript(path)
+            found = read_transcript(ledger)
         except LedgerIntegrityError as error:
             return cls((), (), str(error))
         heads = tuple(map(digest, found.documents))

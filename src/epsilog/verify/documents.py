@@ -67,14 +67,14 @@ def identify(path: Path) -> str:
     raise RecordsError(f"{path} is {NEITHER}")
 
 
-def check_chain(path: Path, brought: Brought = NOTHING) -> tuple[Finding, ...]:
-    """Works a whole ledger out again, from its file or a bundle, and prices every reservation in it afresh.
+def check_chain(ledger: str | Path, brought: Brought = NOTHING) -> tuple[Finding, ...]:
+    """Works a whole ledger out again, from its store or a bundle, and prices every reservation in it afresh.
 
     Args:
-        path: the ledger's file, or the bundle.
+        ledger: its file or URL, or the bundle.
         brought: what an auditor kept elsewhere, which the ledger must still hold, and whose signatures count.
     """
-    books = Books.read(path)
+    books = Books.read(ledger)
     return *check_books(books, brought), *check_signatures(note_signatures(books, brought), brought.keys)
 
 

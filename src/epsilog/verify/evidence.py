@@ -106,7 +106,7 @@ def parse_evidence(files: Mapping[str, bytes], books: Books | None) -> Evidence:
     )
 
 
-def read_evidence(folder: Path, ledger: Path | None) -> Evidence:
+def read_evidence(folder: Path, ledger: str | Path | None) -> Evidence:
     """Reads a run's folder and the ledger that it was charged to; see ``read_folder`` and ``parse_evidence``."""
     return parse_evidence(read_folder(folder), Books.read(ledger) if ledger else None)
 

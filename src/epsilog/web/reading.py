@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.spend import Balance, Entry, Ledger, digest, read_ledger
+from epsilog.spend import Balance, Entry, Ledger, digest, located, read_ledger
 from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
 from epsilog.web.jobs import Job, Shelf, watch
 
@@ -157,7 +157,7 @@ def _ledger(request: Request) -> Iterator[Ledger]:
 
 
 def _opened(url: str) -> Ledger:
-    return read_ledger(url if url.startswith("sqlite:") else Path(url))
+    return read_ledger(url if url.startswith("sqlite:") else located(url))
 
 
 def _budget(balance: Balance) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What is PostgreSQL's own: the schema as it was made, a server that syncs, and one that dies."""
 
-import os
+import subprocess
+import sys
 import threading
 from importlib.util import find_spec
 
@@ -180,7 +181,12 @@ def test_its_address_opens_it_again(place, ledger):
         assert again.head() == ledger.head()
 
 
-def test_a_forked_child_has_connections_of_its_own(place, ledger):
+FORKED = """
+import os, sys
+from epsilog.spend import open_ledger
+from epsilog.terms import PureDP
+
+with open_ledger(sys.argv[1]) as ledger:
     parent = ledger._store.engine
     child = os.fork()
     if child == 0:
@@ -193,6 +199,13 @@ def test_a_forked_child_has_connections_of_its_own(place, ledger):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     ledger.charge("acme", PureDP(0.25), key="parent")
     assert ledger._store.engine is parent
+"""
+
+
+def test_a_forked_child_has_connections_of_its_own(place, ledger):
+    """In an interpreter of its own: no other test's threads are forked along."""
+    done = subprocess.run([sys.executable, "-c", FORKED, place.url], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     assert set(ledger.verify().charges) == {"child", "parent"}
 
 

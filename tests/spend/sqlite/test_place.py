@@ -327,7 +327,7 @@ def test_to_look_at_an_open_ledger_frees_no_lock(path, monkeypatch):
         ":memory:",
         "file:b.db",
         "file:b.db?immutable=1",
-        "postgresql://host/db",
+        "mysql://host/db",
         "sqlite:///",
         "sqlite:///:memory:",
         "sqlite:///b.db?mode=memory",

@@ -24,6 +24,7 @@ LEDGER = "epsilog"  # the schema where the address names none
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _NO_TABLE, _NO_COLUMN, _LOCK_TIMEOUT = "42P01", "42703", "55P03"
 _COMPILED = sa.util.LRUCache[Any, Any](500)  # statements as text, for every ledger that this process opens
+_THERE = sa.text("SELECT count(*) FROM pg_namespace WHERE nspname = :name")
 _LOCK_HEAD = sa.select(heads.c.home).with_for_update()
 _SETTINGS = """SELECT concat(system_identifier, '/', current_database()), current_setting('fsync'),
     current_setting('full_page_writes'), current_setting('synchronous_commit') FROM pg_control_system()"""
@@ -90,8 +91,7 @@ class PostgresStore:
         """Makes schema and tables where there are none, all or nothing."""
         with self._begun() as connection:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": self._ledger})
-            there = sa.text("SELECT count(*) FROM pg_namespace WHERE nspname = :name")
-            if not connection.execute(there, {"name": self._ledger}).scalar():
+            if not connection.execute(_THERE, {"name": self._ledger}).scalar():
                 connection.exec_driver_sql(f'CREATE SCHEMA "{self._ledger}"')
             if not schema.parts(connection):
                 schema.create(connection, self._here)
@@ -99,10 +99,7 @@ class PostgresStore:
     @property
     def address(self) -> str:
         """Its URL, without the password."""
-        url = self._url
-        query = {**url.query, "ledger": self._ledger}
-        shown = sa.URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
-        return shown.render_as_string()
+        return _shown(self._url, self._ledger)
 
     @property
     def engine(self) -> sa.Engine:
@@ -189,3 +186,25 @@ def _taken_apart(url: str) -> tuple[sa.URL, str]:
     if not (isinstance(name, str) and _NAME.fullmatch(name)) or name.startswith("pg_"):
         raise CheckError("ledger", "a name of at most 63 lower-case letters, digits and underscores", repr(name))
     return found.difference_update_query(["ledger"]).set(drivername="postgresql+psycopg"), name
+
+
+def address_of(url: str) -> str:
+    """The same URL, without the password."""
+    return _shown(*_taken_apart(url))
+
+
+def _shown(url: sa.URL, ledger: str) -> str:
+    query = {**url.query, "ledger": ledger}
+    shown = sa.URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
+    return shown.render_as_string()
+
+
+def is_made(url: str) -> bool:
+    """Whether a schema of that name is there, whatever is in it."""
+    address, name = _taken_apart(url)
+    engine = sa.create_engine(address, poolclass=sa.pool.NullPool)
+    try:
+        with engine.connect() as connection:
+            return bool(connection.execute(_THERE, {"name": name}).scalar())
+    except sa.exc.DBAPIError as error:
+        raise StorageError(f"ledger {address_of(url)}: {' '.join(str(error.orig).split())}") from error
