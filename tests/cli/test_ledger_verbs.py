@@ -256,6 +256,10 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
         (tmp_path / "e.csv").touch()
         with pytest.raises(ValueError, match=message):
             exported(name)
+    (tmp_path / "g.csv.part").write_text("mine")
+    with pytest.raises(ValueError, match="not there yet"):
+        exported("g.csv")
+    assert (tmp_path / "g.csv.part").read_text() == "mine"
     monkeypatch.setattr("epsilog.spend.exports.row", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         exported("f.csv")

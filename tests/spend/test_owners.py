@@ -448,6 +448,29 @@ def test_a_refusal_says_all_that_is_needed_to_act_on_it(books):
     assert refused.value.owners == ("acme/a",)
 
 
+def test_what_nobody_can_allow_is_for_no_owner(books):
+    with pytest.raises(BudgetExceededError) as refused:
+        books.charge("acme", Gaussian(1.0), key="1")
+    assert (refused.value.requested, refused.value.owners) == ({"epsilon": "inf"}, ())
+    books.retire("acme", **ACT)
+    with pytest.raises(BudgetExceededError) as refused:
+        books.charge("acme", PureDP(0.1), key="1")
+    assert (refused.value.reason, refused.value.owners) == ("scope retired (entry 2)", ())
+
+
+def test_what_was_written_off_is_part_of_what_was_spent(books):
+    books.charge("acme", PureDP(1.0), key="1")
+    books.reserve("acme", PureDP(2.0), key="2")
+    books.abandon("2", **ACT)
+    books.charge("acme", PureDP(4.0), key="3")
+    assert [(entry.key, sums["epsilon"]) for entry, sums in books.spending("acme")] == [
+        ("1", "1"),
+        ("2", "3"),
+        ("3", "7"),
+    ]
+    assert [entry.key for entry, _ in books.spending("acme", limit=2)] == ["2", "3"]
+
+
 def test_what_a_path_lacks_can_be_allowed_by_the_owners_it_names(books):
     books.create_budget("acme/a", kind="pure", epsilon="1")
     with pytest.raises(BudgetExceededError) as refused:

@@ -1,6 +1,7 @@
 """Every code of a finding is in the reference, and every code of the reference is found where something is wrong."""
 
 import re
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,16 @@ from epsilog import npz, plan
 from epsilog.prove import examine
 from epsilog.prove.examination import check_model, check_page, check_report
 from epsilog.signing import Envelope, Note, SigningKey
-from epsilog.spend import Checkpoint, Kept, Receipt, read_ledger, since, sound_documents, write_receipt
+from epsilog.spend import (
+    Checkpoint,
+    Kept,
+    Receipt,
+    open_ledger,
+    read_ledger,
+    since,
+    sound_documents,
+    write_receipt,
+)
 from epsilog.terms import (
     Canaries,
     CheckError,
@@ -218,6 +228,14 @@ def of_samples(run):
     yield check_participation(each(private, 2, participants=(0,)), in_turn)
 
 
+def of_a_restored_ledger():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "restored.db"
+        with open_ledger(path) as books:
+            books.mark_restored(by="dora", reason="the disk is gone")
+        yield from check_chain(path)
+
+
 def of_documents(run, folder):
     ledger = folder.parent / "ledger.db"
     files, books = read_folder(folder), Books.read(ledger)
@@ -227,6 +245,7 @@ def of_documents(run, folder):
     yield from examine(public, None).outcome.findings
     yield from check_chain(ledger, Brought(books.heads[0]))
     yield from check_chain(ledger, Brought("0" * 64))
+    yield from of_a_restored_ledger()
     yield from check_head(None, "0" * 64)
     for share in (0.5, 0.997):
         yield check_prices(charged(entry, share) for entry in books.entries)

@@ -14,8 +14,7 @@ from epsilog.cli.show import console
 from epsilog.terms import CheckError, NeighboringRelation
 
 if TYPE_CHECKING:
-    from epsilog.spend import Balance
-    from epsilog.spend.folds import ChargeRecord
+    from epsilog.spend import Balance, ChargeRecord
 
 By = Annotated[str, typer.Option("--by", help="Who decides; kept for ever.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]

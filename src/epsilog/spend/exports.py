@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -38,16 +39,17 @@ def export(entries: Iterable[Entry], path: Path) -> int:
     """
     if path.suffix not in FORMATS:
         raise CheckError("file", f"named {', '.join(FORMATS)}", repr(str(path)))
-    if path.exists():
-        raise CheckError("file", "one that is not there yet", repr(str(path)))
     waiting = path.with_name(f"{path.name}.part")
+    for name in (path, waiting):
+        if os.path.lexists(name):
+            raise CheckError("file", "one that is not there yet", repr(str(name)))
     try:
         count = _WRITERS[path.suffix](entries, waiting)
         disk.sync(waiting)
-        waiting.replace(path)
-        disk.sync_folder(path.parent)
+        os.link(waiting, path)  # unlike a rename, refuses a name that somebody else has taken meanwhile
     finally:
         waiting.unlink(missing_ok=True)
+    disk.sync_folder(path.parent)
     return count
 
 

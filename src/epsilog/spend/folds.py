@@ -363,6 +363,7 @@ def refusal(balance: Balance, asked: Amounts, left: Amounts, *, reason: str = ""
         reserved=dict(balance.reserved),
         shortfall=short,
         reason=reason,
+        owners=() if reason else None,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain as chain_of
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ from epsilog.terms import (
     check,
 )
 
+_SPENDING = tuple(verb for verb, rule in RULES.items() if rule.takes == "reserved" and rule.adds is not None)
 _AT_ONCE = 500  # entries that a history reads in one view
 
 
@@ -603,19 +605,21 @@ class Ledger:
             return session.page(before=until, limit=limit, scope=prefix, verb=verb)
 
     def spending(self, scope: str, *, limit: int = 100) -> list[tuple[Entry, Amounts]]:
-        """What the newest charges under a budget cost, from the moment each was started; oldest first.
+        """What the newest charges under a budget cost, from the moment each was started or written off; oldest first.
 
         Args:
             scope: one that has a budget.
             limit: at most so many charges.
 
         Returns:
-            The entry that started each charge, and all that was spent up to and with it, to the last unit.
+            The entry that spent each charge, and all that was spent up to and with it, to the last unit.
         """
         limit = check.integer(1)(limit=limit)
         with self._store.reading() as session:
             budget = _budget(session, scope)
-            newest = session.page(before=session.head()[0] + 1, limit=limit, scope=scope, verb=Verb.STARTED)
+            now = session.head()[0] + 1
+            spent = [session.page(before=now, limit=limit, scope=scope, verb=verb) for verb in _SPENDING]
+        newest = sorted(chain_of(*spent), key=lambda entry: entry.index, reverse=True)[:limit]
         sums = [budget.spent]  # no charge is older than the budget it falls under
         for entry in newest:
             try:

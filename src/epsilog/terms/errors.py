@@ -91,7 +91,7 @@ class BudgetExceededError(EpsilogError):
         shortfall: what is missing, where anything is.
         reason: why nothing is available, where that is no matter of amounts.
         hint: what would fit, in words.
-        owners: the scopes whose owners must all act before it fits.
+        owners: the scopes whose owners must all act before it fits; none where nobody can.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class BudgetExceededError(EpsilogError):
         shortfall: dict[str, str] | None = None,
         reason: str = "",
         hint: str = "",
-        owners: tuple[str, ...] = (),
+        owners: tuple[str, ...] | None = None,
     ) -> None:
         self.scope, self.requested, self.available, self.caps = scope, requested, available, caps or {}
         self.spent, self.reserved, self.shortfall = spent or {}, reserved or {}, shortfall or {}
-        self.reason, self.hint, self.owners = reason, hint, owners or (scope,)
+        self.reason, self.hint, self.owners = reason, hint, (scope,) if owners is None else owners
         sums = {"asked": requested, "available": available, "short by": self.shortfall, "cap": self.caps}
         sums |= {"spent": self.spent, "reserved": self.reserved}
         told = [f"{name} {', '.join(f'{unit} {n}' for unit, n in sum_.items())}" for name, sum_ in sums.items() if sum_]

@@ -85,10 +85,23 @@ def check_books(books: Books, brought: Brought = NOTHING) -> tuple[Finding, ...]
     says = f"All {len(books.entries)} entries hold; head {books.heads[-1] if books.heads else 'none'}"
     return (
         Finding("ledger/holds", Verdict.PASSED, says),
+        *_restored(books.entries),
         check_prices(books.entries),
         *check_head(books, brought.head),
         *check_checkpoint(books, brought.checkpoint),
     )
+
+
+def _restored(entries: Iterable[Entry]) -> tuple[Finding, ...]:
+    """What a ledger says of having been put back from a backup: whatever came after that is not in it."""
+    words = {Verb.LEDGER_RESTORED: "restored", Verb.RESTORE_ACCEPTED: "accepted"}
+    told = [
+        f"entry {entry.index} ({words[entry.verb]} by {entry.body['by']}: {entry.body['reason']})"
+        for entry in entries
+        if entry.verb in words
+    ]
+    says = f"It was restored from a backup, and what was charged since is missing: {'; '.join(told)}."
+    return (Finding("ledger/restored", Verdict.WARNED, says),) if told else ()
 
 
 def check_note(path: Path, kind: str, books: Books | None, brought: Brought) -> tuple[Finding, ...]:
