@@ -68,9 +68,12 @@ def test_a_key_is_made_once_and_shows_its_public_half_alone(at):
     assert text_of("key", "show", "k.pem") == line
     assert text_of("key", "show", "k.pem", "--pem") == VerifierKey.parse(line).pem()
     private = (at / "k.pem").read_text().split("\n")[2]
-    for words in (("key", "show", "k.pem"), ("key", "show", "k.pem", "--pem"), ("verify", "l.db", "--key", "k.pem")):
+    wrong = (("--key", "k.pem"), ("--checkpoint", "k.pem"), ("--ledger", "k.pem"))
+    given = [("key", "show", "k.pem"), ("key", "show", "k.pem", "--pem"), ("verify", "k.pem")]
+    (at / "r.json").write_text('{"kind": "report"}')
+    for words in (*given, *(("verify", "l.db", *one) for one in wrong), ("verify", "r.json", "--signature", "k.pem")):
         done = invoke(*words)
-        assert private not in done.output + str(done.exception)
+        assert private not in done.output + str(done.exception), words
     assert "a file that is not there yet" in str(refused("key", "create", "example.org", "-o", "k.pem"))
     assert "name must be printable" in str(refused("key", "create", "two words", "-o", "k2.pem"))
     assert not (at / "k2.pem").exists()

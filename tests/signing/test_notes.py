@@ -94,14 +94,26 @@ def test_every_flipped_bit_of_a_signed_note_is_seen(key):
         ("text\n\n" + "— a AAAAAAA=\n" * 101, "at most 100"),
         ("x" * (1 << 20) + "\n", "at most 1048576"),
         ("epsilog-note a -- b end", "NAME SIGNATURE"),
-        ("epsilog-note a %ff end", "decode"),
+        ("epsilog-note a %ff end", "percent-encoded UTF-8"),
+        ("epsilog-note a -- %ff AAAAAAA= end", "percent-encoded UTF-8"),
         ("epsilog-note a end epsilog-note b end", "only one"),
         ("epsilog-note a%0Ab%09 end", "control"),
     ],
 )
 def test_what_is_no_note_is_refused(content, why):
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(CheckError, match=why):
         find_note(content)
+
+
+def test_a_text_may_speak_of_notes_before_it_tells_one():
+    note = Note("a > b\n")
+    assert find_note(f"The epsilog-note of Monday, to its end:\n>>{note.in_one_line()}") == note
+    assert find_note(f"The epsilog-note: {note.in_one_line()}, {note.in_one_line()} end") == note
+
+
+def test_a_long_text_is_read_in_one_pass():
+    with pytest.raises(CheckError, match="ended by a newline"):
+        find_note("epsilog-note " * 80_000)  # trying each beginning against the whole rest takes hours
 
 
 LINES = st.lists(st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"]), max_size=8), max_size=4)

@@ -7,7 +7,6 @@ of it as a word, between ``epsilog-note`` and ``end``.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -20,7 +19,7 @@ DASH = "\N{EM DASH} "
 LARGEST = 1 << 20  # characters of a note
 MOST_SIGNATURES = 100
 BEGIN, END, SIGNED, EMPTY = "epsilog-note", "end", "--", "."
-_PLAIN = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # all of printable ASCII but letters, digits, space and %
+_PLAIN = "!\"#$&'()*+,-./:;<=?@[\\]^_`{|}~"  # printable ASCII but letters and digits, the space, % and >
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +116,9 @@ def _word(line: str) -> str:
 
 def find_note(content: str) -> Note:
     """Reads a note: the file as it was written, or its one line in the midst of other text, quoted and wrapped."""
-    told = re.findall(rf"(?<!\S){BEGIN}(?!\S)(.*?)(?<!\S){END}(?!\S)", content, flags=re.DOTALL)
-    found = {tuple(word for word in one.split() if word.strip(">")) for one in told}  # mail quotes what it answers
+    if len(content) > LARGEST:
+        raise CheckError("note", f"at most {LARGEST} characters long", f"{len(content)}")
+    found = _told(content)
     if not found:
         return Note.parse(content)
     if len(found) > 1:
@@ -126,15 +126,37 @@ def find_note(content: str) -> Note:
     return Note(*_unfolded(found.pop()))
 
 
+def _told(content: str) -> set[tuple[str, ...]]:
+    """The words of each note that a text tells in one line; mail puts ``>`` before what it quotes."""
+    found, words = set(), None
+    for word in content.replace(">", " ").split():
+        if word == BEGIN:
+            words = list[str]()
+        elif words is not None and word == END:
+            found.add(tuple(words))
+            words = None
+        elif words is not None:
+            words.append(word)
+    return found
+
+
 def _unfolded(words: tuple[str, ...]) -> tuple[str, tuple[Signature, ...]]:
     count = words.index(SIGNED) if SIGNED in words else len(words)
-    lines = ["" if word == EMPTY else unquote(word, errors="strict") for word in words[:count]]
+    lines = ["" if word == EMPTY else _line(word) for word in words[:count]]
     signed = words[count:]
     if len(signed) % 3 or any(word != SIGNED for word in signed[::3]):
         raise CheckError("note", f"signatures as {SIGNED} NAME SIGNATURE", " ".join(signed)[:200])
     pairs = zip(signed[1::3], signed[2::3], strict=True)
-    found = tuple(Signature.parse(f"{DASH}{unquote(name, errors='strict')} {made}") for name, made in pairs)
+    found = tuple(Signature.parse(f"{DASH}{_line(name)} {made}") for name, made in pairs)
     return "".join(f"{line}\n" for line in lines), found
+
+
+def _line(word: str) -> str:
+    """A line that was told as a word."""
+    try:
+        return unquote(word, errors="strict")
+    except UnicodeDecodeError as error:
+        raise CheckError("note", "percent-encoded UTF-8", repr(word[:80])) from error
 
 
 def judged(note: Note, keys: Collection[VerifierKey]) -> Iterator[tuple[VerifierKey, bool]]:

@@ -47,6 +47,9 @@ def note_kind(path: Path) -> str | None:
 
 def _text(path: Path) -> str:
     try:
-        return read_file(path).decode()
+        content = read_file(path).decode()
     except UnicodeDecodeError as error:
         raise RecordsError(f"{path} is not text in UTF-8") from error
+    if "PRIVATE KEY-----" in content:  # a message might repeat some of it
+        raise RecordsError(f"{path} is a private key, which nobody else may see")
+    return content
