@@ -1,0 +1,93 @@
+"""What a ledger costs: a durable charge beside a raw write and fsync, a history's first page, the whole proof.
+
+    python bench/ledger.py [--charges 1000] [--entries 100000]
+
+CPU seconds of this process; walls only as ratios, side by side in one run. The long history is rounds of one charge,
+written in one transaction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from epsilog.spend import Ledger, Verb, open_ledger, read_ledger
+from epsilog.terms import PureDP
+
+
+def timed(act: Callable[[], object]) -> tuple[float, float]:
+    """CPU and wall seconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    act()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def charges(ledger: Ledger, count: int, name: str) -> None:
+    for number in range(count):
+        ledger.charge("acme/claims/anna", PureDP(0.001), key=f"{name}-{number}")
+
+
+def raw(path: Path, count: int) -> None:
+    """As many durable writes of as many bytes as a charge's three entries have, in one file."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for _ in range(count):
+        os.write(descriptor, b"x" * 1536)
+        os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def rounds(ledger: Ledger, count: int) -> None:
+    """A long history: rounds of one charge."""
+    run = ledger.reserve("acme", PureDP(0.001), key="run")
+    run.start()
+    with ledger._store.writing() as session:
+        for number in range(1, count // 2 + 1):
+            for verb, body in (
+                (Verb.ROUND_STARTED, {"round": number}),
+                (Verb.ROUND_RELEASED, {"round": number, "output_hash": "ab" * 32}),
+            ):
+                session.append(ledger._entry(session, verb, "acme", "run", body=body))
+
+
+def rows(folder: Path, count: int, entries: int) -> Iterator[tuple[str, str]]:
+    with open_ledger(folder / "budget.db") as ledger:
+        for scope in ("acme", "acme/claims"):
+            ledger.create_budget(scope, kind="pure", epsilon="1000000")
+        charges(ledger, 20, "warm")
+        cpu, wall = timed(lambda: charges(ledger, count, "k"))
+        _, written = timed(lambda: raw(folder / "raw", count))
+        yield "durable charge under two budgets", f"{1e3 * cpu / count:.2f} ms CPU"
+        yield "charges a second over raw write+fsync", f"{written / wall:.3f}"
+    with read_ledger(folder / "budget.db") as ledger:
+        cpu, _ = timed(ledger.verify)
+        yield f"verify {ledger.head()[0]:,} entries of charges", f"{cpu:.2f} s CPU"
+    with open_ledger(folder / "long.db") as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1000000")
+        rounds(ledger, entries)
+        for scope in (None, "acme"):
+            _, wall = timed(lambda scope=scope: list(islice(ledger.history(scope), 50)))
+            yield f"first page of {entries:,} entries{' under a scope' if scope else ''}", f"{1e3 * wall:.1f} ms"
+        cpu, _ = timed(lambda: sum(1 for _ in ledger.history()))
+        yield f"all {entries:,} entries", f"{cpu:.2f} s CPU"
+    yield "highest resident set", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--charges", type=int, default=1000)
+    asked.add_argument("--entries", type=int, default=100_000)
+    given = asked.parse_args()
+    print("| what | figure |\n| --- | --- |")
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        for what, figure in rows(Path(folder), given.charges, given.entries):
+            print(f"| {what} | {figure} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
