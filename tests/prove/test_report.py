@@ -104,6 +104,7 @@ def test_the_evidence_is_the_files_and_the_books(run):
     assert report["budget"] == plan.budget | {
         "charged": {"epsilon": report["budget"]["charged"]["epsilon"], "delta": "0.00001"},
         "state": "committed",
+        "spent_before": {"epsilon": "0", "delta": "0"},
     }
     spent = books.balances["acme/2026"].committed
     assert report["budget"]["charged"] == dict(spent)

@@ -186,3 +186,26 @@ def test_what_is_said_of_a_charge_after_it_closed_changes_nothing_of_the_ledgers
         books.change_cap("acme", epsilon="1", **act)
         books.retire("acme", **act)
     assert [Books.read(tmp_path / "l.db").word_on(each) for each in (plan, "cd" * 32)] == words
+
+
+def test_what_was_spent_before_is_what_had_started_under_the_nearest_budget(tmp_path):
+    at = tmp_path / "ledger.db"
+    with open_ledger(at) as ledger:
+        ledger.create_budget("acme", kind="approximate", epsilon="20", delta="1e-4")
+        ledger.create_budget("acme/a", kind="pure", epsilon="20")
+        ledger.charge("acme/b", PureDP(1.5), key="beside")
+        ledger.reserve("acme/a", PureDP(0.25), key="never started")
+        ledger.reserve("acme/a", PureDP(0.5), key="written off")
+        ledger.abandon("written off", by="dora", reason="the run is gone")
+        started = ledger.reserve("acme/a/x", PureDP(2.0), key="started")
+        started.start()
+        ledger.reserve("acme/a", PureDP(1.0), key="mine", plan_hash="ab" * 32)
+        ledger.charge("acme/b", PureDP(3.0), key="later")
+    word = Books.read(at).word_on("ab" * 32)
+    assert dict(word.before) == {"epsilon": "4", "delta": "0"}
+    assert LedgerWord.from_json(word.to_json()) == word
+    with open_ledger(tmp_path / "pure.db") as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="20")
+        ledger.charge("acme", PureDP(1.5), key="before")
+        ledger.reserve("acme", PureDP(1.0), key="mine", plan_hash="ab" * 32)
+    assert Books.read(tmp_path / "pure.db").word_on("ab" * 32).before == {}

@@ -157,11 +157,17 @@ def _of_the_run(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         return []
     result = report["result"]
     return [
-        ("budget", report["budget"]["epsilon"], f"of {report['budget']['scope']}"),
+        ("budget", report["budget"]["epsilon"], f"of {report['budget']['scope']}{spent_before(report)}"),
         ("closed form", number(report["accounting"]["formula"]["total"]), "an estimate, no bound, never charged"),
         *lower_bound(report),
         (result["score_name"], number(result["test_score"]), f"after {result['rounds']} rounds"),
     ]
+
+
+def spent_before(report: Mapping[str, Any]) -> str:
+    """What others had spent of the budget, where any had."""
+    before = report["budget"].get("spent_before", {}).get("epsilon", "0")
+    return "" if before == "0" else f", after {before} that was spent before"
 
 
 def lower_bound(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -252,6 +258,7 @@ def _environment(*, markdown: bool = False) -> Environment:
         keep_trailing_newline=markdown,
     )
     environment.filters |= {"number": number, "upper": _upper, "lower": _lower, "sentence": _sentence, "share": share}
+    environment.filters["spent_before"] = spent_before
     return environment
 
 

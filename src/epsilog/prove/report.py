@@ -16,7 +16,7 @@ from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_stateme
 from epsilog.prove.publication import publication
 from epsilog.prove.reading import risk_reading
 from epsilog.terms import RecordsError, RunFile, Verdict, codec
-from epsilog.verify import Evidence, Reconciliation, certified, whatever_the_sampler
+from epsilog.verify import Evidence, LedgerWord, Reconciliation, certified, whatever_the_sampler
 
 VERSION = 0
 CURVE_POINTS = 40
@@ -105,7 +105,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
             },
             "curve": epsilon_curve(plan, len(evidence.records)),
         },
-        "budget": plan.budget | ({"charged": dict(word.charged), "state": word.state} if word and word.key else {}),
+        "budget": plan.budget | _booked(word),
         "rounds": [
             {"round": record.round, "test_loss": record.test_loss, "test_score": record.test_score}
             for record in evidence.records
@@ -142,6 +142,13 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
 
 def _reading(plan: RegisteredPlan) -> dict[str, Any]:
     return risk_reading(plan.scheme.release(), plan.guarantee, known=plan.scheme.unamplified())
+
+
+def _booked(word: LedgerWord | None) -> dict[str, Any]:
+    """What the ledger adds to a plan's budget: what it was charged, where that stands, and what was spent before."""
+    if word is None or word.key is None:
+        return {}
+    return {"charged": dict(word.charged), "state": word.state, "spent_before": dict(word.before)}
 
 
 def unpacked(report: Any) -> dict[str, bytes]:

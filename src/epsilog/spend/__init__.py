@@ -22,7 +22,7 @@ from epsilog.spend.cycles import Cycle, Cycles, Released, Stated, read_cycles
 from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.exports import export
 from epsilog.spend.filters import FILTERS, Filter
-from epsilog.spend.folds import Balance, ChargeRecord
+from epsilog.spend.folds import CREATING, Balance, ChargeRecord
 from epsilog.spend.headroom import Headroom
 from epsilog.spend.ledger import Ledger
 from epsilog.spend.opening import (
@@ -49,6 +49,7 @@ from epsilog.spend.states import AHEAD, CLOSED, RULES, Rule, Stage, State
 __all__ = [
     "AHEAD",
     "CLOSED",
+    "CREATING",
     "FILTERS",
     "RULES",
     "Amounts",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from epsilog.signing import Note
-from epsilog.spend import AHEAD, CLOSED, RULES, Entry, State, Verb, digest, merkle, read_transcript
+from epsilog.spend import AHEAD, CLOSED, CREATING, RULES, Amounts, Entry, State, Verb, digest, merkle, read_transcript
 from epsilog.terms import LedgerIntegrityError, RecordsError, check
 
 
@@ -31,6 +31,7 @@ class LedgerWord:
         amounts: what it was charged, by kind of budget and quantity (decimal strings).
         scope: where it was charged.
         cap: the caps of the budget of that very scope when it was reserved; empty where the budget stands above it.
+        before: what had been spent, when it was reserved, under the nearest (epsilon, delta) budget; empty if none.
         released: output hash of every released round.
         attempts: how often each round was begun.
         evidence: SHA-256 values that the commit names; None while the charge is open.
@@ -47,6 +48,7 @@ class LedgerWord:
     amounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     scope: str = ""
     cap: Mapping[str, str] = field(default_factory=dict)
+    before: Mapping[str, str] = field(default_factory=dict)
     released: Mapping[int, str] = field(default_factory=dict)
     attempts: Mapping[int, int] = field(default_factory=dict)
     evidence: Mapping[str, str] | None = None
@@ -141,10 +143,26 @@ class Books:
             amounts={kind: dict(amount) for kind, amount in opened.amounts.items()},
             scope=opened.scope,
             cap=dict(caps[-1]) if caps else {},
+            before=self._spent_before(opened),
             released={e.body["round"]: e.body["output_hash"] for e in own if e.verb is Verb.ROUND_RELEASED},
             attempts=Counter(e.body["round"] for e in own if e.verb is Verb.ROUND_STARTED),
             evidence=dict(last.body["evidence"]) if last.verb is Verb.COMMITTED else None,
         )
+
+    def _spent_before(self, opened: Entry) -> dict[str, str]:
+        """What charges before this one had spent under the nearest (epsilon, delta) budget at or above it."""
+        earlier, above = self.entries[: opened.index], opened.scope.split("/")
+        budgets = {e.scope for e in earlier if e.verb in CREATING and e.body["kind"] == "approximate"}
+        paths = ("/".join(above[:length]) for length in range(len(above), 0, -1))
+        nearest = next((scope for scope in paths if scope in budgets), None)
+        if nearest is None:
+            return {}
+        spent = Amounts.zero(("epsilon", "delta"))
+        for entry in earlier:
+            rule = RULES[entry.verb]
+            if rule.takes == "reserved" and rule.adds and f"{entry.scope}/".startswith(f"{nearest}/"):
+                spent += entry.amounts["approximate"]
+        return dict(spent)
 
 
 def _until_closed(entries: Iterable[Entry]) -> list[Entry]:
