@@ -1,8 +1,9 @@
-"""Takes the pictures in docs/images, of every page at two widths, in Chromium: not a test, run by hand.
+"""Takes the pictures in docs/images, of every page at two widths and of two reports, in Chromium: no test, run by hand.
 
 python tests/web/pictures.py runs/ledger.db runs
 
-The folder is one that `epsilog run examples/central.toml examples/local.toml` wrote. Look at each picture afterwards.
+The folder is one that `epsilog run examples/fashion.toml examples/central.toml examples/local.toml` wrote: what
+`make run` runs, with Fashion-MNIST and without. Look at each picture afterwards.
 """
 
 import base64
@@ -10,10 +11,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import ModuleType
 
 from epsilog.web import create_app
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+TESTS = Path(__file__).parents[1]
+IMAGES = TESTS.parent / "docs" / "images"
 QUALITY = 50
 LONGEST = {"wide": 2000, "narrow": 2600}  # pixels; the rest of a page says no more in a picture
 PAGES = {
@@ -26,6 +29,9 @@ PAGES = {
     "runs": "/runs",
     "game": "/game",
 }
+
+REPORTS = {"clothes-central": "report.png", "exam-scores-central": "report-exams.webp"}  # the README's, the tutorial's
+TOP = 1020  # pixels of a report: the claim, its figures, whom it protects
 
 
 def settle(driver, seconds: float = 30.0) -> None:
@@ -51,10 +57,31 @@ def act(driver, name: str) -> None:
         time.sleep(6)
 
 
+def capture(driver, asked: dict, file: str) -> None:
+    """Writes what the browser shows."""
+    picture = driver.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]
+    (IMAGES / file).write_bytes(base64.b64decode(picture))
+
+
+def of_reports(driver, runs: Path) -> None:
+    """The top of each report."""
+    screen = {"width": 1000, "height": TOP, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    clip = {"x": 0, "y": 0, "width": 1000, "height": TOP, "scale": 1}
+    for programme, file in REPORTS.items():
+        (folder,) = runs.glob(f"{programme}-*")
+        driver.get((folder / "report.html").resolve().as_uri())
+        kind = {"format": "webp", "quality": QUALITY} if file.endswith("webp") else {"format": "png"}
+        capture(driver, kind | {"clip": clip}, file)
+
+
 def take(ledger: str, runs: str) -> None:
     """Takes them all."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
+
+    ours = sys.modules["tests"] = ModuleType("tests")  # some libraries install a package of that name
+    ours.__path__ = [str(TESTS)]
     from test_browser import CHROMIUM, DRIVER, SWITCHES
 
     from conftest import serving
@@ -78,8 +105,8 @@ def take(ledger: str, runs: str) -> None:
                     height = driver.execute_script("return document.documentElement.scrollHeight")
                     clip = {"x": 0, "y": 0, "width": width, "height": min(height, LONGEST[form]), "scale": 1}
                     asked = {"format": "webp", "quality": QUALITY, "captureBeyondViewport": True, "clip": clip}
-                    picture = driver.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]
-                    (IMAGES / f"web-{name}-{form}.webp").write_bytes(base64.b64decode(picture))
+                    capture(driver, asked, f"web-{name}-{form}.webp")
+            of_reports(driver, Path(runs))
         finally:
             driver.quit()
 
