@@ -10,6 +10,7 @@ from tests import commands
 from tests.prove.test_examination import mutants
 
 from epsilog.programme import Programme, run, train_only
+from epsilog.programme.canaries import keep
 from epsilog.prove import check_schema, document_of, examine_report, render_markdown
 from epsilog.spend import open_ledger
 from epsilog.terms import BudgetExceededError, Canaries, ConflictError, ProgrammeError, RecordsError, codec
@@ -228,6 +229,40 @@ def test_a_secret_that_is_lost_or_torn_stops_a_run_that_is_not_over(write_progra
         run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
     (folder / "canaries.secret").write_text(secret)
     assert run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching()).report["audit"]["bound"]
+
+
+def test_who_comes_second_finds_the_first_ones_secret(tmp_path):
+    one, other = Canaries(20, "5c" * 32), Canaries(20, "5d" * 32)
+    for _ in range(2):
+        keep(one, tmp_path / "run")
+    with pytest.raises(ConflictError, match="another process runs 'run'"):
+        keep(other, tmp_path / "run")
+    assert [each.name for each in (tmp_path / "run").iterdir()] == ["canaries.secret"]
+    assert (tmp_path / "run" / "canaries.secret").read_text() == f"{one.secret}\n"
+
+
+@pytest.mark.slow
+def test_a_kill_before_the_plan_or_before_the_model_loses_no_secret(write_programme, tmp_path, monkeypatch):
+    """Two files are written after something that depends on the secret; both times the same one goes on."""
+    path, runs, seen = write_programme(*AUDIT, *REAL), tmp_path / "runs", []
+    runs.mkdir()
+    with open_ledger(runs / "ledger.db") as books:
+        books.create_budget(
+            "demo/exams-central/2026", kind="approximate", privacy_unit="school", epsilon="4", delta="1e-5"
+        )
+
+    def killed(*_):
+        (folder,) = (each for each in runs.iterdir() if each.is_dir())
+        seen.append((folder / "canaries.secret").read_text())
+        raise KilledError
+
+    for place in ("epsilog.programme.steps.write_json", "epsilog.programme.steps.npz.written"):
+        with monkeypatch.context() as broken:
+            broken.setattr(place, killed)
+            with pytest.raises(KilledError):
+                run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
+    report = run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching()).report
+    assert seen == [report["audit"]["canaries"]["secret"] + "\n"] * 2
 
 
 @pytest.mark.slow
