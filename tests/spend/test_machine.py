@@ -76,6 +76,8 @@ class Model:
     def reserve(self, key, scope, epsilon, delta, steps):
         path = [budget for budget in CAPS if f"{scope}/".startswith(f"{budget}/")]
         known = self.charges.get(key)
+        if known is not None and known["state"] == "registered" and known.get("stuck"):
+            return ConflictError  # before anything is priced
         if known is not None and known["state"] != "registered":
             if known["state"] == "cancelled":
                 return ConflictError

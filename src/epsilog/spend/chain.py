@@ -9,6 +9,7 @@ the owner of a ledger cut its end off or rewrote all of it: compare the head wit
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed
 from epsilog.spend.shapes import check_shape
 from epsilog.spend.states import RULES
 from epsilog.terms import ConflictError, EpsilogError, LedgerIntegrityError, UnsupportedMechanismError
-from epsilog.terms.codec import canonical
 
 REPORT_EVERY = 500  # entries
 PRICE_SECONDS = 20.0  # after which no further price is worked out again
@@ -203,7 +203,7 @@ def _least(
 ) -> Amounts | None:
     """What a reservation costs at least under one kind of budget; the same question is asked once."""
     asked = {name: value for name, value in entry.body["request"].items() if name not in ("plan_hash", "rounds")}
-    question = canonical([asked, kind, charged.get("delta")]).decode()
+    question = json.dumps([asked, kind, charged.get("delta")], sort_keys=True)
     if question not in known:
         try:
             late = time.monotonic() > deadline

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 from epsilog.terms import CheckError, ConflictError, check
 
@@ -14,6 +15,13 @@ def ancestors(scope: str) -> tuple[str, ...]:
     >>> ancestors("acme/claims/2026-Q4")
     ('acme', 'acme/claims', 'acme/claims/2026-Q4')
     """
+    if type(scope) is not str:
+        scope = check.text()(scope=scope)
+    return _ancestors(scope)
+
+
+@lru_cache(maxsize=4096)
+def _ancestors(scope: str) -> tuple[str, ...]:
     scope = check.text()(scope=scope)
     parts = scope.split("/")
     if not all(part == part.strip() and part.strip(".") for part in parts) or not _plain(scope):
