@@ -7,7 +7,16 @@ import pytest
 from epsilog.accounting import epsilon
 from epsilog.spend import State, Stated, open_ledger, read_cycles
 from epsilog.spend.cycles import epsilon_of, fold
-from epsilog.terms import CheckError, Gaussian, GaussianDP, Laplace, LedgerIntegrityError, PureDP, Repeated
+from epsilog.terms import (
+    CheckError,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    LedgerIntegrityError,
+    PureDP,
+    Repeated,
+    StorageError,
+)
 
 PLAN = "a" * 64
 OWNER = {"by": "ann", "reason": "replaced"}
@@ -145,6 +154,27 @@ def test_entries_that_do_not_amount_to_the_balance_are_refused(books, monkeypatc
     kept = list(books.history("acme"))
     monkeypatch.setattr(type(books), "history", lambda *_: iter(kept[:-2]))
     with pytest.raises(LedgerIntegrityError, match="do not amount"):
+        read_cycles(books, "acme")
+
+
+def test_a_ledger_that_others_write_to_is_read_again_and_then_given_up(books, monkeypatch):
+    real, looks = type(books).history, []
+
+    def written_to(often):
+        def history(self, scope):
+            looks.append(scope)
+            entries = list(real(self, scope))
+            if len(looks) <= often:
+                self.charge("acme", PureDP(0.001), key=f"k{len(looks)}")
+            return iter(entries)
+
+        return history
+
+    monkeypatch.setattr(type(books), "history", written_to(2))
+    assert [one.name for one in read_cycles(books, "acme").cycles] == ["k1", "k2"]
+    assert len(looks) == 3
+    monkeypatch.setattr(type(books), "history", written_to(100))
+    with pytest.raises(StorageError, match="read a backup"):
         read_cycles(books, "acme")
 
 

@@ -100,6 +100,24 @@ def test_logs_drift_too(tmp_path):
     assert dict(sound.numbers)["p_drift"] > 0.01
 
 
+def test_a_long_run_is_looked_at_in_blocks(monkeypatch):
+    """A change that ends in the middle of 100,000 rounds; a sound run of as many is none."""
+    rng = np.random.default_rng(13)
+    sizes = np.concatenate([rng.binomial(1000, 0.0505, 50_000), rng.binomial(1000, 0.05, 50_000)])
+    p, at = cohorts_drift(sizes, 1000, 0.05)
+    assert p < 1e-12
+    assert 40_000 < at <= 52_000
+    assert cohorts_drift(rng.binomial(1000, 0.05, 100_000), 1000, 0.05)[0] > 1e-3
+    draws = rng.chisquare(4, 100_000) * np.where(np.arange(100_000) < 50_000, 1.02, 0.97)
+    p, at = noise_drift([4] * 100_000, draws.tolist())
+    assert (p < 1e-12, at > 90_000) == (True, True)
+    short = cohorts_drift(sizes[:100], 1000, 0.05)
+    monkeypatch.setattr("epsilog.verify.drift.MOST_STARTS", 10)
+    blocks = cohorts_drift(sizes[:100], 1000, 0.05)
+    assert blocks[1] % 10 == 0
+    assert 0 < short[0] <= 1 >= blocks[0] > 0
+
+
 def test_extremes_are_no_error():
     assert cohorts_drift(np.zeros(0, dtype=np.int64), 10, 0.5) == (1.0, 0)
     assert cohorts_drift(np.full(50, 10), 10, 0.5)[0] < 1e-9

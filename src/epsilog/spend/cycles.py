@@ -17,8 +17,9 @@ from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.folds import Balance
 from epsilog.spend.ledger import Ledger
 from epsilog.spend.states import RULES, State
-from epsilog.terms import GaussianDP, LedgerIntegrityError, Release, ZeroConcentratedDP, check
+from epsilog.terms import GaussianDP, LedgerIntegrityError, Release, StorageError, ZeroConcentratedDP, check
 
+MOST_LOOKS = 5  # at a ledger that others write to
 EXACT = "Sums are exact, in whole units of what was charged; each charge is a certified bound, rounded up."
 NOT_THE_LEAST = "It bounds all of it together from above, and may be more than the least that holds."
 SIMULATED = "A simulation: its noise protects nobody, and these sums are what the same plans would cost."
@@ -196,12 +197,15 @@ def read_cycles(
     Raises:
         CheckError: a scope without a budget, or a delta that is none or that the budget has no use for.
         LedgerIntegrityError: the entries do not amount to the stored balance.
+        StorageError: somebody wrote to it whenever it was read.
     """
-    while True:  # until nobody has written meanwhile
+    for _ in range(MOST_LOOKS):
         head, budget = ledger.head(), ledger.balance(scope)
         releases = fold(budget, ledger.history(scope), plans or {})
         if ledger.head() == head:
             break
+    else:
+        raise StorageError("the ledger is written to while it is read: read a backup of it")
     if delta is not None:
         check.between(0, 1)(delta=delta)
         check.one_of(("zcdp", "gdp"))(**{"the budget's kind, where a delta is given,": budget.kind})

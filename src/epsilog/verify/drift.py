@@ -19,6 +19,7 @@ from scipy.special import bdtr, bdtrc
 
 from epsilog.verify.chances import TILTS, Ids, Numbers
 
+MOST_STARTS = 4096  # rounds in which a change may have begun; in longer runs blocks of rounds
 SHARES = np.array([0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98])  # of the planned noise, that bets are on
 
 
@@ -33,8 +34,9 @@ def cohorts_drift(sizes: Ids, clients: int, probability: float) -> tuple[float, 
     Returns:
         The bound, and the round (from 1) after which the evidence was the strongest.
     """
-    steps = TILTS * sizes[:, None] - clients * np.log1p(probability * np.expm1(TILTS))
-    return _strongest(steps)
+    drawn, rounds = _in_blocks(sizes), _in_blocks(np.ones(sizes.size))
+    steps = TILTS * drawn[:, None] - clients * rounds[:, None] * np.log1p(probability * np.expm1(TILTS))
+    return _strongest(steps, sizes.size)
 
 
 def noise_drift(values: Sequence[int], squares: Sequence[float]) -> tuple[float, int]:
@@ -47,24 +49,36 @@ def noise_drift(values: Sequence[int], squares: Sequence[float]) -> tuple[float,
     Returns:
         As above.
     """
-    counts, sums = np.array(values, dtype=np.float64)[:, None], np.minimum(np.array(squares), 1e300)[:, None]
-    return _strongest(-counts * np.log(SHARES) - sums * (SHARES**-2 - 1) / 2)
+    counts = _in_blocks(np.array(values, dtype=np.float64))[:, None]
+    sums = _in_blocks(np.minimum(np.array(squares, dtype=np.float64), 1e290))[:, None]
+    return _strongest(-counts * np.log(SHARES) - sums * (SHARES**-2 - 1) / 2, len(values))
 
 
-def _strongest(steps: Numbers) -> tuple[float, int]:
-    """The chance by Ville's inequality, and when the evidence was the strongest."""
+def _in_blocks(column: Ids | Numbers) -> Numbers:
+    """Sums over neighbouring rounds, so that a change may have begun at the start of any of at most ``MOST_STARTS``."""
+    if not column.size:
+        return np.zeros(0)
+    return np.asarray(np.add.reduceat(column.astype(np.float64), np.arange(0, column.size, _width(column.size))))
+
+
+def _width(rounds: int) -> int:
+    return -(-rounds // MOST_STARTS)
+
+
+def _strongest(steps: Numbers, rounds: int) -> tuple[float, int]:
+    """The chance by Ville's inequality, and the round after which the evidence was the strongest."""
     if not steps.size:
         return 1.0, 0
     path = evidence(steps)
     at = int(path.argmax())
-    return math.exp(-max(0.0, float(path[at]))), at + 1
+    return math.exp(-max(0.0, float(path[at]))), min((at + 1) * _width(rounds), rounds)
 
 
 def evidence(steps: Numbers) -> Numbers:
     """The logarithm of the mean of all bets, after each round.
 
     Args:
-        steps: logarithm of each round's likelihood ratio for each bet; shape (rounds, bets).
+        steps: logarithm of the likelihood ratio of each round, or block of them, for each bet; shape (rounds, bets).
 
     Returns:
         Shape (rounds,). Its exponential is a martingale under the plan, and starts at 1.
