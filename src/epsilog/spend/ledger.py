@@ -115,9 +115,10 @@ class Ledger:
             path = session.balances(scopes.ancestors(scope))
             entry = self._entry(session, verb, scope, None, body=body)
             if path and path[-1].scope == scope:
-                above = path[-2].scope if quota and len(path) > 1 else None
-                if path[-1].terms == folds.opened_balance(entry, quota=above).terms:
-                    return path[-1]
+                there = path[-1]
+                again = folds.opened_balance(entry, quota=there.quota)
+                if there.terms == again.terms and quota == (there.quota is not None):
+                    return there
                 scopes.refuse_late_budget(scope, exists=True, populated=True)
             scopes.refuse_late_budget(scope, exists=False, populated=session.has_charges(scope))
             return self._act(session, path, entry)
@@ -482,9 +483,12 @@ class Ledger:
             by: who decides.
             reason: why, in words; kept for ever.
         """
-        state = self.charge_record(key).state
-        verb = Verb.WRITTEN_OFF if state is State.RESERVED else Verb.ABANDONED
-        self.advance(key, verb, {"by": by, "reason": reason})
+        scopes.check_key(key)
+        with self._store.reading() as session:
+            charge = _known(session, key)
+            closing = None if charge.closed is None else session.entry(charge.closed).verb
+        unstarted = charge.state is State.RESERVED or closing is Verb.WRITTEN_OFF
+        self.advance(key, Verb.WRITTEN_OFF if unstarted else Verb.ABANDONED, {"by": by, "reason": reason})
 
     def decommission(self, key: str, *, by: str, reason: str) -> None:
         """An owner's act: notes that what a charge released is out of use. It stays spent, for ever.
