@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 ROUNDS, RATE, Z = 1000, 0.01, 1.0
+START = 1_767_225_600  # 2026, in seconds since 1970
 MAPPING = """
 [claim]
 delta = 1e-7
@@ -73,7 +74,7 @@ def write(folder: Path, rows: int) -> None:
             "round": number.astype(np.int32),
             "client": np.concatenate(drawn).astype(np.int32),
             "norm": np.minimum(rng.exponential(0.7, number.size), 1.0).astype(np.float32),
-            "time": (number * 60 - rng.integers(0, 60, number.size)).astype(np.int32),
+            "time": (START + number * 60 - rng.integers(0, 60, number.size)).astype(np.int64),
         }
     ).with_columns(pl.format("device-{}", "client").alias("client"))
     frame.write_csv(folder / "clients.csv")
@@ -87,7 +88,7 @@ def write(folder: Path, rows: int) -> None:
             "noise": np.full(ROUNDS, Z),
             "divisor": np.full(ROUNDS, clients * RATE),
             "padding": [" ".join(map(repr, row)) for row in padding.tolist()],
-            "ended": np.arange(1, ROUNDS + 1) * 60,
+            "ended": START + np.arange(1, ROUNDS + 1) * 60,
         }
     ).write_csv(folder / "rounds.csv")
     for kind in ("csv", "parquet"):
