@@ -263,3 +263,9 @@ def test_a_name_that_was_taken_meanwhile_stays_whose_it_is(saved, tmp_path, monk
         back_up(saved, to)
     assert to.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again.db", "live", "saved.db"]
+
+
+def test_a_database_of_a_server_is_backed_up_by_its_own_tools_and_its_password_is_not_repeated(tmp_path):
+    with pytest.raises(CheckError, match="PostgreSQL is backed up with its own tools") as refused:
+        back_up("postgresql://dora:secret@host/db", tmp_path / "saved.db")
+    assert "secret" not in str(refused.value)
