@@ -1,7 +1,7 @@
 """What owners do: caps change, scopes retire, plans are announced, charges are taken back or closed for others."""
 
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -355,6 +355,40 @@ def test_the_time_of_a_reservation_is_part_of_what_is_asked(books, clock):
     charge.hold(until + timedelta(days=1))
     assert last(books).body == {"until": "2026-05-02T12:00:00.000000+00:00"}
     assert books.head()[0] == 4
+    assert books.reserve("acme", PureDP(2.0), key="run", until=until).replayed  # what was asked first is asked again
+    assert books.reserve("acme", PureDP(2.0), key="run", until=until + timedelta(days=1)).replayed
+    with pytest.raises(ConflictError, match="is held until 2026-05-02"):
+        books.reserve("acme", PureDP(2.0), key="run", until=until + timedelta(days=2))
+    charge.cancel("not needed")
+    with pytest.raises(ConflictError, match="needs charge 'run' to be reserved, and it is cancelled"):
+        charge.hold(until + timedelta(days=1))
+
+
+@pytest.mark.parametrize(("moment", "hours"), [(datetime.max, -1), (datetime.min, 1)])
+def test_a_time_outside_the_calendar_is_refused(books, moment, hours):
+    with pytest.raises(CheckError, match="until must be in the years 1 to 9999"):
+        books.reserve("acme", PureDP(2.0), key="run", until=moment.replace(tzinfo=timezone(timedelta(hours=hours))))
+    assert books.head()[0] == 1
+
+
+def test_what_is_allowed_at_one_scope_is_not_allowed_at_another(books):
+    books.create_budget("other", kind="pure", epsilon="1")
+    allowed = {"key": "v", "amount": {"epsilon": "0.1"}, "reason": "proof 12"}
+    for _ in range(2):
+        books.override_price("acme", Gaussian(1.0), **allowed)
+    with pytest.raises(ConflictError, match="must be reserved once"):
+        books.override_price("other", Gaussian(1.0), **allowed)
+
+
+def test_a_charge_is_written_off_once_however_often_it_is_asked(books):
+    books.reserve("acme", PureDP(2.0), key="run")
+    for _ in range(2):
+        books.abandon("run", **ACT)
+    books.decommission("run", **ACT)
+    books.abandon("run", **ACT)
+    assert books.head()[0] == 4
+    with pytest.raises(ConflictError, match="and it is decommissioned"):
+        books.abandon("run", by="dora", reason="another")
 
 
 # --- what owners do to the charges of others --------------------------------------------------------------------------

@@ -91,7 +91,8 @@ class Books:
             if entry.verb is Verb.LEDGER_RESTORED:
                 self.restored.append(entry.index)
             return
-        folds.refuse_unsettled(self.standing, entry.verb, self.charges.get(str(entry.key)))
+        known = None if entry.key is None else self.charges.get(entry.key)
+        folds.refuse_unsettled(self.standing, entry.verb, known)
         path = scopes.ancestors(entry.scope)
         creates = entry.verb in folds.CREATING
         if creates:

@@ -345,7 +345,8 @@ class Ledger:
             path = _path(session, scope)
             body = {"request": request.under(path[-1].relation, path[-1].privacy_unit).to_json(), "reason": reason}
             known = session.charge(key)
-            if known is not None and known.state is State.ALLOWED and session.entry(known.opened).body == body:
+            stands = known is not None and (known.scope, known.state) == (scope, State.ALLOWED)
+            if known is not None and stands and session.entry(known.opened).body == body:
                 return  # the same again
             entry = self._entry(session, Verb.PRICE_OVERRIDDEN, scope, key, body=body)
             charge = folds.advance(known, entry)
@@ -393,7 +394,7 @@ class Ledger:
             raise ConflictError(f"charge {known.key!r} is cancelled: take another key")
         if Verb.COMMITTED in then and known.state not in CLOSED:
             raise ConflictError(f"charge {known.key!r} is {known.state}: whoever reserved it starts and commits it")
-        if Verb.HELD_UNTIL in then and known.until != then[Verb.HELD_UNTIL]["until"]:
+        if Verb.HELD_UNTIL in then and not _held(session, known, then[Verb.HELD_UNTIL]):
             raise ConflictError(f"charge {known.key!r} is held until {known.until or 'it is given back'}")
         return Charge(self, opened, replayed=True)
 
@@ -441,7 +442,8 @@ class Ledger:
                 raise ConflictError(f"charge {key!r} is {charge.state}: it must be reserved before it is {verb}")
             if any(_says(session, index, verb, body) for index in (charge.closed, charge.decommissioned)):
                 return  # the same again
-            if verb is Verb.HELD_UNTIL and charge.until == body.get("until"):
+            held = charge.until if charge.state is State.RESERVED else None
+            if verb is Verb.HELD_UNTIL and held is not None and held == body.get("until"):
                 return
             folds.refuse_unsettled(folds.Standing.after(session.latest("")), verb, charge)
             amounts = charge.amounts if RULES[verb].moves else {}
@@ -706,6 +708,14 @@ def _capped(kind: str, caps: Mapping[str, Number]) -> Amounts:
     if set(caps) != set(quantities):
         raise ValueError(f"caps of a {kind} budget must be {', '.join(quantities)}, got {', '.join(caps) or 'none'}")
     return Amounts.capped({quantity: caps[quantity] for quantity in quantities})
+
+
+def _held(session: Session, charge: folds.ChargeRecord, body: Mapping[str, Any]) -> bool:
+    """Whether a reservation is held as is asked again, or was when it was made; that time may have been moved since."""
+    if charge.until is None or charge.until == body["until"]:
+        return charge.until is not None
+    then = session.entry(charge.opened + 1)  # exists: whatever said until when is later than the reservation
+    return (then.verb, then.key, then.body) == (Verb.HELD_UNTIL, charge.key, body)
 
 
 def _says(session: Session, index: int | None, verb: Verb, body: Mapping[str, Any]) -> bool:

@@ -41,7 +41,10 @@ def moment(**named: object) -> str:
     ((name, value),) = named.items()
     if not isinstance(value, datetime) or value.utcoffset() is None:
         raise CheckError(name, "a datetime with its offset from UTC", repr(value))
-    return value.astimezone(UTC).isoformat(timespec="microseconds")
+    try:
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    except OverflowError:  # its offset leads out of the calendar
+        raise CheckError(name, "in the years 1 to 9999, in UTC", repr(value)) from None
 
 
 def _quantities(kind: str, amount: Mapping[str, Any]) -> None:

@@ -185,6 +185,18 @@ def test_of_what_was_open_in_a_backup_nothing_goes_on_and_nothing_comes_back(res
         books.verify()
 
 
+def test_an_act_on_a_budget_is_no_act_on_a_charge_whatever_that_is_called(ledger, tmp_path):
+    with open_ledger(ledger) as books:
+        books.reserve("acme", PureDP(0.1), key="None")
+    back_up(ledger, tmp_path / "saved.db")
+    ledger.unlink()
+    restore(tmp_path / "saved.db", ledger, **ACT)
+    with open_ledger(ledger) as books:
+        books.accept_restored(**ACT)
+        books.change_cap("acme", epsilon="11", **ACT)
+        assert books.verify().balances["acme"].caps == {"epsilon": "11"}
+
+
 def test_a_charge_that_was_lost_is_charged_again_by_its_key(restored):
     with open_ledger(restored) as books:
         books.accept_restored(**ACT)
