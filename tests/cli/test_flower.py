@@ -84,3 +84,22 @@ def test_an_address_is_read_back_whatever_it_holds(tmp_path):
     Processes(tmp_path / "flower", address)
     config = tomllib.loads((tmp_path / "flower" / "flwr" / "config.toml").read_bytes().decode())
     assert config["superlink"]["epsilog-here"] == {"address": address, "insecure": True}
+
+
+def test_flower_is_told_no_password(tmp_path, monkeypatch):
+    """It keeps what an app is told, and hands it to every node."""
+    told = {}
+
+    def written(_, settings):
+        told.update(settings)
+        raise InterruptedError
+
+    monkeypatch.setattr(flower, "write_app", written)
+    monkeypatch.setattr(flower, "_require_simulation", lambda _: None)
+    for ledger, expected in (
+        ("postgresql://anna:hunter2@h/d?ledger=l", "postgresql://anna@h/d?ledger=l"),
+        (tmp_path / "b.db", str(tmp_path / "b.db")),
+    ):
+        with pytest.raises(InterruptedError):
+            flower.train_on_flower(tmp_path, runs=tmp_path, ledger=ledger, observer=None, superlink="127.0.0.1:1")
+        assert told["ledger"] == expected

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilog.cli.app import Json, ledger_app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, existing, existing_file, shown, to_write
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, existing, existing_file, in_a_file, shown, to_write
 from epsilog.cli.owners import By, Reason
 from epsilog.cli.show import console, figures, note
 
@@ -36,9 +36,7 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A backup.")],
     by: By,
     reason: Reason,
-    ledger: Annotated[Path, typer.Option("--ledger", "-l", help="The ledger to make; not there yet.")] = Path(
-        DEFAULT_LEDGER
-    ),
+    ledger: Annotated[str, typer.Option("--ledger", "-l", help="The ledger to make; not there yet.")] = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
     """Make a ledger of a backup, when the ledger itself is lost; it takes nothing until its owner accepts that.
@@ -47,8 +45,9 @@ def restore(
     """
     from epsilog.spend import restore as put_back
 
-    found = put_back(existing_file(file), ledger, by=by, reason=reason)
-    _tell(f"Ledger {ledger}", ledger, found, as_json=as_json)
+    place = in_a_file(ledger)
+    found = put_back(existing_file(file), place, by=by, reason=reason)
+    _tell(f"Ledger {place}", place, found, as_json=as_json)
     if not as_json:
         note("Nothing is charged in it until an owner accepts what may be missing: epsilog ledger accept.")
 

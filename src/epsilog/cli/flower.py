@@ -67,7 +67,7 @@ def train_on_flower(
     Args:
         programme: the programme file, of a simulation.
         runs: where run folders live.
-        ledger: the ledger that is charged.
+        ledger: the ledger that is charged; a password in it is not passed on, and must be known there otherwise.
         observer: told of stages.
         superlink: HOST:PORT of a SuperLink that sees the same files, with its own nodes; None starts both here.
         nodes: SuperNodes that are started, or waited for.
@@ -77,6 +77,10 @@ def train_on_flower(
         ProgrammeError: no simulation, Flower is not installed, or training fails there.
     """
     _require_simulation(programme)
+    if isinstance(ledger, str):  # Flower keeps what an app is told, and hands it to every node
+        from epsilog.spend import without_password
+
+        ledger = without_password(ledger)
     with tempfile.TemporaryDirectory(prefix="epsilog-flower-") as place, Processes(Path(place), superlink) as flower:
         folder = Path(place)
         settings = {"programme": programme, "runs": runs, "ledger": ledger, "told": folder / "told"}

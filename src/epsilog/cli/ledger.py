@@ -57,6 +57,16 @@ def existing_file(ledger: Path) -> Path:
     return ledger
 
 
+def in_a_file(ledger: str) -> Path:
+    """A ledger's path, where nothing but a file will do."""
+    from epsilog.spend import located
+
+    where = located(ledger)
+    if isinstance(where, Path):
+        return where
+    raise CheckError("ledger", "a file: PostgreSQL has tools of its own for this", shown(ledger))
+
+
 def shown(ledger: str) -> str:
     """What a ledger is called where people read it: as it was given, and without a password."""
     from epsilog.spend import located, without_password

@@ -351,7 +351,7 @@ def verify(
         raise CheckError("path", "given, or --logs", "neither")
     rules = _rules(playbook, logs)
     if logs is not None:
-        for name, value in {"ledger": ledger, "head": head, "checkpoint": checkpoint}.items():
+        for name, value in {"ledger": ledger and shown(ledger), "head": head, "checkpoint": checkpoint}.items():
             if value is not None:
                 raise CheckError(name, "absent with --logs, which no ledger binds", repr(str(value)))
         for name, told in {"key": key, "signature": signature}.items():

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, existing_file
+from epsilog.cli.ledger import DEFAULT_LEDGER, existing_file, in_a_file
 from epsilog.cli.show import console, figures, note, table
 from epsilog.terms import CheckError
 
@@ -88,7 +88,7 @@ def embed(
 
 @app.command("doctor")
 def doctor(
-    ledger: Annotated[Path | None, typer.Option("--ledger", "-l", help="A ledger to look at where it lies.")] = None,
+    ledger: Annotated[str | None, typer.Option("--ledger", "-l", help="A ledger to look at where it lies.")] = None,
     as_json: Json = False,
 ) -> None:
     """Say what this machine has, and how durable a ledger on it is; with a ledger, what may be wrong with that.
@@ -96,7 +96,7 @@ def doctor(
     Example: epsilog doctor --ledger runs/ledger.db
     """
     if ledger is not None:
-        return _examine(existing_file(ledger), as_json=as_json)
+        return _examine(existing_file(in_a_file(ledger)), as_json=as_json)
     from epsilog.spend import sqlite_in_use
 
     version, journal, package = sqlite_in_use()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from epsilog.spend.sqlite.health import Remark
 
 POSTGRES = ("postgresql://", "postgres://")
+_URL = re.compile(
+    r"\s*(?:[a-z][a-z0-9+.-]*:/|(?:postgres|sqlite|file)[a-z0-9+.-]*:)", re.IGNORECASE
+)  # and no file's name
 
 
 def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> Ledger:
@@ -130,8 +134,9 @@ def _path(url: str | Path) -> Path:
         return url
     prefix = "sqlite:///"
     name = url.removeprefix(prefix)
-    if name in ("", ":memory:") or name.startswith("file:") or "://" in name or "?" in name:
-        raise CheckError("url", "a file, 'sqlite:///' and a file, or 'postgresql://'", repr(url))
+    if name in ("", ":memory:") or _URL.match(name) or "://" in name or "?" in name:
+        said = "another, which may hold a password" if {"@", "="} & set(url) else repr(url)
+        raise CheckError("url", "a file, 'sqlite:///' and a file, or 'postgresql://'", said)
     return Path(name)
 
 
@@ -208,8 +213,13 @@ def _said(path: Path) -> str:
 
 
 def located(said: str) -> str | Path:
-    """What a person wrote for a ledger, as ``open_ledger`` takes it: a database's URL as it is, else a path."""
-    return said if said.startswith(POSTGRES) else Path(said)
+    """What a person wrote for a ledger, as ``open_ledger`` takes it: a database's URL as it is, else a path.
+
+    No file is named like a URL: whoever mistypes a database's would charge a file of their own, beside all others.
+    """
+    if said.startswith(POSTGRES):
+        return said
+    return _path(said) if _URL.match(said) else Path(said)
 
 
 def without_password(url: str) -> str:

@@ -9,10 +9,10 @@ import pytest
 from tests.spend.postgres.server import Server, binaries, server
 from tests.spend.stores import InDatabase
 
-from epsilog.spend import open_ledger, read_ledger, verify_file
+from epsilog.spend import Verb, is_there, located, open_ledger, read_ledger, verify_file
 from epsilog.spend.postgres import PostgresStore
 from epsilog.spend.selftest import kill_campaign, race_campaign
-from epsilog.terms import BudgetExceededError, CheckError, LedgerIntegrityError, PureDP, StorageError
+from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, PureDP, StorageError
 
 pytestmark = pytest.mark.skipif(
     not (binaries() and find_spec("psycopg")), reason="no PostgreSQL server or driver: run scripts/system-packages"
@@ -59,6 +59,19 @@ def test_a_schema_that_was_altered_is_refused(place, ledger, change):
     for opened in (open_ledger, read_ledger):
         with pytest.raises(LedgerIntegrityError, match="not made as a ledger's"):
             opened(place.url)
+
+
+@pytest.mark.parametrize(("table", "act"), [("entries", "INSERT"), ("head", "UPDATE"), ("charges", "INSERT")])
+def test_what_the_database_drops_is_not_acknowledged(place, ledger, table, act):
+    words = f"BEFORE {act} ON {table} FOR EACH ROW EXECUTE FUNCTION {place.name}.drop_it()"
+    drops = f"FUNCTION {place.name}.drop_it()"
+    place.run(f"CREATE {drops} RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+    place.run(f"CREATE TRIGGER more {words}")  # after it was opened
+    with pytest.raises(LedgerIntegrityError, match="kept 0 of 1 rows"):
+        ledger.charge("acme", PureDP(0.25), key="one")
+    place.run(f"DROP {drops} CASCADE")
+    assert not ledger.charge("acme", PureDP(0.25), key="one").replayed
+    assert ledger.verify().balances["acme"].available == {"epsilon": "0.75"}
 
 
 def test_another_schema_is_no_ledger(place):
@@ -118,6 +131,47 @@ def test_every_commit_is_synced_whatever_the_role_says(place, ledger):
         place.run("ALTER ROLE postgres RESET synchronous_commit")
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "client_encoding TO 'LATIN1'",
+        "client_encoding TO 'SQL_ASCII'",
+        "default_transaction_isolation TO 'serializable'",
+        "search_path TO pg_catalog",
+        "quote_all_identifiers TO on",
+    ],
+)
+def test_what_a_role_says_is_not_ours(place, setting):
+    role, refused = f"r{place.name}", []
+    place.run(f"CREATE ROLE {role} LOGIN SUPERUSER")
+    place.run(f"ALTER ROLE {role} SET {setting}")
+    url = server().url(place.name, user=role)
+
+    def make():
+        try:
+            open_ledger(url).close()
+        except Exception as error:  # noqa: BLE001
+            refused.append(error)
+
+    makers = [threading.Thread(target=make) for _ in range(4)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join()
+    assert refused == []
+    with open_ledger(url) as books:
+        books.create_budget("acme/検査", kind="pure", epsilon="1")
+        books.charge("acme/検査", PureDP(0.25), key="ключ")
+        assert books.verify().charges["ключ"].scope == "acme/検査"
+
+
+def test_a_word_with_a_nul_stands_in_no_other_s_way(ledger):
+    ledger.charge("acme", PureDP(0.25), key="one")
+    ledger.reserve("acme", PureDP(0.25), key="two").cancel("no\0more")
+    assert [entry.key for entry, _ in ledger.spending("acme")] == ["one"]
+    assert [entry.key for entry in ledger.page("acme", verb=Verb.CANCELLED)] == ["two"]
+
+
 def test_a_copy_is_read_and_not_spent(place, ledger, tmp_path):
     ledger.charge("acme", PureDP(0.25), key="one")
     copy = InDatabase(tmp_path)
@@ -133,11 +187,15 @@ def test_a_copy_is_read_and_not_spent(place, ledger, tmp_path):
 def test_who_may_only_look_does_not_charge(place, ledger):
     reader = f"r{place.name}"
     place.run(f"CREATE ROLE {reader} LOGIN")
+    for opened in (open_ledger, read_ledger):
+        with pytest.raises(StorageError, match="this role may not enter it"):
+            opened(server().url(place.name, user=reader))
     place.run(f"GRANT USAGE ON SCHEMA {place.name} TO {reader}")
     place.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA {place.name} TO {reader}")
     url = server().url(place.name, user=reader)
     with read_ledger(url) as looking:
         assert looking.verify().count == 1
+        assert looking.head() == ledger.head()
         with pytest.raises(StorageError, match="open for reading only"):
             looking.charge("acme", PureDP(0.25), key="one")
     with open_ledger(url) as trying, pytest.raises(StorageError, match="permission denied"):
@@ -161,19 +219,44 @@ def test_who_may_only_look_does_not_charge(place, ledger):
         ("postgresql://h/d?ledger=pg_x", "ledger must be a name of"),
         ("postgresql://h/d?ledger=a&ledger=b", "ledger must be a name of"),
         ("postgresql://h:port/d", "url must be postgresql://user@host"),
+        ("postgresql://anna:hunter2@x@h/d", "url must be postgresql://user@host"),
+        ("postgresql://anna:p@hunter2/x@h/d", "url must be postgresql://user@host"),
+        ("postgresql://anna:hunter2%00@h/d", "url must be postgresql://user@host"),
+        ("postgresql://anna:hunter2@h/d?plugin=x", "url must be postgresql://user@host"),
+        ("postgresql+psycopg://anna:hunter2@h/d", "url must be a file"),
+        ("POSTGRES://h/d?password=hunter2", "url must be a file"),
+        (" postgresql://anna:hunter2@h/d", "url must be a file"),
+        ("postgresql:anna:hunter2@h/d", "url must be a file"),
     ],
 )
 def test_an_address_is_refused_in_words(url, says):
-    with pytest.raises(CheckError, match=says):
-        open_ledger(url)
+    for opened in (open_ledger, read_ledger, is_there, lambda said: open_ledger(located(said))):
+        with pytest.raises(CheckError, match=says) as refused:
+            opened(url)
+        assert "hunter2" not in str(refused.value)
 
 
-def test_no_password_is_told():
-    url = "postgresql://anna:hunter2@127.0.0.1:1/d?ledger=l"  # nobody listens there
-    with pytest.raises(StorageError) as refused:
-        open_ledger(url)
-    assert "hunter2" not in str(refused.value)
-    assert "anna@127.0.0.1:1/d?ledger=l" in str(refused.value)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://anna:hunter2@127.0.0.1:1/d?ledger=l",
+        "postgresql://anna@127.0.0.1:1/d?ledger=l&password=hunter2",
+        "postgres://anna@127.0.0.1:1/d?sslpassword=hunter2&ledger=l",
+    ],
+)
+def test_no_password_is_told(url):
+    for opened in (open_ledger, read_ledger, is_there):  # nobody listens there
+        with pytest.raises(StorageError) as refused:
+            opened(url)
+        assert "hunter2" not in str(refused.value)
+        assert "anna@127.0.0.1:1/d?ledger=l" in str(refused.value)
+
+
+def test_without_a_driver_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for opened in (open_ledger, is_there):
+        with pytest.raises(EpsilogError, match=r"pip install 'epsilog\[postgres\]'"):
+            opened("postgresql://anna@127.0.0.1:1/d")
 
 
 def test_its_address_opens_it_again(place, ledger):

@@ -51,6 +51,24 @@ def test_the_verbs_of_a_ledger(url, tmp_path):
     assert (code, json.loads(text)["verdict"]) == (4, "failed")
 
 
+def test_a_mistyped_address_makes_no_file_and_tells_no_password(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    create = ("ledger", "create", "acme", "--kind", "pure", "--epsilon", "1")
+    restore = ("ledger", "restore", "b.db", "--by", "dora", "--reason", "lost")
+    for url in ("postgresql+psycopg://anna:hunter2@h/d", "Postgresql://anna:hunter2@h/d", "postgres:/anna:hunter2@h/d"):
+        for command in (create, ("ledger", "show"), ("doctor",), restore, ("verify", "--logs", "x")):
+            code, text = said(*command, "--ledger", url)
+            assert (code, "hunter2" in text) == (1, False), text
+        code, text = said("verify", url)
+        assert (code, "hunter2" in text) == (1, False), text
+    for command in (("doctor",), restore, ("verify", "--logs", "x"), ("ledger", "backup", "b.db")):
+        code, text = said(*command, "--ledger", "postgresql://anna:hunter2@127.0.0.1:1/d")
+        assert (code, "hunter2" in text) == (1, False), text
+    assert [*tmp_path.iterdir()] == []
+    assert said(*create, "--ledger", "sqlite:///b.db")[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["b.db"]
+
+
 @pytest.mark.slow
 def test_a_programme_is_booked_and_verified(url, tmp_path):
     text = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "central.toml"))

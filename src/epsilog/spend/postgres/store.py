@@ -23,8 +23,11 @@ PATIENCE = 60  # seconds to wait for another writer, and for one that says nothi
 LEDGER = "epsilog"  # the schema where the address names none
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _NO_TABLE, _NO_COLUMN, _LOCK_TIMEOUT = "42P01", "42703", "55P03"
+_SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")  # of libpq
+_HERE = "here"  # what a connection knows: the cluster's own number, the database and the schema
 _COMPILED = sa.util.LRUCache[Any, Any](500)  # statements as text, for every ledger that this process opens
 _THERE = sa.text("SELECT count(*) FROM pg_namespace WHERE nspname = :name")
+_BARRED = sa.text("SELECT count(*) FROM pg_namespace WHERE nspname = :name AND NOT has_schema_privilege(oid, 'USAGE')")
 _LOCK_HEAD = sa.select(heads.c.home).with_for_update()
 _SETTINGS = """SELECT concat(system_identifier, '/', current_database()), current_setting('fsync'),
     current_setting('full_page_writes'), current_setting('synchronous_commit') FROM pg_control_system()"""
@@ -44,10 +47,10 @@ class PostgresStore:
         self.read_only = read_only
         self._inherited: list[sa.Engine] = []  # never closed: their sockets are another process's
         self._seen = (0, GENESIS)  # the longest history that this process knows
-        self._here = ""  # the cluster's own number, the database and the schema: a restored copy lies elsewhere
         self._engine: sa.Engine | None = None
         self._open()
         try:
+            self._require_entry()
             if not read_only:
                 self._create()
             with self.reading() as session:
@@ -58,13 +61,8 @@ class PostgresStore:
             raise
 
     def _open(self) -> None:
-        try:
-            import psycopg  # noqa: F401
-        except ImportError as error:
-            message = f"PostgreSQL needs the extra `postgres`: pip install 'epsilog[postgres]' ({error})"
-            raise EpsilogError(message) from error
         self._process = os.getpid()
-        self._engine = sa.create_engine(
+        self._engine = _engine(
             self._url,
             pool_size=2,
             max_overflow=-1,  # as many as there are threads: who must wait, waits for the head
@@ -73,13 +71,13 @@ class PostgresStore:
         )
         sa.event.listen(self._engine, "connect", self._prepare)
 
-    def _prepare(self, connection: Any, _: object) -> None:
+    def _prepare(self, connection: Any, record: Any) -> None:
         """Looks for tables in the ledger's schema alone, and syncs every commit."""
         before, connection.autocommit = connection.autocommit, True
         connection.execute(f'SET search_path TO "{self._ledger}", pg_temp')
         connection.execute(f"SET lock_timeout TO '{PATIENCE}s'")
         cluster, fsync, pages, commits = connection.execute(_SETTINGS).fetchone()
-        self._here = f"{cluster}/{self._ledger}"  # a cluster that was put in its place has another number
+        record.info[_HERE] = f"{cluster}/{self._ledger}"  # a cluster that was put in its place has another number
         if commits in ("off", "local"):
             connection.execute("SET synchronous_commit TO on")
         connection.autocommit = before
@@ -87,14 +85,20 @@ class PostgresStore:
             connection.close()
             raise StorageError(f"the server must sync what it writes, got fsync={fsync}, full_page_writes={pages}")
 
+    def _require_entry(self) -> None:
+        """A role that may not enter the schema would see none, and make its tables elsewhere."""
+        with self._begun() as connection:
+            if connection.execute(_BARRED, {"name": self._ledger}).scalar():
+                raise StorageError(f"ledger {self.address} is there, and this role may not enter it (USAGE)")
+
     def _create(self) -> None:
         """Makes schema and tables where there are none, all or nothing."""
-        with self._begun() as connection:
+        with self._begun(isolation_level="READ COMMITTED") as connection:  # who waited sees what was made meanwhile
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": self._ledger})
             if not connection.execute(_THERE, {"name": self._ledger}).scalar():
                 connection.exec_driver_sql(f'CREATE SCHEMA "{self._ledger}"')
             if not schema.parts(connection):
-                schema.create(connection, self._here)
+                schema.create(connection, connection.info[_HERE])
 
     @property
     def address(self) -> str:
@@ -129,13 +133,12 @@ class PostgresStore:
             raise StorageError(f"ledger {self.address} is open for reading only")
         with self._begun(isolation_level="READ COMMITTED") as connection:
             connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}s'")
-            made = connection.execute(
-                _LOCK_HEAD
-            ).scalar()  # what is read after this is what the writer before committed
-            if made != self._here:
+            # what is read after this is what the writer before committed
+            made, here = connection.execute(_LOCK_HEAD).scalar(), connection.info[_HERE]
+            if made != here:
                 raise StorageError(
-                    f"ledger {self.address} is a copy: it was made at {made} and lies at {self._here}, and both could "
-                    "be spent. Read it only"
+                    f"ledger {self.address} is a copy: it was made at {made} and lies at {here}, and both could be "
+                    "spent. Read it only"
                 )
             session = SqlSession(connection, schema.DIALECT)
             session.check_continues(self._seen)
@@ -176,16 +179,32 @@ class PostgresStore:
             engine.dispose()
 
 
+def _engine(url: sa.URL, **options: Any) -> sa.Engine:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        message = f"PostgreSQL needs the extra `postgres`: pip install 'epsilog[postgres]' ({error})"
+        raise EpsilogError(message) from error
+    encoding = {"client_encoding": "utf8"}  # whatever a role or an address says
+    return sa.create_engine(url, connect_args=encoding, **options)
+
+
 def _taken_apart(url: str) -> tuple[sa.URL, str]:
     """The database's own URL, and the ledger's schema in it."""
     try:
         found = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
-        raise CheckError("url", "postgresql://user@host/database?ledger=name", "something else") from None
+        raise _no_address() from None
+    if "@" in f"{found.host}{found.database}" or "\0" in f"{found.password}{found}" or "plugin" in found.query:
+        raise _no_address()  # of a password with a bare @, one end would be a host's name
     name = found.query.get("ledger", LEDGER)
     if not (isinstance(name, str) and _NAME.fullmatch(name)) or name.startswith("pg_"):
         raise CheckError("ledger", "a name of at most 63 lower-case letters, digits and underscores", repr(name))
     return found.difference_update_query(["ledger"]).set(drivername="postgresql+psycopg"), name
+
+
+def _no_address() -> CheckError:
+    return CheckError("url", "postgresql://user@host/database?ledger=name, percent-encoded", "something else")
 
 
 def address_of(url: str) -> str:
@@ -194,7 +213,7 @@ def address_of(url: str) -> str:
 
 
 def _shown(url: sa.URL, ledger: str) -> str:
-    query = {**url.query, "ledger": ledger}
+    query = {name: said for name, said in url.query.items() if name not in _SECRETS} | {"ledger": ledger}
     shown = sa.URL.create("postgresql", url.username, None, url.host, url.port, url.database, query)
     return shown.render_as_string()
 
@@ -202,7 +221,7 @@ def _shown(url: sa.URL, ledger: str) -> str:
 def is_made(url: str) -> bool:
     """Whether a schema of that name is there, whatever is in it."""
     address, name = _taken_apart(url)
-    engine = sa.create_engine(address, poolclass=sa.pool.NullPool)
+    engine = _engine(address, poolclass=sa.pool.NullPool)
     try:
         with engine.connect() as connection:
             return bool(connection.execute(_THERE, {"name": name}).scalar())
