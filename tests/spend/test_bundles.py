@@ -219,11 +219,16 @@ def test_an_empty_ledger_has_a_bundle(tmp_path):
 def test_the_first_entry_that_fails_is_named(bundle, documents, key, tmp_path):
     lines = bundle.read_bytes().split(b"\n")
     for index in range(1, len(documents)):
-        changed = [*lines[:index], lines[index].replace(b'"v":0', b'"v":0 '), *lines[index + 1 :]]
-        (tmp_path / "b").write_bytes(b"\n".join(changed))
-        with pytest.raises(LedgerIntegrityError) as found:
-            read_transcript(tmp_path / "b")
-        assert found.value.index == index + 1  # the next does not follow from it
+        for was, now, named in (
+            (b'"time":"20', b'"time":"19', index + 1),  # the next does not follow from it
+            (b'"v":0', b'"v":0 ', index),  # it is no canonical JSON itself
+        ):
+            changed = [*lines[:index], lines[index].replace(was, now), *lines[index + 1 :]]
+            assert changed != lines
+            (tmp_path / "b").write_bytes(b"\n".join(changed))
+            with pytest.raises(LedgerIntegrityError) as found:
+                read_transcript(tmp_path / "b")
+            assert found.value.index == named
         (tmp_path / "b").write_bytes(b"\n".join(lines[:index] + lines[index + 1 :]))
         with pytest.raises(LedgerIntegrityError) as found:
             read_transcript(tmp_path / "b")

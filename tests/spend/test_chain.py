@@ -193,7 +193,12 @@ def test_right_hashes_do_not_make_a_rule(told, position, changes):
 FORGED = [  # of the entries that owners write, by verb: what a forger would make of them
     ("cap-changed", {"body": {"by": "dora", "reason": "why", "caps": {"rho": "9"}}}, "caps of the budget"),
     ("cap-changed", {"body": {"by": " ", "reason": "why", "caps": {"epsilon": "9", "delta": "0"}}}, "by must"),
-    ("cap-changed", {"body": {"by": "dora", "reason": "why", "caps": {"epsilon": "10", "delta": "1"}}}, "refuses"),
+    ("cap-changed", {"body": {"by": "dora", "reason": "why", "caps": {"epsilon": "10", "delta": "0.5"}}}, "refuses"),
+    (
+        "cap-changed",
+        {"body": {"by": "dora", "reason": "why", "caps": {"epsilon": "9", "delta": "1"}}},
+        "delta must be in",
+    ),
     ("cap-changed", {"scope": "acme/q/none"}, "has no budget"),
     ("quota-created", {"scope": "other"}, "and there is none"),
     ("scope-retired", {"key": "one"}, "key of scope-retired"),
@@ -226,6 +231,39 @@ def test_right_hashes_do_not_make_an_owners_act(told, verb, changes, message):
     document |= changes
     with pytest.raises(LedgerIntegrityError, match=f"entry {document['index']}: breaks a rule.*{message}"):
         chain.fold(rehashed(documents))
+
+
+@pytest.mark.parametrize("caps", [{"epsilon": "1", "delta": "5"}, {"epsilon": "10000000000", "delta": "0"}])
+def test_a_budget_has_no_cap_that_its_owner_could_not_have_set(told, caps):
+    document = json.loads(told[0][0].document)
+    assert chain.fold(rehashed([document])).count == 1
+    with pytest.raises(LedgerIntegrityError, match=r"entry 1: breaks a rule.* must be in"):
+        chain.fold(rehashed([document | {"body": document["body"] | {"caps": caps}}]))
+
+
+SPELLED = {
+    "with blanks": json.dumps,
+    "in another order": lambda entry: json.dumps(dict(reversed(entry.items())), separators=(",", ":")),
+    "with a letter by its number": lambda entry: canonical(entry).decode().replace("acme", "\\u0061cme"),
+    "with a whole number as a float": lambda entry: canonical(entry).decode().replace('"index":2', '"index":2.0'),
+    "with a zero more": lambda entry: canonical(entry).decode().replace("0.000012", "1.2e-05"),
+}
+
+
+@pytest.mark.parametrize("spell", SPELLED.values(), ids=SPELLED)
+def test_an_entry_is_spelled_in_one_way(spell):
+    """Whoever exports it and works its hash out again would find another."""
+    store = InMemory(None).open()
+    ledger = Ledger(store)
+    ledger.create_budget("acme", kind="pure", epsilon="9")
+    ledger.charge("acme", PureDP(0.000012), key="ключ\U0001f600")
+    with store.reading() as session:
+        (first, second, *_) = session.rows()
+    assert chain.fold([first, second]).count == 2
+    text = spell(json.loads(second.document))
+    assert text != second.document
+    with pytest.raises(LedgerIntegrityError, match=r"entry 2: .*spelled"):
+        chain.fold([first, second._replace(document=text, hash=digest(text))])
 
 
 def test_of_what_was_open_in_a_backup_no_entry_says_that_it_goes_on(told):

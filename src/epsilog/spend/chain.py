@@ -79,6 +79,8 @@ class Books:
             raise LedgerIntegrityError("does not follow from the entry before it", index=index)
         try:
             self.fold(entry)
+            if not entry.is_spelled(row.document):
+                raise ValueError("an entry must be spelled as canonical JSON")
         except (EpsilogError, *UNREADABLE) as error:
             raise LedgerIntegrityError(f"breaks a rule of the ledger: {error}", index=index) from error
         self.count, self.head = index, digest(row.document)

@@ -79,20 +79,24 @@ class Entry:
 
     def document(self) -> str:
         """The canonical JSON that is stored and hashed."""
-        amounts = {kind: dict(amount) for kind, amount in self.amounts.items()}
-        return canonical(
-            {
-                "v": VERSION,
-                "index": self.index,
-                "previous": self.previous,
-                "time": self.time,
-                "verb": self.verb.value,
-                "scope": self.scope,
-                "key": self.key,
-                "amounts": amounts,
-                "body": dict(self.body),
-            }
-        ).decode()
+        return canonical(self._fields()).decode()
+
+    def is_spelled(self, document: str) -> bool:
+        """Whether a document that this was read from is the canonical one: nobody who spells it again gets another."""
+        return _WRITER.encode(self._fields()) == document or self.document() == document
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "v": VERSION,
+            "index": self.index,
+            "previous": self.previous,
+            "time": self.time,
+            "verb": self.verb.value,
+            "scope": self.scope,
+            "key": self.key,
+            "amounts": {kind: dict(amount) for kind, amount in self.amounts.items()},
+            "body": dict(self.body),
+        }
 
     @classmethod
     def parse(cls, document: str) -> Self:
@@ -115,7 +119,19 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_READER = json.JSONDecoder(object_pairs_hook=_without_twins)  # one for all: to make it costs as much as to use it
+def _number(text: str) -> float:
+    """A number that is not whole, in its canonical spelling."""
+    number = float(text)
+    if canonical(number).decode() != text:
+        raise ValueError(f"a number must be spelled as RFC 8785 spells it, got {text}")
+    return number
+
+
+# One for all: to make one costs as much as to use it.
+_READER = json.JSONDecoder(object_pairs_hook=_without_twins, parse_float=_number)
+_WRITER = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":")
+)  # fast, and canonical but for floats
 
 
 def digest(document: str) -> str:

@@ -54,12 +54,14 @@ def _quantities(kind: str, amount: Mapping[str, Any]) -> None:
 
 def _budget(body: Mapping[str, Any]) -> None:
     _quantities(body["kind"], body["caps"])
+    _caps(body)
     check.instance(bool)(simulation=body["simulation"])
     check.optional(check.text())(privacy_unit=body["privacy_unit"])
 
 
-def _cap_changed(body: Mapping[str, Any]) -> None:
-    if not isinstance(body["caps"], dict) or dict(Amounts.stored(body["caps"])) != body["caps"] or not body["caps"]:
+def _caps(body: Mapping[str, Any]) -> None:
+    """Amounts that a budget may have."""
+    if not isinstance(body["caps"], dict) or dict(Amounts.capped(body["caps"])) != body["caps"] or not body["caps"]:
         raise CheckError("caps", "amounts by quantity", repr(body["caps"]))
 
 
@@ -92,7 +94,7 @@ def _accepted(body: Mapping[str, Any]) -> None:
 _CHECKS = {
     Verb.BUDGET_CREATED: _budget,
     Verb.QUOTA_CREATED: _budget,
-    Verb.CAP_CHANGED: _cap_changed,
+    Verb.CAP_CHANGED: _caps,
     Verb.PLAN_REGISTERED: lambda body: sha256(plan_hash=body["plan_hash"]),
     Verb.PRICE_OVERRIDDEN: _overridden,
     Verb.RESERVED: _reserved,
