@@ -3,7 +3,9 @@
 import csv
 import hashlib
 import importlib
+import io
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +13,7 @@ from typer.testing import CliRunner
 from epsilog.cli import show
 from epsilog.cli.app import app
 from epsilog.spend import open_ledger, read_ledger, verify_file
-from epsilog.spend.exports import COLUMNS
+from epsilog.spend.exports import COLUMNS, csv_lines
 from epsilog.terms import BudgetExceededError, ConflictError, PureDP
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
@@ -231,6 +233,23 @@ def test_a_spreadsheet_finds_no_formula_in_an_export(exported, tmp_path):
     assert [row["key"] for row in rows] == ["", *[f"'{FORMULA}"] * 3, ""]
     assert (rows[4]["by"], rows[4]["reason"]) == ("'+dora", "'-1\nand @more")
     assert [row["pure epsilon"] for row in rows] == ["", "0.5", "0.5", "0.5", ""]
+
+
+PARTED = ("a;=1+1", "a; +1", "a\n=1", "a\r\n@x", 'a;"=1"', "a;\uff1d1", "\t=1", ' "=1"', "a;b;-c;=d")
+
+
+@pytest.mark.parametrize("text", PARTED)
+def test_no_cell_begins_with_a_formula_where_semicolons_part_them(books, tmp_path, text):
+    """In many countries a spreadsheet opens a CSV file so, and then quotes within a line mean nothing."""
+    with open_ledger(books) as ledger:
+        ledger.change_cap("acme", epsilon="3", by=f"dora {text}", reason=text)
+        entries = list(ledger.history())
+    written = "".join(csv_lines(entries))
+    cells = re.split("[;\t\r\n]", written)
+    assert not [cell for cell in cells if re.match(r'[\s"]*[=+@\uff1d-]', cell)]
+    found = list(csv.DictReader(io.StringIO(written, newline="")))[-1]
+    assert json.loads(found["body"]) == entries[-1].body
+    assert found["reason"].replace("'", "") == text
 
 
 def test_documents_are_exported_letter_by_letter(exported, books, tmp_path):

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from epsilog.spend.entries import Entry, digest
 from epsilog.spend.filters import FILTERS
 from epsilog.terms import CheckError, EpsilogError
 
+# What stands before a formula's first letter. Commas are quoted; many countries part cells at semicolons all the same.
+_FORMULA = re.compile('(?<![\\s";])[\\s";]*+(?=[=+@\uff1d\uff0b\uff0d\uff20-])')
+_PARTS = frozenset(";\t\r\n")
 FORMATS = (".csv", ".jsonl", ".parquet")
 _SUMS = [(kind, quantity) for kind, rule in FILTERS.items() for quantity in rule.quantities]
 COLUMNS = (
@@ -28,7 +32,7 @@ def export(entries: Iterable[Entry], path: Path) -> int:
 
     Amounts are decimal strings, and an empty cell where nothing moves. ``.jsonl`` holds the canonical documents, so
     that whoever has them can work the hashes out again. In ``.csv`` a text that a spreadsheet would take for a formula
-    is preceded by an apostrophe.
+    is preceded by an apostrophe, wherever cells may be parted.
 
     Args:
         entries: as ``Ledger.history`` tells them.
@@ -63,14 +67,22 @@ def row(entry: Entry) -> tuple[str | int | None, ...]:
 
 
 def defused(cell: str | int | None) -> str | int | None:
-    """A cell that no spreadsheet takes for a formula.
+    """A cell that no spreadsheet takes for a formula, nor for several cells with one among them.
 
-    >>> defused("=HYPERLINK(1)"), defused("plain"), defused("-1"), defused(7)
-    ("'=HYPERLINK(1)", 'plain', "'-1", 7)
+    >>> defused("=HYPERLINK(1)"), defused("plain"), defused("-1"), defused("a;=1"), defused(7)
+    ("'=HYPERLINK(1)", 'plain', "'-1", "a;'=1", 7)
     """
-    if isinstance(cell, str) and cell.lstrip()[:1] in ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"):
-        return f"'{cell}"
-    return cell
+    return _FORMULA.sub(_marked, cell) if isinstance(cell, str) else cell
+
+
+def _marked(before: re.Match[str]) -> str:
+    begins = before.start() == 0 or not _PARTS.isdisjoint(before[0])
+    return f"{before[0]}'" if begins else before[0]
+
+
+def _flat(body: str) -> str:
+    """The same JSON value, in which no cell ends where semicolons part them."""
+    return body.replace(";", "\\u003b")
 
 
 def csv_lines(entries: Iterable[Entry]) -> Iterator[str]:
@@ -81,7 +93,8 @@ def csv_lines(entries: Iterable[Entry]) -> Iterator[str]:
     yield line.getvalue()
     for entry in entries:
         line.seek(line.truncate(0))
-        writer.writerow([defused(cell) for cell in row(entry)])
+        *cells, body, hashed = row(entry)
+        writer.writerow([*map(defused, cells), _flat(str(body)), hashed])
         yield line.getvalue()
 
 
