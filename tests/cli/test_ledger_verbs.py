@@ -212,6 +212,29 @@ def test_watch_waits_for_what_comes(ask, reserve, books, monkeypatch):
     assert waited == [0.5, 0.5]
 
 
+def test_what_people_write_is_shown_as_it_is_and_tells_a_terminal_nothing(books):
+    with open_ledger(books) as ledger:
+        ledger.create_budget("acme/[/red]:x:", kind="pure", epsilon="1")
+        ledger.change_cap("acme", epsilon="3", by="[red]dora", reason="[/bold] \x1b[2J\x9b1m\nas agreed")
+    for command in (
+        ["show", "--last", str(10**20)],
+        ["history"],
+        ["fits", "acme/[/red]:x:"],
+        ["watch", "--limit", "1"],
+    ):
+        more = ["--after", "0"] if command[0] == "watch" else []
+        done = CliRunner().invoke(app, ["ledger", *command, *more, "-l", str(books)], env={"COLUMNS": "300"})
+        assert done.exit_code == 0, done.exception
+        assert not {"\x1b", "\x9b"} & set(done.output)
+        if command[0] in ("show", "history"):
+            assert "acme/[/red]:x:" in done.output
+            assert "[red]dora: [/bold] \\x1b[2J\\x9b1m\\nas agreed" in done.output
+    done = CliRunner().invoke(
+        app, ["ledger", "cap", "acme", "--epsilon", "4", "--by", "[/x]", "--reason", "[/x]", "-l", str(books)]
+    )
+    assert done.exit_code == 0, done.exception
+
+
 FORMULA = '=HYPERLINK("http://evil")'
 
 

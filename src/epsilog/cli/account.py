@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from epsilog import terms
 from epsilog.cli.app import Json, Relation, account_app, print_json
-from epsilog.cli.show import figures, interval_text, note
+from epsilog.cli.show import bold, figures, interval_text, note
 from epsilog.terms import CheckError, NeighboringRelation, Release, codec
 
 _NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
@@ -73,8 +74,8 @@ def account(
             }
         )
     (name, at), *_ = interval.given
-    rows = [
-        (f"[bold]{interval.quantity}[/bold] at {name} {at:g}", f"[bold]{interval_text(interval)}[/bold]"),
+    rows: list[tuple[str | Text, str | Text]] = [
+        (Text.assemble((interval.quantity, "bold"), f" at {name} {at:g}"), bold(interval_text(interval))),
         ("method", interval.method),
         ("relation", str(interval.relation)),
     ]

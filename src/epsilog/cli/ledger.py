@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsilog.cli.app import NOT_VERIFIED, Json, ledger_app, print_json
-from epsilog.cli.show import console, figures, note, table
+from epsilog.cli.show import console, figures, note, plain, table
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def told_entry(entry: Entry) -> dict[str, Any]:
 def _named(budget: Balance) -> str:
     kinds = {"simulation": budget.simulation, f"share of {budget.quota}": budget.quota, "retired": budget.retired}
     marks = [name for name, holds in kinds.items() if holds]
-    return budget.scope + (f" ({', '.join(marks)})" if marks else "")
+    return plain(budget.scope) + (f" ({', '.join(marks)})" if marks else "")
 
 
 def _cells(entry: Entry) -> list[str]:
@@ -247,7 +248,7 @@ def _line(entry: Entry) -> str:
 
 def _newest(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
     """The last of many entries, and how many there are."""
-    kept: deque[Entry] = deque(maxlen=last)
+    kept: deque[Entry] = deque(maxlen=min(last, sys.maxsize))
     count = 0
     for entry in entries:
         kept.append(entry)
@@ -267,5 +268,5 @@ def _detail(body: Mapping[str, Any]) -> str:
         return f"round {body['round']}"
     caps = money(body["caps"]) if "caps" in body else ""
     plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
-    said = ": ".join(filter(None, (body.get("by"), body.get("reason"))))
+    said = plain(": ".join(filter(None, (body.get("by"), body.get("reason")))))
     return "; ".join(filter(None, (caps, plan, body.get("until"), said)))

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from epsilog.cli.account import read_release
 from epsilog.cli.app import NOT_VERIFIED, Json, montecarlo_app, print_json
-from epsilog.cli.show import console, figures, interval_text, note, table
+from epsilog.cli.show import bold, console, figures, interval_text, note, table
 from epsilog.terms import CheckError, codec
 from epsilog.terms.digits import upper_text
 
@@ -267,7 +268,7 @@ def _show_certificate(result: montecarlo.Certificate, output: Path | None, as_js
     figures(
         "Simulated certificate" + (" (seeded: a simulation)" if result.simulation else ""),
         [
-            (f"[bold]delta[/bold] at epsilon {epsilon:g}", f"[bold]{interval_text(result.interval)}[/bold]"),
+            (Text.assemble(("delta", "bold"), f" at epsilon {epsilon:g}"), bold(interval_text(result.interval))),
             ("wrong with chance", f"at most {failure:g}"),
             ("method", result.interval.method),
             ("seed", f"{result.source.provenance} {result.source.value}"),
@@ -332,7 +333,8 @@ def check(
         if found:
             table(str(file), ["does not agree"], [[line] for line in found])
         else:
-            console.print(f"[green]{file} agrees with its own draws[/green] {_how_many(document, shards)}")
+            agrees = Text(f"{file} agrees with its own draws", style="green")
+            console.print(agrees, _how_many(document, shards))
         note(f"Provenance: {seen}")
         if document["source"]["provenance"] == montecarlo.NONCE and not (commitment and nonce):
             note("Not compared with what was published: the plan, the nonce (--commitment and --nonce do)")

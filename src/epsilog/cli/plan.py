@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from epsilog.cli.app import REFUSED, Json, Relation, plan_app, print_json, told
-from epsilog.cli.show import figures, interval_text, note, table
+from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, facts
 from epsilog.terms.digits import lower_text, upper_text
 
@@ -66,7 +66,7 @@ def federated(
             ("noise multiplier", upper_text(noise_multiplier, 6)),
             ("delta", f"{priced.delta.delta:g} ({priced.delta.rationale})"),
             ("relation, unit", f"{relation}, one {privacy_unit}"),
-            ("[bold]epsilon, certified[/bold]", f"[bold]{interval_text(priced.epsilon)}[/bold]"),
+            (bold("epsilon, certified"), bold(interval_text(priced.epsilon))),
             ("method", priced.epsilon.method),
             ("participation known", interval_text(priced.unamplified)),
             ("closed form (estimate)", f"{priced.formula.total:.4f}"),

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER, shown
@@ -193,7 +192,7 @@ class _Watcher:
 
     def stage(self, says: str) -> None:
         if not self._quiet:
-            console.print(f"[dim]{says} ...[/dim]")
+            console.print(f"{says} ...", style="dim")
 
     def round(self, record: Any, plan: Any) -> None:
         if self._progress.disable and not self._lines:
@@ -430,13 +429,13 @@ def _tell(
         output.write_text(written, encoding="utf-8")
     if as_json:
         return print_json(outcome.to_json(rules) | {"stands": stands, "required": sorted(outcome.required)})
-    rows = [[f.check, verdict_text(f.verdict), escape(f.says)] for f in outcome.findings]
+    rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
     table(str(title), ["check", "verdict", "what was found"], rows)
     for what_if in outcome.what_ifs:
         note(what_if.says)
     if rules is not None:
         _triggered(outcome.findings, rules)
-    console.print(f"\n{stands}" if stands else "", f"\n{verdict_text(outcome.verdict)}", sep="")
+    console.print(f"\n{stands}" if stands else "", "\n", verdict_text(outcome.verdict), sep="")
     return None
 
 

@@ -15,7 +15,7 @@ import typer
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER, existing_file, in_a_file
-from epsilog.cli.show import console, figures, note, table
+from epsilog.cli.show import bold, console, figures, note, table
 from epsilog.terms import CheckError
 
 EXTRAS = {
@@ -52,7 +52,7 @@ def serve(
     web.serve(
         host,
         port,
-        ready=lambda address: console.print(f"epsilog is at [bold]{address}[/bold] (Ctrl-C ends it)"),
+        ready=lambda address: console.print("epsilog is at", bold(address), "(Ctrl-C ends it)"),
         ledger=ledger if is_there(located(ledger)) else None,
         runs=runs if runs.exists() else None,
         certificates_in=certificates,

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from epsilog.terms import Interval
 from epsilog.terms.digits import lower_text, upper_text
 
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False, emoji=False)  # what people wrote into a ledger is no markup
 VERDICT_STYLE = {"passed": "green", "warned": "yellow", "failed": "bold red", "not checked": "dim"}
 
 
@@ -21,18 +22,18 @@ def interval_text(interval: Interval) -> str:
     return f"at most {upper_text(interval.upper, 6)} (at least {lower_text(interval.lower, 6)})"
 
 
-def figures(title: str, rows: Sequence[tuple[str, str]]) -> None:
+def figures(title: str, rows: Sequence[tuple[str | Text, str | Text]]) -> None:
     """Named values, one a line."""
     grid = Table.grid(padding=(0, 3))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
         grid.add_row(name, value)
-    console.print(f"\n[bold]{title}[/bold]")
+    console.print(bold(f"\n{title}"))
     console.print(grid)
 
 
-def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """A table with a heading line."""
     shown = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
@@ -45,9 +46,23 @@ def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 def note(text: str) -> None:
     """A sentence that a reader must not miss."""
-    console.print(f"[yellow]![/yellow] {text}")
+    console.print(Text.assemble(("!", "yellow"), f" {text}"))
 
 
-def verdict_text(verdict: str) -> str:
+def bold(text: str) -> Text:
+    """What matters most."""
+    return Text(text, style="bold")
+
+
+def plain(text: str) -> str:
+    r"""What somebody wrote, in characters that tell a terminal nothing.
+
+    >>> plain("as agreed\x1b[2J")
+    'as agreed\\x1b[2J'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def verdict_text(verdict: str) -> Text:
     """A verdict in its colour."""
-    return f"[{VERDICT_STYLE[verdict]}]{verdict}[/]"
+    return Text(verdict, style=VERDICT_STYLE[verdict])
