@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from epsilog.terms import check
 from epsilog.terms.errors import CheckError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FEWEST, MOST = 2, 10**6
 _SECRET = re.compile(r"[0-9a-f]{64}")
@@ -48,6 +50,8 @@ class Canaries:
     @property
     def included(self) -> NDArray[np.bool_]:
         """Whose coin showed that it is in; shape (count,)."""
+        import numpy as np  # terms are read where nothing is computed
+
         drawn = hashlib.shake_256(self._words("coins")).digest(-(-self.count // 8))
         return np.unpackbits(np.frombuffer(drawn, dtype=np.uint8))[: self.count].astype(bool)
 
