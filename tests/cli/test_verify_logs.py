@@ -62,6 +62,7 @@ def test_what_is_wrong_has_its_code(tmp_path):
     assert "noise/too-weak triggers: stop the release (playbook" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_from_logs_to_a_report_that_whoever_has_them_verifies(tmp_path):
     path = save(honest(), tmp_path)
     assert report("--logs", path) == (0, f"wrote {tmp_path / 'report.html'}")
@@ -90,6 +91,7 @@ def test_a_report_has_one_source_and_logs_no_card(tmp_path):
             raise CliRunner().invoke(app, ["report", "--logs", str(path), "--format", kind]).exception
 
 
+@pytest.mark.slow
 def test_steps_of_the_mappings_playbook_are_told(tmp_path):
     (tmp_path / "steps.toml").write_text('[steps]\nattempts = "ask"\n')
     path = save(begun_again(honest()), tmp_path, head='playbook = "steps.toml"\n')

@@ -139,6 +139,7 @@ def drawn_for(outcome):
     return drawn(outcome.plan.scheme, 7)[0]
 
 
+@pytest.mark.slow
 def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(training, write_programme, tmp_path):
     path, where = write_programme(*SETTINGS), {"runs": tmp_path / "runs", "ledger": tmp_path / "ledger.db"}
     model, folder = train_only(path, **where)

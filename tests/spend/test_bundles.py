@@ -199,6 +199,7 @@ def test_a_bundle_that_cannot_be_finished_leaves_the_old_one(bundle, documents):
     assert [path.name for path in bundle.parent.iterdir()] == ["l.bundle"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STORES)
 def test_a_bundle_is_the_same_from_whichever_store_the_entries_lie_in(kind, tmp_path, clock):
     if kind not in AVAILABLE:

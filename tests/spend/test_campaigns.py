@@ -42,6 +42,7 @@ def test_reports_pass_when_every_promise_is_kept_and_fail_when_one_is_broken():
         assert not replace(kept, **broken).passed
 
 
+@pytest.mark.slow
 def test_a_campaign_whose_processes_fail_by_themselves_is_no_campaign(tmp_path):
     with pytest.raises(RuntimeError, match="ended with 1, not 0"):
         _ended(_process(_charge_until_done, tmp_path / "no-budget.db", tmp_path / "acks", "runner", 1), 0)

@@ -129,6 +129,7 @@ def test_every_proof_of_every_tree_holds_and_is_no_longer_than_the_tree_is_high(
         assert consistent(size, size, consistency(size, size))
 
 
+@pytest.mark.slow
 def test_a_proof_serves_for_its_own_place_and_sizes_alone():
     for size in range(1, 20):
         for at in range(size):

@@ -80,6 +80,7 @@ def test_noise_at_the_client_is_no_defence_against_one_that_skips_it(make_task, 
     assert complies < skips
 
 
+@pytest.mark.slow
 def test_an_attacker_that_skips_the_noise_shows_padding_as_if_it_did_not(make_task):
     task = make_task(unit_is_client=False)
     runs, draws = NoisyRuns(2, 0.5, 0.5, 1.0), Randomness.simulated(3)

@@ -112,6 +112,7 @@ def test_one_example_moves_a_clients_upload_by_at_most_the_clip_a_step(small_tas
     assert 0 < moved <= 0.1 * 0.3 / 4 + 1e-15
 
 
+@pytest.mark.slow
 def test_nobody_takes_part_more_often_than_the_cap_and_the_rest_are_absent(small_task):
     outcomes = train(small_task(unit_is_client=False), CLIENT_SIDE, Randomness.simulated(2))
     counts = np.bincount([one for outcome in outcomes for one in outcome.custody.participants], minlength=12)

@@ -34,6 +34,7 @@ def test_a_run_without_an_audit_has_no_finding_of_one():
     assert audited(Evidence(make_plan(), (), None, None)) is None
 
 
+@pytest.mark.slow
 def test_a_leak_that_no_claim_allows_fails_and_silence_is_not_praised():
     silent, loud = one(evidence(scored(ONE, 0.0))), one(evidence(scored(ONE, 9.0)))
     assert (silent.code, silent.verdict) == ("audit/does-not-refute", "passed")

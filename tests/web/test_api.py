@@ -17,6 +17,7 @@ RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplie
 MIX = {"parts": [{"mechanism": "gaussian", "parameter": 2.0, "count": 3}, {"mechanism": "pure", "parameter": 0.1}]}
 
 
+@pytest.mark.slow
 def test_federated_is_the_librarys_answer(site):
     found = site.post("federated", RUN)
     assert found.status == 200

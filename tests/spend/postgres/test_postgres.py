@@ -51,6 +51,7 @@ ALTERED = {
 }
 
 
+@pytest.mark.slow_beyond(4)
 @pytest.mark.parametrize("change", ALTERED.values(), ids=ALTERED)
 def test_a_schema_that_was_altered_is_refused(place, ledger, change):
     place.run(change)
@@ -285,6 +286,7 @@ with open_ledger(sys.argv[1]) as ledger:
 """
 
 
+@pytest.mark.slow
 def test_a_forked_child_has_connections_of_its_own(place, ledger):
     """In an interpreter of its own: no other test's threads are forked along."""
     done = subprocess.run([sys.executable, "-c", FORKED, place.url], capture_output=True, text=True, check=False)
