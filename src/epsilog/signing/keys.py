@@ -149,7 +149,7 @@ class SigningKey:
         """
         formats = _cryptography("hazmat.primitives.serialization")
         if passphrase is not None:
-            check.text()(passphrase=passphrase)
+            passphrase = check.text()(passphrase=passphrase)
         hidden = formats.BestAvailableEncryption(passphrase.encode()) if passphrase else formats.NoEncryption()
         content = self._private.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.PKCS8, hidden)
         try:

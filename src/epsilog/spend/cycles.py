@@ -207,7 +207,7 @@ def read_cycles(
     else:
         raise StorageError("the ledger is written to while it is read: read a backup of it")
     if delta is not None:
-        check.between(0, 1)(delta=delta)
+        delta = check.between(0, 1)(delta=delta)
         check.one_of(("zcdp", "gdp"))(**{"the budget's kind, where a delta is given,": budget.kind})
     named = {one.plan_hash for one in releases}
     strange = tuple(sorted(plan.name for digest, plan in (plans or {}).items() if digest not in named))
