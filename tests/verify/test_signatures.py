@@ -292,7 +292,17 @@ def test_of_several_signed_things_the_worst_is_told(key):
     (finding,) = check_signatures([good, none], keys)
     assert (finding.code, finding.says) == ("signature/holds", "The a is signed by k. The c is not signed.")
     assert found(check_signatures([], keys)) == ["signature/none"]
+    (finding,) = check_signatures([none, good], keys)  # what is verified comes first: nobody has signed that
+    assert (finding.code, finding.says) == ("signature/none", "The c is not signed. The a is signed by k.")
     assert check_signatures([], ()) == ()
+
+
+def test_a_kept_checkpoint_signs_neither_a_bundle_nor_a_folder(place, key, tmp_path):
+    findings = check_chain(place / "unsigned.bundle", brought(place, key, older="older.txt"))
+    assert "signature/none" in found(findings)
+    assert verdict(findings) == "not checked"
+    assert read_signed(tmp_path, (key.verifier,)) == (Signed("report"),)
+    assert read_signed(tmp_path, ()) == ()
 
 
 def test_a_ledger_that_does_not_hold_is_told_first(place, key, tmp_path):

@@ -5,7 +5,7 @@ Nothing that evidence says of keys is believed: the keys are those that an audit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,6 +94,8 @@ def read_signed(path: Path, keys: Collection[VerifierKey], *, signature: Path | 
     """
     if path.is_dir():
         files = [path / name for name in (RunFile.REPORT, RunFile.PAGE) if (path / f"{name}{SUFFIX}").exists()]
+        if not files and keys:
+            return (Signed("report"),)
         return tuple(_signed("report", file, file.with_name(f"{file.name}{SUFFIX}"), keys) for file in files)
     beside = signature or path.with_name(f"{path.name}{SUFFIX}")
     if signature is None and not beside.exists():
@@ -109,20 +111,25 @@ def _signed(what: str, file: Path, beside: Path, keys: Collection[VerifierKey]) 
     return signed_file(what, read_file(file), envelopes, keys)
 
 
-def check_signatures(signed: Collection[Signed], keys: Collection[VerifierKey]) -> tuple[Finding, ...]:
-    """Whether the keys brought along have signed; nothing to say where there is no signature and no key."""
+def check_signatures(signed: Sequence[Signed], keys: Collection[VerifierKey]) -> tuple[Finding, ...]:
+    """Whether the keys brought along have signed; nothing to say where there is no signature and no key.
+
+    Args:
+        signed: what is verified first: others' signatures make nothing of one that it lacks.
+        keys: whose signatures count.
+    """
     if not signed and not keys:
         return ()
     told = [_judged(one, keys) for one in signed] or [("none", "Nothing here is signed.")]
     says = " ".join(text for _, text in told)
-    outcomes = {outcome for outcome, _ in told}
+    outcomes, own = {outcome for outcome, _ in told}, told[0][0]
     if "broken" in outcomes:
         return (Finding("signature/broken", Verdict.FAILED, says),)
     if "of-another-file" in outcomes:
         return (Finding("signature/of-another-file", Verdict.FAILED, says),)
     if "of-another-key" in outcomes:
         return (Finding("signature/of-another-key", Verdict.FAILED, says),)
-    if "holds" in outcomes:
+    if own == "holds":
         return (Finding("signature/holds", Verdict.PASSED, says),)
     if "not-checked" in outcomes:
         return (Finding("signature/not-checked", Verdict.NOT_CHECKED, says, lacks="signature"),)

@@ -135,6 +135,29 @@ def test_noise_on_a_grid_may_repeat():
     assert check_padding(padded_logs(values), scheme, 1e-6).verdict is Verdict.PASSED
 
 
+def stored(values, kind):
+    if kind == "a grid in single precision":
+        return (np.round(values * 2**16) / 2**16 / 37).astype(np.float32).astype(float)
+    if kind == "bfloat16":  # the upper half of a float32
+        return (values.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32).astype(float)
+    half = values.astype(np.float16)
+    return half.astype(float) if kind == "half" else np.array([[float(str(x)) for x in row] for row in half])
+
+
+@pytest.mark.parametrize("kind", ["half", "half as spelt", "bfloat16", "a grid in single precision"])
+def test_noise_of_a_short_type_or_on_a_grid_is_not_reuse(kind):
+    unit = 1 / 37 if "grid" in kind else 1.0
+    for seed in range(10):
+        values = stored(np.random.default_rng(seed).normal(0, 2, (5, 400)), kind)
+        for used, again in ((values, False), (np.tile(values, (2, 1)), True)):
+            scheme = ClientLevelCentral(N, 0.15, len(used), 1.0, 2 * unit)
+            found = check_padding(padded_logs(used, significant_digits(values.ravel())), scheme, 1e-6)
+            if again:  # in any order, so many values of 8 bits are some other round's as like as not
+                assert found.code == ("noise/not-checked" if kind == "bfloat16" else "noise/used-again")
+            else:
+                assert found.verdict is not Verdict.FAILED
+
+
 @pytest.mark.parametrize(("value", "digits"), [(0.0, 1), (1200.0, 2), (-0.0012, 2), (1e-30, 1), (1 / 3, 17)])
 def test_digits_are_counted(value, digits):
     assert significant_digits(np.array([value])) == digits

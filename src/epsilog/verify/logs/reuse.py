@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from epsilog.verify.noise import Padded
 
 SAME = 1e-12  # relatively: how far a value may move in a change of units
 SINGLE, DOUBLE = 2.0**-23, 2.0**-52
+LEAST = 2.0**-21  # of the largest value: remainders that the rounding of single precision may leave
 UNSURE = "noise/not-checked"
 
 
@@ -57,14 +59,32 @@ def check_reuse(rounds: Sequence[Padded], planned: float, digits: int, false_ala
 
 
 def significant_digits(values: Numbers) -> int:
-    """The most that any value has: 17 as soon as one is written out in full, 8 where all are of single precision."""
+    """The most that any value has: 17 as soon as one is written out in full, fewer where all are of a shorter type."""
+    most, bits = _most_written(values), _bits(values)
+    if bits < 24:
+        return min(most, max(1, math.floor(1 + (bits - 1) * math.log10(2))))
+    if most <= 5 and _spelt(values, np.float16):
+        return min(4, most)
+    return min(8, most) if bits == 24 or (most == 9 and _spelt(values, np.float32)) else most
+
+
+def _bits(values: Numbers) -> int:
+    """Significant bits of the type of all values; of whole multiples of one number, 24 at least."""
+    mantissas, exponents = np.frexp(np.abs(values[values != 0]))
+    if not mantissas.size:
+        return 24
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    unused = np.log2(whole & -whole).astype(np.int64)
+    bits = 53 - int(unused.min())
+    multiples = int(exponents.max()) - int((exponents - 53 + unused).min()) <= bits + 2
+    return max(bits, 24) if multiples else bits
+
+
+def _spelt(values: Numbers, kind: type[np.floating[Any]]) -> bool:
+    """Whether each is the shortest way to write a number of a type."""
     with np.errstate(over="ignore"):
-        single = values.astype(np.float32)
-    if (single == values).all() and values.any():
-        return min(8, _most_written(values))
-    most = _most_written(values)
-    spelt = most == 9 and all(float(str(short)) == value for short, value in zip(single, values.tolist(), strict=True))
-    return 8 if spelt else most
+        short = values.astype(kind)
+    return all(float(str(one)) == value for one, value in zip(short, values.tolist(), strict=True))
 
 
 def _most_written(values: Numbers) -> int:
@@ -86,20 +106,31 @@ def _cell(values: Numbers, planned: float, step: float) -> float:
 
 
 def _grid(values: Numbers) -> float:
-    """What all values are whole multiples of; 0 where that is nothing much, or where all are one."""
+    """What all values are whole multiples of, but for how they were rounded; 0 where that is nothing much.
+
+    Euclid's algorithm on the gaps between them and on themselves, from the smallest up: what was found is worked out
+    anew from each, which is the surer the larger that is, so that errors do not grow.
+    """
     values = np.unique(values)
     if values.size < 2:
         return 0.0
-    found = float(values.max())
-    least = 1e-7 * found
-    for value in values.tolist():
-        rest = value
-        while rest > least:
-            left = math.fmod(found, rest)
-            found, rest = rest, 0.0 if rest - left < least else left
-        if found < 10 * least:
+    gaps = np.diff(values, prepend=0.0)
+    least = LEAST * float(values.max())
+    found = 0.0
+    for value in np.sort(np.concatenate([gaps[gaps > least], values[values > least]])).tolist():
+        found = _common(found, value, least)
+        if found < 3 * least:
             return 0.0
+        found = value / round(value / found)
     return found
+
+
+def _common(one: float, other: float, least: float) -> float:
+    """What both are multiples of, but for remainders up to ``least``."""
+    while one > least:
+        rest = abs(math.remainder(other, one))
+        one, other = rest, one
+    return other
 
 
 def _chance(count: int, repeats: int, cell: float) -> float:
