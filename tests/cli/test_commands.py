@@ -91,6 +91,8 @@ def reached(monkeypatch):
         (terms.CalibrationError("no noise", bracket=(1.0, 2.0)), 3),
         (terms.LedgerIntegrityError("entry 3", index=3), 4),
         (terms.StorageError("a full disk"), 6),
+        (terms.UnansweredError("no answer"), 6),
+        (terms.AccessError("a reader may not spend"), 2),
         (PermissionError(13, "no entry"), 6),
         (terms.RecordsError("rounds.jsonl, line 1"), 2),
         (CheckError("delta", "in (0, 1)", "2"), 2),

@@ -8,6 +8,7 @@ claim from them.
 from epsilog.terms.canaries import Canaries
 from epsilog.terms.composition import Composed, Repeated
 from epsilog.terms.errors import (
+    AccessError,
     BudgetExceededError,
     CalibrationError,
     CheckError,
@@ -17,6 +18,7 @@ from epsilog.terms.errors import (
     ProgrammeError,
     RecordsError,
     StorageError,
+    UnansweredError,
     UnsupportedMechanismError,
 )
 from epsilog.terms.findings import EVIDENCE, LOG_EVIDENCE, Effect, Finding, Grade, Verdict
@@ -60,6 +62,7 @@ from epsilog.terms.schemes.example_level_client_side import ExampleLevelClientSi
 __all__ = [
     "EVIDENCE",
     "LOG_EVIDENCE",
+    "AccessError",
     "ApproximateDP",
     "BallsInBins",
     "BinnedParticipation",
@@ -113,6 +116,7 @@ __all__ = [
     "SpacedParticipation",
     "StorageError",
     "ToeplitzStrategy",
+    "UnansweredError",
     "UnsupportedMechanismError",
     "Verdict",
     "ZeroConcentratedDP",

@@ -6,7 +6,9 @@
     |-- BudgetExceededError         a release the budget cannot bear; carries requested and available
     |-- LedgerIntegrityError        a chain, order or id that does not hold; carries the entry's index
     |-- StorageError                a ledger's file that cannot be used as it lies there
+    |   `-- UnansweredError         a ledger's server whose answer was lost: what was asked may stand or not
     |-- ConflictError               the same idempotency key with another body, or a verb out of order
+    |-- AccessError                 a token that a ledger's server does not know, or that does not allow this
     |-- ProgrammeError              a programme file that cannot be run; carries every finding, by field
     `-- RecordsError                round records that are missing or unreadable
 
@@ -139,6 +141,14 @@ class LedgerIntegrityError(EpsilogError):
 
 class StorageError(EpsilogError, OSError):
     """A ledger's file that cannot be used as it lies there: moved, linked twice, locked, read-only, or a full disk."""
+
+
+class UnansweredError(StorageError):
+    """A ledger's server that did not answer: what was asked may stand, or not. Asking again with the same key tells."""
+
+
+class AccessError(EpsilogError):
+    """What a ledger's server does not let somebody do: it does not know their token, or that does not allow it."""
 
 
 class ConflictError(EpsilogError):

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from epsilog.refusals import refusals
-from epsilog.terms import CalibrationError, CheckError, EpsilogError, UnsupportedMechanismError
+from epsilog.terms import AccessError, CalibrationError, CheckError, EpsilogError, UnsupportedMechanismError
 
 _LONGEST = 200  # characters of a given value that are echoed
 
@@ -74,6 +74,10 @@ def _refused(error: Exception) -> JSONResponse:
     return problem(422, "refused", "The library refuses", str(error)[:500])
 
 
+def _forbidden(error: Exception) -> JSONResponse:
+    return problem(403, "forbidden", "Not allowed", str(error)[:500])
+
+
 def _http(error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return problem(error.status_code, "http", str(error.detail), str(error.detail))
@@ -89,6 +93,7 @@ _HANDLERS: dict[type[Exception], Callable[[Exception], JSONResponse]] = {
     RequestValidationError: _bad_request,
     UnsupportedMechanismError: _unsupported,
     CalibrationError: _no_answer,
+    AccessError: _forbidden,
     EpsilogError: _refused,
     HTTPException: _http,
     Exception: _unexpected,
