@@ -2,6 +2,7 @@ import pytest
 import sqlalchemy as sa
 
 from epsilog.spend import Ledger, is_ledger, open_ledger, read_ledger, verify_file
+from epsilog.spend.sqlite import SqliteStore
 from epsilog.terms import (
     ApproximateDP,
     BudgetExceededError,
@@ -388,8 +389,10 @@ def test_a_ledger_is_told_by_its_content_and_read_without_being_changed(ledger, 
     assert verify_file(path).count == 2
     with read_ledger(path) as reader:
         assert reader.balance("acme").reserved == {"epsilon": "0.25"}
-        with pytest.raises(StorageError, match="open for reading only"):
-            reader.reserve("acme", PureDP(0.1), key="2")
+        assert not {"reserve", "charge", "create_budget"} & set(dir(reader))
+    looking = Ledger(SqliteStore(path, read_only=True))
+    with looking, pytest.raises(StorageError, match="open for reading only"):
+        looking.reserve("acme", PureDP(0.1), key="2")
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
     text = tmp_path / "report.json"

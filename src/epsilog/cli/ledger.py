@@ -18,7 +18,7 @@ from epsilog.cli.show import console, figures, note, plain, table
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
-    from epsilog.spend import Balance, Entry, Ledger
+    from epsilog.spend import Balance, Entry, Ledger, LedgerView
 
 LedgerFile = Annotated[str, typer.Option("--ledger", "-l", help="The ledger: a file, or postgresql://...?ledger=NAME.")]
 DEFAULT_LEDGER = "runs/ledger.db"
@@ -32,7 +32,7 @@ def to_write(ledger: str) -> Ledger:
     return open_ledger(existing(ledger))
 
 
-def to_read(ledger: str) -> Ledger:
+def to_read(ledger: str) -> LedgerView:
     """Opens a ledger that exists, to look at it."""
     from epsilog.spend import read_ledger
 

@@ -7,10 +7,11 @@ starts. Which sums may be compared with a cap is a theorem, and every budget cit
 The rooms, as a charge walks through them: ``requests`` (what is asked), ``scopes`` (where), ``pricing`` (what it
 costs), ``filters`` and ``folds`` (whether it fits, and what it does, by the table in ``states``), ``entries`` and
 ``shapes`` (what is written of it), ``charge`` (what its owner holds). ``ledger`` leads through them in one transaction,
-``headroom`` says what would fit, ``chain`` works all of it out again, and ``cycles`` tells it cycle by cycle. None of
-them knows a database: they ask a ``store``. What it keeps is in ``rows``, as tables of any SQL database in ``tables``,
-and in one file in ``sqlite``; ``opening`` chooses. What leaves the house is in ``checkpoints`` (one hash over all
-entries, by ``merkle``), ``bundles`` (all of them in a file of text) and ``receipts`` (one of them, and where it lies).
+``view`` reads, ``headroom`` says what would fit, ``chain`` works all of it out again, and ``cycles`` tells it cycle
+by cycle. None of them knows a database: they ask a ``store``. What it keeps is in ``rows``, as tables of any SQL
+database in ``tables``, and in one file in ``sqlite``; ``opening`` chooses. What leaves the house is in ``checkpoints``
+(one hash over all entries, by ``merkle``), ``bundles`` (all of them in a file of text) and ``receipts`` (one of them,
+and where it lies).
 """
 
 from epsilog.spend.amounts import Amounts
@@ -45,6 +46,7 @@ from epsilog.spend.pricing import Price, price
 from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
 from epsilog.spend.requests import Request
 from epsilog.spend.states import AHEAD, CLOSED, RULES, Rule, Stage, State
+from epsilog.spend.view import LedgerView
 
 __all__ = [
     "AHEAD",
@@ -64,6 +66,7 @@ __all__ = [
     "Headroom",
     "Kept",
     "Ledger",
+    "LedgerView",
     "Price",
     "Receipt",
     "Released",

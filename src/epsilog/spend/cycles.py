@@ -15,8 +15,8 @@ from typing import Any
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.folds import Balance
-from epsilog.spend.ledger import Ledger
 from epsilog.spend.states import RULES, State
+from epsilog.spend.view import LedgerView
 from epsilog.terms import GaussianDP, LedgerIntegrityError, Release, StorageError, ZeroConcentratedDP, check
 
 MOST_LOOKS = 5  # at a ledger that others write to
@@ -184,7 +184,7 @@ class Cycles:
 
 
 def read_cycles(
-    ledger: Ledger, scope: str, *, plans: Mapping[str, Stated] | None = None, delta: float | None = None
+    ledger: LedgerView, scope: str, *, plans: Mapping[str, Stated] | None = None, delta: float | None = None
 ) -> Cycles:
     """Reads the release cycles of a budget.
 

@@ -1,4 +1,4 @@
-"""The ledger's verbs: create a budget, reserve, start, commit, or cancel before the start; and what is left.
+"""The ledger's verbs: create a budget, reserve, start, commit, or cancel before the start, and what owners do.
 
 Each verb is one transaction: read the head and the balances on the path, fold one entry onto them with the pure rules
 of ``folds``, which may refuse, and only then write. From ``start`` on the money is gone for ever.
@@ -9,35 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import chain as chain_of
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from epsilog.spend import chain, folds, headroom, scopes
+from epsilog.spend import folds, headroom, scopes
 from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import filter_of
 from epsilog.spend.folds import Balance
-from epsilog.spend.headroom import Headroom
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request, waiver_of
-from epsilog.spend.rows import parsed
 from epsilog.spend.shapes import check_shape, moment
 from epsilog.spend.states import AHEAD, CLOSED, LATER, RULES, State
 from epsilog.spend.store import Session, Store
+from epsilog.spend.view import LedgerView, budget_of, known_charge, path_of
 from epsilog.terms import (
     BudgetExceededError,
-    CheckError,
     ConflictError,
-    LedgerIntegrityError,
     NeighboringRelation,
     Release,
     check,
 )
-
-_SPENDING = tuple(verb for verb, rule in RULES.items() if rule.takes == "reserved" and rule.adds is not None)
-_AT_ONCE = 500  # entries that a history reads in one view
 
 
 def utc_now() -> datetime:
@@ -45,7 +37,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Ledger:
+class Ledger(LedgerView):
     """An append-only, hash-chained ledger of privacy budgets. Use it as a context manager, or ``close`` it.
 
     Args:
@@ -54,22 +46,8 @@ class Ledger:
     """
 
     def __init__(self, store: Store, *, clock: Callable[[], datetime] = utc_now) -> None:
-        self._store, self._clock = store, clock
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-    @property
-    def address(self) -> str:
-        """Where it is kept, as ``open_ledger`` takes it."""
-        return self._store.address
-
-    def close(self) -> None:
-        """Closes it for this process."""
-        self._store.close()
+        super().__init__(store)
+        self._clock = clock
 
     def create_budget(
         self,
@@ -140,13 +118,13 @@ class Ledger:
             ConflictError: the scope is retired.
         """
         with self._settled(Verb.CAP_CHANGED) as session:
-            budget = _budget(session, scope)
+            budget = budget_of(session, scope)
             capped = _capped(budget.kind, caps)
             body = {"caps": dict(capped), "by": by, "reason": reason}
             if budget.caps == capped:
                 return budget
             return self._act(
-                session, _path(session, scope), self._entry(session, Verb.CAP_CHANGED, scope, None, body=body)
+                session, path_of(session, scope), self._entry(session, Verb.CAP_CHANGED, scope, None, body=body)
             )
 
     def retire(self, scope: str, *, by: str, reason: str) -> Balance:
@@ -160,12 +138,12 @@ class Ledger:
             reason: why, in words; kept for ever.
         """
         with self._settled(Verb.SCOPE_RETIRED) as session:
-            budget = _budget(session, scope)
+            budget = budget_of(session, scope)
             if budget.retired is not None:
                 return budget
             body = {"by": by, "reason": reason}
             return self._act(
-                session, _path(session, scope), self._entry(session, Verb.SCOPE_RETIRED, scope, None, body=body)
+                session, path_of(session, scope), self._entry(session, Verb.SCOPE_RETIRED, scope, None, body=body)
             )
 
     @contextmanager
@@ -234,7 +212,7 @@ class Ledger:
         """
         scopes.check_key(key)
         with self._settled(Verb.PLAN_REGISTERED, key) as session:
-            path, known = _path(session, scope), session.charge(key)
+            path, known = path_of(session, scope), session.charge(key)
             if known is not None and (known.scope, known.plan) == (scope, plan_hash):
                 return  # the same again
             entry = self._entry(session, Verb.PLAN_REGISTERED, scope, key, body={"plan_hash": plan_hash})
@@ -342,7 +320,7 @@ class Ledger:
         reason = check.text()(reason=reason)
         request = Request(release, relation, privacy_unit, None, amount, plan_hash, rounds, simulation)
         with self._settled(Verb.PRICE_OVERRIDDEN, key) as session:
-            path = _path(session, scope)
+            path = path_of(session, scope)
             body = {"request": request.under(path[-1].relation, path[-1].privacy_unit).to_json(), "reason": reason}
             known = session.charge(key)
             stands = known is not None and (known.scope, known.state) == (scope, State.ALLOWED)
@@ -362,7 +340,7 @@ class Ledger:
             transaction = self._store.writing if prices else self._store.reading  # nothing is written without a price
             try:
                 with transaction() as session:
-                    path = _path(session, scope)
+                    path = path_of(session, scope)
                     request = request.under(path[-1].relation, path[-1].privacy_unit)
                     known = session.charge(key)
                     if known is not None and known.state not in AHEAD:
@@ -437,7 +415,7 @@ class Ledger:
         """Writes one entry of a charge that exists; ``Charge`` has the verbs by name."""
         verb = check.one_of(LATER)(verb=verb)
         with self._store.writing() as session:
-            charge = _known(session, key)
+            charge = known_charge(session, key)
             if charge.state in AHEAD:
                 raise ConflictError(f"charge {key!r} is {charge.state}: it must be reserved before it is {verb}")
             if any(_says(session, index, verb, body) for index in (charge.closed, charge.decommissioned)):
@@ -487,7 +465,7 @@ class Ledger:
         """
         scopes.check_key(key)
         with self._store.reading() as session:
-            charge = _known(session, key)
+            charge = known_charge(session, key)
             closing = None if charge.closed is None else session.entry(charge.closed).verb
         unstarted = charge.state is State.RESERVED or closing is Verb.WRITTEN_OFF
         self.advance(key, Verb.WRITTEN_OFF if unstarted else Verb.ABANDONED, {"by": by, "reason": reason})
@@ -525,181 +503,6 @@ class Ledger:
             if known is None or known.state in AHEAD:
                 return None
             return Charge(self, session.entry(known.opened), replayed=True)
-
-    def charge_record(self, key: str) -> folds.ChargeRecord:
-        """Where a charge stands; ``Charge`` tells it by name."""
-        with self._store.reading() as session:
-            return _known(session, key)
-
-    def charge_rounds(self, key: str) -> list[folds.RoundState]:
-        """The rounds of a charge, in order."""
-        scopes.check_key(key)
-        with self._store.reading() as session:
-            return session.rounds(key)
-
-    def balance(self, scope: str) -> Balance:
-        """The budget of exactly this scope; a scope without one is a ``ValueError``."""
-        with self._store.reading() as session:
-            return _budget(session, scope)
-
-    def budgets(self) -> list[Balance]:
-        """Every budget, by scope."""
-        with self._store.reading() as session:
-            return session.balances(None)
-
-    def budgets_above(self, scope: str) -> list[Balance]:
-        """The budgets that a charge at this scope must fit, from the top."""
-        with self._store.reading() as session:
-            return session.balances(scopes.ancestors(scope))
-
-    def history(self, prefix: str | None = None, *, after: int = 0) -> Iterator[Entry]:
-        """Entries at and under a scope, oldest first; all of them for None.
-
-        They are told as they are read, a few hundred at a time, and the ledger may be charged meanwhile: told is what
-        was there when it was asked.
-
-        Args:
-            prefix: at and under this scope.
-            after: only entries of a higher index.
-        """
-        if prefix is not None:
-            scopes.ancestors(prefix)
-        after = check.integer(0)(after=after)
-        return (entry for entry, _ in self._told(prefix, after=after, end=self.head()[0]))
-
-    def documents(self) -> Iterator[tuple[Entry, str]]:
-        """Every entry, oldest first, with the text that its hash is of; told as ``history`` tells them."""
-        return self._told(None, after=0, end=self.head()[0])
-
-    def _told(self, prefix: str | None, *, after: int, end: int) -> Iterator[tuple[Entry, str]]:
-        full = True
-        while full and after < end:
-            with self._store.reading() as session:  # short views: a long one would stand in the way of writers
-                rows = list(session.rows(start=after + 1, scope=prefix, limit=_AT_ONCE))
-            full = len(rows) == _AT_ONCE
-            for row in rows:
-                entry = parsed(row)
-                if entry.index > end:
-                    return
-                after = entry.index
-                yield entry, row.document
-
-    def head(self) -> tuple[int, str]:
-        """How many entries there are, and the hash of the last."""
-        with self._store.reading() as session:
-            return session.head()
-
-    def page(
-        self, prefix: str | None = None, *, before: int | None = None, limit: int = 50, verb: Verb | None = None
-    ) -> list[Entry]:
-        """The newest entries, newest first, however long the history is.
-
-        Args:
-            prefix: at and under this scope; None takes all.
-            before: only entries of a lower index: the cursor to page on with.
-            limit: at most so many.
-            verb: only entries that do this; needs a scope.
-        """
-        if prefix is not None:
-            scopes.ancestors(prefix)
-        elif verb is not None:
-            raise CheckError("prefix", "a scope where a verb is asked for", "None")
-        limit, before = check.integer(1)(limit=limit), check.optional(check.integer(1))(before=before)
-        verb = check.optional(check.member(Verb))(verb=verb)
-        with self._store.reading() as session:
-            until = session.head()[0] + 1 if before is None else before
-            return session.page(before=until, limit=limit, scope=prefix, verb=verb)
-
-    def spending(self, scope: str, *, limit: int = 100) -> list[tuple[Entry, Amounts]]:
-        """What the newest charges under a budget cost, from the moment each was started or written off; oldest first.
-
-        Args:
-            scope: one that has a budget.
-            limit: at most so many charges.
-
-        Returns:
-            The entry that spent each charge, and all that was spent up to and with it, to the last unit.
-        """
-        limit = check.integer(1)(limit=limit)
-        with self._store.reading() as session:
-            budget = _budget(session, scope)
-            now = session.head()[0] + 1
-            spent = [session.page(before=now, limit=limit, scope=scope, verb=verb) for verb in _SPENDING]
-        newest = sorted(chain_of(*spent), key=lambda entry: entry.index, reverse=True)[:limit]
-        sums = [budget.spent]  # no charge is older than the budget it falls under
-        for entry in newest:
-            try:
-                sums.append(sums[-1] - entry.amounts[budget.kind])
-            except (KeyError, ValueError) as error:
-                raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
-        return list(zip(newest, sums, strict=False))[::-1]
-
-    def verify(
-        self, *, progress: Callable[[int], None] | None = None, seconds: float = chain.PRICE_SECONDS
-    ) -> chain.Verified:
-        """Works the whole ledger out again: its entries in one consistent view of it, and then its prices.
-
-        Args:
-            progress: told how many entries held so far, now and then; what it raises ends the check.
-            seconds: after which no further price is worked out again. A price that is being worked out is waited for.
-
-        Raises:
-            LedgerIntegrityError: with the index of the first entry that does not hold.
-        """
-        with self._store.reading() as session:
-            books = refolded(session, progress=progress)
-        return chain.reprice(books, seconds=seconds)
-
-    def what_fits(
-        self,
-        scope: str,
-        release: Release | None = None,
-        *,
-        delta: Number | None = None,
-        relation: NeighboringRelation | None = None,
-    ) -> Headroom:
-        """What a scope can still bear, of a release if one is given.
-
-        Raises:
-            UnsupportedMechanismError: no proven price for the release.
-        """
-        with self._store.reading() as session:
-            path = _path(session, scope)
-        if release is None:
-            return Headroom(headroom.least(path))
-        request = Request(release, relation, delta=delta).under(path[-1].relation, path[-1].privacy_unit)
-        return headroom.headroom_for(request, path)
-
-
-def refolded(session: Session, *, progress: Callable[[int], None] | None = None) -> chain.Books:
-    """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
-    session.check()
-    books = chain.fold(session.rows(), progress=progress)
-    chain.compare(books, session.stored())
-    return books
-
-
-def _path(session: Session, scope: str) -> list[Balance]:
-    """The budgets that a charge at a scope must fit, from the top, at least one."""
-    path = session.balances(scopes.ancestors(scope))
-    scopes.require_budget(scope, path)
-    return path
-
-
-def _budget(session: Session, scope: str) -> Balance:
-    scopes.ancestors(scope)
-    found = session.balances([scope])
-    if not found:
-        raise CheckError("scope", "a budget", repr(scope), verb="have")
-    return found[0]
-
-
-def _known(session: Session, key: str) -> folds.ChargeRecord:
-    scopes.check_key(key)
-    charge = session.charge(key)
-    if charge is None:
-        raise ConflictError(f"key must be that of a charge, got {key!r}")
-    return charge
 
 
 def _capped(kind: str, caps: Mapping[str, Number]) -> Amounts:

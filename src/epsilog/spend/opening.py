@@ -17,6 +17,7 @@ from epsilog.spend.entries import GENESIS, Entry, digest
 from epsilog.spend.ledger import Ledger, utc_now
 from epsilog.spend.states import State
 from epsilog.spend.store import Store
+from epsilog.spend.view import LedgerView
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> 
     return Ledger(_store(url, read_only=False), clock=clock)
 
 
-def read_ledger(url: str | Path) -> Ledger:
-    """Opens a ledger that exists, to look and verify; every verb that writes is refused."""
-    return Ledger(_store(url, read_only=True))
+def read_ledger(url: str | Path) -> LedgerView:
+    """Opens a ledger that exists, to look and verify; nothing is ever written to it."""
+    return LedgerView(_store(url, read_only=True))
 
 
 def verify_file(url: str | Path) -> Verified:
@@ -78,7 +79,7 @@ class Transcript:
     note: Note | None = None
 
 
-def sound_documents(ledger: Ledger) -> Iterator[str]:
+def sound_documents(ledger: LedgerView) -> Iterator[str]:
     """Verifies a ledger, and then reads the canonical JSON of its entries, one after another.
 
     Raises:
@@ -102,7 +103,7 @@ def read_transcript(url: str | Path) -> Transcript:
     return Transcript(verified, tuple(entry for entry, _ in every), tuple(document for _, document in every))
 
 
-def _proven(ledger: Ledger, verified: Verified) -> Iterator[tuple[Entry, str]]:
+def _proven(ledger: LedgerView, verified: Verified) -> Iterator[tuple[Entry, str]]:
     """The entries that were verified, and none that a writer has added since."""
     last = GENESIS
     for entry, document in islice(ledger.documents(), verified.count):

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.spend import Balance, Entry, Ledger, digest, located, read_ledger
+from epsilog.spend import Balance, Entry, LedgerView, digest, located, read_ledger
 from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
 from epsilog.web.jobs import Job, Shelf, watch
 
@@ -148,7 +148,7 @@ def report(request: Request, name: str, file: str) -> FileResponse:
 
 
 @contextmanager
-def _ledger(request: Request) -> Iterator[Ledger]:
+def _ledger(request: Request) -> Iterator[LedgerView]:
     url = request.app.state.ledger
     if url is None:
         raise HTTPException(404, "This server was started without a ledger")
@@ -156,7 +156,7 @@ def _ledger(request: Request) -> Iterator[Ledger]:
         yield ledger
 
 
-def _opened(url: str) -> Ledger:
+def _opened(url: str) -> LedgerView:
     return read_ledger(url if url.startswith("sqlite:") else located(url))
 
 

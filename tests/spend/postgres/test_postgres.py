@@ -9,7 +9,7 @@ import pytest
 from tests.spend.postgres.server import Server, binaries, server
 from tests.spend.stores import InDatabase
 
-from epsilog.spend import Verb, is_there, located, open_ledger, read_ledger, verify_file
+from epsilog.spend import Ledger, Verb, is_there, located, open_ledger, read_ledger, verify_file
 from epsilog.spend.postgres import PostgresStore
 from epsilog.spend.selftest import kill_campaign, race_campaign
 from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, PureDP, StorageError
@@ -197,8 +197,9 @@ def test_who_may_only_look_does_not_charge(place, ledger):
     with read_ledger(url) as looking:
         assert looking.verify().count == 1
         assert looking.head() == ledger.head()
-        with pytest.raises(StorageError, match="open for reading only"):
-            looking.charge("acme", PureDP(0.25), key="one")
+    looking = Ledger(PostgresStore(url, read_only=True))
+    with looking, pytest.raises(StorageError, match="open for reading only"):
+        looking.charge("acme", PureDP(0.25), key="one")
     with open_ledger(url) as trying, pytest.raises(StorageError, match="permission denied"):
         trying.charge("acme", PureDP(0.25), key="one")
     assert ledger.head()[0] == 1

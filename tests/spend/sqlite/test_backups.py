@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from epsilog.spend import Verb, back_up, is_ledger, open_ledger, read_ledger, restore, verify_file
-from epsilog.spend.sqlite import backups, library
+from epsilog.spend import Ledger, Verb, back_up, is_ledger, open_ledger, restore, verify_file
+from epsilog.spend.sqlite import SqliteStore, backups, library
 from epsilog.terms import CheckError, ConflictError, Gaussian, LedgerIntegrityError, PureDP, StorageError
 
 ACT = {"by": "dora", "reason": "the disk is gone"}
@@ -60,7 +60,7 @@ def test_a_backup_is_the_ledger_as_it_stood_in_one_file_that_nobody_can_charge(l
     assert to.stat().st_mode & 0o077 == 0
     with pytest.raises(StorageError, match="is a backup of a ledger: read it, or restore it"):
         open_ledger(to)
-    with read_ledger(to) as books, pytest.raises(StorageError, match="for reading only"):
+    with Ledger(SqliteStore(to, read_only=True)) as books, pytest.raises(StorageError, match="for reading only"):
         books.charge("acme", PureDP(0.1), key="1")
     assert verify_file(to) == found
     with open_ledger(ledger) as books:  # the ledger itself goes on

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.entries import GENESIS, digest
-from epsilog.spend.ledger import refolded
 from epsilog.spend.sqlite import SqliteStore
+from epsilog.spend.view import refolded
 from epsilog.terms import LedgerIntegrityError, PureDP
 
 HASH = "ab" * 32
@@ -257,8 +257,8 @@ def test_a_damaged_index_is_noticed_though_every_entry_is_whole(store):
 
 def told(ledger):
     """What a ledger says, by table and by index."""
-    charge = ledger.find("run")
-    return list(ledger.history()), list(ledger.history("acme")), ledger.budgets(), charge.state, charge.rounds_started
+    history = list(ledger.history()), list(ledger.history("acme"))
+    return *history, ledger.budgets(), ledger.charge_record("run"), ledger.charge_rounds("run"), ledger.asked("run")
 
 
 @pytest.mark.parametrize("document", ["", "{}", "[]", "null", '{"caps": {"epsilon": "-1"}}', '{"caps": 1}'])

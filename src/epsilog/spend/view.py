@@ -1,0 +1,234 @@
+"""A ledger to look at: balances, history page by page, what would fit, and the whole proof. Nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain as chain_of
+from types import TracebackType
+from typing import Self
+
+from epsilog.spend import chain, folds, headroom, scopes
+from epsilog.spend.amounts import Amounts, Number
+from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.folds import Balance
+from epsilog.spend.headroom import Headroom
+from epsilog.spend.requests import Request
+from epsilog.spend.rows import parsed
+from epsilog.spend.states import AHEAD, RULES
+from epsilog.spend.store import Session, Store
+from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, Release, check
+
+_SPENDING = tuple(verb for verb, rule in RULES.items() if rule.takes == "reserved" and rule.adds is not None)
+_AT_ONCE = 500  # entries that a history reads in one view
+
+
+class LedgerView:
+    """All that can be asked of a ledger; each answer is of one consistent view of it.
+
+    Args:
+        store: where it is kept; closed with the view.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def address(self) -> str:
+        """Where it is kept, as ``open_ledger`` takes it."""
+        return self._store.address
+
+    def close(self) -> None:
+        """Closes it for this process."""
+        self._store.close()
+
+    def charge_record(self, key: str) -> folds.ChargeRecord:
+        """Where a charge stands; ``Charge`` tells it by name."""
+        with self._store.reading() as session:
+            return known_charge(session, key)
+
+    def asked(self, key: str) -> Request | None:
+        """What the charge with a key asked for; None if there is no such charge yet."""
+        scopes.check_key(key)
+        with self._store.reading() as session:
+            known = session.charge(key)
+            if known is None or known.state in AHEAD:
+                return None
+            return Request.from_json(session.entry(known.opened).body["request"])
+
+    def charge_rounds(self, key: str) -> list[folds.RoundState]:
+        """The rounds of a charge, in order."""
+        scopes.check_key(key)
+        with self._store.reading() as session:
+            return session.rounds(key)
+
+    def balance(self, scope: str) -> Balance:
+        """The budget of exactly this scope; a scope without one is a ``ValueError``."""
+        with self._store.reading() as session:
+            return budget_of(session, scope)
+
+    def budgets(self) -> list[Balance]:
+        """Every budget, by scope."""
+        with self._store.reading() as session:
+            return session.balances(None)
+
+    def budgets_above(self, scope: str) -> list[Balance]:
+        """The budgets that a charge at this scope must fit, from the top."""
+        with self._store.reading() as session:
+            return session.balances(scopes.ancestors(scope))
+
+    def history(self, prefix: str | None = None, *, after: int = 0) -> Iterator[Entry]:
+        """Entries at and under a scope, oldest first; all of them for None.
+
+        They are told as they are read, a few hundred at a time, and the ledger may be charged meanwhile: told is what
+        was there when it was asked.
+
+        Args:
+            prefix: at and under this scope.
+            after: only entries of a higher index.
+        """
+        if prefix is not None:
+            scopes.ancestors(prefix)
+        after = check.integer(0)(after=after)
+        return (entry for entry, _ in self._told(prefix, after=after, end=self.head()[0]))
+
+    def documents(self) -> Iterator[tuple[Entry, str]]:
+        """Every entry, oldest first, with the text that its hash is of; told as ``history`` tells them."""
+        return self._told(None, after=0, end=self.head()[0])
+
+    def _told(self, prefix: str | None, *, after: int, end: int) -> Iterator[tuple[Entry, str]]:
+        full = True
+        while full and after < end:
+            with self._store.reading() as session:  # short views: a long one would stand in the way of writers
+                rows = list(session.rows(start=after + 1, scope=prefix, limit=_AT_ONCE))
+            full = len(rows) == _AT_ONCE
+            for row in rows:
+                entry = parsed(row)
+                if entry.index > end:
+                    return
+                after = entry.index
+                yield entry, row.document
+
+    def head(self) -> tuple[int, str]:
+        """How many entries there are, and the hash of the last."""
+        with self._store.reading() as session:
+            return session.head()
+
+    def page(
+        self, prefix: str | None = None, *, before: int | None = None, limit: int = 50, verb: Verb | None = None
+    ) -> list[Entry]:
+        """The newest entries, newest first, however long the history is.
+
+        Args:
+            prefix: at and under this scope; None takes all.
+            before: only entries of a lower index: the cursor to page on with.
+            limit: at most so many.
+            verb: only entries that do this; needs a scope.
+        """
+        if prefix is not None:
+            scopes.ancestors(prefix)
+        elif verb is not None:
+            raise CheckError("prefix", "a scope where a verb is asked for", "None")
+        limit, before = check.integer(1)(limit=limit), check.optional(check.integer(1))(before=before)
+        verb = check.optional(check.member(Verb))(verb=verb)
+        with self._store.reading() as session:
+            until = session.head()[0] + 1 if before is None else before
+            return session.page(before=until, limit=limit, scope=prefix, verb=verb)
+
+    def spending(self, scope: str, *, limit: int = 100) -> list[tuple[Entry, Amounts]]:
+        """What the newest charges under a budget cost, from the moment each was started or written off; oldest first.
+
+        Args:
+            scope: one that has a budget.
+            limit: at most so many charges.
+
+        Returns:
+            The entry that spent each charge, and all that was spent up to and with it, to the last unit.
+        """
+        limit = check.integer(1)(limit=limit)
+        with self._store.reading() as session:
+            budget = budget_of(session, scope)
+            now = session.head()[0] + 1
+            spent = [session.page(before=now, limit=limit, scope=scope, verb=verb) for verb in _SPENDING]
+        newest = sorted(chain_of(*spent), key=lambda entry: entry.index, reverse=True)[:limit]
+        sums = [budget.spent]  # no charge is older than the budget it falls under
+        for entry in newest:
+            try:
+                sums.append(sums[-1] - entry.amounts[budget.kind])
+            except (KeyError, ValueError) as error:
+                raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
+        return list(zip(newest, sums, strict=False))[::-1]
+
+    def verify(
+        self, *, progress: Callable[[int], None] | None = None, seconds: float = chain.PRICE_SECONDS
+    ) -> chain.Verified:
+        """Works the whole ledger out again: its entries in one consistent view of it, and then its prices.
+
+        Args:
+            progress: told how many entries held so far, now and then; what it raises ends the check.
+            seconds: after which no further price is worked out again. A price that is being worked out is waited for.
+
+        Raises:
+            LedgerIntegrityError: with the index of the first entry that does not hold.
+        """
+        with self._store.reading() as session:
+            books = refolded(session, progress=progress)
+        return chain.reprice(books, seconds=seconds)
+
+    def what_fits(
+        self,
+        scope: str,
+        release: Release | None = None,
+        *,
+        delta: Number | None = None,
+        relation: NeighboringRelation | None = None,
+    ) -> Headroom:
+        """What a scope can still bear, of a release if one is given.
+
+        Raises:
+            UnsupportedMechanismError: no proven price for the release.
+        """
+        with self._store.reading() as session:
+            path = path_of(session, scope)
+        if release is None:
+            return Headroom(headroom.least(path))
+        request = Request(release, relation, delta=delta).under(path[-1].relation, path[-1].privacy_unit)
+        return headroom.headroom_for(request, path)
+
+
+def refolded(session: Session, *, progress: Callable[[int], None] | None = None) -> chain.Books:
+    """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
+    session.check()
+    books = chain.fold(session.rows(), progress=progress)
+    chain.compare(books, session.stored())
+    return books
+
+
+def path_of(session: Session, scope: str) -> list[Balance]:
+    """The budgets that a charge at a scope must fit, from the top, at least one."""
+    path = session.balances(scopes.ancestors(scope))
+    scopes.require_budget(scope, path)
+    return path
+
+
+def budget_of(session: Session, scope: str) -> Balance:
+    """The budget of exactly this scope, which there must be."""
+    scopes.ancestors(scope)
+    found = session.balances([scope])
+    if not found:
+        raise CheckError("scope", "a budget", repr(scope), verb="have")
+    return found[0]
+
+
+def known_charge(session: Session, key: str) -> folds.ChargeRecord:
+    """Where the charge with this key stands, which there must be."""
+    scopes.check_key(key)
+    charge = session.charge(key)
+    if charge is None:
+        raise ConflictError(f"key must be that of a charge, got {key!r}")
+    return charge
