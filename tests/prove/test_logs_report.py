@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 from tests.prove.test_examination import mutants, spelt
-from tests.verify.logs.damaged import DISHONEST, ONLY_SIZES, in_every_round, realised
-from tests.verify.logs.simulated import MAPPING, C, N, T, Z, honest, save
+from tests.verify.logs.damaged import DISHONEST, ONLY_CLIENTS, ONLY_SIZES, in_every_round, realised, without
+from tests.verify.logs.simulated import MAPPING, C, N, T, Z, honest, save, write
 
 from epsilog.prove import (
     FIELDS,
@@ -33,6 +33,7 @@ from epsilog.verify.logs import examine_logs
 SALT = "b2f6a3f05a4eac1d0d6a2f1f2f9b7c11"
 EVIL = "x|y <script>alert(1)</script> [a](javascript:b) # head `c` *d* ${f} #eval"
 KINDS = ("markdown", "summary")
+PADDED = 'padding = { column = "padding", unit = "absolute", on = "sum" }\n'
 
 
 def report_of(folder, run=None, **changes):
@@ -126,6 +127,49 @@ def test_a_client_more_or_less_changes_nothing_that_is_told(report, tmp_path):
     assert without(less) == without(report)
     assert less["evidence"]["files"] == report["evidence"]["files"]
     assert less["evidence"]["unbound"] == ["clients.csv", "enrolment.csv", "rounds.csv"]
+
+
+def one_more_at(number):
+    return lambda rows: [*rows, rows[0] | {"round": number}]
+
+
+def up_to(last):
+    return lambda rows: [row for row in rows if row["round"] <= last]
+
+
+PADDED_ALONE = """
+[padding]
+file = "padding.csv"
+format = "csv"
+first_round = 1
+columns = { round = "round", value = { column = "value", unit = "absolute", on = "sum" } }
+"""
+
+
+@pytest.mark.parametrize("logs", ["with rounds", "without padding", "by lists", "by lists and padding"])
+def test_lists_that_are_not_public_do_not_tell_in_which_rounds_somebody_was(tmp_path, logs):
+    """Neither where they name rounds that no other log has, nor where they alone say how many rounds there were."""
+    mapping = MAPPING if logs == "with rounds" else ONLY_CLIENTS if "by" in logs else MAPPING.replace(PADDED, "")
+    if "and padding" in logs:
+        mapping += PADDED_ALONE
+        write(tmp_path / "padding.csv", [{"round": 1, "value": v} for v in honest().padding[0].tolist()])
+    changes = map(up_to, (T - 2, T - 1)) if "by" in logs else map(one_more_at, (T + 2, T + 3))
+    told = [report_of(tmp_path, mapping=mapping, clients=each) for each in changes]
+    assert told[0] == told[1]
+
+
+def test_logs_that_are_not_public_do_not_tell_norms_by_what_was_clipped_to(tmp_path):
+    """Clip norms that follow the largest update are functions of the data; so are rounds that have no row."""
+    told = []
+    for largest in (0.41, 0.43):
+        run = honest()
+        run.clip[9] = largest
+        told.append(report_of(tmp_path, run))
+    assert told[0] == told[1]
+    assert "clipping/another-norm" in {one["code"] for one in told[0]["verification"]["findings"]}
+    told = [report_of(tmp_path, rounds=without(number)) for number in (7, 9)]
+    assert told[0] == told[1]
+    assert "rounds/out-of-order" in {one["code"] for one in told[0]["verification"]["findings"]}
 
 
 def test_a_check_on_people_says_how_it_ended_and_no_figure(report, found):

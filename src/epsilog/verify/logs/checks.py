@@ -298,7 +298,8 @@ def _of_padding(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
     bare = without_padding(logs, rounds)
     if bare.size and found.verdict is not Verdict.FAILED:
         says = f"{bare.size} rounds have no padding, such as {bare[:5].tolist()}."
-        return Finding("noise/not-checked", Verdict.NOT_CHECKED, says, lacks="padding")
+        counted = (("rounds_without_padding", float(bare.size)),)
+        return Finding("noise/not-checked", Verdict.NOT_CHECKED, says, counted, lacks="padding")
     return found if again is None or found.verdict is Verdict.FAILED else again
 
 
@@ -345,7 +346,8 @@ def check_sampling(logs: Logs, scheme: Scheme, false_alarm: float) -> Finding:
         return _in_turn(logs.lists, scheme.cohorts.cycle_length)
     if sizes.size > scheme.rounds:
         says = f"{sizes.size} rounds were run where {scheme.rounds} were planned, so no list is held against the plan."
-        return Finding("participation/not-checked", Verdict.NOT_CHECKED, says)
+        counted = (("planned", float(scheme.rounds)), ("recorded", float(sizes.size)))
+        return Finding("participation/not-checked", Verdict.NOT_CHECKED, says, counted)
     return weigh_cohorts(scheme.cohorts, list(logs.lists.cohorts(sizes.size)), false_alarm)
 
 

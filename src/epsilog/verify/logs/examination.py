@@ -18,7 +18,9 @@ from epsilog.verify.playbook import Playbook
 from epsilog.verify.reconciliation import Reconciliation, certified, check_claim, check_plan
 
 REQUIRED = tuple(name for name in LOG_EVIDENCE if name not in ("enrolment", "attempts"))
-PERSONAL = ("log", "population", "norms", "divisor", "custody", "participation")  # checks that count or measure people
+PERSONAL = ("log", "population", "clipping", "norms", "divisor", "custody", "participation")  # count or measure people
+CONSTANT = ("clipping/holds", "divisor/holds")  # one number, that was set
+NAMING = ("rounds/not-in-the-log", "rounds/out-of-order")  # rounds in which somebody was, or nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,21 @@ class LogExamination:
         told = tuple(one for one in told if self.mapping.public or not one.private)
         return Reconciliation(tuple(map(self._public, self.outcome.findings)), told, REQUIRED)
 
+    @property
+    def _clips_vary(self) -> bool:
+        """Whether sums were clipped otherwise than was claimed: perhaps to what clients sent."""
+        (found,) = (one for one in self.outcome.findings if one.check == "clipping")
+        return found.code not in CONSTANT and found.verdict is not Verdict.NOT_CHECKED
+
     def _public(self, finding: Finding) -> Finding:
         """How a check on people ended; another check's finding as it is."""
         counting = {"delta"} if self.mapping.enrolment is not None else set()
         counting |= {"rounds"} if self.mapping.rounds is None else set()  # who was there says which rounds there were
-        harmless = finding.verdict is Verdict.NOT_CHECKED or finding.code == "divisor/holds"
-        if harmless or finding.check not in {*PERSONAL, *counting}:
+        counting |= {"noise"} if self._clips_vary else set()  # it is told in units of what was clipped to
+        unseen = finding.verdict is Verdict.NOT_CHECKED
+        if finding.code in CONSTANT or (unseen and not finding.numbers):
+            return finding
+        if not unseen and finding.check not in {*PERSONAL, *counting} and finding.code not in NAMING:
             return finding
         says = f"Checked on logs that are no part of this report: {finding.verdict}."
         return Finding(finding.code, finding.verdict, says, lacks=finding.lacks, false_alarm=finding.false_alarm)

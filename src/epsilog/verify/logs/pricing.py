@@ -11,7 +11,7 @@ from epsilog.terms import Composed, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.terms.cohorts import PoissonCohorts
 from epsilog.terms.digits import upper_text
 from epsilog.verify.chances import Ids, Numbers
-from epsilog.verify.logs.checks import multipliers, padded, rounds_named, sizes_of, without_padding
+from epsilog.verify.logs.checks import CLOSE, multipliers, padded, rounds_named, sizes_of, without_padding
 from epsilog.verify.logs.claims import Claim
 from epsilog.verify.logs.reading import Logs
 from epsilog.verify.noise import stddev_interval
@@ -47,7 +47,7 @@ def what_ifs(logs: Logs, claim: Claim) -> tuple[WhatIf, ...]:
         cost = _price(run, claim)
         says = f"At the lower end of the noise (95%) and with {attempts} further attempts released, epsilon would be "
         says += f"{upper_text(cost)}: an estimate.{_taken_as_set(logs, claim)}"
-        found.append(WhatIf("weakest noise and every attempt", cost, says))
+        found.append(WhatIf("weakest noise and every attempt", cost, says, private=_tells_of_people(logs, claim)))
     lists = _price(claim.scheme.unamplified(), claim)
     says = f"Against whoever learns who took part, epsilon is at most {upper_text(lists)}, if all else is as claimed."
     found.append(WhatIf("participation lists known", lists, says))
@@ -60,6 +60,14 @@ def _worst_end(rates: Numbers, shares: Numbers, attempts: int, claim: Claim) -> 
     shares = np.concatenate([shares, np.full(padded_rates.size - shares.size, shares.min())])
     further = np.full(attempts, rates.max()), np.full(attempts, shares.min())
     return _schedule(np.concatenate([padded_rates, further[0]]), np.concatenate([shares, further[1]]), claim)
+
+
+def _tells_of_people(logs: Logs, claim: Claim) -> bool:
+    """Whether lists alone say which rounds there were, or sums were clipped to what may have been sent."""
+    if logs.rounds is None:
+        return True
+    clips = logs.rounds.clip_norm
+    return clips is not None and not np.allclose(clips, claim.scheme.clip_norm, rtol=CLOSE)
 
 
 def _taken_as_set(logs: Logs, claim: Claim) -> str:
