@@ -120,9 +120,13 @@ def test_a_checkpoint_goes_out_and_catches_what_changes(at):
         "Kept:\n\n> " + text_of("ledger", "checkpoint", "-l", "l.db", "--sign", "k.pem", "--line")
     )
     grow()
-    shown = text_of("ledger", "checkpoint", "-l", "l.db", "--since", "mail.txt", "--origin", "acme", "--sign", "k.pem")
+    shown = text_of("ledger", "checkpoint", "-l", "l.db", "--since", "mail.txt", "--sign", "k.pem")
     assert shown.startswith("old 4\n")
-    assert "\nacme\n7\n" in shown
+    assert "\nexample.org/privacy\n7\n" in shown
+    renamed = refused(
+        "ledger", "checkpoint", "-l", "l.db", "--since", "mail.txt", "--origin", "acme", "--sign", "k.pem"
+    )
+    assert "since must be a checkpoint of acme" in str(renamed)
     text_of("ledger", "checkpoint", "-l", "l.db", "--since", "mail.txt", "--sign", "k.pem", "-o", "new.txt")
     key = ("--key", at / "k.pub")
     assert verified("new.txt", "--checkpoint", "mail.txt", *key) == (0, {"consistency/holds", "signature/holds"})

@@ -20,6 +20,7 @@ from epsilog.spend import (
     Checkpoint,
     Kept,
     Receipt,
+    merkle,
     open_ledger,
     read_ledger,
     since,
@@ -33,6 +34,7 @@ from epsilog.terms import (
     ClientLevelDistributed,
     DeltaPolicy,
     Finding,
+    PureDP,
     Verdict,
     codec,
 )
@@ -51,6 +53,7 @@ from epsilog.verify import (
     check_participation,
     check_prices,
     check_private,
+    check_receipt,
     check_signatures,
     read_folder,
     read_signed,
@@ -277,9 +280,11 @@ def of_signed(folder):
         (place / name).write_text(text)
     less = replace(books, entries=books.entries[:2], leaves=books.leaves[:2])
     other_leaves = replace(books, leaves=books.leaves[::-1])
-    kept = [None, *(Kept(Note(str(one))) for one in (older, replace(older, root=b"r" * 32), replace(older, size=4)))]
-    for one in kept:
-        for found in (None, books, less, other_leaves):
+    empty, named = Checkpoint.over([], origin="o"), replace(older, origin="p")
+    made = (older, replace(older, root=b"r" * 32), replace(older, size=4), empty, named)
+    elsewhere = replace(books, note=Note(str(named)))
+    for one in [None, *(Kept(Note(str(each))) for each in made)]:
+        for found in (None, books, less, other_leaves, elsewhere):
             yield from check_checkpoint(found, one)
             for name, kind in {"c": "checkpoint", "r": "receipt", "forged": "receipt"}.items():
                 yield from check_note(place / name, kind, found, Brought(checkpoint=one, keys=keys))
@@ -290,6 +295,24 @@ def of_signed(folder):
         for given in ((), keys, (other.verifier,)):
             yield from check_signatures(read_signed(report, given, signature=place / "s"), given)
     yield from check_signatures((), keys)
+
+
+def of_receipts(folder):
+    """A reservation that was cancelled: after a receipt, and under one that keeps that back."""
+    pytest.importorskip("cryptography")
+    key = SigningKey.create("one")
+    with open_ledger(folder / "receipts.db") as opened:
+        opened.create_budget("acme", kind="pure", epsilon="1")
+        charge = opened.reserve("acme", PureDP(0.25), key="q")
+        before = list(sound_documents(opened))
+        charge.cancel("not needed")
+        documents = list(sound_documents(opened))
+    was = Receipt.parse(write_receipt(before, key="q", origin="o", signer=key).text)
+    spans = merkle.inclusion_spans(was.index, len(documents))
+    proof = tuple(merkle.roots([merkle.leaf(each.encode()) for each in documents], spans))
+    books = Books.read(folder / "receipts.db")
+    for receipt in (was, replace(was, checkpoint=Checkpoint.over(documents, origin="o"), proof=proof)):
+        yield check_receipt(receipt, books)
 
 
 def charged(entry, share):
@@ -314,6 +337,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path):
         *of_samples(run),
         *of_documents(run, folder),
         *of_signed(folder),
+        *of_receipts(tmp_path),
         *every_finding(tmp_path),
     ]
     ends = {}

@@ -1,5 +1,7 @@
 """Whose signature counts, which ledger is the kept one, and what a bundle, a checkpoint or a receipt is worth alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from epsilog.signing import SUFFIX, Envelope, Note, SigningKey
@@ -7,6 +9,7 @@ from epsilog.spend import (
     Checkpoint,
     Kept,
     Receipt,
+    merkle,
     open_ledger,
     read_ledger,
     since,
@@ -14,13 +17,14 @@ from epsilog.spend import (
     write_bundle,
     write_receipt,
 )
-from epsilog.terms import EpsilogError, PureDP, RecordsError, Verdict
+from epsilog.terms import CheckError, EpsilogError, PureDP, RecordsError, Verdict
 from epsilog.verify import (
     Books,
     Brought,
     Signed,
     check_chain,
     check_note,
+    check_receipt,
     check_signatures,
     identify,
     overall,
@@ -169,6 +173,98 @@ def test_a_signer_who_lies_in_a_receipt_is_found_out(place, key, tmp_path, lie, 
     (tmp_path / "lie.txt").write_text(str(Note(str(told)).signed_by(key)))
     findings = check_note(tmp_path / "lie.txt", "receipt", Books.read(place / "l.db"), brought(place, key))
     assert (findings[0].code, verdict(findings)) == (code, "failed")
+
+
+def states(folder):
+    """The transcripts of a ledger while one charge is reserved, cancelled or revoked, and another runs."""
+    with open_ledger(folder / "s.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="2")
+        held = {name: books.reserve("acme", PureDP(0.25), key=name) for name in ("gone", "runs")}
+        reserved = list(sound_documents(books))
+        held["gone"].cancel("not needed")
+        held["runs"].start()
+        cancelled = list(sound_documents(books))
+        held["runs"].commit(evidence={})
+        return reserved, cancelled, list(sound_documents(books))
+
+
+def test_a_receipt_of_an_entry_that_a_later_one_undid_is_found_out(key, tmp_path):
+    """Its proof holds: the reservation lies there. By its checkpoint, or by now, the charge is no more."""
+    reserved, cancelled, closed = states(tmp_path)
+    at = Receipt.parse(write_receipt(reserved, key="gone", origin="o", signer=key).text)
+    hashes = [merkle.leaf(document.encode()) for document in cancelled]
+    lie = replace(
+        at,
+        checkpoint=Checkpoint.over(cancelled, origin="o"),
+        proof=tuple(merkle.roots(hashes, merkle.inclusion_spans(at.index, len(hashes)))),
+    )
+    assert (lie.included, lie.facts["state"]) == (True, "reserved")
+    books = Books.read(tmp_path / "s.db")
+    for receipt, code, told in (
+        (lie, "receipt/not-the-last-entry", "failed"),
+        (at, "receipt/no-longer-charged", "warned"),
+        (Receipt.parse(write_receipt(cancelled, key="gone", origin="o", signer=key).text), "receipt/holds", "passed"),
+    ):
+        finding = check_receipt(receipt, books)
+        assert (finding.code, finding.verdict) == (code, told)
+    runs = check_receipt(Receipt.parse(write_receipt(cancelled, key="runs", origin="o", signer=key).text), books)
+    assert (runs.code, runs.verdict) == ("receipt/holds", "passed")
+    assert runs.says.endswith("is started, as the ledger says; by now it is committed.")
+    assert check_receipt(
+        Receipt.parse(write_receipt(closed, key="runs", origin="o", signer=key).text), books
+    ).says.endswith("is committed, as the ledger says.")
+    alone = check_receipt(lie, None).says
+    assert "and that no later entry undid it, rests on the signer's word" in alone
+
+
+def checkpoint_file(path, documents, origin, *, signer=None, older=None):
+    note = Checkpoint.over(documents, origin=origin).note(signer)
+    path.write_text(str(note if older is None else since(older, documents, note)))
+    return read_checkpoint(path)
+
+
+def test_a_checkpoint_of_no_entries_shows_nothing(place, key, tmp_path):
+    empty = checkpoint_file(tmp_path / "empty.txt", [], "o", signer=key)
+    with read_ledger(place / "l.db") as books:
+        now = list(sound_documents(books))
+    for name in ("l.db", "l.bundle", "other.bundle"):
+        findings = check_chain(place / name, Brought(checkpoint=empty, keys=(key.verifier,)))
+        assert "checkpoint/of-no-entries" in found(findings)
+        assert overall(findings, required=()) == "not checked", "whatever is required: it was brought to be checked"
+    checkpoint_file(tmp_path / "since.txt", now, "o", signer=key, older=empty.checkpoint)
+    findings = check_note(tmp_path / "since.txt", "checkpoint", None, Brought(checkpoint=empty, keys=(key.verifier,)))
+    assert found(findings)[0] == "consistency/of-no-entries"
+    assert verdict(findings) == "not checked"
+    assert found(check_note(tmp_path / "empty.txt", "checkpoint", Books.read(place / "l.db"), brought(place, key)))[
+        0
+    ] == ("checkpoint/of-no-entries")
+
+
+def test_a_ledger_of_another_name_is_not_the_one_that_was_kept(place, key, tmp_path):
+    """It may be a copy that went its own way: its entries begin alike."""
+    with read_ledger(place / "l.db") as books:
+        now = list(sound_documents(books))
+    mine = read_checkpoint(place / "older.txt")  # named o
+    write_bundle(now, tmp_path / "p.bundle", origin="p", key=key)
+    both = Brought(checkpoint=mine, keys=(key.verifier,))
+    findings = check_chain(tmp_path / "p.bundle", both)
+    assert "checkpoint/of-another-ledger" in found(findings)
+    assert verdict(findings) == "failed"
+    other = checkpoint_file(tmp_path / "p.txt", now, "p", signer=key)
+    for ledger in (None, Books.read(place / "l.db"), Books.read(place / "l.bundle")):
+        findings = check_note(tmp_path / "p.txt", "checkpoint", ledger, both)
+        assert {"consistency/of-another-ledger"} <= set(found(findings))
+        assert verdict(findings) == "failed"
+    (tmp_path / "r.txt").write_text(str(write_receipt(now, key="q-1", origin="p", signer=key)))
+    for ledger in (None, Books.read(place / "l.db")):
+        findings = check_note(tmp_path / "r.txt", "receipt", ledger, both)
+        assert "consistency/of-another-ledger" in found(findings)
+    findings = check_note(tmp_path / "r.txt", "receipt", Books.read(place / "l.bundle"), brought(place, key))
+    assert found(findings)[0] == "receipt/of-another-ledger"
+    with pytest.raises(CheckError, match="since must be a checkpoint of p"):
+        since(mine.checkpoint, now, other.note)
+    nameless = checkpoint_file(tmp_path / "n.txt", now[:3], Checkpoint.UNNAMED)
+    assert "checkpoint/holds" in found(check_chain(tmp_path / "p.bundle", Brought(checkpoint=nameless)))
 
 
 def survivors(path, content, check, places):

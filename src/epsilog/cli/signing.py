@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from epsilog.signing import SigningKey
 
 PASSPHRASE = "EPSILOG_PASSPHRASE"  # noqa: S105 - the variable that may hold one
-UNNAMED = "localhost/ledger"
 
 Signer = Annotated[Path, typer.Option("--key", "-k", help="Your private key, as `epsilog key create` wrote it.")]
 LedgerSigner = Annotated[Path, typer.Option("--sign", help="Your private key, as `epsilog key create` wrote it.")]
@@ -180,9 +179,11 @@ def _passphrase(*, twice: bool = False) -> str:
 
 
 def _origin(origin: str | None, signer: SigningKey | None) -> str:
+    from epsilog.spend import Checkpoint
+
     if origin is not None:
         return origin
-    return UNNAMED if signer is None else signer.name
+    return Checkpoint.UNNAMED if signer is None else signer.name
 
 
 def _label(signer: SigningKey | None) -> str | None:

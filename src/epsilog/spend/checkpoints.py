@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 from epsilog.signing import Note, SigningKey, decoded, find_note
 from epsilog.spend import merkle
@@ -32,6 +32,8 @@ class Checkpoint:
         size: entries.
         root: of the Merkle tree over them, 32 bytes.
     """
+
+    UNNAMED: ClassVar[str] = "localhost/ledger"  # the origin of a ledger that nobody has named
 
     origin: str
     size: int
@@ -70,6 +72,10 @@ class Checkpoint:
         """Signed, or as it is."""
         note = Note(str(self))
         return note if key is None else note.signed_by(key)
+
+    def is_of_another(self, other: Checkpoint) -> bool:
+        """Whether two checkpoints name two ledgers; one that nobody has named may be any."""
+        return self.origin != other.origin and self.UNNAMED not in (self.origin, other.origin)
 
     @property
     def told(self) -> str:
@@ -145,9 +151,11 @@ def since(older: Checkpoint, documents: Iterable[str], note: Note) -> Kept:
         note: the new checkpoint.
 
     Raises:
-        CheckError: the ledger does not begin with the older one: nobody may sign both.
+        CheckError: the ledger does not begin with the older one, or has another name: nobody may sign both.
     """
     now = Checkpoint.parse(note.text)
+    if now.is_of_another(older):
+        raise CheckError("since", f"a checkpoint of {now.origin}", older.origin)
     if older.size > now.size:
         raise CheckError("since", f"a checkpoint of at most {now.size} entries", f"{older.size}")
     hashes = (merkle.leaf(document.encode()) for document in documents)

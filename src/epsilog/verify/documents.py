@@ -113,7 +113,11 @@ def check_note(path: Path, kind: str, books: Books | None, brought: Brought) -> 
     else:
         now = read_checkpoint(path)
         note, first = now.note, () if books is None else check_checkpoint(books, now)
-    grown = check_consistency(now, brought.checkpoint) if books is None or now.old is not None else ()
+    grown = [
+        finding
+        for finding in check_consistency(now, brought.checkpoint)
+        if books is None or now.old is not None or finding.verdict is Verdict.FAILED  # a ledger shows the rest
+    ]
     whole = () if books is None else check_books(books, brought)
     signed = [signed_note(kind, note, brought.keys), *note_signatures(books, brought)]
     return *first, *grown, *whole, *check_signatures(signed, brought.keys)

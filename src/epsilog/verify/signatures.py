@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epsilog.signing import SUFFIX, Envelope, Note, VerifierKey, judged, read_envelopes
-from epsilog.spend import Checkpoint, Kept, Receipt, charge_facts
+from epsilog.spend import Checkpoint, Kept, Receipt, State, charge_facts
 from epsilog.terms import CheckError, Finding, RecordsError, RunFile, Verdict
 from epsilog.terms.codec import UNREADABLE
 from epsilog.verify.books import Books
@@ -33,6 +33,7 @@ class Brought:
 
 
 NOTHING = Brought()
+OF_NONE = "The kept checkpoint is of no entries: any ledger begins with it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,11 @@ def check_checkpoint(books: Books | None, kept: Kept | None) -> tuple[Finding, .
         says = "The ledger does not hold." if books else "No ledger was given."
         return (Finding("checkpoint/not-checked", Verdict.NOT_CHECKED, says, lacks="ledger"),)
     then, now = kept.checkpoint, len(books.leaves)
+    if then.size == 0:
+        return (Finding("checkpoint/of-no-entries", Verdict.NOT_CHECKED, OF_NONE),)
+    said = None if books.note is None else Checkpoint.parse(books.note.text)
+    if said is not None and said.is_of_another(then):
+        return (Finding("checkpoint/of-another-ledger", Verdict.FAILED, _two_names(said, then)),)
     if now < then.size:
         says = f"The kept checkpoint is of {then.size} entries, and the ledger has {now}: its end was cut off."
         return (Finding("checkpoint/cut-off", Verdict.FAILED, says),)
@@ -178,10 +184,20 @@ def check_checkpoint(books: Books | None, kept: Kept | None) -> tuple[Finding, .
     return (Finding("checkpoint/holds", Verdict.PASSED, says),)
 
 
+def _two_names(now: Checkpoint, older: Checkpoint) -> str:
+    says = f"This is of the ledger {now.origin}, and the kept checkpoint of {older.origin}"
+    return f"{says}: a copy that begins alike may go its own way."
+
+
 def check_consistency(now: Kept, older: Kept | None) -> tuple[Finding, ...]:
     """Whether a checkpoint's own proof shows that its ledger only grew since an older one; no ledger is needed."""
     if older is None:
         return ()
+    if now.checkpoint.is_of_another(older.checkpoint):
+        says = _two_names(now.checkpoint, older.checkpoint)
+        return (Finding("consistency/of-another-ledger", Verdict.FAILED, says),)
+    if older.checkpoint.size == 0:
+        return (Finding("consistency/of-no-entries", Verdict.NOT_CHECKED, OF_NONE),)
     follows = now.follows(older.checkpoint)
     sizes = f"from {older.checkpoint.size} to {now.checkpoint.size} entries"
     if follows is None:
@@ -201,11 +217,30 @@ def check_receipt(receipt: Receipt, books: Books | None) -> Finding:
         return Finding("receipt/not-included", Verdict.FAILED, says)
     what = f"Entry {receipt.index + 1} of {at.size} in {at.origin}: {_charged(receipt)}"
     if books is None or books.trouble:
-        says = f"{what}. That this is what the entry says rests on the signer's word; the ledger would show it."
-        return Finding("receipt/holds", Verdict.PASSED, says)
+        says = f"{what}. That this is what the entry says, and that no later entry undid it, rests on the signer's word"
+        return Finding("receipt/holds", Verdict.PASSED, f"{says}; the ledger would show it.")
+    said = None if books.note is None else Checkpoint.parse(books.note.text)
+    if said is not None and said.is_of_another(at):
+        says = f"The receipt is of the ledger {at.origin}, and this is {said.origin}."
+        return Finding("receipt/of-another-ledger", Verdict.FAILED, says)
     if not _holds(receipt, at, books):
         return Finding("receipt/not-in-ledger", Verdict.FAILED, "The ledger holds no such entry in this place.")
-    return Finding("receipt/holds", Verdict.PASSED, f"{what}, as the ledger says.")
+    return _since(receipt, books, f"{what}, as the ledger says")
+
+
+def _since(receipt: Receipt, books: Books, what: str) -> Finding:
+    """What came of the charge after the receipt's entry: under its checkpoint nothing may, and later it may be over."""
+    key, size = books.entries[receipt.index].key, receipt.checkpoint.size
+    places = [place for place, entry in enumerate(books.entries) if entry.key == key and place > receipt.index]
+    if not places:
+        return Finding("receipt/holds", Verdict.PASSED, f"{what}.")
+    state = charge_facts(books.entries, places[-1])["state"]
+    if places[0] < size:
+        says = f"{what}; but entry {places[0] + 1} of {size} is of the same charge, which the receipt keeps back."
+        return Finding("receipt/not-the-last-entry", Verdict.FAILED, f"{says} By now it is {state}.")
+    if state == State.CANCELLED and receipt.facts["state"] != State.CANCELLED:
+        return Finding("receipt/no-longer-charged", Verdict.WARNED, f"{what}; by now it is {state}, and costs nothing.")
+    return Finding("receipt/holds", Verdict.PASSED, f"{what}; by now it is {state}.")
 
 
 def _holds(receipt: Receipt, at: Checkpoint, books: Books) -> bool:
