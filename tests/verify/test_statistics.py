@@ -114,7 +114,8 @@ def test_the_figures_of_the_noise_check():
     assert numbers["stddev_high"] == pytest.approx((squares / stats.chi2(n).isf(0.975)) ** 0.5)
     assert numbers["p_too_weak"] == pytest.approx(stats.chi2(n).cdf(squares / 2.25))
     assert numbers["p_too_strong"] == pytest.approx(stats.chi2(n).sf(squares / 2.25))
-    quietest = stats.chi2(16).cdf((padding**2).sum(1) / 2.25)
+    half = np.diff(np.unique(np.abs(padding)), prepend=0.0).min() / 2
+    quietest = stats.chi2(16).cdf(((np.abs(padding) + half) ** 2).sum(1) / 2.25)
     assert numbers["p_quietest_round"] == pytest.approx(min(1, 60 * quietest.min()))
     p = stats.combine_pvalues(quietest, method="fisher").pvalue
     assert numbers["p_weak_rounds"] == pytest.approx(p)
@@ -122,6 +123,28 @@ def test_the_figures_of_the_noise_check():
     loud = [replace(one, padding=tuple(3 * x for x in one.padding)) for one in weak]
     quiet = replace(weak[41], padding=tuple(1e-3 * x for x in weak[41].padding))
     assert "noise of round 42 is too weak" in check_noise([*loud[:41], quiet, *loud[42:]], noise_stddev=1.0).says
+
+
+@pytest.mark.parametrize("step", [0.25, 0.1, 0.005, 1e-9])
+def test_rounded_noise_is_not_too_weak_in_a_round(step):
+    """One value a round: what is rounded to 0 happens to sound noise, and says nothing of its round."""
+    coins = np.random.default_rng(8)
+    one = records(np.random.default_rng(5))[0]
+    for _ in range(20):
+        values = (step * np.round(coins.normal(size=500) / step)).tolist()
+        sound = [replace(one, round=i, padding=(value,)) for i, value in enumerate(values, start=1)]
+        assert check_noise(sound, noise_stddev=1.0).code == "noise/holds"
+    quiet = [replace(one, padding=(step * (one.round % 4 // 2),)) if one.round % 2 else one for one in sound]
+    assert check_noise(quiet, noise_stddev=1.0).verdict == "failed"
+
+
+def test_a_coarse_grid_does_not_hide_a_round_without_noise():
+    sound = records(np.random.default_rng(5))
+    for step in (2.0, 0.5, 0.25):
+        grid = [replace(one, padding=tuple(step * round(x / step) for x in one.padding)) for one in sound]
+        none = replace(grid[9], padding=(0.0,) * 16)
+        found = check_noise([*grid[:9], none, *grid[10:]], noise_stddev=CENTRAL.noise_stddev)
+        assert (found.code, "round 10" in found.says) == ("noise/too-weak-in-a-round", True)
 
 
 @pytest.mark.parametrize("loud", [1.34, 1.2])

@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Protocol
 
 from scipy.special import chdtr, chdtrc, chdtri
@@ -19,6 +20,7 @@ from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict, 
 from epsilog.verify.drift import noise_drift
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
+COARSEST = 0.25  # standard deviations: the widest step between values that is taken for how they were rounded
 
 
 class Padded(Protocol):
@@ -210,8 +212,21 @@ def _of_count(private: CustodyRecord, public: RoundRecord, divisor: float) -> fl
 
 
 def _as_weak(records: Sequence[Padded], noise_stddev: float) -> list[tuple[float, int]]:
-    """How likely each round's padding is so quiet, or quieter, beside its number."""
-    return [(float(chdtr(len(one.padding), _squares(one.padding, noise_stddev))), one.round) for one in records]
+    """How likely each round's padding is so quiet, or quieter, beside its number.
+
+    What was written 0 may have been half a cell of its grid: each value is taken at the far end of its cell, so that
+    the chances are too large at most.
+    """
+    half = _half_a_cell(records, noise_stddev)
+    furthest = [([abs(value) + half for value in one.padding], one.round) for one in records]
+    return [(float(chdtr(len(values), _squares(values, noise_stddev))), number) for values, number in furthest]
+
+
+def _half_a_cell(records: Sequence[Padded], noise_stddev: float) -> float:
+    """Half the smallest step between values, which is no less than that of a grid on which they lie."""
+    values = sorted({0.0} | {abs(value) for one in records for value in one.padding})
+    step = min((after - before for before, after in pairwise(values)), default=0.0)
+    return min(step, noise_stddev * COARSEST) / 2
 
 
 def _quietest(chances: Sequence[tuple[float, int]]) -> tuple[int, float]:
