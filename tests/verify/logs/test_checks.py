@@ -140,22 +140,43 @@ def stored(values, kind):
         return (np.round(values * 2**16) / 2**16 / 37).astype(np.float32).astype(float)
     if kind == "bfloat16":  # the upper half of a float32
         return (values.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32).astype(float)
+    if kind == "single in another unit":
+        return values.astype(np.float32).astype(float) / 41
+    if kind == "bfloat16 in another unit":
+        return stored(values, "bfloat16") / 41
     half = values.astype(np.float16)
+    if kind == "half in another unit":
+        return half.astype(float) / 41
     return half.astype(float) if kind == "half" else np.array([[float(str(x)) for x in row] for row in half])
 
 
-@pytest.mark.parametrize("kind", ["half", "half as spelt", "bfloat16", "a grid in single precision"])
+IN_UNITS = [f"{kind} in another unit" for kind in ("half", "bfloat16", "single")]
+
+
+@pytest.mark.parametrize("kind", ["half", "half as spelt", "bfloat16", "a grid in single precision", *IN_UNITS])
 def test_noise_of_a_short_type_or_on_a_grid_is_not_reuse(kind):
-    unit = 1 / 37 if "grid" in kind else 1.0
+    unit = 1 / 37 if "grid" in kind else 1 / 41 if "unit" in kind else 1.0
     for seed in range(10):
         values = stored(np.random.default_rng(seed).normal(0, 2, (5, 400)), kind)
         for used, again in ((values, False), (np.tile(values, (2, 1)), True)):
             scheme = ClientLevelCentral(N, 0.15, len(used), 1.0, 2 * unit)
             found = check_padding(padded_logs(used, significant_digits(values.ravel())), scheme, 1e-6)
             if again:  # in any order, so many values of 8 bits are some other round's as like as not
-                assert found.code == ("noise/not-checked" if kind == "bfloat16" else "noise/used-again")
+                assert found.code == ("noise/not-checked" if "bfloat16" in kind else "noise/used-again")
             else:
                 assert found.verdict is not Verdict.FAILED
+
+
+@pytest.mark.parametrize("step", [2.0**-19, 2.0**-20, 2.0**-21, 2.0**-22])
+@pytest.mark.parametrize("unit", [1.0, 1 / 41])
+def test_many_values_on_a_fine_grid_repeat(step, unit):
+    """Fixed-point numbers, as secure aggregation adds them, kept in single precision or doubles."""
+    drawn = np.round(np.random.default_rng(2).normal(0, 1, (20, 1500)) / step) * step
+    scheme = ClientLevelCentral(N, 0.15, 20, 1.0, unit)
+    for again, verdict in ((drawn[1], Verdict.PASSED), (-drawn[0][::-1], Verdict.FAILED)):
+        values = np.vstack([drawn[:1], again[None], drawn[2:]]) * unit
+        found = check_padding(padded_logs(values, significant_digits(values.ravel())), scheme, 1e-6)
+        assert found.verdict is verdict, found
 
 
 @pytest.mark.parametrize(("value", "digits"), [(0.0, 1), (1200.0, 2), (-0.0012, 2), (1e-30, 1), (1 / 3, 17)])

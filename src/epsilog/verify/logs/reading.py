@@ -254,12 +254,10 @@ def _rounds(
         return found, None, 17
     unit = _unit("rounds.columns.padding", columns.padding, units, clip_norm, divisor) * np.ones(number.size)
     padding: dict[int, Numbers] = {}
-    digits = 1
-    for i, written in enumerate(frame["rounds.padding"]):
-        values = _values(written, i, columns.padding.column)
-        at, digits = int(number[i]), max(digits, significant_digits(values))
-        padding[at] = np.concatenate([padding.get(at, np.zeros(0)), values * unit[i]])
-    return found, padding, digits
+    cells = [_values(written, i, columns.padding.column) for i, written in enumerate(frame["rounds.padding"])]
+    for at, values in zip(number.tolist(), (values * by for values, by in zip(cells, unit, strict=True)), strict=True):
+        padding[at] = np.concatenate([padding.get(at, np.zeros(0)), values])
+    return found, padding, significant_digits(np.concatenate([np.zeros(0), *cells]))
 
 
 def _whole(frame: pl.DataFrame, name: str) -> Ids:

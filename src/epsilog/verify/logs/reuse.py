@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from epsilog.verify.noise import Padded
 
 SAME = 1e-12  # relatively: how far a value may move in a change of units
 SINGLE, DOUBLE = 2.0**-23, 2.0**-52
-LEAST = 2.0**-21  # of the largest value: remainders that the rounding of single precision may leave
+SHORT_TYPES = (8, 11, 24)  # significant bits of bfloat16, half and single precision
+TRIED = 17  # values that are compared with one of them
+REMAINDERS = (2.0**-21, 2.0**-44)  # of the largest value: what rounding may leave, in single precision and in doubles
 UNSURE = "noise/not-checked"
 
 
@@ -77,7 +80,24 @@ def _bits(values: Numbers) -> int:
     unused = np.log2(whole & -whole).astype(np.int64)
     bits = 53 - int(unused.min())
     multiples = int(exponents.max()) - int((exponents - 53 + unused).min()) <= bits + 2
-    return max(bits, 24) if multiples else bits
+    return max(bits, 24) if multiples else min(bits, _bits_before_a_unit(np.unique(mantissas)))
+
+
+def _bits_before_a_unit(mantissas: Numbers) -> int:
+    """Significant bits of the type of all values before one factor turned them into doubles; 53 if there was none.
+
+    The ratio of two numbers of p bits is k / l 2^e with l < 2^p. Few doubles are so near to one: of 16 that are not of
+    such a type, all with a chance below 2^-32.
+    """
+    tried = mantissas[:: max(1, mantissas.size // TRIED)][:TRIED].tolist()
+    if len(tried) < TRIED:
+        return 53
+    ratios = [Fraction(one) / Fraction(tried[0]) for one in tried[1:]]
+    for bits in SHORT_TYPES:
+        nearest = [ratio.limit_denominator(2**bits) for ratio in ratios]
+        if all(abs(near - ratio) <= 2 * DOUBLE * ratio for near, ratio in zip(nearest, ratios, strict=True)):
+            return bits
+    return 53
 
 
 def _spelt(values: Numbers, kind: type[np.floating[Any]]) -> bool:
@@ -101,11 +121,18 @@ def _cell(values: Numbers, planned: float, step: float) -> float:
     """The chance of the likeliest cell: its width by the density of the absolute value at 0."""
     spread = math.sqrt(float(np.mean(np.square(values))))
     spread = min(spread, planned) if planned else spread
-    width = max(step * float(values.max()), _grid(values))
+    width = max(step * float(values.max()), _power_of_two(values), *(_grid(values, share) for share in REMAINDERS))
     return min(1.0, math.sqrt(2 / math.pi) * width / spread) if spread > 0 else 1.0
 
 
-def _grid(values: Numbers) -> float:
+def _power_of_two(values: Numbers) -> float:
+    """The largest power of two that all values are whole multiples of."""
+    mantissas, exponents = np.frexp(values)
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    return float(np.ldexp((whole & -whole).astype(np.float64), exponents - 53).min())
+
+
+def _grid(values: Numbers, share: float) -> float:
     """What all values are whole multiples of, but for how they were rounded; 0 where that is nothing much.
 
     Euclid's algorithm on the gaps between them and on themselves, from the smallest up: what was found is worked out
@@ -115,7 +142,7 @@ def _grid(values: Numbers) -> float:
     if values.size < 2:
         return 0.0
     gaps = np.diff(values, prepend=0.0)
-    least = LEAST * float(values.max())
+    least = share * float(values.max())
     found = 0.0
     for value in np.sort(np.concatenate([gaps[gaps > least], values[values > least]])).tolist():
         found = _common(found, value, least)
