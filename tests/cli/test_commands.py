@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from epsilog import accounting, plan, spend, terms, verify, web
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
-from epsilog.cli import programme, service, show
+from epsilog.cli import programme, proving, service, show
 from epsilog.cli.app import app, told
 from epsilog.plan.correlated import Comparison, Row
 from epsilog.spend import open_ledger, read_ledger, selftest
@@ -998,8 +998,8 @@ def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(m
         if len(slept) % 2 == 0:  # every other time nothing has changed
             (tmp_path / "rounds.jsonl").write_text("x" * len(slept))
 
-    monkeypatch.setattr(programme, "_found", found)
-    monkeypatch.setattr(programme, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(proving, "_found", found)
+    monkeypatch.setattr(proving, "time", SimpleNamespace(sleep=sleep))
     done = invoke("verify", tmp_path, "--watch", "0.5")
     assert (done.exit_code, slept) == (4, [0.5] * 6)
     assert [word for word in ("look 0", "half a line", "look 4", "look 6") if word not in done.output] == []

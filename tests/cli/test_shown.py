@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from epsilog.accounting import epsilon
-from epsilog.cli import programme, show
+from epsilog.cli import programme, proving, show
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, app
 from epsilog.plan import federated, queries
 from epsilog.spend import open_ledger, selftest, verify_file
@@ -199,7 +199,7 @@ def verdict_of(verdict):
     ],
 )
 def test_verify_shows_each_finding_and_ends_with_its_code(monkeypatch, tmp_path, verdict, code):
-    monkeypatch.setattr(programme, "_examined", lambda *_: (verdict_of(verdict), "what stands"))
+    monkeypatch.setattr(proving, "_examined", lambda *_: (verdict_of(verdict), "what stands"))
     found, text = shown("verify", tmp_path)
     assert found == code
     for part in ("noise", verdict.value, "what was found", "what stands"):

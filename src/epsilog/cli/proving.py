@@ -1,0 +1,374 @@
+"""`epsilog verify` and `epsilog report`: what a third party does, and what it is given to read."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
+from epsilog.cli.ledger import DEFAULT_LEDGER, shown
+from epsilog.cli.show import console, note, table, verdict_text
+from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, Finding, RecordsError, RunFile, Verdict, check, codec
+
+if TYPE_CHECKING:
+    from epsilog.signing import VerifierKey
+    from epsilog.verify import Brought, Playbook
+
+
+@app.command("verify")
+def verify(
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PATH]",
+            help="A run folder, a report (JSON or HTML), a ledger, a bundle of one, a checkpoint or a receipt: told "
+            "apart by content. A ledger may be a postgresql:// URL.",
+        ),
+    ] = None,
+    logs: Annotated[
+        Path | None,
+        typer.Option(
+            "--logs",
+            help="A mapping (TOML) of the logs of any other run: to check those, or the report of those at PATH.",
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to, or a bundle of it.")
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--require",
+            help="Evidence that must be here: report, ledger, custody, page, signature; if blank the first three, and "
+            "a signature where --key is given or the path is of a kind that is signed. "
+            f"Of logs: {', '.join(LOG_EVIDENCE)}; all but the last two if blank.",
+        ),
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", help="An entry's hash that you kept: the ledger must still hold it.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", help="A checkpoint that you kept: the ledger must begin with its entries."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", "-k", help="Whose signature counts: the public line NAME+ID+KEY, or a file with it."),
+    ] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option("--signature", help="The report's signature; REPORT.intoto.jsonl beside it if blank."),
+    ] = None,
+    playbook: Annotated[
+        Path | None,
+        typer.Option("--playbook", help="A TOML file of steps, by the findings that trigger them."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown, to this file.")
+    ] = None,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", min=0.1, help="Look every so many seconds, and verify again whenever a file changes."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check a run against plan and ledger, build its report again, work a ledger out again, or check logs.
+
+    Exit code 0 says that all that is required was checked and passed; 4 that something failed; 5 that something that is
+    required was not checked, or that there is a warning to read. With --watch it ends when something fails.
+
+    Example: epsilog verify runs/exam-scores-central-1a2b3c4d
+    """
+    from epsilog.spend import located
+
+    path, books = (None if said is None else located(said) for said in (place, ledger))
+    if path is None and logs is None:
+        raise CheckError("path", "given, or --logs", "neither")
+    rules = _rules(playbook, logs)
+    if logs is not None:
+        for name, value in {"ledger": ledger and shown(ledger), "head": head, "checkpoint": checkpoint}.items():
+            if value is not None:
+                raise CheckError(name, "absent with --logs, which no ledger binds", repr(str(value)))
+        for name, told in {"key": key, "signature": signature}.items():
+            if told and path is None:
+                raise CheckError(name, "absent without a report, which alone can be signed", repr(str(told)))
+
+    def look() -> Verdict:
+        brought = _brought(head, checkpoint, key)
+        found = _found(path, logs, books, require, brought, signature)
+        title = Path("ledger") if isinstance(path, str) else path or logs or Path()
+        _tell(*found, title=title, rules=rules, output=output, as_json=as_json)
+        verdict: Verdict = found[0].verdict
+        return verdict
+
+    places = [each for each in (path, logs, books) if isinstance(each, Path)]
+    verdict = look() if watch is None else _watched(look, watch, places)
+    if verdict != "passed":
+        raise typer.Exit(NOT_VERIFIED if verdict == "failed" else NOT_ALL_CHECKED)
+
+
+def _watched(look: Callable[[], Verdict], seconds: float, places: list[Path]) -> Verdict:
+    """Looks again whenever something there has changed, until something fails; half-written files are waited for."""
+    while True:
+        seen = _stamps(places)
+        try:
+            verdict = look()
+        except RecordsError as error:  # of a run that is being written, perhaps
+            note(f"not yet: {error}")
+        else:
+            if verdict == "failed":
+                return verdict
+        while _stamps(places) == seen:
+            time.sleep(seconds)
+
+
+def _stamps(places: list[Path]) -> list[tuple[str, int, int]]:
+    """Names, sizes and times of all files at some places, or beside the mapping or ledger that lies there."""
+    found = []
+    for place in places:
+        for file in sorted((place if place.is_dir() else place.parent).iterdir()):
+            with contextlib.suppress(OSError):  # gone while we looked
+                facts = file.stat()
+                found.append((str(file), facts.st_size, facts.st_mtime_ns))
+    return found
+
+
+def _found(
+    path: str | Path | None,
+    logs: Path | None,
+    ledger: str | Path | None,
+    require: list[str] | None,
+    brought: Brought,
+    signature: Path | None,
+) -> tuple[Any, str, Mapping[str, str]]:
+    """What was found, which claim stands, and the hashes of the logs that were read."""
+    if logs is not None:
+        return _of_logs(None if path is None else Path(path), logs, require, brought, signature)
+    assert path is not None
+    return *_examined(path, ledger, require, brought, signature), {}
+
+
+def _tell(
+    outcome: Any,
+    stands: str,
+    files: Mapping[str, str],
+    *,
+    title: Path,
+    rules: Playbook | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    if output is not None:
+        from epsilog.prove import render_verdict
+
+        written = render_verdict(outcome, title=title.name, stands=stands, playbook=rules, files=files)
+        output.write_text(written, encoding="utf-8")
+    if as_json:
+        return print_json(outcome.to_json(rules) | {"stands": stands, "required": sorted(outcome.required)})
+    rows = [[f.check, verdict_text(f.verdict), f.says] for f in outcome.findings]
+    table(str(title), ["check", "verdict", "what was found"], rows)
+    for what_if in outcome.what_ifs:
+        note(what_if.says)
+    if rules is not None:
+        _triggered(outcome.findings, rules)
+    console.print(f"\n{stands}" if stands else "", "\n", verdict_text(outcome.verdict), sep="")
+    return None
+
+
+SIGNED = ("bundle", "checkpoint", "receipt")  # what is made to be signed
+
+
+def _examined_ledger(
+    where: str | Path, kind: str, ledger: str | Path | None, require: list[str] | None, brought: Brought
+) -> Any:
+    """What a whole ledger shows, or a bundle of one."""
+    from epsilog import verify as checks
+
+    if ledger is not None:
+        raise CheckError("ledger", f"absent for a {kind}", repr(str(ledger)))
+    required = _required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
+    return checks.Reconciliation(checks.check_chain(where, brought), required=required)
+
+
+def _examined(
+    path: str | Path, ledger: str | Path | None, require: list[str] | None, brought: Brought, signature: Path | None
+) -> tuple[Any, str]:
+    """What was found, and which claim stands ("" for a ledger, which makes none)."""
+    from epsilog import prove
+    from epsilog import verify as checks
+
+    for name in require or ():
+        check.one_of(EVIDENCE)(require=name)
+    if isinstance(path, str):
+        return _examined_ledger(path, "ledger", ledger, require, brought), ""
+    kind = checks.identify(path)
+    if kind in ("run", "report", "page"):
+        required = _required(prove.REQUIRED, require, brought)
+        signed = checks.read_signed(path, brought.keys, signature=signature)
+        given: dict[str, Any] = {"required": required, "brought": brought, "signed": signed}
+        if kind == "run":
+            beside = path.resolve().parent / Path(DEFAULT_LEDGER).name
+            ledger = ledger or (beside if beside.exists() else None)
+        books = checks.Books.read(ledger) if ledger else None
+        if kind == "run":
+            found = prove.examine(checks.read_folder(path), books, **given)
+        else:
+            found = prove.examine_report(checks.read_file(path), books, **given)
+        return found.outcome, found.stands
+    if signature is not None:
+        raise CheckError("signature", f"absent for a {kind}, which carries its own", repr(str(signature)))
+    if kind in ("ledger", "bundle"):
+        return _examined_ledger(path, kind, ledger, require, brought), ""
+    required = _required(("ledger", *(("signature",) if kind in SIGNED else ())), require, brought)
+    books = checks.Books.read(ledger) if ledger else None
+    return checks.Reconciliation(checks.check_note(path, kind, books, brought), required=required), ""
+
+
+def _required(default: Sequence[str], require: list[str] | None, brought: Brought) -> tuple[str, ...]:
+    """The evidence that must be here; whoever gives a key wants a signature."""
+    required = default if require is None else require
+    return tuple(dict.fromkeys((*required, *(("signature",) if brought.keys else ()))))
+
+
+def _brought(head: str | None, checkpoint: Path | None, keys: list[str] | None) -> Brought:
+    """What whoever verifies has kept elsewhere."""
+    from epsilog.verify import Brought, read_checkpoint
+
+    kept = None if checkpoint is None else read_checkpoint(checkpoint)
+    return Brought(head, kept, tuple(_verifier(key) for key in keys or ()))
+
+
+def _verifier(key: str) -> VerifierKey:
+    """A public key, told as its line or as a file that holds it."""
+    from epsilog.signing import VerifierKey
+
+    file = Path(key)
+    if not file.is_file():
+        return VerifierKey.parse(key)
+    try:
+        return VerifierKey.parse(file.read_text(encoding="ascii"))
+    except ValueError:  # whose words may hold what the file holds, and that may be a private key
+        raise CheckError("key", "a file of one public line, NAME+ID+KEY", key) from None
+
+
+def _rules(playbook: Path | None, logs: Path | None) -> Playbook | None:
+    """The playbook that is given, or else the one that the mapping of the logs names."""
+    from epsilog.verify import Playbook
+
+    if playbook is not None or logs is None:
+        return None if playbook is None else Playbook.read(playbook)
+    from epsilog.verify.logs import playbook_of
+
+    return playbook_of(logs)
+
+
+def _triggered(findings: Sequence[Finding], rules: Playbook) -> None:
+    for finding in findings:
+        for step in rules.steps_for(finding):
+            note(f"{finding.code} triggers: {step} (playbook {rules.sha256[:16]}...)")
+
+
+def _of_logs(
+    path: Path | None, mapping: Path, require: list[str] | None, brought: Brought, signature: Path | None
+) -> tuple[Any, str, Mapping[str, str]]:
+    """What logs show, and the report of them at ``path`` if there is one; which claim is left; hashes of the logs."""
+    from epsilog import prove
+    from epsilog.verify import read_file, read_signed
+    from epsilog.verify.logs import REQUIRED, examine_logs
+
+    required = tuple(REQUIRED if require is None else require)
+    for name in required:
+        check.one_of(LOG_EVIDENCE)(require=name)
+    found = examine_logs(mapping, required=required)
+    if path is None:
+        return found.outcome, prove.logs_statement(found), found.files
+    signed = read_signed(path, brought.keys, signature=signature)
+    compared = prove.examine_logs_report(read_file(path), found, brought=brought, signed=signed)
+    return compared.outcome, compared.stands, found.files
+
+
+@app.command("report")
+def report(
+    folder: Annotated[Path | None, typer.Argument(help="A run folder that `epsilog run` has finished.")] = None,
+    logs: Annotated[
+        Path | None, typer.Option("--logs", help="Instead of a folder: a mapping (TOML) of the logs of any other run.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write; beside the report, or the mapping, if blank.")
+    ] = None,
+    kind: Annotated[
+        str, typer.Option("--format", "-f", help="html, markdown, pdf, json, registry, card or summary.")
+    ] = "html",
+    about: Annotated[
+        Path | None, typer.Option("--about", help="A TOML file of fields that the report leaves blank.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Render a run's report: as HTML, Markdown, PDF, JSON, registry record, model card or plain summary.
+
+    Of a run that epsilog trained, from its JSON. Of any other, from its logs: then there is neither record nor card.
+
+    Example: epsilog report runs/exam-scores-central-1a2b3c4d --format summary -o summary.md
+    """
+    from epsilog.prove import check_schema, read_about
+
+    if (folder is None) == (logs is None):
+        raise CheckError("folder", "given, or --logs, and not both", repr(str(folder)) if folder else "neither")
+    kind = check.one_of(tuple(RENDERED if logs is None else OF_LOGS))(format=kind)
+    document = _built(logs) if logs is not None else _stored(folder or Path())
+    check_schema(document)
+    if as_json:
+        return print_json(document)
+    content = _rendered(document, kind, {} if about is None else read_about(about))
+    target = output or (logs.parent if logs is not None else folder or Path()) / RENDERED[kind]
+    target.write_bytes(content)
+    console.print(f"wrote {target}", soft_wrap=True)
+    return None
+
+
+def _stored(folder: Path) -> Any:
+    source = folder / RunFile.REPORT
+    try:
+        return codec.parse(source.read_bytes())
+    except OSError as error:
+        raise RecordsError(f"{source} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise RecordsError(f"{source} is not JSON: {error}") from error
+
+
+def _built(mapping: Path) -> dict[str, Any]:
+    from epsilog.prove import build_logs_report
+    from epsilog.verify.logs import examine_logs
+
+    return build_logs_report(examine_logs(mapping))
+
+
+RENDERED = {
+    "html": RunFile.PAGE,
+    "markdown": "report.md",
+    "pdf": "report.pdf",
+    "json": RunFile.REPORT,
+    "registry": "registry.yaml",
+    "card": "model-card.md",
+    "summary": "summary.md",
+}
+OF_LOGS = tuple(kind for kind in RENDERED if kind not in ("registry", "card"))
+
+
+def _rendered(document: dict[str, Any], kind: str, about: dict[str, str]) -> bytes:
+    from epsilog import prove
+
+    if kind in ("html", "json"):
+        if about:
+            raise CheckError("about", f"absent for {kind}, which is made from the report alone", "a file")
+        return prove.render_html(document).encode() if kind == "html" else codec.canonical(document) + b"\n"
+    if kind == "pdf":
+        return prove.render_pdf(document, about)
+    if kind == "registry":
+        return prove.render_record(prove.registry_record(document, about)).encode()
+    return prove.render_markdown(document, about, kind=kind).encode()
