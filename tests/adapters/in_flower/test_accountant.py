@@ -12,7 +12,6 @@ import pytest
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import (
     GaussianPrivacyEvent,
-    Grid,
     NeighboringRelation,
     PrivacyAccountant,
     PrivacyConfig,
@@ -56,27 +55,11 @@ def event(noise=2.0, size=COHORT):
     return GaussianPrivacyEvent(noise, size, CLIENTS)
 
 
-class Clients(Grid):
+class Clients:
     """A grid in this process: every client answers with the model it was sent, moved by one; some may stay silent."""
 
     def __init__(self, *, silent=0, weights=(1,)):
         self.silent, self.weights, self.trained = silent, weights, 0
-
-    @property
-    def run(self):
-        raise NotImplementedError
-
-    def set_run(self, run):
-        raise NotImplementedError
-
-    def create_message(self, *args, **kwargs):
-        raise NotImplementedError
-
-    def push_messages(self, messages):
-        raise NotImplementedError
-
-    def pull_messages(self, message_ids):
-        raise NotImplementedError
 
     def get_node_ids(self):
         return list(range(1, CLIENTS + 1))
