@@ -44,10 +44,19 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomically(file: Path, content: bytes) -> None:
-    """Replaces a file so that a kill or a power cut leaves the old one or the new one, never half of it."""
+def write_atomically(file: Path, content: bytes, *, private: bool = False) -> None:
+    """Replaces a file so that a kill or a power cut leaves the old one or the new one, never half of it.
+
+    Args:
+        file: what is replaced; where it is a link, the link.
+        content: all of it.
+        private: its owner alone may read it, from the first byte on.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     waiting = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    if private:
+        waiting.unlink(missing_ok=True)  # left by a kill, or put there by somebody else
+        os.close(os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     write(waiting, content)
     waiting.replace(file)
     sync_folder(file.parent)

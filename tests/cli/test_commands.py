@@ -6,6 +6,7 @@ import importlib
 import inspect
 import io
 import json
+import re
 import shlex
 import sys
 from enum import Enum
@@ -137,7 +138,7 @@ def test_an_error_that_nobody_foresaw_is_not_hidden(monkeypatch):
         entry.main()
 
 
-@pytest.mark.parametrize("words", [(), ("plan",), ("ledger",), ("account", "montecarlo")])
+@pytest.mark.parametrize("words", [(), ("plan",), ("ledger",), ("token",), ("account", "montecarlo")])
 def test_a_group_alone_lists_its_commands(words):
     done = invoke(*words)
     assert "Commands" in done.output
@@ -728,7 +729,8 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
     args, named = reached("epsilog.web.serve", "serve")
     assert args == ("127.0.0.1", 8080)
     assert callable(named.pop("ready"))
-    assert named == {"ledger": None, "runs": None, "certificates_in": Path("runs/certificates")}
+    open_to_this_machine = {"entrance": web.Entrance(), "tls_cert": None, "tls_key": None}
+    assert named == {"ledger": None, "runs": None, "certificates_in": Path("runs/certificates")} | open_to_this_machine
     (tmp_path / "r").mkdir()
     (tmp_path / "b.db").write_bytes(b"")
     monkeypatch.chdir(tmp_path)
@@ -736,10 +738,69 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
     args, named = reached("epsilog.web.serve", *words)
     assert args == ("::1", 81)
     ready = named.pop("ready")
-    assert named == {"ledger": "b.db", "runs": Path("r"), "certificates_in": Path("c")}
+    assert named == {"ledger": "b.db", "runs": Path("r"), "certificates_in": Path("c")} | open_to_this_machine
     with service.console.capture() as said:
         ready("http://here")
     assert said.get() == "epsilog is at http://here (Ctrl-C ends it)\n"
+
+
+def test_serve_hands_over_who_may_come_in(reached, capsys):
+    words = ("--tokens", "t.json", "--name", "a.example", "--name", "b.example", "--behind-proxy", "--rate", "7.5")
+    words += ("--access-log", "--tls-cert", "c.pem", "--tls-key", "k.pem")
+    _, named = reached("epsilog.web.serve", "serve", *words)
+    assert named["entrance"] == web.Entrance(
+        Path("t.json"), names=("a.example", "b.example"), behind_proxy=True, rate=7.5, access_log=True
+    )
+    assert (named["tls_cert"], named["tls_key"]) == (Path("c.pem"), Path("k.pem"))
+    capsys.readouterr()
+    named["ready"]("https://here")  # beside the log, not in it
+    assert capsys.readouterr() == ("", "epsilog is at https://here (Ctrl-C ends it)\n")
+    (rate,) = [one for one in EVERY[("serve",)].params if one.name == "rate"]
+    assert rate.default == web.Entrance().rate
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_shown_once_and_a_list_never_shows_it(tmp_path):
+    file, moment = tmp_path / "t.json", "2099-01-31T12:00:00+00:00"
+    words = ("anna", "--role", "spender", "--scope", "acme/claims", "--file", file)
+    shown = text_of("token", "create", *words, "--expires", "2099-01-31T12:00")
+    (text,) = re.findall(r"eps_[0-9a-f]{16}_[A-Za-z0-9_-]{43}", shown)
+    assert "A token for anna role spender scope acme/claims" in shown
+    made = json.loads(text_of("token", "create", "bob", "--role", "auditor", "--whole-ledger", "-f", file, "--json"))
+    assert (made["name"], made["role"], made["scope"], made["expires"]) == ("bob", "auditor", None, None)
+    listed = json.loads(text_of("token", "list", "-f", file, "--json"))["tokens"]
+    assert [(row["name"], row["role"], row["scope"], row["expires"], row["expired"]) for row in listed] == [
+        ("anna", "spender", "acme/claims", moment, False),
+        ("bob", "auditor", None, None, False),
+    ]
+    for said in (text_of("token", "list", "-f", file), json.dumps(listed), file.read_text()):
+        assert text not in said
+        assert made["token"] not in said
+    assert "anna spender acme/claims" in text_of("token", "list", "-f", file)
+    assert "bob auditor the whole ledger" in text_of("token", "list", "-f", file)
+    assert "the token of anna" in text_of("token", "revoke", "anna", "-f", file)
+    assert json.loads(text_of("token", "revoke", "bob", "-f", file, "--json"))["id"] == made["id"]
+    assert json.loads(text_of("token", "list", "-f", file, "--json")) == {"tokens": []}
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("--role", "owner"), "scope"),
+        (("--role", "owner", "--scope", "acme", "--whole-ledger"), "scope"),
+        (("--role", "root", "--whole-ledger"), "role"),
+        (("--role", "owner", "--scope", "acme//x"), "scope"),
+        (("--role", "owner", "--scope", "acme", "--expires", "tomorrow"), "expires"),
+        (("--role", "owner", "--scope", "acme", "--expires", "2020-01-01"), "expires"),
+    ],
+)
+def test_what_a_token_cannot_be_is_refused(tmp_path, words, field):
+    done = invoke("token", "create", "anna", *words, "--file", tmp_path / "t.json")
+    assert isinstance(done.exception, CheckError)
+    assert done.exception.field == field
+    assert not (tmp_path / "t.json").exists()
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])

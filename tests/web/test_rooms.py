@@ -48,7 +48,7 @@ from epsilog.terms import (
 )
 from epsilog.web import asks, calculators, certificates, playground, problems, reading, server
 from epsilog.web.certificates import _SOFTWARE, LONGEST_PATH, CertificateAsk, Certificates
-from epsilog.web.security import LONGEST_BODY, Guard
+from epsilog.web.security import LONGEST_BODY, Bodies, Guard
 
 REPLACE = NeighboringRelation.REPLACE_ONE
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier": 1.2}
@@ -574,7 +574,7 @@ def passed(*messages, method="POST", headers=(), kind="http", reads=1):
 
     raw = [(name.encode(), value.encode()) for name, value in {"host": "localhost:80", **dict(headers)}.items()]
     scope = {"type": kind, "method": method, "path": "/api/v1/x", "headers": raw}
-    asyncio.run(Guard(app)(scope, receive, send))
+    asyncio.run(Guard(Bodies(app))(scope, receive, send))
     return read, sent
 
 

@@ -27,6 +27,7 @@ app = typer.Typer(
 plan_app = typer.Typer(help="What a schedule or a set of queries costs, before anything runs.", no_args_is_help=True)
 ledger_app = typer.Typer(help="The append-only ledger of budgets.", no_args_is_help=True)
 key_app = typer.Typer(help="Keys that sign checkpoints, bundles, receipts and reports.", no_args_is_help=True)
+token_app = typer.Typer(help="Tokens that let people into a server of `epsilog serve`.", no_args_is_help=True)
 account_app = typer.Typer(help="What a release costs: a certified interval.")
 montecarlo_app = typer.Typer(
     help="Certificates by simulation, where no closed form prices a release.", no_args_is_help=True
@@ -34,6 +35,7 @@ montecarlo_app = typer.Typer(
 app.add_typer(plan_app, name="plan")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(key_app, name="key")
+app.add_typer(token_app, name="token")
 app.add_typer(account_app, name="account")
 account_app.add_typer(montecarlo_app, name="montecarlo")
 

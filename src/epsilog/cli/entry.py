@@ -21,6 +21,7 @@ from epsilog.cli import (
     service,
     signing,
     study,
+    tokens,
 )
 from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, STOPPED, UNUSABLE, app, fail
 from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, LedgerIntegrityError, StorageError
@@ -40,6 +41,7 @@ COMMANDS = (
     service,
     signing,
     study,
+    tokens,
 )  # importing them fills the application
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER, existing_file, in_a_file
@@ -32,7 +33,9 @@ EXTRAS = {
 
 @app.command("serve")
 def serve(
-    host: Annotated[str, typer.Option("--host", help="A loopback address: there are no tokens yet.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", help="A loopback address; another only with --tokens, and TLS or a proxy.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p")] = 8080,
     ledger: Annotated[
         str, typer.Option("--ledger", "-l", help="The ledger to read, if it is there: a file, or postgresql://....")
@@ -41,21 +44,44 @@ def serve(
     certificates: Annotated[
         Path, typer.Option("--certificates", help="Keeps Monte Carlo certificates, so that they outlive the server.")
     ] = Path("runs/certificates"),
+    tokens: Annotated[
+        Path | None,
+        typer.Option("--tokens", help="What `epsilog token` wrote; if blank, whoever is on this machine owns all."),
+    ] = None,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", help="A host that others reach the server by; may be repeated.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", help="A certificate, and its chain, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", help="Its private key in PEM.")] = None,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option("--behind-proxy", help="A proxy on this machine ends TLS and sets X-Forwarded-For."),
+    ] = False,
+    rate: Annotated[float, typer.Option("--rate", help="Requests a second that one holder may go on with.")] = 50.0,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Print a line of JSON for each request, without secrets.")
+    ] = False,
 ) -> None:
-    """Serve the pages on this machine: calculators, playground, ledger, runs and game.
+    """Serve the pages on this machine: calculators, playground, ledger, runs and game; to a team with --tokens.
 
     Example: epsilog serve --port 8080
     """
     from epsilog import web
     from epsilog.spend import is_there, located
 
+    entrance = web.Entrance(tokens, tuple(name or ()), behind_proxy, rate, access_log)
+    told = Console(stderr=True, highlight=False) if access_log else console
+
     web.serve(
         host,
         port,
-        ready=lambda address: console.print("epsilog is at", bold(address), "(Ctrl-C ends it)"),
+        ready=lambda address: told.print("epsilog is at", bold(address), "(Ctrl-C ends it)"),
         ledger=ledger if is_there(located(ledger)) else None,
         runs=runs if runs.exists() else None,
         certificates_in=certificates,
+        entrance=entrance,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
     )
 
 

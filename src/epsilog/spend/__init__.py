@@ -45,6 +45,7 @@ from epsilog.spend.opening import (
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
 from epsilog.spend.requests import Request
+from epsilog.spend.scopes import ancestors
 from epsilog.spend.states import AHEAD, CLOSED, RULES, Rule, Stage, State
 from epsilog.spend.view import LedgerView
 
@@ -79,6 +80,7 @@ __all__ = [
     "Transcript",
     "Verb",
     "Verified",
+    "ancestors",
     "back_up",
     "charge_facts",
     "digest",

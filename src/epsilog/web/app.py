@@ -12,13 +12,17 @@ from anyio import to_thread
 from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
-from epsilog.web import calculators, certificates, pages, playground, problems, reading, verifying
+from epsilog.web import calculators, certificates, observing, pages, playground, problems, reading, verifying
 from epsilog.web.certificates import Certificates
 from epsilog.web.desk import DEADLINE, Desk
 from epsilog.web.disconnects import EndOnDisconnect
+from epsilog.web.doorkeeper import Doorkeeper
+from epsilog.web.entrance import Entrance
 from epsilog.web.jobs import Shelf
+from epsilog.web.observing import Metrics, Observer, Readiness
 from epsilog.web.questions import PREFIX
-from epsilog.web.security import Guard
+from epsilog.web.security import Bodies, Guard
+from epsilog.web.tokens import Keys
 
 THREADS = 8  # files and books read at a time
 
@@ -43,6 +47,7 @@ def create_app(
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
+    entrance: Entrance | None = None,
     deadline: float = DEADLINE,
 ) -> FastAPI:
     """Puts the rooms together; see ``epsilog.web.create_app``."""
@@ -55,17 +60,25 @@ def create_app(
         redoc_url=None,
         lifespan=_life,
     )
+    entrance = app.state.entrance = entrance or Entrance()
     app.state.ledger, app.state.runs = ledger, None if runs is None else Path(runs)
     app.state.certificates_in = None if certificates_in is None else Path(certificates_in)
     app.state.deadline = deadline
+    app.state.metrics, app.state.readiness = Metrics(), Readiness(ledger)
     problems.install(app)
     app.include_router(calculators.questions.router(), prefix=PREFIX)
     app.include_router(playground.questions.router(), prefix=PREFIX)
     app.include_router(verifying.questions.router(), prefix=PREFIX)
     app.include_router(certificates.router, prefix=PREFIX)
     app.include_router(reading.router, prefix=PREFIX)
+    app.include_router(observing.router)
     app.include_router(pages.router)
-    app.add_middleware(GZipMiddleware)
+    app.add_middleware(GZipMiddleware)  # the innermost; what is added last is asked first
     app.add_middleware(EndOnDisconnect)
-    app.add_middleware(Guard)
+    app.add_middleware(Bodies)
+    if entrance.tokens is not None:
+        keys = Keys(entrance.tokens)
+        app.add_middleware(Doorkeeper, keys=keys, rate=entrance.rate, behind_proxy=entrance.behind_proxy)
+    app.add_middleware(Guard, entrance=entrance)
+    app.add_middleware(Observer, metrics=app.state.metrics, log=entrance.access_log)
     return app

@@ -1,91 +1,27 @@
-"""Who is asking, and what they may do: every route that reads or changes the ledger asks here first.
-
-A holder has one role, at one scope of the tree and all that lies under it:
-
-| role    | read | spend | own | audit |
-| ------- | ---- | ----- | --- | ----- |
-| reader  | yes  |       |     |       |
-| spender | yes  | yes   |     |       |
-| owner   | yes  | yes   | yes | whole ledger only |
-| auditor | yes  |       |     | whole ledger only |
-
-To read is to see balances, what fits, charges and entries at and under the scope, and the budgets above it, which its
-refusals name anyway. To spend is to register a plan, to reserve, hold, start, note rounds, commit and cancel. To own is
-every owner's act: to create a budget, change its cap, retire it, allow a price, revoke, abandon. To audit is to read
-the whole chain, word for word: it cannot be checked in part, so it takes a holder of the whole ledger.
-"""
+"""Who is asking: every route that reads or changes the ledger asks here first, and then what they may do."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
 
-from epsilog.terms import AccessError
+from epsilog.web.roles import LOOPBACK, MAY, Act, Holder, Role, require
 
+__all__ = ["HOLDER", "LOOPBACK", "MAY", "Act", "Asker", "Holder", "Role", "holder", "require"]
 
-class Role(StrEnum):
-    """What somebody is to a scope."""
-
-    READER = "reader"
-    SPENDER = "spender"
-    OWNER = "owner"
-    AUDITOR = "auditor"
+HOLDER = "epsilog.holder"  # where the doorkeeper notes who comes in, in an ASGI scope
 
 
-class Act(StrEnum):
-    """What is done to a scope."""
-
-    READ = "read"
-    SPEND = "spend"
-    OWN = "own"
-    AUDIT = "audit"
-
-
-MAY = {
-    Role.READER: frozenset({Act.READ}),
-    Role.SPENDER: frozenset({Act.READ, Act.SPEND}),
-    Role.OWNER: frozenset(Act),
-    Role.AUDITOR: frozenset({Act.READ, Act.AUDIT}),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who asks.
-
-    Attributes:
-        name: for people and the log.
-        role: what they are.
-        scope: where, and everywhere under it; None for the whole ledger.
-    """
-
-    name: str
-    role: Role
-    scope: str | None = None
-
-    def covers(self, scope: str | None) -> bool:
-        """Whether a scope lies at or under the holder's; None is the whole ledger."""
-        return self.scope is None or (scope is not None and f"{scope}/".startswith(f"{self.scope}/"))
-
-
-LOOPBACK = Holder("loopback", Role.OWNER)  # whoever is on this machine may open the file itself
-
-
-def holder(request: Request) -> Holder:  # noqa: ARG001
-    """Who sends a request."""
-    return LOOPBACK
+def holder(request: Request) -> Holder:
+    """Who sends a request: the holder of its token, where the server has tokens."""
+    if request.app.state.entrance.tokens is None:
+        return LOOPBACK
+    found = request.scope.get(HOLDER)
+    if not isinstance(found, Holder):
+        raise HTTPException(401, "A token is needed")
+    return found
 
 
 Asker = Annotated[Holder, Depends(holder)]
-
-
-def require(holder: Holder, act: Act, scope: str | None) -> None:
-    """Refuses what a role does not allow, or not at this scope; None is the whole ledger."""
-    if act not in MAY[holder.role]:
-        raise AccessError(f"a {holder.role} may not {act} here")
-    if not holder.covers(scope):
-        where = "the whole ledger" if scope is None else repr(scope)
-        raise AccessError(f"this {holder.role} is one of {holder.scope!r}, and may not {act} {where}")

@@ -16,6 +16,7 @@ from epsilog.terms import AccessError, CalibrationError, CheckError, EpsilogErro
 _LONGEST = 200  # characters of a given value that are echoed
 
 JSON = "application/problem+json"
+FAILURE = "epsilog.failure"  # where the class of what was raised is noted, in an ASGI scope
 
 
 def problem(
@@ -110,7 +111,8 @@ def describe(error: Exception) -> JSONResponse:
 def install(app: FastAPI) -> None:
     """Gives every failure of ``app`` a problem document."""
 
-    def respond(_: Request, error: Exception) -> JSONResponse:
+    def respond(request: Request, error: Exception) -> JSONResponse:
+        request.scope[FAILURE] = type(error).__name__
         return describe(error)
 
     for kind in _HANDLERS:

@@ -113,7 +113,7 @@ def verify_cancel(name: str, request: Request) -> dict[str, Any]:
 
 
 def _verified(job: Job, url: str) -> dict[str, Any]:
-    with _opened(url) as ledger:
+    with opened(url) as ledger:
         try:
             sound = ledger.verify(progress=lambda count: job.breathe(checked=count))
         except LedgerIntegrityError as error:
@@ -152,11 +152,12 @@ def _ledger(request: Request) -> Iterator[LedgerView]:
     url = request.app.state.ledger
     if url is None:
         raise HTTPException(404, "This server was started without a ledger")
-    with _opened(url) as ledger:
+    with opened(url) as ledger:
         yield ledger
 
 
-def _opened(url: str) -> LedgerView:
+def opened(url: str) -> LedgerView:
+    """The ledger of a server, to read."""
     return read_ledger(url if url.startswith("sqlite:") else located(url))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from epsilog.web.entrance import Entrance
 from epsilog.web.problems import problem
 
-HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LONGEST_BODY = 64 * 1024  # bytes
 LONGEST_REPORT_BODY = 10 * 1024 * 1024  # bytes of a report in JSON, quotes and all
 REPORTS = "/api/v1/verify"
@@ -30,61 +30,69 @@ def host_of(header: str) -> str:
 
 
 class Guard:
-    """ASGI middleware. A foreign Host gets 421 (DNS rebinding), a foreign Origin 403, a long body 413."""
+    """ASGI middleware. A foreign Host gets 421 (DNS rebinding), a foreign Origin 403, a proxy nobody told of 421."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str] = HOSTS) -> None:
-        self.app, self.hosts = app, hosts
+    def __init__(self, app: ASGIApp, entrance: Entrance | None = None) -> None:
+        self.app, self._entrance = app, entrance or Entrance()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request, or refuses it."""
+        """Passes one request on, or refuses it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
 
         async def stamped(message: Message) -> None:
             if message["type"] == "http.response.start":
                 _stamp(MutableHeaders(scope=message), scope["path"])
             await send(message)
 
-        refusal = self._refusal(headers)
-        if refusal is not None:
-            await refusal(scope, receive, stamped)
-            return
-        body, longest = b"", LONGEST_REPORT_BODY if scope["path"] == REPORTS else LONGEST_BODY
-        if scope["method"] in {"POST", "PUT", "PATCH"}:
-            more = True
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return
-                body += message.get("body", b"")
-                more = message.get("more_body", False)
-                if len(body) > longest:
-                    too_long = problem(413, "too-long", "Too long", f"a body may have {longest} bytes")
-                    await too_long(scope, receive, stamped)
-                    return
-            sent = False
-
-            async def replay() -> Message:
-                nonlocal sent
-                if sent:
-                    return await receive()
-                sent = True
-                return {"type": "http.request", "body": body, "more_body": False}
-
-            await self.app(scope, replay, stamped)
-            return
-        await self.app(scope, receive, stamped)
+        await (self._refusal(Headers(scope=scope)) or self.app)(scope, receive, stamped)
 
     def _refusal(self, headers: Headers) -> ASGIApp | None:
         host = headers.get("host", "")
-        if host_of(host) not in self.hosts:
-            return problem(421, "host", "Wrong host", "this server answers to loopback names only")
+        if len(headers.getlist("host")) != 1 or host_of(host) not in self._entrance.hosts:
+            return problem(421, "host", "Wrong host", "this server does not answer to that name")
+        if not self._entrance.behind_proxy and ("x-forwarded-for" in headers or "forwarded" in headers):
+            detail = "this server was started without --behind-proxy: it cannot tell a proxy's guests from its own"
+            return problem(421, "proxy", "Unexpected proxy", detail)
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             return problem(403, "origin", "Wrong origin", "other pages may frame /embed/*, not call the API")
         return None
+
+
+class Bodies:
+    """ASGI middleware. A body arrives whole, or is refused with 413 when it is too long."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes one request on with its body in one piece."""
+        if scope["type"] != "http" or scope["method"] in {"GET", "HEAD"}:
+            await self.app(scope, receive, send)
+            return
+        body, longest = b"", LONGEST_REPORT_BODY if scope["path"] == REPORTS else LONGEST_BODY
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > longest:
+                await problem(413, "too-long", "Too long", f"a body may have {longest} bytes")(scope, receive, send)
+                return
+        sent = False
+
+        async def replay() -> Message:
+            nonlocal sent
+            if sent:
+                return await receive()
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.app(scope, replay, send)
 
 
 def _stamp(headers: MutableHeaders, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Listening: on loopback only, until the server has roles and tokens."""
+"""Listening: on loopback, or further where tokens and TLS stand before the rooms."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epsilog.terms import CheckError, EpsilogError, check
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")  # the names that ``security.HOSTS`` answers to
+from epsilog.web.entrance import Entrance, tls_context
 
 PATIENCE = 1  # seconds for open requests once the server is to end; who watches a certificate would never hang up
 
@@ -22,12 +21,17 @@ def serve(
     ledger: str | None = None,
     runs: Path | str | None = None,
     certificates_in: Path | str | None = None,
+    entrance: Entrance | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serves until interrupted; see ``epsilog.web.serve``."""
     port = check.integer(1, 65535)(port=port)
-    if host not in LOOPBACK:
-        raise CheckError("host", "a loopback address (there are no tokens yet)", repr(host))
+    if (tls_cert is None) != (tls_key is None):
+        raise CheckError("tls_key" if tls_key is None else "tls_cert", "given with the other of the two", "none")
+    entrance = (entrance or Entrance()).reached_at(host, tls=tls_cert is not None)
+    tls = None if tls_cert is None or tls_key is None else tls_context(tls_cert, tls_key)
     try:
         import uvicorn
 
@@ -35,14 +39,25 @@ def serve(
     except ImportError as error:
         raise EpsilogError(f"the pages need the extra `server`: pip install 'epsilog[server]' ({error})") from error
 
-    app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in)
+    app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in, entrance=entrance)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     config = uvicorn.Config(
-        app, log_level="warning", server_header=False, limit_concurrency=100, timeout_graceful_shutdown=PATIENCE
+        app,
+        http="h11",  # which bounds what it takes for a head
+        ws="none",
+        log_level="warning",
+        access_log=False,  # it would print addresses with their queries
+        server_header=False,
+        proxy_headers=False,  # it would believe X-Forwarded-For of whoever is on this machine
+        limit_concurrency=100,
+        timeout_graceful_shutdown=PATIENCE,
     )
+    config.load()
+    config.ssl = tls
     with _bound(host, port) as listener:
         if ready is not None:
-            ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+            name = f"[{host}]" if ":" in host else host
+            ready(f"{'http' if tls is None else 'https'}://{name}:{port}")
         uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -1,0 +1,80 @@
+"""What holders of a role may do, and where.
+
+A holder has one role, at one scope of the tree and all that lies under it:
+
+| role    | read | spend | own | audit |
+| ------- | ---- | ----- | --- | ----- |
+| reader  | yes  |       |     |       |
+| spender | yes  | yes   |     |       |
+| owner   | yes  | yes   | yes | whole ledger only |
+| auditor | yes  |       |     | whole ledger only |
+
+To read is to see balances, what fits, charges and entries at and under the scope, and the budgets above it, which its
+refusals name anyway. To spend is to register a plan, to reserve, hold, start, note rounds, commit and cancel. To own is
+every owner's act: to create a budget, change its cap, retire it, allow a price, revoke, abandon. To audit is to read
+the whole chain, word for word: it cannot be checked in part, so it takes a holder of the whole ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from epsilog.terms import AccessError
+
+
+class Role(StrEnum):
+    """What somebody is to a scope."""
+
+    READER = "reader"
+    SPENDER = "spender"
+    OWNER = "owner"
+    AUDITOR = "auditor"
+
+
+class Act(StrEnum):
+    """What is done to a scope."""
+
+    READ = "read"
+    SPEND = "spend"
+    OWN = "own"
+    AUDIT = "audit"
+
+
+MAY = {
+    Role.READER: frozenset({Act.READ}),
+    Role.SPENDER: frozenset({Act.READ, Act.SPEND}),
+    Role.OWNER: frozenset(Act),
+    Role.AUDITOR: frozenset({Act.READ, Act.AUDIT}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who asks.
+
+    Attributes:
+        name: for people and the log.
+        role: what they are.
+        scope: where, and everywhere under it; None for the whole ledger.
+    """
+
+    name: str
+    role: Role
+    scope: str | None = None
+
+    def covers(self, scope: str | None) -> bool:
+        """Whether a scope lies at or under the holder's; None is the whole ledger."""
+        return self.scope is None or (scope is not None and f"{scope}/".startswith(f"{self.scope}/"))
+
+
+LOOPBACK = Holder("loopback", Role.OWNER)  # whoever is on this machine may open the file itself
+
+
+def require(holder: Holder, act: Act, scope: str | None) -> None:
+    """Refuses what a role does not allow, or not at this scope; None is the whole ledger."""
+    if act not in MAY[holder.role]:
+        raise AccessError(f"a {holder.role} may not {act} here")
+    if not holder.covers(scope):
+        where = "the whole ledger" if scope is None else repr(scope)
+        raise AccessError(f"this {holder.role} is one of {holder.scope!r}, and may not {act} {where}")

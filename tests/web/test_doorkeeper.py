@@ -1,0 +1,306 @@
+"""A server with tokens: who comes in, who does not, and what those who do not can learn, fill or break."""
+
+import datetime as dt
+import json
+import logging
+import time
+from pathlib import Path
+
+import pytest
+from starlette.responses import PlainTextResponse
+from tests.web.inside import ask, ask_often
+
+from epsilog.web import Entrance, create_app, tokens
+from epsilog.web.doorkeeper import Doorkeeper
+from epsilog.web.limits import Buckets
+from epsilog.web.security import Guard
+
+CLOSED = [
+    "/api/v1/ledger",
+    "/api/v1/ledger/entries",
+    "/api/v1/runs",
+    "/api/v1/runs/x",
+    "/api/v1/certificates",
+    "/metrics",
+]
+OPEN = ["/", "/ledger", "/runs/exam-scores-1", "/favicon.svg", "/healthz", "/readyz", "/api/openapi.json"]
+NOWHERE = ["/nothing", "/api/v1/nothing", "/api", "/api/", "/api/v1", "//api/v1/ledger", "/api/v1/ledger/", "/docs"]
+
+
+@pytest.fixture(autouse=True)
+def _cheap(monkeypatch):
+    monkeypatch.setattr(tokens, "_COST", {"time_cost": 1, "memory_cost": 8, "parallelism": 1})
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory, ledger_path, runs_path):
+    """An application, its doorkeeper and its file of tokens."""
+    path = tmp_path_factory.mktemp("doors") / "tokens.json"
+    tokens.create_token(path, "nobody", role="reader", scope="nowhere")
+    app = create_app(ledger=str(ledger_path), runs=runs_path, entrance=Entrance(path))
+    ask(app, "GET", "/healthz")
+    keeper = app.middleware_stack
+    while not isinstance(keeper, Doorkeeper):
+        keeper = keeper.app
+    return app, keeper, path
+
+
+@pytest.fixture
+def keeper(guarded):
+    """A doorkeeper who has seen nobody."""
+    for buckets in (guarded[1]._failures, guarded[1]._holders, guarded[1]._askers):
+        buckets._levels.clear()
+    return guarded[1]
+
+
+@pytest.fixture
+def file(guarded):
+    """A file of tokens that lets nobody in yet."""
+    guarded[2].unlink(missing_ok=True)
+    tokens.create_token(guarded[2], "nobody", role="reader", scope="nowhere")
+    return guarded[2]
+
+
+@pytest.fixture
+def app(guarded, file, keeper):
+    return guarded[0]
+
+
+def token_of(file, name="anna", role="reader", scope=None, **more):
+    return tokens.create_token(file, name, role=role, scope=scope, **more)[1]
+
+
+def turned_away(found):
+    """Whoever is turned away hears the same."""
+    assert found.status == 401
+    assert found.headers["www-authenticate"] == 'Bearer realm="epsilog"'
+    assert found.headers["content-type"] == "application/problem+json"
+    assert found.headers["x-content-type-options"] == "nosniff"
+    return found.body
+
+
+@pytest.mark.parametrize("path", [*CLOSED, *NOWHERE])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "BREW"])
+def test_what_is_not_open_is_closed_whether_it_is_there_or_not(app, path, method):
+    assert turned_away(ask(app, method, path)) == turned_away(ask(app, "GET", "/api/v1/ledger"))
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_pages_and_health_are_open_to_read(app, path):
+    assert ask(app, "GET", path).status == 200
+    turned_away(ask(app, "POST", path))
+
+
+def test_every_route_is_closed_or_known_to_be_open(app):
+    """A route that comes later is closed until somebody says otherwise here."""
+    paths = json.loads(ask(app, "GET", "/api/openapi.json").body)["paths"]
+    anonymous = {
+        (method.upper(), path)
+        for path, methods in paths.items()
+        for method in methods
+        if ask(app, method.upper(), path, body=b"no JSON", headers=[("content-type", "application/json")]).status != 401
+    }
+    calculators = ("federated", "federated/curve", "federated/noise", "federated/record", "federated/rounds", "queries")
+    calculators += ("queries/crossover", "queries/record", "sensitivity", "account", "account/profile")
+    assert {path for method, path in anonymous if method == "GET"} == {"/healthz", "/readyz"}
+    assert {path for method, path in anonymous if method != "GET"} == {f"/api/v1/{name}" for name in calculators}
+
+
+def test_a_good_token_comes_in(app, file):
+    text = token_of(file)
+    for _ in range(3):
+        assert ask(app, "GET", "/api/v1/ledger", token=text).json()["entries"] > 0
+    assert ask(app, "GET", "/api/v1/ledger", headers=[("authorization", f"bearer {text}")]).status == 200
+    assert ask(app, "GET", "/api/v1/nothing", token=text).status == 404
+
+
+def smuggled(text, other):
+    return {
+        "two headers": [("authorization", f"Bearer {text}"), ("authorization", f"Bearer {text}")],
+        "two, the first wrong": [("authorization", f"Bearer {other}"), ("authorization", f"Bearer {text}")],
+        "two, the second wrong": [("authorization", f"Bearer {text}"), ("authorization", "Basic YTpi")],
+        "joined": [("authorization", f"Bearer {text}, Bearer {text}")],
+        "no scheme": [("authorization", text)],
+        "another scheme": [("authorization", f"Basic {text}")],
+        "two blanks": [("authorization", f"Bearer  {text}")],
+        "a tab": [("authorization", f"Bearer\t{text}")],
+        "a blank before": [("authorization", f" Bearer {text}")],
+        "a blank after": [("authorization", f"Bearer {text} ")],
+        "a line": [("authorization", f"Bearer {text}\n")],
+        "a zero": [("authorization", f"Bearer {text}\0")],
+        "quotes": [("authorization", f'Bearer "{text}"')],
+        "capitals": [("authorization", f"Bearer {text.upper()}")],
+        "longer": [("authorization", f"Bearer {text}A")],
+        "shorter": [("authorization", f"Bearer {text[:-1]}")],
+        "not ASCII": [("authorization", b"Bearer \xff\xfe" + text.encode())],
+        "other digits": [("authorization", f"Bearer eps_{'٣' * 16}_{text[21:]}")],
+        "empty": [("authorization", "")],
+        "only the scheme": [("authorization", "Bearer ")],
+        "1 MB": [("authorization", f"Bearer {'a' * 2**20}")],
+        "1 MB of a token": [("authorization", f"Bearer {text}{'a' * 2**20}")],
+        "in a cookie": [("cookie", f"token={text}; Authorization=Bearer {text}")],
+        "another header": [("x-authorization", f"Bearer {text}"), ("proxy-authorization", f"Bearer {text}")],
+        "under_lined": [("authorization_", f"Bearer {text}")],
+    }
+
+
+@pytest.mark.parametrize("how", smuggled("", ""))
+def test_what_is_not_one_header_with_one_token_is_none(app, file, how):
+    text = token_of(file)
+    assert ask(app, "GET", "/api/v1/ledger", token=text).status == 200
+    headers = smuggled(text, text[:-2] + "AA")[how]
+    turned_away(ask(app, "GET", "/api/v1/ledger", headers=headers))
+
+
+@pytest.mark.parametrize("place", ["?token={}", "?access_token={}", "?authorization=Bearer%20{}"])
+def test_a_token_in_an_address_is_none(app, file, place):
+    turned_away(ask(app, "GET", "/api/v1/ledger" + place.format(token_of(file))))
+
+
+def test_whoever_is_turned_away_cannot_tell_why(app, keeper, file, monkeypatch):
+    expired = token_of(file, "bob", expires=dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
+    revoked = token_of(file, "carl")
+    tokens.revoke_token(file, "carl")
+    good = token_of(file)
+    assert ask(app, "GET", "/api/v1/ledger", token=expired).status == 200
+    monkeypatch.setattr(keeper._keys, "_clock", lambda: time.time() + 86_400)
+    said = [
+        turned_away(ask(app, "GET", "/api/v1/ledger", token=text, peer=f"192.0.2.{at}"))
+        for at, text in enumerate((expired, revoked, good[:-1] + ("A" if good[-1] != "A" else "B"), "eps_", "none"))
+    ]
+    assert len({turned_away(ask(app, "GET", "/api/v1/ledger")), *said}) == 1
+
+
+def test_a_revoked_token_is_refused_with_the_next_request(app, file):
+    text, other = token_of(file), token_of(file, "bob")
+    assert [ask(app, "GET", "/api/v1/ledger", token=each).status for each in (text, other)] == [200, 200]
+    tokens.revoke_token(file, "anna")
+    turned_away(ask(app, "GET", "/api/v1/ledger", token=text))
+    assert ask(app, "GET", "/api/v1/ledger", token=other).status == 200
+
+
+@pytest.mark.parametrize("spoil", [lambda file: file.chmod(0o644), lambda file: file.unlink()])
+def test_while_the_tokens_cannot_be_read_nobody_comes_in_and_the_log_says_why_once(app, file, caplog, spoil):
+    text = token_of(file)
+    assert ask(app, "GET", "/api/v1/ledger", token=text).status == 200
+    spoil(file)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            found = ask(app, "GET", "/api/v1/ledger", token=text)
+            assert (found.status, str(file) in found.body.decode()) == (503, False)
+    assert [str(file) in record.getMessage() for record in caplog.records] == [True]
+    assert ask(app, "GET", "/").status == 200
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(app, file):
+    text = token_of(file)
+    assert ask(app, "GET", "/api/v1/ledger", token=text).status == 200
+    file.rename(file.with_name("moved.json"))
+    file.symlink_to(file.with_name("moved.json"))
+    assert ask(app, "GET", "/api/v1/ledger", token=text).status == 503
+
+
+# --- too often --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_ten_thousand_random_tokens_leave_nothing_behind(app, keeper, file, ledger_path, monkeypatch):
+    costly = []
+    monkeypatch.setattr(tokens.Keys, "verify", lambda *given: costly.append(given))
+    before = {path: path.read_bytes() for path in (file, ledger_path)}
+    peers = [f"198.51.{at // 250}.{at % 250}" if at % 2 else "203.0.113.9" for at in range(10_000)]
+    asks = [(f"eps_{at:016x}_{at:043d}", peer) for at, peer in enumerate(peers)]
+    found = ask_often(app, "/api/v1/ledger", asks)
+    assert ({reply.status for reply in found}, costly) == ({401, 429}, [])
+    assert not any(text.encode() in reply.body for (text, _), reply in zip(asks, found, strict=True))
+    assert {path: path.read_bytes() for path in before} == before
+    assert len(keeper._failures) <= 4096
+    assert (len(keeper._holders), len(keeper._keys._good)) == (0, 0)
+
+
+def test_wrong_tokens_are_soon_too_many_and_colleagues_still_come_in(app, file):
+    anna, bob = token_of(file), token_of(file, "bob")
+    assert ask(app, "GET", "/api/v1/ledger", token=anna).status == 200
+    wrong = [ask(app, "GET", "/api/v1/ledger", token=f"eps_{at:016x}_{'x' * 43}") for at in range(30)]
+    assert {found.status for found in wrong[:10]} == {401}
+    assert {found.status for found in wrong[10:]} == {429}
+    assert 1 <= int(wrong[-1].headers["retry-after"]) <= 10
+    for text in (anna, bob):  # from the same address: known, and not yet known
+        assert ask(app, "GET", "/api/v1/ledger", token=text).status == 200
+    assert ask(app, "GET", "/api/v1/ledger", token="none", peer="203.0.113.5").status == 401  # noqa: S106
+
+
+def test_wrong_secrets_of_a_known_id_cost_argon2_ten_times_and_no_more(app, file, monkeypatch):
+    anna, asked, real = token_of(file), [], tokens.Keys.verify
+    monkeypatch.setattr(tokens.Keys, "verify", lambda self, *given: asked.append(given) or real(self, *given))
+    found = [ask(app, "GET", "/api/v1/ledger", token=anna[:-4] + f"{at:04d}").status for at in range(40)]
+    assert found == [401] * 10 + [429] * 30
+    assert len(asked) == 10
+    assert ask(app, "GET", "/api/v1/ledger", token=anna).status == 429  # whose id is known there
+    assert ask(app, "GET", "/api/v1/ledger", token=anna, peer="203.0.113.5").status == 200
+    assert ask(app, "GET", "/api/v1/ledger", token=anna).status == 200  # known by now
+
+
+@pytest.mark.slow
+def test_a_holder_asks_so_often_and_others_are_not_kept_waiting(file, ledger_path):
+    app = create_app(ledger=str(ledger_path), entrance=Entrance(file, rate=1.0))
+    anna, bob = token_of(file), token_of(file, "bob")
+    found = [ask(app, "GET", "/api/v1/nothing", token=anna) for _ in range(12)]
+    assert {reply.status for reply in found[:4]} == {404}
+    assert found[-1].status == 429
+    assert found[-1].headers["retry-after"] == "1"
+    assert ask(app, "GET", "/api/v1/nothing", token=bob).status == 404
+
+
+def test_calculators_are_asked_so_often_from_one_place(app, keeper, monkeypatch):
+    monkeypatch.setattr(keeper, "_askers", Buckets(rate=1e-3, burst=3))
+    assert [ask(app, "POST", "/api/v1/federated", body=b"[").status for _ in range(5)] == [422] * 3 + [429] * 2
+    assert ask(app, "POST", "/api/v1/federated", body=b"[", peer="203.0.113.5").status == 422
+
+
+# --- which server, and what stands before it --------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_it_answers_to_its_names_only(file):
+    app = create_app(entrance=Entrance(file, names=("team.example.org",)))
+    for host in ("team.example.org", "TEAM.example.org:8443", "localhost:8080"):
+        assert ask(app, "GET", "/healthz", host=host).status == 200
+    for host in ("evil.example", "team.example.org.evil.example", "192.0.2.7", "", "team.example.org@evil.example"):
+        assert ask(app, "GET", "/healthz", host=host).status == 421
+    assert ask(app, "GET", "/healthz", headers=[("host", "localhost")]).status == 421
+
+
+def test_a_proxy_that_nobody_told_of_is_refused():
+    """It would make every guest of its own a guest from this machine."""
+
+    async def app(scope, receive, send):
+        await PlainTextResponse("in")(scope, receive, send)
+
+    for header in ("x-forwarded-for", "X-Forwarded-For", "forwarded"):
+        said = [(header, "192.0.2.1")]
+        for entrance in (Entrance(), Entrance(Path("t.json")), Entrance(Path("t.json"), names=("a.example",))):
+            assert ask(Guard(app, entrance), "GET", "/", headers=said).status == 421
+        assert ask(Guard(app, Entrance(Path("t.json"), behind_proxy=True)), "GET", "/", headers=said).status == 200
+    assert ask(Guard(app), "GET", "/").status == 200
+
+
+@pytest.mark.slow
+def test_behind_a_proxy_each_of_its_guests_is_counted(file):
+    app = create_app(entrance=Entrance(file, behind_proxy=True))
+
+    def status(guest):
+        headers = [("x-forwarded-for", f"203.0.113.77, {guest}")]
+        return ask(
+            app, "GET", "/api/v1/runs", token="eps_" + "0" * 16 + "_" + "x" * 43, peer="127.0.0.1", headers=headers
+        ).status
+
+    assert [status("192.0.2.1") for _ in range(12)] == [401] * 10 + [429] * 2
+    assert status("192.0.2.2") == 401
+
+
+@pytest.mark.slow
+def test_without_tokens_whoever_is_on_this_machine_comes_in(ledger_path):
+    app = create_app(ledger=str(ledger_path))
+    assert ask(app, "GET", "/api/v1/ledger").json()["present"]
+    assert ask(app, "GET", "/metrics").status == 200
