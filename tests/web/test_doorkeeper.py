@@ -11,7 +11,10 @@ from starlette.responses import PlainTextResponse
 from tests.web.inside import ask, ask_often
 
 from epsilog.web import Entrance, create_app, tokens
+from epsilog.web.certificates import Certificates
 from epsilog.web.doorkeeper import Doorkeeper
+from epsilog.web.doors import Role
+from epsilog.web.jobs import Shelf
 from epsilog.web.limits import Buckets
 from epsilog.web.security import Guard
 
@@ -38,6 +41,8 @@ def guarded(tmp_path_factory, ledger_path, runs_path):
     path = tmp_path_factory.mktemp("doors") / "tokens.json"
     tokens.create_token(path, "nobody", role="reader", scope="nowhere")
     app = create_app(ledger=str(ledger_path), runs=runs_path, entrance=Entrance(path))
+    app.state.verifications = Shelf(what="checks", at_once=1)  # as its life begins; no process is started here
+    app.state.certificates = Certificates(path.parent)
     ask(app, "GET", "/healthz")
     keeper = app.middleware_stack
     while not isinstance(keeper, Doorkeeper):
@@ -198,6 +203,78 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(app, file):
     file.rename(file.with_name("moved.json"))
     file.symlink_to(file.with_name("moved.json"))
     assert ask(app, "GET", "/api/v1/ledger", token=text).status == 503
+
+
+# --- what a holder may see --------------------------------------------------------------------------------------------
+
+
+READS = {
+    "/api/v1/ledger/cycles?scope=acme/claims": "acme/claims",
+    "/api/v1/ledger/cycles?scope=lab/study": "lab/study",
+    "/api/v1/ledger/entries?scope=acme/claims/anna": "acme/claims/anna",
+    "/api/v1/ledger/entries?scope=lab": "lab",
+    "/api/v1/ledger/entries?scope=acme": "acme",
+    "/api/v1/runs": None,
+    "/api/v1/runs/exam-scores-1": None,
+    "/api/v1/runs/exam-scores-1/report.json": None,
+    "/api/v1/runs/nothing-there": None,
+}
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("scope", [None, "acme", "acme/claims", "acme/claim", "lab", "nowhere"])
+def test_a_holder_reads_their_subtree_and_no_other(app, file, role, scope):
+    text = token_of(file, role=role, scope=scope)
+    for path, of in READS.items():
+        may = scope is None or (of is not None and f"{of}/".startswith(f"{scope}/"))
+        found = ask(app, "GET", path, token=text)
+        assert found.status == (403 if not may else 404 if "nothing" in path else 200), path
+        if not may:  # the same whether it is there or not
+            assert b"exam-scores" not in found.body
+    shown = {budget["scope"] for budget in ask(app, "GET", "/api/v1/ledger", token=text).json()["budgets"]}
+    assert shown == {None: {"acme/claims", "lab/study"}, "acme": {"acme/claims"}, "acme/claims": {"acme/claims"}}.get(
+        scope, {"lab/study"} if scope == "lab" else set()
+    )
+    entries = ask(app, "GET", "/api/v1/ledger/entries?limit=500", token=text).json()["entries"]
+    assert all(scope is None or f"{entry['scope']}/".startswith(f"{scope}/") for entry in entries)
+    assert bool(entries) == (scope not in {"acme/claim", "nowhere"})
+    figures = ask(app, "GET", "/metrics", token=text).body.decode()
+    assert ("acme/claims" in figures, "lab/study" in figures) == (
+        scope in {None, "acme", "acme/claims"},
+        scope in {None, "lab"},
+    )
+
+
+def test_above_a_scope_the_budgets_alone_are_seen(app, file):
+    text = token_of(file, scope="acme/claims/anna")
+    (budget,) = ask(app, "GET", "/api/v1/ledger", token=text).json()["budgets"]
+    assert budget["scope"] == "acme/claims"
+    assert ask(app, "GET", "/api/v1/ledger/entries?scope=acme/claims", token=text).status == 403
+    assert "acme/claims" not in ask(app, "GET", "/metrics", token=text).body.decode()
+
+
+@pytest.mark.parametrize(("role", "scope"), [("owner", None), ("auditor", None)])
+def test_the_whole_chain_is_checked_for_who_may_read_it_all(app, file, role, scope):
+    text = token_of(file, role=role, scope=scope)
+    assert ask(app, "POST", "/api/v1/ledger/verify/none/cancel", token=text).status == 404
+
+
+@pytest.mark.parametrize(
+    ("role", "scope"), [("reader", None), ("spender", None), ("owner", "acme"), ("auditor", "acme")]
+)
+@pytest.mark.parametrize("path", ["", "/none", "/none/events", "/none/cancel"])
+def test_the_whole_chain_is_not_checked_for_others(app, file, role, scope, path):
+    text = token_of(file, role=role, scope=scope)
+    method = "POST" if path in {"", "/none/cancel"} else "GET"
+    assert ask(app, method, f"/api/v1/ledger/verify{path}", token=text).status == 403
+
+
+@pytest.mark.parametrize(("role", "status"), [("reader", 403), ("auditor", 403), ("spender", 422), ("owner", 422)])
+def test_certificates_are_started_by_those_who_spend(app, file, role, status):
+    text, kind = token_of(file, role=role, scope="acme"), [("content-type", "application/json")]
+    wrong = json.dumps({"participation": "b-min-sep", "bins": 1024, "epochs": 100}).encode()
+    assert ask(app, "POST", "/api/v1/certificates", token=text, body=wrong, headers=kind).status == status
+    assert ask(app, "POST", "/api/v1/certificates/0/steal", token=text).status == 422
 
 
 # --- too often --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 Every certificate has a journal, in which its entropy is written before the first draw: pausing ends the work at the
 next shard, resuming takes it up from the journal, and a server that is started on the same folder finds it again.
+They hold public facts alone and belong to no scope: every holder may look, spenders and owners start and steer.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from epsilog.terms import (
     codec,
 )
 from epsilog.web.asks import Ask
+from epsilog.web.doors import Act, Asker, require
 from epsilog.web.jobs import Job, Shelf, watch
 
 router = APIRouter(tags=["certificates"])
@@ -180,8 +182,9 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 
 @router.post("/certificates", summary="Start a certificate", status_code=201)
-def begin(ask: CertificateAsk, request: Request) -> dict[str, Any]:
+def begin(ask: CertificateAsk, request: Request, asker: Asker) -> dict[str, Any]:
     """Starts drawing; at most two certificates run at a time. Delta, where known without draws, stands beside."""
+    require(asker, Act.SPEND, asker.scope)
     job = _certificates(request).ask(ask)
     return {"id": job.id, **job.snapshot}
 
@@ -205,8 +208,9 @@ async def events(name: str, request: Request) -> StreamingResponse:
 
 
 @router.post("/certificates/{name}/{verb}", summary="Pause, resume or cancel a certificate")
-def steer(name: str, verb: Literal["pause", "resume", "cancel"], request: Request) -> dict[str, Any]:
+def steer(name: str, verb: Literal["pause", "resume", "cancel"], request: Request, asker: Asker) -> dict[str, Any]:
     """A paused certificate goes on where it was, with the entropy that it began with."""
+    require(asker, Act.SPEND, asker.scope)
     certificates = _certificates(request)
     job = certificates.shelf.job(name)
     if verb == "cancel":

@@ -1,5 +1,8 @@
 """What may be read: budgets, entries and runs as they stand. Nothing here writes.
 
+A holder reads what lies at and under their scope. Runs, and the check of the whole chain, belong to no scope: they are
+for holders of the whole ledger.
+
 Every request opens and closes the ledger, and asks for one page of it: the cost does not grow with the history.
 """
 
@@ -18,6 +21,7 @@ from starlette.exceptions import HTTPException
 
 from epsilog.spend import Balance, Entry, LedgerView, digest, located, read_ledger
 from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
+from epsilog.web.doors import Act, Asker, require
 from epsilog.web.jobs import Job, Shelf, watch
 
 router = APIRouter(tags=["ledger and runs"])
@@ -28,23 +32,25 @@ LONGEST_REPORT = 20_000_000  # bytes
 
 
 @router.get("/ledger", summary="Budgets and what has happened under them")
-def budgets(request: Request) -> dict[str, Any]:
-    """Every scope with its caps, its balance and the theorem behind its sums, as the ledger keeps them folded."""
+def budgets(request: Request, asker: Asker) -> dict[str, Any]:
+    """Every scope with its caps, its balance and the theorem behind its sums, as folded; those that the asker sees."""
     if request.app.state.ledger is None:
         return {"present": False, "entries": 0, "head": None, "budgets": []}
     with _ledger(request) as ledger:
         count, head = ledger.head()
-        found = [_budget(balance) for balance in ledger.budgets()]
+        found = [_budget(balance) for balance in ledger.budgets() if asker.sees(balance.scope)]
     return {"present": True, "entries": count, "head": head, "budgets": found}
 
 
 @router.get("/ledger/cycles", summary="What each release cost under a budget, and all of them together")
 def cycles(
     request: Request,
+    asker: Asker,
     scope: str = Query(max_length=500, description="a scope that has a budget"),
     limit: int = Query(100, ge=1, le=500),
 ) -> dict[str, Any]:
     """The newest charges at and under a budget from the moment each was started, oldest first, with the running sum."""
+    require(asker, Act.READ, scope)
     with _ledger(request) as ledger:
         budget, found = ledger.balance(scope), ledger.spending(scope, limit=limit)
     return {
@@ -66,11 +72,17 @@ def cycles(
 @router.get("/ledger/entries", summary="Entries with their hashes, newest first")
 def entries(
     request: Request,
+    asker: Asker,
     scope: str | None = Query(None, max_length=500),
     before: int | None = Query(None, ge=1, le=2**53, description="only entries of a lower index"),
     limit: int = Query(50, ge=1, le=500),
 ) -> dict[str, Any]:
-    """A page of the chain: each entry names the hash of the one before. ``next`` is the cursor to page on with."""
+    """A page of the chain: each entry names the hash of the one before. ``next`` is the cursor to page on with.
+
+    Without a scope, all that the asker sees.
+    """
+    scope = asker.scope if scope is None else scope
+    require(asker, Act.READ, scope)
     with _ledger(request) as ledger:
         found = ledger.page(scope, before=before, limit=limit + 1)
     shown = found[:limit]
@@ -78,8 +90,9 @@ def entries(
 
 
 @router.post("/ledger/verify", summary="Work the whole ledger out again", status_code=202)
-def verify(request: Request) -> dict[str, Any]:
+def verify(request: Request, asker: Asker) -> dict[str, Any]:
     """Rechecks every hash, refolds every entry and compares the balances. One check at a time: a second joins it."""
+    require(asker, Act.AUDIT, None)
     shelf: Shelf = request.app.state.verifications
     for job in shelf.jobs():
         if job.running:
@@ -93,20 +106,23 @@ def verify(request: Request) -> dict[str, Any]:
 
 
 @router.get("/ledger/verify/{name}/events", summary="Watch the check", response_class=StreamingResponse)
-async def verify_events(name: str, request: Request) -> StreamingResponse:
+async def verify_events(name: str, request: Request, asker: Asker) -> StreamingResponse:
     """Server-sent events, each the whole state; ends when the check does."""
+    require(asker, Act.AUDIT, None)
     return watch(request.app.state.verifications.job(name), request)
 
 
 @router.get("/ledger/verify/{name}", summary="Where the check stands")
-def verify_state(name: str, request: Request) -> dict[str, Any]:
+def verify_state(name: str, request: Request, asker: Asker) -> dict[str, Any]:
     """How many entries held so far, and in the end whether all did."""
+    require(asker, Act.AUDIT, None)
     return dict(request.app.state.verifications.job(name).snapshot)
 
 
 @router.post("/ledger/verify/{name}/cancel", summary="End the check")
-def verify_cancel(name: str, request: Request) -> dict[str, Any]:
+def verify_cancel(name: str, request: Request, asker: Asker) -> dict[str, Any]:
     """What was checked so far says nothing about the rest."""
+    require(asker, Act.AUDIT, None)
     job = request.app.state.verifications.job(name)
     job.stop("cancelled")
     return dict(job.snapshot)
@@ -122,8 +138,9 @@ def _verified(job: Job, url: str) -> dict[str, Any]:
 
 
 @router.get("/runs", summary="Finished runs")
-def runs(request: Request) -> dict[str, Any]:
+def runs(request: Request, asker: Asker) -> dict[str, Any]:
     """One line for each run that wrote a report."""
+    require(asker, Act.READ, None)
     folder = request.app.state.runs
     if folder is None or not folder.is_dir():
         return {"present": folder is not None, "runs": []}
@@ -133,14 +150,16 @@ def runs(request: Request) -> dict[str, Any]:
 
 
 @router.get("/runs/{name}", summary="One run's report")
-def run(request: Request, name: str) -> dict[str, Any]:
+def run(request: Request, name: str, asker: Asker) -> dict[str, Any]:
     """The report as it was written."""
+    require(asker, Act.READ, None)
     return _report(_folder(request, name))
 
 
 @router.get("/runs/{name}/{file}", summary="Download a report")
-def report(request: Request, name: str, file: str) -> FileResponse:
+def report(request: Request, name: str, file: str, asker: Asker) -> FileResponse:
     """``report.json`` or ``report.html``, to keep."""
+    require(asker, Act.READ, None)
     path = _folder(request, name) / file
     if file not in _REPORTS or not path.is_file():
         raise HTTPException(404, "There is no such report")

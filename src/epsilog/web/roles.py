@@ -67,6 +67,10 @@ class Holder:
         """Whether a scope lies at or under the holder's; None is the whole ledger."""
         return self.scope is None or (scope is not None and f"{scope}/".startswith(f"{self.scope}/"))
 
+    def sees(self, scope: str) -> bool:
+        """Whether a budget lies at or under the holder's scope, or above it, where its refusals name it anyway."""
+        return self.covers(scope) or f"{self.scope}/".startswith(f"{scope}/")
+
 
 LOOPBACK = Holder("loopback", Role.OWNER)  # whoever is on this machine may open the file itself
 
