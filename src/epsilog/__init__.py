@@ -18,6 +18,7 @@ from epsilog.terms import __all__ as _terms
 
 if TYPE_CHECKING:
     __version__: str
+    from epsilog import answers as answers
     from epsilog import plan as plan
     from epsilog.accounting import calibrate as calibrate
     from epsilog.accounting import delta as delta
@@ -38,7 +39,12 @@ _HOME = {
     "read_ledger": "epsilog.spend",
 }
 _PARTS = {part: f"epsilog.{part}" for part in ("accounting", "plan", "spend", "train", "verify", "prove", "programme")}
-_PARTS |= {"adapters": "epsilog.adapters", "web": "epsilog.web", "montecarlo": "epsilog.accounting.montecarlo"}
+_PARTS |= {
+    "answers": "epsilog.answers",
+    "adapters": "epsilog.adapters",
+    "web": "epsilog.web",
+    "montecarlo": "epsilog.accounting.montecarlo",
+}
 
 __all__ = [*_terms, *_HOME, "montecarlo", "plan"]  # noqa: PLE0604 - names are strings
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from epsilog.terms import DiscreteGaussian, DiscreteLaplace, check
 
-__all__ = ["discrete_gaussian", "discrete_laplace", "noisy_count"]
+__all__ = ["RandBelow", "discrete_gaussian", "discrete_laplace", "exp_coin", "noisy_count"]
 
 RandBelow = Callable[[int], int]  # n to a whole number that is uniform over 0 .. n - 1
 
@@ -54,10 +54,10 @@ def discrete_laplace(noise_scale: float | Fraction, *, below: RandBelow = secret
     t, s = _exactly(noise_scale=noise_scale).as_integer_ratio()
     while True:
         u = below(t)
-        if not _exp_coin(u, t, below):
+        if not exp_coin(u, t, below):
             continue
         v = 0
-        while _exp_coin(1, 1, below):
+        while exp_coin(1, 1, below):
             v += 1
         magnitude = (u + t * v) // s
         negative = below(2) == 1
@@ -80,7 +80,7 @@ def discrete_gaussian(noise_stddev: float | Fraction, *, below: RandBelow = secr
     while True:
         candidate = discrete_laplace(Fraction(t), below=below)
         exponent = (abs(candidate) - variance / t) ** 2 / (2 * variance)
-        if _exp_coin(*exponent.as_integer_ratio(), below):
+        if exp_coin(*exponent.as_integer_ratio(), below):
             return candidate
 
 
@@ -90,10 +90,14 @@ def _exactly(**named: object) -> Fraction:
     return check.ratio()(**named)
 
 
-def _exp_coin(numerator: int, denominator: int, below: RandBelow) -> bool:
-    """True with probability exp(-numerator / denominator): algorithm 1 of the same paper."""
+def exp_coin(numerator: int, denominator: int, below: RandBelow) -> bool:
+    """True with probability exp(-numerator / denominator): algorithm 1 of the same paper.
+
+    >>> exp_coin(0, 1, secrets.randbelow)
+    True
+    """
     while numerator > denominator:
-        if not _exp_coin(1, 1, below):
+        if not exp_coin(1, 1, below):
             return False
         numerator -= denominator
     k = 1

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 from scipy.special import chdtrc
 
-from epsilog.spend.samplers import _exp_coin, discrete_gaussian, discrete_laplace, noisy_count
+from epsilog.answers.samplers import discrete_gaussian, discrete_laplace, exp_coin, noisy_count
 from epsilog.terms import DiscreteGaussian, DiscreteLaplace, Gaussian
 
 FALSE_ALARM = 1e-6
@@ -64,7 +64,7 @@ def test_the_default_randomness_is_the_operating_system_s():
 def test_the_coin_shows_heads_with_probability_exp_minus_x(exponent):
     below = random.Random(5).randrange  # noqa: S311
     tosses = 6000
-    heads = sum(_exp_coin(*exponent.as_integer_ratio(), below) for _ in range(tosses))
+    heads = sum(exp_coin(*exponent.as_integer_ratio(), below) for _ in range(tosses))
     p = math.exp(-exponent)
     assert abs(heads - tosses * p) <= 5 * math.sqrt(tosses * p * (1 - p))  # 5 standard errors: 6e-7
     assert abs(heads - tosses * p / 1.3) > 5 * math.sqrt(tosses * p / 1.3 * (1 - p / 1.3))

@@ -1,0 +1,373 @@
+"""Which noise pays for a question: sensitivities in whole steps of a grid, calibrated to a price, or to an error.
+
+Sensitivities are what the terms say they are: what adding or removing one unit moves, and accountants double them where
+one unit is replaced. A replaced unit moves a sum by less than twice that where its contributions have one sign, so half
+of that move is what is stated here. The proofs are in docs/how-to/answer-questions.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from statistics import NormalDist
+
+from epsilog.accounting import epsilon as accounted_epsilon
+from epsilog.accounting import rho as accounted_rho
+from epsilog.answers.queries import Above, Count, Histogram, Mean, MostCommon, Query, Sum, grid
+from epsilog.spend import Amounts
+from epsilog.terms import (
+    CalibrationError,
+    CheckError,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NeighboringRelation,
+    PureDP,
+    Release,
+    ZeroConcentratedDP,
+    check,
+)
+
+__all__ = [
+    "CONFIDENCE",
+    "Noise",
+    "Number",
+    "Part",
+    "Plan",
+    "half_width",
+    "margin_of_choice",
+    "middle_of",
+    "parts_of",
+    "planned",
+    "worth",
+]
+
+Noise = DiscreteLaplace | DiscreteGaussian
+Number = str | float | Fraction | Decimal  # a decimal string, or a number
+
+CONFIDENCE = 0.95
+_LARGEST_SCALE = 2.0**45  # in steps; noise beyond it drowns everything
+_EXACT = 50.0  # standard deviations in steps up to which the Gaussian's tail is summed
+_REACH = 12  # standard deviations that such a sum goes: what lies beyond is below 1e-30
+_ROUNDING = 1 + 1e-9  # more than what the doubles of a tail are off
+_REPLACE = NeighboringRelation.REPLACE_ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Sums over the rows that get noise of one law.
+
+    Attributes:
+        step: of the grid, in the answer's own unit.
+        low: the least that a row adds to a sum, in steps; at most 0.
+        high: the most; at least 0.
+        cells: how many sums there are; a row adds to one of them at most.
+    """
+
+    step: Fraction
+    low: int
+    high: int
+    cells: int = 1
+
+    def sensitivity(self, rows: int, relation: NeighboringRelation) -> int:
+        """What a release of one sum states, or of cells of which a neighbour moves one.
+
+        Args:
+            rows: the most rows that one unit adds.
+            relation: which data sets are neighbours.
+        """
+        if relation is not _REPLACE:
+            return rows * max(-self.low, self.high)
+        return -(-rows * (self.high - self.low) // 2)  # the accountant doubles half of the move
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a question is answered, known before any data is.
+
+    Attributes:
+        release: what is charged.
+        parts: the sums that are taken.
+        noises: what each of them gets; none for a choice, which has no noise of its own.
+    """
+
+    release: Release
+    parts: tuple[Part, ...]
+    noises: tuple[Noise, ...] = ()
+
+
+def parts_of(query: Query, rows: int, relation: NeighboringRelation) -> tuple[Part, ...]:
+    """The sums that answer a question.
+
+    Counts are of whole steps. Where that would round half of a sensitivity up to twice itself, steps are finer.
+    """
+    count = _counted(2 if relation is _REPLACE and rows % 2 else 1)
+    match query:
+        case Count() | Above():
+            return (count,)
+        case Sum(bounds=bounds):
+            step, low, high = grid(bounds)
+            return (Part(step, min(low, 0), max(high, 0)),)
+        case Mean(bounds=bounds, population=population):
+            step, low, high = grid(bounds)
+            middle = middle_of(low, high)
+            about = Part(step, low - middle, high - middle)
+            return (about,) if population is not None else (about, count)
+        case Histogram():
+            return (_counted(1, cells=len(query.labels)),)
+        case MostCommon(categories=categories):
+            return (_counted(1, cells=len(categories)),)
+    raise CheckError("query", "a question that epsilog.answers has", repr(query))
+
+
+def middle_of(low: int, high: int) -> int:
+    """The grid point in the middle of two, or just below it."""
+    return (low + high) // 2
+
+
+def _counted(steps: int, *, cells: int = 1) -> Part:
+    return Part(Fraction(1, steps), 0, steps, cells)
+
+
+def planned(
+    query: Query,
+    *,
+    rows: int,
+    relation: NeighboringRelation,
+    kinds: frozenset[str],
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    error: float | None = None,
+) -> Plan:
+    """Finds the noise for a price, or the least price for an error.
+
+    Args:
+        query: what is asked.
+        rows: the most rows that one unit adds.
+        relation: which data sets are neighbours.
+        kinds: of the budgets that pay. Where all are zcdp, noise is discrete Gaussian; else it is discrete Laplace.
+        epsilon: what may be charged, of a pure guarantee.
+        rho: what may be charged, of zCDP.
+        error: the half-width that is wanted of the answer's interval.
+
+    Raises:
+        CheckError: not exactly one of the three, or one that this question or these budgets cannot be asked with.
+    """
+    stated = {"epsilon": epsilon, "rho": rho, "error": error}
+    if sum(value is not None for value in stated.values()) != 1:
+        said = ", ".join(name for name, value in stated.items() if value is not None) or "none"
+        raise CheckError("price", "one of epsilon, rho and error", said)
+    if isinstance(query, MostCommon):
+        return _chosen(query, rows, relation, epsilon)
+    gaussian = kinds == {"zcdp"}
+    if error is None and gaussian != (rho is not None):
+        bound, said = ("rho or error under zcdp budgets", "epsilon") if gaussian else ("epsilon or error", "rho")
+        raise CheckError("price", bound, said)
+    parts = parts_of(query, rows, relation)
+    if isinstance(query, Histogram) and (relation is _REPLACE or rows > 1):
+        return _of_many_cells(query, parts[0], rows, relation, epsilon=epsilon, rho=rho, error=error, gaussian=gaussian)
+    reach = [check.integer(1)(sensitivity=part.sensitivity(rows, relation)) for part in parts]
+    if error is not None:
+        noises = [_for_error(query, parts, reach[0], error, gaussian=gaussian)]
+    else:
+        noises = _for_price(reach, relation, epsilon, rho)
+    release = noises[0] if len(noises) == 1 else Composed(noises)
+    return Plan(release, parts, tuple(noises))
+
+
+def _of_many_cells(
+    query: Query,
+    part: Part,
+    rows: int,
+    relation: NeighboringRelation,
+    *,
+    epsilon: Number | None,
+    rho: Number | None,
+    error: float | None,
+    gaussian: bool,
+) -> Plan:
+    """A histogram in which one neighbour moves several cells: charged by its statement.
+
+    The accountant's discrete noise is that of one count. Counts of one unit are no less than 0 and add up to at most
+    ``rows``: so a unit moves the cells by ``rows`` in L1 norm and in L2 norm; two of them, one in the place of the
+    other, by 2 and by the root of 2 times that.
+
+    Source:
+        Discrete Laplace noise: the triangle inequality, cell by cell. Discrete Gaussian noise: Canonne, Kamath &
+        Steinke 2020 (arXiv:2004.00010), Theorem 14.
+    """
+    far = 2 if relation is _REPLACE else 1
+    norm, squared = far * rows, far * rows**2
+    if error is not None:
+        scale = scale_of(_for_error(query, (part,), rows, error, gaussian=gaussian))
+    elif rho is not None:
+        scale = _scale(_up(math.sqrt(squared / (2 * _float_within(_whole_units("rho", rho))))))
+    else:
+        assert epsilon is not None, "a price is an epsilon or a rho"
+        scale = _scale(_up(norm / _float_within(_whole_units("epsilon", epsilon))))
+    if gaussian:
+        stated = _statement("rho", Fraction(squared) / (2 * Fraction(scale) ** 2))
+        return Plan(ZeroConcentratedDP(stated), (part,), (DiscreteGaussian(scale, rows),))
+    return Plan(PureDP(_statement("epsilon", norm / Fraction(scale))), (part,), (DiscreteLaplace(scale, rows),))
+
+
+def worth(stated: float) -> Fraction:
+    """What a stated number promises, read as the double that it is and as the decimal that the ledger charges."""
+    return min(Fraction(stated), Fraction(repr(stated)))
+
+
+def _statement(quantity: str, loss: Fraction) -> float:
+    """The number to state for a loss: whole units of the ledger's money, and no less."""
+    stated = float(Amounts.charged({quantity: loss})[quantity])
+    while worth(stated) < loss:
+        stated = math.nextafter(stated, math.inf)
+    return stated
+
+
+def _float_within(price: Fraction) -> float:
+    """A double near a price that the ledger charges, by its decimal, no more than that."""
+    found = float(price)
+    return found if Fraction(repr(found)) <= price else math.nextafter(found, 0.0)
+
+
+def _up(scale: float) -> float:
+    """A scale with room for the few roundings on the way to it."""
+    return scale * (1 + 2.0**-50)
+
+
+def _chosen(query: MostCommon, rows: int, relation: NeighboringRelation, epsilon: Number | None) -> Plan:
+    if epsilon is None:
+        raise CheckError("price", "epsilon for a choice", "another")
+    return Plan(PureDP(_float_within(_whole_units("epsilon", epsilon))), parts_of(query, rows, relation))
+
+
+def _whole_units(quantity: str, value: Number) -> Fraction:
+    """A price in whole units of the ledger's money, rounded down, so that what is charged is at most what was said."""
+    found = Fraction(Amounts.capped({quantity: value})[quantity])
+    if found == 0:
+        raise CheckError(quantity, "above 0", repr(value))
+    return found
+
+
+def _for_price(
+    reach: list[int], relation: NeighboringRelation, epsilon: Number | None, rho: Number | None
+) -> list[Noise]:
+    """The least noise that the accountant prices at what was said, which the parts share evenly."""
+    far = 2 if relation is _REPLACE else 1
+    if rho is not None:
+        whole = _whole_units("rho", rho)
+        noises: list[Noise] = []
+        for steps in reach:
+            guess = far * steps / math.sqrt(2 * float(whole / len(reach)))
+            noises.append(DiscreteGaussian(_scale(guess), steps))
+        return _paid(noises, lambda release: Fraction(accounted_rho(release, relation)) <= whole)
+    assert epsilon is not None, "a price is an epsilon or a rho"
+    whole = _whole_units("epsilon", epsilon)
+    laplace: list[Noise] = [DiscreteLaplace(_scale(float(far * steps * len(reach) / whole)), steps) for steps in reach]
+    return _paid(
+        laplace, lambda release: Fraction(accounted_epsilon(release, delta=0.0, relation=relation).upper) <= whole
+    )
+
+
+def _paid(noises: list[Noise], fits: Callable[[Release], bool]) -> list[Noise]:
+    """The same noises, larger by as little as it takes until the accountant's price of them fits."""
+    for power in range(-51, -30):
+        if fits(Composed(noises)):
+            return noises
+        noises = [_of_scale(noise, _scale(scale_of(noise) * (1 + 2.0**power))) for noise in noises]
+    raise CalibrationError("no noise was found that the accountant prices at what was said")
+
+
+def _scale(scale: float) -> float:
+    if not 0 < scale <= _LARGEST_SCALE:
+        raise CheckError("price", f"such that noise is within {_LARGEST_SCALE:g} steps of the grid", f"{scale:g}")
+    return scale
+
+
+def scale_of(noise: Noise) -> float:
+    """The parameter of a law, in steps."""
+    return noise.noise_scale if isinstance(noise, DiscreteLaplace) else noise.noise_stddev
+
+
+def _of_scale(noise: Noise, scale: float) -> Noise:
+    return type(noise)(scale, noise.sensitivity)
+
+
+def half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided: bool = False) -> int:
+    """The least h, in steps, that noise exceeds in size with at most the chance ``miss``; rounded towards more.
+
+    Args:
+        noise: the law.
+        miss: the chance, in (0, 1).
+        one_sided: whether only noise above h counts.
+
+    >>> half_width(DiscreteLaplace(10.0)), half_width(DiscreteGaussian(10.0))
+    (30, 20)
+    """
+    miss = check.between(0, 1)(miss=miss) / _ROUNDING * (1 if one_sided else 0.5)
+    tail = _laplace_tail if isinstance(noise, DiscreteLaplace) else _gaussian_tail
+    low, high = -1, 1
+    while tail(scale_of(noise), high) > miss:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if tail(scale_of(noise), middle) > miss else (low, middle)
+    return high
+
+
+def _laplace_tail(scale: float, h: int) -> float:
+    """The chance that noise is above h."""
+    return math.exp(-(h + 1) / scale) / (1 + math.exp(-1 / scale))
+
+
+def _gaussian_tail(stddev: float, h: int) -> float:
+    """The same, or a bound of it: a falling weight sums to no more than its integral from one step before.
+
+    Source: Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), Fact 19 (all weights sum to at least the integral).
+    """
+    if stddev > _EXACT:
+        return NormalDist().cdf(-h / stddev)
+    far = math.ceil(_REACH * stddev) + 1
+    weights = [math.exp(-(k**2) / (2 * stddev**2)) for k in range(far + 1)]
+    return math.fsum(weights[h + 1 :]) / (2 * math.fsum(weights) - 1)
+
+
+def _for_error(query: Query, parts: tuple[Part, ...], sensitivity: int, error: float, *, gaussian: bool) -> Noise:
+    """The most noise whose half-width is at most the error; its price is the least that such an answer has."""
+    error = check.positive()(error=error)
+    if len(parts) > 1:
+        raise CheckError("price", "epsilon or rho for a mean over a count that is not public", "error")
+    steps = Fraction(error) / parts[0].step
+    if isinstance(query, Mean):
+        assert query.population is not None, "a mean of one part has a public count"
+        steps = (Fraction(error) - parts[0].step / 2) / parts[0].step * query.population
+    one_sided = isinstance(query, Above)
+    wanted = math.floor(steps) - one_sided
+    kind = DiscreteGaussian if gaussian else DiscreteLaplace
+
+    def fits(scale: float) -> bool:
+        return half_width(kind(scale, sensitivity), one_sided=one_sided) <= wanted
+
+    low, high = 2.0**-4, 2.0**-4
+    if wanted < 0 or not fits(low):
+        raise CheckError("error", "at least a step or two of the grid", repr(error))
+    while fits(high) and high < _LARGEST_SCALE:
+        low, high = high, 2 * high
+    for _ in range(52):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return kind(low, sensitivity)
+
+
+def margin_of_choice(release: PureDP, cells: int, spread: int) -> int:
+    """How far below the largest count the chosen one is at most, with 95% confidence.
+
+    The choice is that of the largest count under exponential noise of scale spread / epsilon: one that lies t below is
+    chosen only if its own noise is above t.
+    """
+    if cells == 1:
+        return 0
+    return math.ceil(spread / release.epsilon * math.log((cells - 1) / (1 - CONFIDENCE)) * _ROUNDING)

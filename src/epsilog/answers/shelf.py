@@ -1,0 +1,105 @@
+"""Where answers are kept: a folder with one file for each key, written before the answer leaves the process.
+
+A draft is what was drawn and not released yet: there is one at most, whoever asks at the same time, and a crash leaves
+it for the next who asks. The ledger's word releases it; then it gets its own name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from epsilog import disk
+from epsilog.terms import ConflictError
+
+__all__ = ["Shelf"]
+
+_READABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+
+
+class Shelf:
+    """The files of one key.
+
+    Args:
+        folder: where answers are kept; made if need be.
+        key: of the charge.
+    """
+
+    def __init__(self, folder: Path, key: str) -> None:
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        name = f"{key}-{digest[:8]}" if _READABLE.fullmatch(key) else digest  # no two keys share a file
+        self.folder, self.key = folder, key
+        self.released, self.draft = folder / f"{name}.json", folder / f"{name}.draft"
+
+    def holds(self) -> bool:
+        """Whether anything lies here."""
+        return self.released.exists() or self.draft.exists()
+
+    def drafted(self, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
+        """The draft, drawn now if there is none; of two who draw at once, both get the draft of one.
+
+        Args:
+            bound: what it must say.
+            draw: makes it.
+
+        Raises:
+            ConflictError: what lies here is another ledger's, or released.
+        """
+        if not self.draft.exists():
+            if self.released.exists():
+                raise ConflictError(f"{self.released} holds an answer that this ledger has not released")
+            self._put(draw())
+        try:
+            document = self.draft.read_bytes()
+        except FileNotFoundError:
+            raise ConflictError(f"{self.draft} was released or discarded just now") from None
+        said = json.loads(document)
+        if any(said.get(name) != value for name, value in bound.items()):
+            raise ConflictError(f"{self.draft} holds an answer that is not this charge's")
+        return document
+
+    def _put(self, document: bytes) -> None:
+        """Writes the draft, all of it or nothing, unless somebody else was first."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self.folder)  # for its owner's eyes
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(document)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                self.draft.hardlink_to(name)
+            except FileExistsError:
+                return
+        finally:
+            Path(name).unlink()
+            disk.sync_folder(self.folder)
+
+    def find(self, digest: str) -> bytes | None:
+        """What was released, by its SHA-256, if it lies here."""
+        for path in (self.draft, self.released, self.draft):  # one becomes the other while we look
+            try:
+                document = path.read_bytes()
+            except FileNotFoundError:
+                continue
+            if hashlib.sha256(document).hexdigest() == digest:
+                return document
+        return None
+
+    def publish(self) -> None:
+        """Gives the draft the name of what is released; called after the ledger released it, and again if need be."""
+        try:
+            self.draft.replace(self.released)
+        except FileNotFoundError:
+            return  # it has it already
+        disk.sync_folder(self.folder)
+
+    def discard(self) -> None:
+        """Takes away a draft that the ledger will never release: it released another."""
+        self.draft.unlink(missing_ok=True)

@@ -1,0 +1,332 @@
+"""Charged first, drawn once, kept, and only then told; whatever happens in between."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from epsilog.answers import Above, Answer, Count, Histogram, Mean, MostCommon, Sum, ask, asking
+from epsilog.answers.columns import totals
+from epsilog.answers.noise import planned
+from epsilog.spend import Charge, open_ledger
+from epsilog.terms import (
+    BudgetExceededError,
+    CheckError,
+    ConflictError,
+    NeighboringRelation,
+    UnsupportedMechanismError,
+)
+
+FRAME = {"id": [1, 1, 2, 3], "age": [30, 40, 50, 60], "kind": ["a", "b", "a", "a"]}
+
+
+def seeded(seed):
+    return random.Random(seed).randrange  # noqa: S311
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with open_ledger(tmp_path / "budget.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="10", privacy_unit="patient")
+        books.create_budget("test", kind="pure", epsilon="1000000", simulation=True)
+        yield books
+
+
+@pytest.fixture
+def put(ledger, tmp_path):
+    """Asks, with what is not said as in most tests."""
+
+    def put(query=None, frame=FRAME, *, scope="acme", key="q", unit=None, epsilon="0.5", keep="answers", **more):
+        query = Count() if query is None else query
+        return ask(ledger, scope, query, frame, unit=unit, key=key, epsilon=epsilon, keep=tmp_path / keep, **more)
+
+    put.ledger = ledger
+    return put
+
+
+def spent(ledger):
+    return ledger.balance("acme").spent["epsilon"]
+
+
+def test_an_answer_is_charged_kept_and_the_same_again(ledger, put, tmp_path):
+    first = put()
+    assert spent(ledger) == "0.5"
+    assert first.charged == {"pure": {"epsilon": "0.5"}}
+    again = put(frame={"other": []})  # the question names no column
+    assert again == first
+    assert spent(ledger) == "0.5"
+    (kept,) = (tmp_path / "answers").iterdir()
+    assert Answer.read(kept.read_bytes()) == first
+    assert ledger.find("q").state == "committed"
+    assert ledger.find("q").rounds_released[1] == ledger.page("acme", limit=1)[0].body["evidence"]["answer.json"]
+    assert ledger.verify().priced == 1
+
+
+def test_another_question_or_price_under_the_same_key_is_refused(ledger, put):
+    put()
+    for other in ({"query": Count("age")}, {"epsilon": "0.4"}, {"unit": "id"}, {"scope": "acme/anna"}):
+        with pytest.raises(ConflictError):
+            put(**other)
+    assert spent(ledger) == "0.5"
+
+
+def test_what_does_not_fit_touches_no_data(ledger, put):
+    class Secret(dict):
+        def __getitem__(self, name):
+            raise AssertionError("a value was read")
+
+    with pytest.raises(BudgetExceededError):
+        put(Count("age"), Secret(FRAME), epsilon="11")
+    assert ledger.find("q") is None
+    assert spent(ledger) == "0"
+    with pytest.raises(AssertionError):  # a control: the frame is read when it is paid for
+        put(Count("age"), Secret(FRAME))
+    assert spent(ledger) == "0.5"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"query": "count"}, "query must be an instance of Query|query must be a Query"),
+        ({"query": Count("height")}, "frame must have a column 'height', got 'id', 'age', 'kind'"),
+        ({"unit": "person"}, "frame must have a column 'person'"),
+        ({"rows": 2}, "rows must be 1 where each row is a unit of its own"),
+        ({"unit": "id", "rows": 0}, "rows must be in"),
+        ({"frame": [1, 2]}, "frame must be a frame of Polars or pandas"),
+        ({"frame": {"a": [1], "b": []}}, "frame must have columns of one length"),
+        ({"below": seeded(1)}, "below must be left out"),
+        ({"scope": "nobody"}, "scope must have a budget"),
+        ({"key": " "}, "key must be"),
+        ({"keep": "budget.db"}, "keep must be a folder"),
+        ({"epsilon": None}, "price must be one of"),
+        ({"epsilon": "1e-8", "query": Sum("age", (0, 1e9))}, "price must be such that noise is within"),
+    ],
+)
+def test_what_is_wrong_is_refused_before_anything_is_charged(ledger, put, wrong, said):
+    with pytest.raises(CheckError, match=said):
+        put(**wrong)
+    assert ledger.head()[0] == 2  # the two budgets
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize("relation", list(NeighboringRelation))
+def test_every_question_is_answered_about_right(tmp_path, relation):
+    """With hardly any noise; the seed is fixed, and budgets of simulations pay."""
+    below = seeded(7)
+    with open_ledger(tmp_path / "budget.db") as ledger:
+        ledger.create_budget("sim", kind="pure", epsilon="1000000", simulation=True, relation=relation)
+
+        def put(query, **more):
+            more = {"unit": None, "epsilon": "1000"} | more
+            key = str(ledger.head()[0])
+            return ask(ledger, "sim", query, FRAME, key=key, keep=tmp_path, simulation=True, below=below, **more)
+
+        assert put(Count()).value == 4
+        assert put(Count(), unit="id").value == 3
+        assert put(Count(), unit="id", rows=2).value == 4
+        assert put(Sum("age", (0, 100))).value == pytest.approx(180, abs=1)
+        assert put(Sum("age", (0, 100)), unit="id").value == pytest.approx(140, abs=1)
+        assert put(Sum("age", (35, 55))).value == pytest.approx(35 + 40 + 50 + 55, abs=1)
+        mean = put(Mean("age", (0, 100)))
+        assert mean.lower <= 45 <= mean.upper
+        assert mean.value == pytest.approx(45, abs=1)
+        known = put(Mean("age", (0, 100), population=4))
+        assert known.lower <= 45 <= known.upper
+        assert put(Histogram("kind", categories=("a", "b", "c"))).value == {"a": 3, "b": 1, "c": 0}
+        assert put(Histogram("kind", categories=("a", "b")), unit="id", rows=2).value == {"a": 3, "b": 1}
+        assert put(Histogram("age", edges=(0, 40, 60))).value == {"[0, 40)": 1, "[40, 60]": 3}
+        assert put(MostCommon("kind", ("a", "b"))).value == "a"
+        assert put(Above(4)).value is True
+        assert put(Above(5)).value is False
+
+
+@pytest.mark.slow
+def test_error_bars_hold_as_often_as_they_say():
+    """2,000 draws; a bar of 95% fails with a chance below 1e-6, one of 92% nearly always."""
+    below, relation = seeded(11), NeighboringRelation.ADD_OR_REMOVE_ONE
+    for query, truth, least in (
+        (Count("age"), 200, 60),
+        (Mean("age", (0, 100)), 45, 0),
+        (Sum("age", (0, 99)), 9000, 60),
+    ):
+        plan = planned(query, rows=1, relation=relation, kinds=frozenset({"pure"}), epsilon="0.3")
+        sums = totals({"age": [20.0, 70.0] * 100}, query, plan.parts, unit=None, rows=1)
+        told = [asking._told(query, plan, sums, rows=1, relation=relation, below=below) for _ in range(2000)]
+        assert least <= sum(not one["lower"] <= truth <= one["upper"] for one in told) <= 147
+
+
+def test_simulations_are_charged_to_their_own_budgets_only(ledger, put):
+    with pytest.raises(ConflictError, match="simulation"):
+        put(simulation=True, below=seeded(1))
+    with pytest.raises(ConflictError, match="simulation"):
+        put(scope="test")
+    assert spent(ledger) == "0"
+
+
+def test_kinds_of_budgets_choose_the_noise(ledger, tmp_path):
+    ledger.create_budget("z", kind="zcdp", rho="1")
+    ledger.create_budget("a", kind="approximate", epsilon="1", delta="1e-6")
+    ledger.create_budget("g", kind="gdp", mu_squared="1")
+    told = ask(ledger, "z", Count(), FRAME, unit=None, key="z", keep=tmp_path, rho="0.125")
+    assert json.loads(told.document)["release"]["term"]["type"] == "discrete-gaussian"
+    assert told.charged == {"zcdp": {"rho": "0.125"}}
+    told = ask(ledger, "a", Mean("age", (0, 99)), FRAME, unit=None, key="a", keep=tmp_path, epsilon="0.25")
+    assert told.charged == {"approximate": {"epsilon": "0.25", "delta": "0"}}
+    with pytest.raises(UnsupportedMechanismError):
+        ask(ledger, "g", Count(), FRAME, unit=None, key="g", keep=tmp_path, epsilon="0.25")
+    assert ledger.find("g") is None
+    ledger.verify()
+
+
+STEPS = ["reserve", "start", "round_started", "draw", "drafted", "round_released", "publish", "commit"]
+
+
+class Kill(BaseException):
+    """What nobody catches."""
+
+
+def break_at(monkeypatch, ledger, step, *, after):
+    """Makes one step of asking fail, before or after it is done, the first time."""
+    from epsilog.answers.shelf import Shelf
+
+    at = {"reserve": (ledger, "reserve"), "draw": (asking, "_told")}
+    at |= {name: (Charge, name) for name in ("start", "round_started", "round_released", "commit")}
+    at |= {"drafted": (Shelf, "_put"), "publish": (Shelf, "publish")}
+    owner, name = at[step]
+    whole, broken = getattr(owner, name), []
+
+    def breaks(*args, **named):
+        if broken:
+            return whole(*args, **named)
+        broken.append(step)
+        if after:
+            whole(*args, **named)
+        raise Kill
+
+    monkeypatch.setattr(owner, name, breaks)
+    return broken
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_any_step_loses_no_money_and_draws_nothing_twice(monkeypatch, put, tmp_path, step, after):
+    ledger, drawn, told = put.ledger, [], asking._told
+
+    def counted(*args, **named):
+        drawn.append(told(*args, **named))
+        return drawn[-1]
+
+    monkeypatch.setattr(asking, "_told", counted)
+    broken = break_at(monkeypatch, ledger, step, after=after)
+    with pytest.raises(Kill):
+        put()
+    assert broken
+    released = {} if ledger.find("q") is None else ledger.find("q").rounds_released
+    if drawn:
+        assert spent(ledger) == "0.5"
+    first = put()
+    assert spent(ledger) == "0.5"
+    assert put() == first
+    assert len(drawn) == (2 if (step, after) in (("draw", True), ("drafted", False)) else 1)
+    assert not released or ledger.find("q").rounds_released == released
+    assert ledger.find("q").state == "committed"
+    (kept,) = [path for path in (tmp_path / "answers").iterdir() if path.suffix == ".json"]
+    assert kept.read_bytes() == first.document
+    ledger.verify()
+
+
+def test_from_another_folder_a_released_answer_is_not_drawn_again(ledger, put, tmp_path):
+    first = put()
+    with pytest.raises(ConflictError, match=r"was answered already, .* is not in"):
+        put(keep="elsewhere")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert put() == first
+    assert spent(ledger) == "0.5"
+
+
+def test_of_two_folders_that_draw_at_once_one_is_released(monkeypatch, ledger, put, tmp_path):
+    """The first has drawn, and stops just before it releases; the second overtakes it."""
+    whole, there = Charge.round_released, []
+
+    def slow(self, number, *, output_hash):
+        if not there:
+            there.append(True)
+            there.append(put(keep="fast"))
+        return whole(self, number, output_hash=output_hash)
+
+    monkeypatch.setattr(Charge, "round_released", slow)
+    with pytest.raises(ConflictError, match="was answered already"):
+        put(keep="slow")
+    assert not [path for path in (tmp_path / "slow").iterdir() if path.is_file()]  # its draft is gone
+    assert put(keep="fast") == there[1]
+    assert spent(ledger) == "0.5"
+
+
+def test_what_another_ledger_left_in_the_folder_is_not_told(put, tmp_path):
+    put()
+    with open_ledger(tmp_path / "other.db") as other:
+        other.create_budget("acme", kind="pure", epsilon="10")
+        with pytest.raises(ConflictError, match="is not this ledger's"):
+            ask(other, "acme", Count(), FRAME, unit=None, key="q", keep=tmp_path / "answers", epsilon="0.5")
+        assert other.head()[0] == 1
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_racers_get_one_answer(ledger, tmp_path, same):
+    """Threads with a ledger each, in one folder; or each in its own, where all but one are refused."""
+    together = threading.Barrier(6)
+
+    def race(n):
+        with open_ledger(tmp_path / "budget.db") as books:
+            together.wait()
+            try:
+                folder = tmp_path / ("answers" if same else f"answers{n}")
+                return ask(books, "acme", Sum("age", (0, 100)), FRAME, unit=None, key="q", keep=folder, epsilon="0.5")
+            except ConflictError:
+                return None
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(race, range(6)))
+    assert len({each.document for each in found if each is not None}) == 1
+    assert found.count(None) == (0 if same else 5)
+    assert spent(ledger) == "0.5"
+    ledger.verify()
+
+
+SCRIPT = """
+import os, signal, sys
+from epsilog.answers import Count, ask, asking
+from epsilog.answers.shelf import Shelf
+from epsilog.spend import Charge, open_ledger
+owner, name, after = {"a": asking, "s": Shelf, "c": Charge}[sys.argv[1]], sys.argv[2], sys.argv[3] == "1"
+whole = getattr(owner, name)
+def dies(*args, **named):
+    if after: whole(*args, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(owner, name, dies)
+with open_ledger("budget.db") as ledger:
+    ask(ledger, "acme", Count(), {"a": [1] * 50}, unit=None, key="q", keep="answers", epsilon="0.5")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", ["0", "1"])
+@pytest.mark.parametrize(
+    ("owner", "name"), [("c", "start"), ("a", "_told"), ("s", "_put"), ("c", "round_released"), ("c", "commit")]
+)
+def test_a_killed_process_leaves_one_charge_and_one_answer(ledger, tmp_path, owner, name, after):
+    done = subprocess.run([sys.executable, "-c", SCRIPT, owner, name, after], cwd=tmp_path, env=os.environ, check=False)
+    assert done.returncode == -signal.SIGKILL
+    released = ledger.find("q").rounds_released
+    told = ask(ledger, "acme", Count(), {"a": [1] * 50}, unit=None, key="q", keep=tmp_path / "answers", epsilon="0.5")
+    assert spent(ledger) == "0.5"
+    assert not released or ledger.find("q").rounds_released == released
+    assert len([path for path in (tmp_path / "answers").iterdir() if path.suffix == ".json"]) == 1
+    assert told.key == "q"
+    ledger.verify()
