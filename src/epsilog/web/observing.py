@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from epsilog.spend import Balance
 from epsilog.web.doors import HOLDER, Act, Holder, holder, require
 from epsilog.web.problems import FAILURE, problem
+from epsilog.web.questions import PREFIX
 from epsilog.web.reading import opened
 
 router = APIRouter(tags=["health"])
@@ -98,7 +99,10 @@ class Observer:
 def template(scope: Scope) -> str:
     """The route that answered, with its parameters unfilled; what none answered is all one."""
     path = getattr(scope.get("route"), "path", None)
-    return path if isinstance(path, str) else "none"
+    if not isinstance(path, str):
+        return "none"
+    inner = scope["path"].startswith(f"{PREFIX}/") and not path.startswith(f"{PREFIX}/")  # as the router has it
+    return PREFIX + path if inner else path
 
 
 @router.get("/healthz", summary="Whether the server lives")
