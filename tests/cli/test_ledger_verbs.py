@@ -360,3 +360,19 @@ def test_doctor_looks_at_a_ledger_and_ends_as_it_found_it(books, monkeypatch):
     assert (looked()[0], "not well" in looked()[1]) == (5, True)
     books.write_bytes(books.read_bytes().replace(b'"2"', b'"9"'))
     assert looked()[0] == 4
+
+
+def test_a_promise_is_made_shown_and_changed(ask):
+    promise = ("--epsilon", 2, "--delta", "1e-5")
+    code, text = ask("create", "other", "--kind", "gdp", *promise)
+    assert (code, text.split(": ")[1]) == (
+        0,
+        "mu_squared 0.251554096458428 (gdp), which keeps epsilon 2, delta 0.00001\n",
+    )
+    said = {"epsilon": "2", "delta": "0.00001"}
+    assert ask("create", "other", "--kind", "gdp", *promise, as_json=True)[1]["promise"] == said
+    text = ask("cap", "other", "--epsilon", 3, "--delta", "1e-5", *ACT)[1]
+    assert re.search(r"cap mu_squared 0\.5\d+ \(for epsilon 3, delta 0\.00001\); spent mu_squared 0;", text)
+    shown = ask("show", as_json=True)[1]
+    assert [budget["promise"] for budget in shown["budgets"]] == [None, {"epsilon": "3", "delta": "0.00001"}]
+    assert "(for delta 0.00001, epsilon 3); dora: agreed" in ask("history")[1]

@@ -210,6 +210,7 @@ def told_budget(budget: Balance) -> dict[str, Any]:
         "simulation": budget.simulation,
         "quota": budget.quota,
         "retired": budget.retired,
+        "promise": budget.promise and dict(budget.promise),
         **told,
         "theorem": budget.theorem,
     }
@@ -267,6 +268,7 @@ def _detail(body: Mapping[str, Any]) -> str:
     if "round" in body:
         return f"round {body['round']}"
     caps = money(body["caps"]) if "caps" in body else ""
+    caps += f" (for {money(body['promise'])})" if "promise" in body else ""
     plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
     said = plain(": ".join(filter(None, (body.get("by"), body.get("reason")))))
     return "; ".join(filter(None, (caps, plan, body.get("until"), said)))

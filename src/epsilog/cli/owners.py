@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 By = Annotated[str, typer.Option("--by", help="Who decides; kept for ever.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
 Key = Annotated[str, typer.Argument(help="The charge's key.")]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", help="Cap, a decimal number.")]
-Delta = Annotated[str | None, typer.Option("--delta", help="Cap of an approximate budget.")]
+Epsilon = Annotated[
+    str | None, typer.Option("--epsilon", help="Cap; with --delta, what a zcdp or gdp budget promises.")
+]
+Delta = Annotated[str | None, typer.Option("--delta", help="Cap of an approximate budget; or see --epsilon.")]
 Rho = Annotated[str | None, typer.Option("--rho", help="Cap of a zcdp budget.")]
 MuSquared = Annotated[str | None, typer.Option("--mu-squared", help="Cap of a gdp budget.")]
 
@@ -61,9 +63,12 @@ def create(
             quota=quota,
             **caps,
         )
+    promise = made.promise and dict(made.promise)
     if as_json:
-        return print_json({"scope": made.scope, "kind": made.kind, "caps": dict(made.caps), "ledger": shown(ledger)})
-    console.print(f"{made.scope} in {shown(ledger)}: {money(made.caps)} ({made.kind})")
+        told = {"scope": made.scope, "kind": made.kind, "caps": dict(made.caps), "ledger": shown(ledger)}
+        return print_json(told | ({"promise": promise} if promise else {}))
+    keeps = f", which keeps {money(promise)}" if promise else ""
+    console.print(f"{made.scope} in {shown(ledger)}: {money(made.caps)} ({made.kind}){keeps}")
     return None
 
 
@@ -173,7 +178,8 @@ def _tell(budget: Balance, *, as_json: bool) -> None:
     if as_json:
         return print_json(told_budget(budget))
     retired = f"; retired (entry {budget.retired})" if budget.retired else ""
-    told = f"cap {money(budget.caps)}; spent {money(budget.spent)}; available {money(budget.available)}"
+    promise = f" (for {money(budget.promise)})" if budget.promise else ""
+    told = f"cap {money(budget.caps)}{promise}; spent {money(budget.spent)}; available {money(budget.available)}"
     return console.print(f"{budget.scope}: {told}{retired}")
 
 

@@ -13,9 +13,10 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
-from epsilog.spend import folds, scopes
+from epsilog.spend import folds, promises, scopes
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import GENESIS, Entry, Verb, digest
 from epsilog.spend.pricing import proven_least
@@ -68,6 +69,7 @@ class Books:
     populated: set[str] = field(default_factory=set)
     standing: folds.Standing = field(default_factory=folds.Standing)
     restored: list[int] = field(default_factory=list)
+    promised: list[tuple[Entry, folds.Balance]] = field(default_factory=list)  # with the budget that it was said of
 
     def read(self, row: Row) -> None:
         """Takes in the next row, if it follows from the one before and keeps every rule."""
@@ -109,6 +111,8 @@ class Books:
             if not (creates or entry.scope in self.balances):
                 raise ConflictError(f"scope {entry.scope!r} has no budget")
             self.balances |= moved
+            if "promise" in entry.body:
+                self.promised.append((entry, moved[entry.scope]))
             return
         key, kinds = entry.key, {budget.kind for budget in budgets}
         if entry.verb is Verb.RESERVED:
@@ -173,8 +177,11 @@ def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
         seconds: after which no further price is worked out. A price that is being worked out is waited for.
 
     Raises:
-        LedgerIntegrityError: with the index of a reservation that was charged less than its release costs.
+        LedgerIntegrityError: with the index of a reservation that was charged less than its release costs, or of a
+            budget whose caps do not keep what it promises.
     """
+    for entry, balance in books.promised:
+        _hold_promise(entry, balance)
     overridden = tuple(key for key, charge in books.charges.items() if charge.waiver is not None)
     left, deadline, known = set(overridden), time.monotonic() + seconds, dict[str, Amounts | None]()
     judged = [_priced(entry, known, deadline) for entry in books.reserved if entry.key not in left]
@@ -188,6 +195,16 @@ def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
         unpriced=judged.count(False),
         restored=tuple(books.restored),
     )
+
+
+def _hold_promise(entry: Entry, balance: folds.Balance) -> None:
+    """Requires that the caps of a budget keep what it promises; an error otherwise."""
+    assert balance.promise is not None
+    delta, relation = balance.promise["delta"], balance.relation
+    epsilon = promises.epsilon_of(balance.kind, balance.caps, delta=delta, relation=relation)
+    if epsilon > Fraction(balance.promise["epsilon"]):
+        said = f"promises {dict(balance.promise)} by {dict(balance.caps)}, of which epsilon {epsilon:.9g} is proved"
+        raise LedgerIntegrityError(said, index=entry.index)
 
 
 def _priced(entry: Entry, known: dict[str, Amounts | None], deadline: float) -> bool:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from epsilog.spend import promises
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.folds import Balance
+from epsilog.spend.promises import float_above
 from epsilog.spend.states import RULES, State
 from epsilog.spend.view import LedgerView
-from epsilog.terms import GaussianDP, LedgerIntegrityError, Release, StorageError, ZeroConcentratedDP, check
+from epsilog.terms import LedgerIntegrityError, StorageError, check
 
 MOST_LOOKS = 5  # at a ledger that others write to
 EXACT = "Sums are exact, in whole units of what was charged; each charge is a certified bound, rounded up."
@@ -275,22 +277,5 @@ def _cycle_of(budget: Balance, one: Released) -> str:
 def epsilon_of(amounts: Amounts, budget: Balance, delta: float | None) -> float | None:
     """An upper bound on epsilon for an amount of a budget: its own, or what rho or mu squared means at ``delta``."""
     if "epsilon" in amounts:
-        return _up(Fraction(amounts["epsilon"]))
-    if delta is None:
-        return None
-    from epsilog.accounting import epsilon
-
-    if not any(amounts.units.values()):
-        return 0.0
-    release: Release
-    if budget.kind == "zcdp":
-        release = ZeroConcentratedDP(_up(Fraction(amounts["rho"])))
-    else:
-        release = GaussianDP(math.nextafter(math.sqrt(_up(Fraction(amounts["mu_squared"]))), math.inf))
-    return epsilon(release, delta=delta, relation=budget.relation).upper
-
-
-def _up(exact: Fraction) -> float:
-    """The least double that is not below a fraction."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+        return float_above(Fraction(amounts["epsilon"]))
+    return None if delta is None else promises.epsilon_of(budget.kind, amounts, delta=delta, relation=budget.relation)

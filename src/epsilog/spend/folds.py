@@ -19,6 +19,7 @@ from typing import Any, Self
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import filter_of, fits
+from epsilog.spend.promises import check_promise
 from epsilog.spend.requests import waiver_of
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
 from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, check
@@ -48,6 +49,7 @@ class Balance:
         set_aside: what is left of the shares of this budget; None while it has none.
         decommissioned: of what is committed, what is no longer used; None while that is nothing.
         retired: index of the entry that retired the scope; None while it is not.
+        promise: the epsilon and delta that the caps were worked out from; None where they were stated themselves.
     """
 
     scope: str
@@ -63,6 +65,7 @@ class Balance:
     set_aside: Amounts | None = field(default=None, metadata=_LATER)
     decommissioned: Amounts | None = field(default=None, metadata=_LATER)
     retired: int | None = field(default=None, metadata=_LATER)
+    promise: Amounts | None = field(default=None, metadata=_LATER)
 
     @property
     def spent(self) -> Amounts:
@@ -92,7 +95,8 @@ class Balance:
     @property
     def terms(self) -> tuple[object, ...]:
         """What is the same where the same budget is made again."""
-        return self.kind, self.caps, self.relation, self.privacy_unit, self.simulation, self.quota
+        limit = self.caps if self.promise is None else self.promise  # of which a later release may find larger caps
+        return self.kind, limit, self.relation, self.privacy_unit, self.simulation, self.quota
 
     @property
     def theorem(self) -> str:
@@ -112,7 +116,9 @@ class Balance:
         """Reads what ``document`` wrote."""
         data = json.loads(document)
         money = {name: Amounts.stored(data.pop(name)) for name in ("caps", "reserved", "started", "committed")}
-        money |= {name: Amounts.stored(data.pop(name)) for name in ("set_aside", "decommissioned") if name in data}
+        money |= {
+            name: Amounts.stored(data.pop(name)) for name in ("set_aside", "decommissioned", "promise") if name in data
+        }
         return cls(**data | money | {"relation": NeighboringRelation(data["relation"])})
 
 
@@ -249,7 +255,17 @@ def opened_balance(entry: Entry, *, quota: str | None = None) -> Balance:
         started=nothing,
         committed=nothing,
         quota=quota,
+        promise=_promise(entry, entry.body["kind"]),
     )
+
+
+def _promise(entry: Entry, kind: str) -> Amounts | None:
+    """What an entry says that the caps of a budget are to keep."""
+    if "promise" not in entry.body:
+        return None
+    promise = Amounts.stored(entry.body["promise"])
+    check_promise(kind, promise)
+    return promise
 
 
 def along(path: Sequence[Balance], entry: Entry) -> list[Balance]:
@@ -288,7 +304,7 @@ def _altered(balance: Balance, entry: Entry) -> Balance:
         caps = Amounts.stored(entry.body["caps"])
         if set(caps) != set(balance.caps):
             raise ConflictError(f"caps of the budget of {balance.scope!r} are {list(balance.caps)}, got {list(caps)}")
-        return replace(balance, caps=caps)
+        return replace(balance, caps=caps, promise=_promise(entry, balance.kind))
     return replace(balance, retired=entry.index) if entry.verb is Verb.SCOPE_RETIRED else balance
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from epsilog.spend import folds, headroom, scopes
+from epsilog.spend import folds, headroom, promises, scopes
 from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb
@@ -69,21 +69,22 @@ class Ledger(LedgerView):
             privacy_unit: what one neighbour differs in; None leaves it unsaid.
             simulation: takes charges of simulations, and those only.
             quota: whether the nearest budget above sets this cap aside as a share that others under it cannot use.
-            **caps: one for each quantity of the kind, rounded down to whole units.
+            **caps: one for each quantity of the kind, rounded down to whole units. Or, for a zcdp or gdp budget, its
+                promise: epsilon and delta, and its cap is the largest that keeps these.
 
         Raises:
             BudgetExceededError: a quota that the budget above has no room for.
             ConflictError: the scope has another budget, or charges already; or it lies under one that is retired.
         """
-        capped = _capped(kind, caps)
         relation = check.member(NeighboringRelation)(relation=relation)
+        limits = _limits(kind, caps, relation)
         simulation = check.flag()(simulation=simulation)
         if privacy_unit is not None:
             privacy_unit = check.text()(privacy_unit=privacy_unit)
         scopes.ancestors(scope)
         body = {
             "kind": kind,
-            "caps": dict(capped),
+            **limits,
             "relation": relation.value,
             "privacy_unit": privacy_unit,
             "simulation": simulation,
@@ -111,7 +112,7 @@ class Ledger(LedgerView):
             scope: one that has a budget.
             by: who decides.
             reason: why, in words; kept for ever.
-            **caps: all of the budget's quantities.
+            **caps: all of the budget's quantities; or the epsilon and delta that it is to promise, as it was made.
 
         Raises:
             BudgetExceededError: a quota that the budget above has no room for.
@@ -119,9 +120,8 @@ class Ledger(LedgerView):
         """
         with self._settled(Verb.CAP_CHANGED) as session:
             budget = budget_of(session, scope)
-            capped = _capped(budget.kind, caps)
-            body = {"caps": dict(capped), "by": by, "reason": reason}
-            if budget.caps == capped:
+            body = {**_limits(budget.kind, caps, budget.relation), "by": by, "reason": reason}
+            if (dict(budget.caps), budget.promise and dict(budget.promise)) == (body["caps"], body.get("promise")):
                 return budget
             return self._act(
                 session, path_of(session, scope), self._entry(session, Verb.CAP_CHANGED, scope, None, body=body)
@@ -505,12 +505,16 @@ class Ledger(LedgerView):
             return Charge(self, session.entry(known.opened), replayed=True)
 
 
-def _capped(kind: str, caps: Mapping[str, Number]) -> Amounts:
-    """The caps of a budget of some kind: all of its quantities, rounded down."""
+def _limits(kind: str, caps: Mapping[str, Number], relation: NeighboringRelation) -> dict[str, dict[str, str]]:
+    """What an entry says of the caps of a budget: all of its quantities, rounded down, and what they are to keep."""
     quantities = filter_of(kind).quantities
+    if kind in promises.QUANTITIES and set(caps) == promises.PROMISED:
+        promise = Amounts.capped({quantity: caps[quantity] for quantity in sorted(caps)})
+        return {"caps": dict(promises.cap_of(kind, promise, relation)), "promise": dict(promise)}
     if set(caps) != set(quantities):
-        raise ValueError(f"caps of a {kind} budget must be {', '.join(quantities)}, got {', '.join(caps) or 'none'}")
-    return Amounts.capped({quantity: caps[quantity] for quantity in quantities})
+        wanted = ", ".join(quantities) + (" (or epsilon, delta)" if kind in promises.QUANTITIES else "")
+        raise ValueError(f"caps of a {kind} budget must be {wanted}, got {', '.join(caps) or 'none'}")
+    return {"caps": dict(Amounts.capped({quantity: caps[quantity] for quantity in quantities}))}
 
 
 def _held(session: Session, charge: folds.ChargeRecord, body: Mapping[str, Any]) -> bool:

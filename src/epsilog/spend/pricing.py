@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from epsilog.spend.amounts import DECIMALS, Amounts, Number, charge_units
 from epsilog.spend.filters import filter_of
+from epsilog.spend.promises import float_below
 from epsilog.spend.requests import Request
 from epsilog.terms import (
     ApproximateDP,
@@ -135,7 +136,7 @@ def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | Non
     from epsilog.accounting.rounding import MU, down
 
     if kind in ("pure", "approximate"):
-        below = _float_below(charged["delta"] if kind == "approximate" else "0")
+        below = float_below(charged["delta"] if kind == "approximate" else "0")
         delta = math.nextafter(below, 1.0) if below > 0 else 0.0  # not less than what was charged: then a lower bound
         lower = epsilon(request.release, delta=delta, relation=_relation(request)).lower
         least = {"epsilon": _units_below("epsilon", lower)}
@@ -193,20 +194,10 @@ def _accounted(request: Request, delta: str) -> Price:
     """The accountant's certified upper bound, at a double that is at most the delta charged."""
     from epsilog.accounting import epsilon
 
-    interval = epsilon(request.release, delta=_float_below(delta), relation=_relation(request))
+    interval = epsilon(request.release, delta=float_below(delta), relation=_relation(request))
     return Price({"epsilon": interval.upper, "delta": delta}, interval.method)
 
 
 def _relation(request: Request) -> NeighboringRelation:
     assert request.relation is not None, "a request is priced under its budget's relation"
     return request.relation
-
-
-def _float_below(text: str) -> float:
-    """The largest double that is not above a decimal.
-
-    >>> Fraction(_float_below("0.1")) < Fraction("0.1") < Fraction(float("0.1"))
-    True
-    """
-    nearest = float(text)
-    return nearest if Fraction(nearest) <= Fraction(text) else math.nextafter(nearest, 0.0)

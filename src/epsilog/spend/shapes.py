@@ -9,6 +9,7 @@ from typing import Any
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb, sha256
 from epsilog.spend.filters import filter_of
+from epsilog.spend.promises import PROMISED
 from epsilog.spend.requests import request_of
 from epsilog.spend.scopes import check_key
 from epsilog.spend.states import RULES
@@ -18,7 +19,7 @@ from epsilog.terms import CheckError, check
 def check_shape(entry: Entry) -> None:
     """Requires the fields of an entry's verb; anything else is a ``ValueError``."""
     rule = RULES[entry.verb]
-    if set(entry.body) != rule.says:
+    if not rule.says <= set(entry.body) <= rule.says | rule.may_say:
         raise ValueError(f"body of {entry.verb} must name {sorted(rule.says)}, got {sorted(entry.body)}")
     if (entry.scope == "") != rule.whole:
         raise ValueError(f"scope of {entry.verb} must be {'blank' if rule.whole else 'named'}, got {entry.scope!r}")
@@ -63,6 +64,11 @@ def _caps(body: Mapping[str, Any]) -> None:
     """Amounts that a budget may have."""
     if not isinstance(body["caps"], dict) or dict(Amounts.capped(body["caps"])) != body["caps"] or not body["caps"]:
         raise CheckError("caps", "amounts by quantity", repr(body["caps"]))
+
+    if "promise" in body and (
+        set(body["promise"]) != PROMISED or dict(Amounts.capped(body["promise"])) != body["promise"]
+    ):
+        raise CheckError("promise", "epsilon and delta", repr(body["promise"]))
 
 
 def _overridden(body: Mapping[str, Any]) -> None:

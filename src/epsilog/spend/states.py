@@ -40,6 +40,7 @@ class Rule:
 
     Attributes:
         says: what the entry's body names.
+        may_say: what it may name besides.
         needs: states of the charge in which it is allowed; None for a key of which nothing is known. Empty for a verb
             that is of no charge.
         leads: the state that the charge is in afterwards.
@@ -53,6 +54,7 @@ class Rule:
     """
 
     says: frozenset[str] = frozenset()
+    may_say: frozenset[str] = frozenset()
     needs: tuple[State | None, ...] = ()
     leads: State | None = None
     takes: str | None = None
@@ -75,12 +77,13 @@ class Rule:
 
 
 _BUDGET = frozenset({"kind", "caps", "relation", "privacy_unit", "simulation"})
+_PROMISE = frozenset({"promise"})  # what the caps are to keep, where that was said in other quantities
 _ACT = frozenset({"by", "reason"})  # what an owner says of an act: who, and why
 
 RULES = {
-    Verb.BUDGET_CREATED: Rule(says=_BUDGET),
-    Verb.QUOTA_CREATED: Rule(says=_BUDGET),
-    Verb.CAP_CHANGED: Rule(says=_ACT | {"caps"}),
+    Verb.BUDGET_CREATED: Rule(says=_BUDGET, may_say=_PROMISE),
+    Verb.QUOTA_CREATED: Rule(says=_BUDGET, may_say=_PROMISE),
+    Verb.CAP_CHANGED: Rule(says=_ACT | {"caps"}, may_say=_PROMISE),
     Verb.SCOPE_RETIRED: Rule(says=_ACT),
     Verb.PLAN_REGISTERED: Rule(
         says=frozenset({"plan_hash"}),

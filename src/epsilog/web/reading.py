@@ -195,6 +195,7 @@ def _budget(balance: Balance) -> dict[str, Any]:
         "relation": balance.relation.value,
         "privacy_unit": balance.privacy_unit,
         "simulation": balance.simulation,
+        "promise": balance.promise and dict(balance.promise),
         "theorem": balance.theorem,
     } | {name: dict(amounts) for name, amounts in money.items()}
 
