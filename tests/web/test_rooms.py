@@ -599,6 +599,26 @@ def test_who_hangs_up_in_the_middle_of_a_body_is_not_answered():
     assert passed(chunk(b"one", True), {"type": "http.disconnect"}) == ([], [])
 
 
+def test_a_body_that_drips_is_refused_in_time(monkeypatch):
+    monkeypatch.setattr("epsilog.web.security.BODY_WITHIN", 0.05)
+
+    async def drips():
+        await asyncio.sleep(0.01)
+        return chunk(b"x", True)
+
+    sent = []
+
+    async def run():
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/api/v1/x", "headers": []}
+        await asyncio.wait_for(Bodies(None)(scope, drips, send), 5)
+
+    asyncio.run(run())
+    assert sent[0]["status"] == 408
+
+
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_a_body_may_be_so_long_and_no_longer(pieces):
     size = LONGEST_BODY // pieces

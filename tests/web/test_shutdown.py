@@ -1,5 +1,6 @@
 """Ctrl-C ends the server and all that it started, whoever still waits for it."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -7,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -76,3 +78,54 @@ def test_an_interrupt_ends_the_server_and_its_processes_whoever_waits(tmp_path):
                 connection.close()
         finally:
             server.kill()
+
+
+@pytest.mark.slow
+def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch, tmp_path):
+    import uvicorn
+
+    from epsilog.web import create_app, prompt
+
+    monkeypatch.setattr(prompt, "HEAD_WITHIN", 1.0)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    config = uvicorn.Config(create_app(), http=prompt.Prompt, ws="none", log_level="critical", limit_concurrency=20)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+
+    def status():
+        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        asked.request("GET", "/healthz")
+        found = asked.getresponse()
+        found.read()
+        again = None
+        if found.status == 200:  # the same connection serves once more: only heads are hurried
+            time.sleep(1.5)
+            asked.request("GET", "/healthz")
+            again = asked.getresponse().status
+        asked.close()
+        return found.status, again
+
+    try:
+        while not server.started:
+            time.sleep(0.05)
+        assert status() == (200, 200)
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
+        for one in idle:
+            one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Dri")
+        time.sleep(0.3)
+        assert status() == (503, None)
+        began = time.monotonic()
+        while time.monotonic() - began < 1.5:  # a byte now and then does not help
+            for one in idle:
+                with contextlib.suppress(OSError):
+                    one.sendall(b"p")
+            time.sleep(0.1)
+        assert status() == (200, 200)
+        for one in idle:
+            one.close()
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()

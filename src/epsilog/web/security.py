@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epsilog.web.entrance import Entrance
 from epsilog.web.problems import problem
 
 LONGEST_BODY = 64 * 1024  # bytes
+BODY_WITHIN = 60.0  # seconds from its first byte to its last
 LONGEST_REPORT_BODY = 10 * 1024 * 1024  # bytes of a report in JSON, quotes and all
 REPORTS = "/api/v1/verify"
 
@@ -62,7 +65,7 @@ class Guard:
 
 
 class Bodies:
-    """ASGI middleware. A body arrives whole, or is refused with 413 when it is too long."""
+    """ASGI middleware. A body arrives whole and in time, or is refused: with 413 too long, with 408 too late."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -72,17 +75,13 @@ class Bodies:
         if scope["type"] != "http" or scope["method"] in {"GET", "HEAD"}:
             await self.app(scope, receive, send)
             return
-        body, longest = b"", LONGEST_REPORT_BODY if scope["path"] == REPORTS else LONGEST_BODY
-        more = True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > longest:
-                await problem(413, "too-long", "Too long", f"a body may have {longest} bytes")(scope, receive, send)
-                return
+        longest = LONGEST_REPORT_BODY if scope["path"] == REPORTS else LONGEST_BODY
+        body = await _whole(receive, longest)
+        if body is None:
+            return
+        if not isinstance(body, bytes):
+            await body(scope, receive, send)
+            return
         sent = False
 
         async def replay() -> Message:
@@ -93,6 +92,22 @@ class Bodies:
             return {"type": "http.request", "body": body, "more_body": False}
 
         await self.app(scope, replay, send)
+
+
+async def _whole(receive: Receive, longest: int) -> bytes | Response | None:
+    """The body, a refusal, or None where its sender has hung up."""
+    body, more = bytearray(), True
+    with anyio.move_on_after(BODY_WITHIN):
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > longest:
+                return problem(413, "too-long", "Too long", f"a body may have {longest} bytes")
+        return bytes(body)
+    return problem(408, "too-slow", "Too slow", f"a body may take {BODY_WITHIN:g} seconds")
 
 
 def _stamp(headers: MutableHeaders, path: str) -> None:

@@ -36,6 +36,7 @@ def serve(
         import uvicorn
 
         from epsilog.web.app import create_app
+        from epsilog.web.prompt import Prompt
     except ImportError as error:
         raise EpsilogError(f"the pages need the extra `server`: pip install 'epsilog[server]' ({error})") from error
 
@@ -43,7 +44,7 @@ def serve(
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     config = uvicorn.Config(
         app,
-        http="h11",  # which bounds what it takes for a head
+        http=Prompt,
         ws="none",
         log_level="warning",
         access_log=False,  # it would print addresses with their queries

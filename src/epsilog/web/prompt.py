@@ -1,0 +1,41 @@
+"""Connections that must come to the point: whoever opens many and says nothing would keep all others out."""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_WITHIN = 10.0  # seconds for the head of a request, however slowly it drips
+
+
+class Prompt(H11Protocol):
+    """HTTP/1.1 as uvicorn speaks it, hanging up on heads that do not come to an end."""
+
+    _ends: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Waits for the first head."""
+        super().connection_made(transport)
+        self._look()
+
+    def data_received(self, data: bytes) -> None:
+        """Waits on, or stops waiting once there is a request."""
+        super().data_received(data)
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Waits no more."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop()
+        elif self._ends is None:
+            self._ends = self.loop.call_later(HEAD_WITHIN, self.transport.abort)
+
+    def _stop(self) -> None:
+        if self._ends is not None:
+            self._ends.cancel()
+            self._ends = None
