@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from epsilog.answers import Above, Answer, Count, Histogram, Mean, MostCommon, Sum, ask, asking
+from epsilog.answers import Above, Answer, Count, Histogram, Mean, MostCommon, Sum, ask, asking, quote
 from epsilog.answers.columns import totals
 from epsilog.answers.noise import planned
 from epsilog.spend import Charge, open_ledger
@@ -157,7 +157,7 @@ def test_error_bars_hold_as_often_as_they_say():
     ):
         plan = planned(query, rows=1, relation=relation, kinds=frozenset({"pure"}), epsilon="0.3")
         sums = totals({"age": [20.0, 70.0] * 100}, query, plan.parts, unit=None, rows=1)
-        told = [asking._told(query, plan, sums, rows=1, relation=relation, below=below) for _ in range(2000)]
+        told = [asking.told(query, plan, sums, below) for _ in range(2000)]
         assert least <= sum(not one["lower"] <= truth <= one["upper"] for one in told) <= 147
 
 
@@ -184,6 +184,28 @@ def test_kinds_of_budgets_choose_the_noise(ledger, tmp_path):
     ledger.verify()
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        Count(),
+        Above(3),
+        Sum("age", (0, 9)),
+        Mean("age", (0, 9), population=99),
+        Histogram("kind", ("a",)),
+        MostCommon("kind", ("a", "b")),
+    ],
+    ids=lambda query: type(query).__name__,
+)
+def test_a_quote_says_what_an_answer_will_cost_and_how_exact_it_will_be(ledger, put, query):
+    told = quote(ledger, "acme", query, unit="id", rows=2, epsilon="0.5")
+    assert ledger.find("q") is None
+    answer = put(query, unit="id", rows=2)
+    assert told.charged == answer.charged
+    assert answer.error <= told.error
+    assert answer.error == told.error or isinstance(query, Mean)
+    assert quote(ledger, "acme", Mean("age", (0, 9)), unit=None, epsilon="0.5").error is None
+
+
 STEPS = ["reserve", "start", "round_started", "draw", "drafted", "round_released", "publish", "commit"]
 
 
@@ -195,7 +217,7 @@ def break_at(monkeypatch, ledger, step, *, after):
     """Makes one step of asking fail, before or after it is done, the first time."""
     from epsilog.answers.shelf import Shelf
 
-    at = {"reserve": (ledger, "reserve"), "draw": (asking, "_told")}
+    at = {"reserve": (ledger, "reserve"), "draw": (asking, "told")}
     at |= {name: (Charge, name) for name in ("start", "round_started", "round_released", "commit")}
     at |= {"drafted": (Shelf, "_put"), "publish": (Shelf, "publish")}
     owner, name = at[step]
@@ -216,13 +238,13 @@ def break_at(monkeypatch, ledger, step, *, after):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_at_any_step_loses_no_money_and_draws_nothing_twice(monkeypatch, put, tmp_path, step, after):
-    ledger, drawn, told = put.ledger, [], asking._told
+    ledger, drawn, told = put.ledger, [], asking.told
 
     def counted(*args, **named):
         drawn.append(told(*args, **named))
         return drawn[-1]
 
-    monkeypatch.setattr(asking, "_told", counted)
+    monkeypatch.setattr(asking, "told", counted)
     broken = break_at(monkeypatch, ledger, step, after=after)
     with pytest.raises(Kill):
         put()
@@ -251,7 +273,8 @@ def test_from_another_folder_a_released_answer_is_not_drawn_again(ledger, put, t
 
 
 def test_of_two_folders_that_draw_at_once_one_is_released(monkeypatch, ledger, put, tmp_path):
-    """The first has drawn, and stops just before it releases; the second overtakes it."""
+    """The first has drawn, and stops just before it releases; the second overtakes it, and draws the same number."""
+    monkeypatch.setattr(asking, "told", lambda *_: {"value": 4, "error": 1, "lower": 3, "upper": 5, "rounding": 0})
     whole, there = Charge.round_released, []
 
     def slow(self, number, *, output_hash):
@@ -318,7 +341,7 @@ with open_ledger("budget.db") as ledger:
 @pytest.mark.slow
 @pytest.mark.parametrize("after", ["0", "1"])
 @pytest.mark.parametrize(
-    ("owner", "name"), [("c", "start"), ("a", "_told"), ("s", "_put"), ("c", "round_released"), ("c", "commit")]
+    ("owner", "name"), [("c", "start"), ("a", "told"), ("s", "_put"), ("c", "round_released"), ("c", "commit")]
 )
 def test_a_killed_process_leaves_one_charge_and_one_answer(ledger, tmp_path, owner, name, after):
     done = subprocess.run([sys.executable, "-c", SCRIPT, owner, name, after], cwd=tmp_path, env=os.environ, check=False)

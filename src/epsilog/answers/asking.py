@@ -19,30 +19,20 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
-from epsilog.answers.choice import permute_and_flip, spread
 from epsilog.answers.columns import check_frame, totals
-from epsilog.answers.noise import (
-    CONFIDENCE,
-    Number,
-    Plan,
-    half_width,
-    margin_of_choice,
-    middle_of,
-    planned,
-    worth,
-)
-from epsilog.answers.queries import Above, Histogram, Mean, MostCommon, Query, Sum, grid
-from epsilog.answers.samplers import RandBelow, noisy_count
+from epsilog.answers.noise import CONFIDENCE, Number, Plan, planned
+from epsilog.answers.queries import Query
+from epsilog.answers.samplers import RandBelow
 from epsilog.answers.shelf import Shelf
-from epsilog.spend import Balance, Charge, State
-from epsilog.terms import CheckError, ConflictError, NeighboringRelation, PureDP, Release, check
+from epsilog.answers.telling import expected_error, told
+from epsilog.spend import Balance, Charge, Request, State, price
+from epsilog.terms import CheckError, ConflictError, NeighboringRelation, Release, check
 from epsilog.terms.codec import canonical, to_json
 
-__all__ = ["Answer", "Budgets", "ask"]
+__all__ = ["Answer", "Budgets", "Quote", "ask", "quote"]
 
 VERSION = 0
 _EVIDENCE = "answer.json"
@@ -158,47 +148,128 @@ def ask(
     ...     told.error, dict(told.charged["pure"]), abs(told.value - 1000) < 100
     (6, {'epsilon': '0.5'}, True)
     """
-    query = check.instance(Query)(query=query)
-    unit, key = check.optional(check.text())(unit=unit), check.text()(key=key)
-    rows, simulation = check.integer(1, _LARGEST_ROWS)(rows=rows), check.flag()(simulation=simulation)
-    if unit is None and rows != 1:
-        raise CheckError("rows", "1 where each row is a unit of its own", repr(rows))
-    if below is not None and not simulation:
-        raise CheckError("below", "left out: randomness that protects people is the operating system's", "another")
+    below = _source(below, simulation=check.flag()(simulation=simulation))
+    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, error=error)
+    key = check.text()(key=key)
     check_frame(frame, query, unit)
-    path = ledger.budgets_above(scope)
-    if not path:
-        raise CheckError("scope", "a budget at or above it", repr(scope), verb="have")
-    relation = path[-1].relation
-    plan = planned(
-        query,
-        rows=rows,
-        relation=relation,
-        kinds=frozenset(budget.kind for budget in path),
-        epsilon=epsilon,
-        rho=rho,
-        error=error,
-    )
-    question = {**query.to_json(), "unit": unit, "rows": rows, "relation": relation.value}
     shelf = Shelf(_folder(keep), key)
     if shelf.holds() and ledger.find(key) is None:  # looked up in this order: whoever drew had reserved before
         raise ConflictError(f"{shelf.folder} holds an answer under key {key!r} that is not this ledger's")
     charge = ledger.reserve(
         scope,
-        plan.release,
+        asked.plan.release,
         key=key,
-        relation=relation,
-        plan_hash=hashlib.sha256(canonical(question)).hexdigest(),
+        relation=asked.relation,
+        plan_hash=hashlib.sha256(canonical(asked.question)).hexdigest(),
         rounds=1,
         simulation=simulation,
     )
 
-    def draw() -> bytes:
-        sums = totals(frame, query, plan.parts, unit=unit, rows=rows)
-        told = _told(query, plan, sums, rows=rows, relation=relation, below=below or secrets.randbelow)
-        return _document(charge, _bound(charge, question), plan, told)
+    bound = _bound(charge, asked.question)
 
-    return Answer.read(_once(charge, shelf, _bound(charge, question), draw))
+    def draw() -> bytes:
+        sums = totals(frame, query, asked.plan.parts, unit=unit, rows=asked.rows)
+        return _document(charge, bound, asked.plan, told(query, asked.plan, sums, below))
+
+    return Answer.read(_once(charge, shelf, bound, draw))
+
+
+def quote(
+    ledger: Budgets,
+    scope: str,
+    query: Query,
+    *,
+    unit: str | None,
+    rows: int = 1,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    error: float | None = None,
+) -> Quote:
+    """Says what a question would cost and how exact its answer would be; charges nothing and reads no data.
+
+    Args:
+        ledger: see ``ask``.
+        scope: see ``ask``.
+        query: see ``ask``.
+        unit: see ``ask``.
+        rows: see ``ask``.
+        epsilon: see ``ask``.
+        rho: see ``ask``.
+        error: see ``ask``.
+
+    >>> import tempfile, epsilog as ep
+    >>> with tempfile.TemporaryDirectory() as folder, ep.open_ledger(Path(folder) / "budget.db") as ledger:
+    ...     _ = ledger.create_budget("acme/claims", kind="pure", epsilon="1")
+    ...     quote(ledger, "acme/claims", ep.answers.Count(), unit=None, error=20).charged["pure"]["epsilon"]
+    '0.146003416'
+    """
+    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, error=error)
+    request = Request(asked.plan.release, asked.relation)
+    charged = {kind: dict(price(request, kind).amounts) for kind in sorted(asked.kinds)}
+    return Quote(charged, expected_error(asked.query, asked.plan), asked.plan.release)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What a question would cost, and how far its answer would be off.
+
+    Attributes:
+        charged: its price, by kind of budget and quantity.
+        error: as ``Answer`` says; None for a mean whose count is not public, since it depends on the count.
+        release: what would be charged for.
+    """
+
+    charged: Mapping[str, Mapping[str, str]]
+    error: float | None
+    release: Release
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question under the budgets that pay for it: all that is known before any data is."""
+
+    query: Query
+    unit: str | None
+    rows: int
+    relation: NeighboringRelation
+    kinds: frozenset[str]
+    plan: Plan
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """As it is kept, and as its hash binds the key."""
+        return {**self.query.to_json(), "unit": self.unit, "rows": self.rows, "relation": self.relation.value}
+
+
+def _asked(
+    ledger: Budgets,
+    scope: str,
+    query: Query,
+    *,
+    unit: str | None,
+    rows: int,
+    epsilon: Number | None,
+    rho: Number | None,
+    error: float | None,
+) -> _Asked:
+    """Checks a question, and plans the noise that answers it."""
+    query, unit = check.instance(Query)(query=query), check.optional(check.text())(unit=unit)
+    rows = check.integer(1, _LARGEST_ROWS)(rows=rows)
+    if unit is None and rows != 1:
+        raise CheckError("rows", "1 where each row is a unit of its own", repr(rows))
+    path = ledger.budgets_above(scope)
+    if not path:
+        raise CheckError("scope", "a budget at or above it", repr(scope), verb="have")
+    relation, kinds = path[-1].relation, frozenset(budget.kind for budget in path)
+    plan = planned(query, rows=rows, relation=relation, kinds=kinds, epsilon=epsilon, rho=rho, error=error)
+    return _Asked(query, unit, rows, relation, kinds, plan)
+
+
+def _source(below: RandBelow | None, *, simulation: bool) -> RandBelow:
+    """Where randomness comes from: that of the operating system, unless nobody needs protection."""
+    if below is not None and not simulation:
+        raise CheckError("below", "left out: randomness that protects people is the operating system's", "another")
+    return secrets.randbelow if below is None else below
 
 
 def _folder(keep: str | Path) -> Path:
@@ -233,7 +304,7 @@ def _once(charge: Charge, shelf: Shelf, bound: Mapping[str, Any], draw: Callable
     digest = charge.rounds_released[1]
     document = shelf.find(digest)
     if document is None:
-        shelf.discard()
+        shelf.discard(bound)
         raise ConflictError(
             f"key {charge.key!r} was answered already, and the answer (SHA-256 {digest}) is not in {shelf.folder}: "
             "look it up where it is kept, or ask under another key, at its price"
@@ -255,89 +326,15 @@ def _start(charge: Charge) -> None:
             raise
 
 
-def _told(
-    query: Query,
-    plan: Plan,
-    sums: list[list[int]],
-    *,
-    rows: int,
-    relation: NeighboringRelation,
-    below: RandBelow,
-) -> dict[str, Any]:
-    """The noisy answer with its error bar: what ``Answer`` says of it."""
-    if isinstance(query, MostCommon):
-        assert isinstance(plan.release, PureDP), "a choice is charged by its statement"
-        reach = spread(rows, relation)
-        place = permute_and_flip(sums[0], reach / worth(plan.release.epsilon), below=below)
-        margin = margin_of_choice(plan.release, len(query.categories), reach)
-        return _said(query.categories[place], margin)
-    noisy = [
-        [noisy_count(total, noise, below=below) for total in cells]
-        for cells, noise in zip(sums, plan.noises, strict=True)
-    ]
-    part, noise = plan.parts[0], plan.noises[0]
-    match query:
-        case Above(threshold=threshold):
-            margin = half_width(noise, one_sided=True) + 1
-            return _said(noisy[0][0] * part.step >= threshold, float(margin * part.step))
-        case Mean():
-            return _mean(query, plan, [cells[0] for cells in noisy])
-    reach_ = half_width(noise) * part.step
-    values = [total * part.step for total in noisy[0]]
-    lower, upper = [value - reach_ for value in values], [value + reach_ for value in values]
-    rounding = part.step / 2 if isinstance(query, Sum) else Fraction(0)
-    if isinstance(query, Histogram):
-        cells = [dict(zip(query.labels, map(_plain, each), strict=True)) for each in (values, lower, upper)]
-        return _said(cells[0], float(reach_), cells[1], cells[2])
-    return _said(_plain(values[0]), float(reach_), _plain(lower[0]), _plain(upper[0]), float(rounding))
+def _document(charge: Charge, bound: Mapping[str, Any], plan: Plan, said: Mapping[str, Any]) -> bytes:
+    """What is kept of an answer, and all that is.
 
-
-def _said(value: Any, error: float, lower: Any = None, upper: Any = None, rounding: float = 0.0) -> dict[str, Any]:
-    return {"value": value, "error": float(error), "lower": lower, "upper": upper, "rounding": rounding}
-
-
-def _plain(value: Fraction) -> int | float:
-    """A whole number as such, if JSON carries it."""
-    whole = value.denominator == 1 and abs(value.numerator) <= check.LARGEST_INTEGER
-    return value.numerator if whole else float(value)
-
-
-def _mean(query: Mean, plan: Plan, noisy: list[int]) -> dict[str, Any]:
-    """A mean about the middle of its bounds, and the interval of all means that sum and count allow together.
-
-    With a noisy count each of the two stays within its own half-width but for half of the chance to miss.
+    The nonce keeps two draws apart that came out the same: whether they did would tell of the data.
     """
-    step, low, high = grid(query.bounds)
-    middle = middle_of(low, high) * step
-    about, total = plan.parts[0], noisy[0] * step
-    if query.population is not None:
-        reach, counts = half_width(plan.noises[0]) * about.step, (Fraction(query.population),) * 3
-    else:
-        miss = (1 - CONFIDENCE) / 2
-        reach = half_width(plan.noises[0], miss=miss) * about.step
-        part = plan.parts[1]
-        margin, count = half_width(plan.noises[1], miss=miss) * part.step, noisy[1] * part.step
-        counts = (count - margin, count, count + margin)
-    rounding = step / 2
-    sides = [(low * step - rounding), (high * step + rounding)]
-
-    def within(value: Fraction) -> Fraction:
-        return min(max(value, sides[0]), sides[1])
-
-    value = within(middle + total / counts[1]) if counts[1] >= 1 else middle
-    if counts[0] < 1:  # so few that the noise may have hidden all of them
-        lower, upper = sides
-    else:
-        ends = [(total + side) / count for side in (-reach, reach) for count in (counts[0], counts[2])]
-        lower, upper = within(middle + min(ends) - rounding), within(middle + max(ends) + rounding)
-    wide = max(value - lower, upper - value)
-    return _said(float(value), float(wide), float(lower), float(upper), float(rounding))
-
-
-def _document(charge: Charge, bound: Mapping[str, Any], plan: Plan, told: Mapping[str, Any]) -> bytes:
-    """What is kept of an answer, and all that is."""
     noise = [
         {"law": to_json(law), "step": float(part.step)} for part, law in zip(plan.parts, plan.noises, strict=False)
     ]
     charged = {kind: dict(amount) for kind, amount in charge.amounts.items()}
-    return canonical({**bound, "noise": noise, "confidence": CONFIDENCE, "charged": charged, **told})
+    return canonical(
+        {**bound, "nonce": secrets.token_hex(16), "noise": noise, "confidence": CONFIDENCE, "charged": charged, **said}
+    )

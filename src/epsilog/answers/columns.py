@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
 from typing import Any
 
@@ -52,7 +52,8 @@ def totals(frame: Any, query: Query, parts: Sequence[Part], *, unit: str | None,
         rows: the most rows of a unit that count: the first that have what is asked for.
     """
     table = _collected(frame, (*query.columns, *(() if unit is None else (unit,))))
-    added, counted = _added(table, query)
+    with np.errstate(all="ignore"):  # a warning about one value would tell of it
+        added, counted = _added(table, query)
     kept = counted if unit is None else _first(_values(table, unit), counted, rows)
     match query:
         case Sum():
@@ -163,9 +164,11 @@ def _number(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:  # a whole number or a fraction beyond every double
-        return math.inf if value > 0 else -math.inf
+        with suppress(Exception):
+            return math.inf if value > 0 else -math.inf
     except Exception:  # noqa: BLE001 - whatever a value does, it only stays out itself
         return math.nan
+    return math.nan
 
 
 def _values(table: Any, name: str) -> list[Any]:
@@ -185,29 +188,37 @@ def _of(value: Any, library: str) -> bool:
 
 
 def _types(frame: Any) -> dict[str, str]:
-    """The columns of a frame, each with the name of its type."""
-    if _of(frame, "polars"):
-        found = dict(frame.collect_schema())
+    """The columns of a frame that have a text for a name, each with the name of its type."""
+    if _of(frame, "polars") and hasattr(frame, "collect_schema"):
+        found = _read(lambda: dict(frame.collect_schema()))
     elif _of(frame, "pandas") and hasattr(frame, "columns"):
         if not frame.columns.is_unique:
             raise CheckError("frame", "columns of different names", "some twice", verb="have")
         found = dict(frame.dtypes)
     elif isinstance(frame, Mapping):
+        if any(not isinstance(each, Sized) or getattr(each, "ndim", 1) != 1 for each in frame.values()):
+            raise CheckError("frame", "columns that are series", "another", verb="have")
         if len({len(column) for column in frame.values()}) > 1:
             raise CheckError("frame", "columns of one length", "several", verb="have")
         found = {name: getattr(column, "dtype", "object") for name, column in frame.items()}
     else:
         raise CheckError("frame", "a frame of Polars or pandas, or a mapping of columns", type(frame).__name__)
-    return {str(name): str(kind) for name, kind in found.items()}
+    return {name: str(kind) for name, kind in found.items() if isinstance(name, str)}
 
 
 def _collected(frame: Any, names: Sequence[str]) -> Any:
-    """The columns that are wanted, in memory. What a library says of bad data may repeat it, so it is not passed on."""
+    """The columns that are wanted, in memory."""
     if not hasattr(frame, "collect"):
         return frame
+    if names:
+        return _read(lambda: frame.select(*dict.fromkeys(names)).collect())
+    polars = sys.modules["polars"]
+    return _read(lambda: frame.select(polars.repeat(0, polars.len())).collect())
+
+
+def _read(reading: Callable[[], Any]) -> Any:
+    """What a library says of data that it cannot read may repeat it, so it is not passed on."""
     try:
-        if names:
-            return frame.select(*dict.fromkeys(names)).collect()
-        return frame.select(sys.modules["polars"].repeat(0, sys.modules["polars"].len())).collect()
+        return reading()
     except Exception as error:  # noqa: BLE001 - see above
         raise RecordsError(f"the frame could not be read ({type(error).__name__})") from None

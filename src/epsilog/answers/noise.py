@@ -16,6 +16,7 @@ from statistics import NormalDist
 
 from epsilog.accounting import epsilon as accounted_epsilon
 from epsilog.accounting import rho as accounted_rho
+from epsilog.answers.choice import spread
 from epsilog.answers.queries import Above, Count, Histogram, Mean, MostCommon, Query, Sum, grid
 from epsilog.spend import Amounts
 from epsilog.terms import (
@@ -92,11 +93,13 @@ class Plan:
         release: what is charged.
         parts: the sums that are taken.
         noises: what each of them gets; none for a choice, which has no noise of its own.
+        spread: of a choice, how far a neighbour moves the difference of two counts.
     """
 
     release: Release
     parts: tuple[Part, ...]
     noises: tuple[Noise, ...] = ()
+    spread: int = 0
 
 
 def parts_of(query: Query, rows: int, relation: NeighboringRelation) -> tuple[Part, ...]:
@@ -241,7 +244,8 @@ def _up(scale: float) -> float:
 def _chosen(query: MostCommon, rows: int, relation: NeighboringRelation, epsilon: Number | None) -> Plan:
     if epsilon is None:
         raise CheckError("price", "epsilon for a choice", "another")
-    return Plan(PureDP(_float_within(_whole_units("epsilon", epsilon))), parts_of(query, rows, relation))
+    stated = PureDP(_float_within(_whole_units("epsilon", epsilon)))
+    return Plan(stated, parts_of(query, rows, relation), spread=spread(rows, relation))
 
 
 def _whole_units(quantity: str, value: Number) -> Fraction:
@@ -362,12 +366,12 @@ def _for_error(query: Query, parts: tuple[Part, ...], sensitivity: int, error: f
     return kind(low, sensitivity)
 
 
-def margin_of_choice(release: PureDP, cells: int, spread: int) -> int:
+def margin_of_choice(release: PureDP, cells: int, reach: int) -> int:
     """How far below the largest count the chosen one is at most, with 95% confidence.
 
-    The choice is that of the largest count under exponential noise of scale spread / epsilon: one that lies t below is
+    The choice is that of the largest count under exponential noise of scale reach / epsilon: one that lies t below is
     chosen only if its own noise is above t.
     """
     if cells == 1:
         return 0
-    return math.ceil(spread / release.epsilon * math.log((cells - 1) / (1 - CONFIDENCE)) * _ROUNDING)
+    return math.ceil(reach / release.epsilon * math.log((cells - 1) / (1 - CONFIDENCE)) * _ROUNDING)

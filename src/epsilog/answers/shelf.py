@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,7 @@ class Shelf:
             document = self.draft.read_bytes()
         except FileNotFoundError:
             raise ConflictError(f"{self.draft} was released or discarded just now") from None
-        said = json.loads(document)
-        if any(said.get(name) != value for name, value in bound.items()):
+        if not _says(document, bound):
             raise ConflictError(f"{self.draft} holds an answer that is not this charge's")
         return document
 
@@ -100,6 +100,14 @@ class Shelf:
             return  # it has it already
         disk.sync_folder(self.folder)
 
-    def discard(self) -> None:
-        """Takes away a draft that the ledger will never release: it released another."""
-        self.draft.unlink(missing_ok=True)
+    def discard(self, bound: Mapping[str, Any]) -> None:
+        """Takes away a draft that the ledger will never release, since it released another."""
+        with suppress(FileNotFoundError):
+            if _says(self.draft.read_bytes(), bound):
+                self.draft.unlink()
+
+
+def _says(document: bytes, bound: Mapping[str, Any]) -> bool:
+    """Whether a document is of one charge: another ledger may keep its answers in the same folder."""
+    said = json.loads(document)
+    return all(said.get(name) == value for name, value in bound.items())
