@@ -110,9 +110,8 @@ def serving(app):
         assert not thread.is_alive()
 
 
-@pytest.fixture(scope="session")
-def ledger_path(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("books") / "ledger.db"
+def filled(path: Path) -> Path:
+    """A ledger with budgets of two kinds, and charges that are open and closed."""
     with open_ledger(path) as ledger:
         ledger.create_budget("acme/claims", kind="pure", epsilon="3", privacy_unit="person")
         for i, cost in enumerate(("0.5", "0.25", "1")):
@@ -121,6 +120,17 @@ def ledger_path(tmp_path_factory) -> Path:
         ledger.charge("lab/study", Repeated(Gaussian(20.0), 10), key="run-1", delta="1e-6")
         ledger.reserve("acme/claims/bob", PureDP(0.125), key="waiting")
     return path
+
+
+@pytest.fixture(scope="session")
+def ledger_path(tmp_path_factory) -> Path:
+    return filled(tmp_path_factory.mktemp("books") / "ledger.db")
+
+
+@pytest.fixture(scope="session")
+def fill_ledger():
+    """Makes such a ledger of the test's own."""
+    return filled
 
 
 @pytest.fixture(scope="session")

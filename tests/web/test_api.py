@@ -104,7 +104,7 @@ def test_errors_name_the_field(site, path, ask, field):
     assert found.status == 422
     assert found.headers["content-type"] == "application/problem+json"
     problem = found.json()
-    assert set(problem) == {"type", "title", "status", "detail", "errors"}
+    assert set(problem) == {"type", "title", "status", "detail", "errors", "code", "check"}
     assert field in [error["field"] for error in problem["errors"]]
     assert all(set(error) == {"field", "message", "bound", "value"} for error in problem["errors"])
 

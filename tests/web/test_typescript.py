@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from epsilog.web import worker
+from epsilog.web import prices, worker
 from epsilog.web.answers import Interval
 
 ROOT = Path(__file__).parents[2]
@@ -53,8 +53,8 @@ def test_answers_hold_what_their_description_says(path, ask):
 
 
 def test_every_question_is_asked_here():
-    """But for one that takes the report of a run: ``test_verifying`` asks it."""
-    assert {path for path, _ in ASKED} | {"/verify"} == set(worker.ALL)
+    """But for one that takes a run's report, which ``test_verifying`` asks, and for what the ledger's verbs ask."""
+    assert {path for path, _ in ASKED} | {"/verify"} | set(prices.questions.by_path) == set(worker.ALL)
 
 
 def test_an_answer_with_more_or_less_is_noticed():

@@ -13,7 +13,7 @@ from epsilog import disk, npz
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.canaries import keep, score
 from epsilog.programme.prepare import write_json
-from epsilog.spend import Charge, Ledger, is_there, read_ledger
+from epsilog.spend import AnyLedger, Charge, is_there, read_ledger
 from epsilog.terms import Canaries, EpsilogError, ProgrammeError, RoundRecord, RunFile
 from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, read_evidence, read_folder
 
@@ -49,7 +49,7 @@ def try_all(plan: RegisteredPlan, task: Task, folder: Path) -> None:
         raise ProgrammeError(plan.name, [str(error)]) from error
 
 
-def reserve(books: Ledger, plan: RegisteredPlan, folder: Path, canaries: Canaries | None = None) -> Charge:
+def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Canaries | None = None) -> Charge:
     """Stores the plan and reserves its price, once: the same plan again finds the same charge.
 
     The secret of its canaries, where it has any, is kept before.
@@ -85,7 +85,7 @@ def reserve(books: Ledger, plan: RegisteredPlan, folder: Path, canaries: Canarie
         raise
 
 
-def _make_simulated_budget(books: Ledger, plan: RegisteredPlan) -> None:
+def _make_simulated_budget(books: AnyLedger, plan: RegisteredPlan) -> None:
     """A simulation spends nobody's privacy and makes itself a budget, which takes simulations only."""
     budget, guarantee = plan.budget, plan.guarantee
     if not plan.simulation:

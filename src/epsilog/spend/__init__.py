@@ -24,15 +24,17 @@ from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.exports import export
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import CREATING, Balance, ChargeRecord
-from epsilog.spend.headroom import Headroom
+from epsilog.spend.headroom import Headroom, Pricing, headroom_for, most_repetitions
 from epsilog.spend.ledger import Ledger
 from epsilog.spend.opening import (
+    AnyLedger,
     Transcript,
     back_up,
     examine,
     is_ledger,
     is_there,
     located,
+    open_here,
     open_ledger,
     read_ledger,
     read_transcript,
@@ -46,16 +48,28 @@ from epsilog.spend.pricing import Price, price
 from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
 from epsilog.spend.requests import Request
 from epsilog.spend.scopes import ancestors
+from epsilog.spend.shapes import moment as spelled_moment
 from epsilog.spend.states import AHEAD, CLOSED, RULES, Rule, Stage, State
 from epsilog.spend.view import LedgerView
+from epsilog.spend.wire import (
+    REFUSALS,
+    VERB_PATHS,
+    price_from_json,
+    price_to_json,
+    refusal_from_json,
+    refusal_to_json,
+)
 
 __all__ = [
     "AHEAD",
     "CLOSED",
     "CREATING",
     "FILTERS",
+    "REFUSALS",
     "RULES",
+    "VERB_PATHS",
     "Amounts",
+    "AnyLedger",
     "Balance",
     "Charge",
     "ChargeRecord",
@@ -69,6 +83,7 @@ __all__ = [
     "Ledger",
     "LedgerView",
     "Price",
+    "Pricing",
     "Receipt",
     "Released",
     "Request",
@@ -86,19 +101,27 @@ __all__ = [
     "digest",
     "examine",
     "export",
+    "headroom_for",
     "is_bundle",
     "is_ledger",
     "is_receipt",
     "is_there",
     "located",
+    "most_repetitions",
+    "open_here",
     "open_ledger",
     "price",
+    "price_from_json",
+    "price_to_json",
     "read_cycles",
     "read_ledger",
     "read_transcript",
+    "refusal_from_json",
+    "refusal_to_json",
     "restore",
     "since",
     "sound_documents",
+    "spelled_moment",
     "sqlite_in_use",
     "verify_file",
     "without_password",

@@ -59,6 +59,7 @@ class Charge:
     """A handle of a charge, which always tells the stored state.
 
     Attributes:
+        entry: the one that reserved it.
         key: its idempotency key.
         scope: where it is charged.
         amounts: what it costs, by kind of budget.
@@ -67,7 +68,7 @@ class Charge:
     """
 
     def __init__(self, charges: Charges, entry: Entry, *, replayed: bool) -> None:
-        self._charges, self._entry, self.replayed = charges, entry, replayed
+        self._charges, self.entry, self.replayed = charges, entry, replayed
         self.key = str(entry.key)
         self.scope = entry.scope
         self.amounts: Mapping[str, Amounts] = entry.amounts
@@ -78,7 +79,7 @@ class Charge:
     @property
     def request(self) -> Request:
         """What was asked."""
-        return Request.from_json(self._entry.body["request"])
+        return Request.from_json(self.entry.body["request"])
 
     @property
     def state(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from epsilog.accounting.roots import largest
@@ -11,7 +11,7 @@ from epsilog.spend.filters import fits
 from epsilog.spend.folds import Balance, room
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
-from epsilog.terms import BudgetExceededError, EpsilogError, Repeated
+from epsilog.terms import BudgetExceededError, EpsilogError, Repeated, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def headroom_for(request: Request, path: Sequence[Balance]) -> Headroom:
     """
     count = None
     if isinstance(request.release, Repeated) and request.amount is None:
-        count = _most_repetitions(request, request.release, path)
+        count = most_repetitions(request, path)
     return Headroom(least(path), _charges(request, path), count)
 
 
@@ -71,13 +71,34 @@ def _fit(request: Request, path: Sequence[Balance]) -> bool:
     return charges is None or charges >= 1
 
 
-def _most_repetitions(request: Request, repeated: Repeated, path: Sequence[Balance]) -> int:
+def most_repetitions(request: Request, path: Sequence[Balance]) -> int:
+    """How many repetitions of what a request repeats fit as one plan."""
+    repeated = check.instance(Repeated)(release=request.release)
+
     def fit(count: int) -> bool:
         return _fit(replace(request, release=replace(repeated, count=count)), path)
 
     return largest(fit, start=repeated.count, limit=_MOST)
 
 
+def _price(request: Request, kind: str, overridden: bool) -> Price:
+    return price(request, kind, overridden=overridden)
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """Who works prices out, which may take long: this process, unless a server has others do it.
+
+    Attributes:
+        price: see ``pricing.price``.
+        repetitions: see ``most_repetitions``.
+    """
+
+    price: Callable[[Request, str, bool], Price] = _price
+    repetitions: Callable[[Request, Sequence[Balance]], int] = most_repetitions
+
+
+HERE = Pricing()
 _MOST = 2**40  # repetitions; nobody asks for more
 
 
@@ -91,7 +112,11 @@ def refuse_unbearable(prices: Mapping[str, Price], path: Sequence[Balance]) -> N
 
 
 def explained(
-    refusal: BudgetExceededError, request: Request, path: Sequence[Balance], prices: Mapping[str, Price]
+    refusal: BudgetExceededError,
+    request: Request,
+    path: Sequence[Balance],
+    prices: Mapping[str, Price],
+    repetitions: Callable[[Request, Sequence[Balance]], int] = most_repetitions,
 ) -> BudgetExceededError:
     """The same refusal, with what would fit instead, and whose budgets would have to be larger."""
     if refusal.reason:
@@ -100,7 +125,7 @@ def explained(
     hint = "at most " + ", ".join(f"{quantity} {amount}" for quantity, amount in left.items()) + " fits"
     if isinstance(request.release, Repeated) and request.amount is None:
         try:
-            count = _most_repetitions(request, request.release, path)
+            count = repetitions(request, path)
         except (EpsilogError, ValueError):  # no price for fewer: then there is no more to say
             count = 0
         if count:

@@ -17,7 +17,8 @@ from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import filter_of
 from epsilog.spend.folds import Balance
-from epsilog.spend.pricing import Price, price
+from epsilog.spend.headroom import HERE, Pricing
+from epsilog.spend.pricing import Price
 from epsilog.spend.requests import Request, waiver_of
 from epsilog.spend.shapes import check_shape, moment
 from epsilog.spend.states import AHEAD, CLOSED, LATER, RULES, State
@@ -43,11 +44,14 @@ class Ledger(LedgerView):
     Args:
         store: where it is kept; closed with the ledger.
         clock: tells the time that entries note; order never depends on it.
+        pricing: works prices out.
     """
 
-    def __init__(self, store: Store, *, clock: Callable[[], datetime] = utc_now) -> None:
+    _store: Store
+
+    def __init__(self, store: Store, *, clock: Callable[[], datetime] = utc_now, pricing: Pricing = HERE) -> None:
         super().__init__(store)
-        self._clock = clock
+        self._clock, self._pricing = clock, pricing
 
     def create_budget(
         self,
@@ -352,9 +356,11 @@ class Ledger(LedgerView):
                         reserved = self._reservation(session, scope, key, request, path=path, prices=prices)
                         return self._open(session, reserved, known, path, then)
             except BudgetExceededError as refusal:
-                raise headroom.explained(refusal, request, path, prices) from None
+                raise headroom.explained(refusal, request, path, prices, self._pricing.repetitions) from None
             allowed = known is not None and (known.scope, known.waiver) == (scope, waiver_of(request.to_json()))
-            prices |= {kind: price(request, kind, overridden=allowed) for kind in unpriced}  # slow: nobody waits for it
+            prices |= {
+                kind: self._pricing.price(request, kind, allowed) for kind in unpriced
+            }  # slow: nobody waits for it
 
     def _again(
         self,

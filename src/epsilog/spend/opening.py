@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from epsilog.signing import Note
 from epsilog.spend import bundles, chain
 from epsilog.spend.chain import Verified
 from epsilog.spend.entries import GENESIS, Entry, digest
+from epsilog.spend.headroom import HERE, Pricing
 from epsilog.spend.ledger import Ledger, utc_now
 from epsilog.spend.states import State
 from epsilog.spend.store import Store
@@ -21,21 +22,26 @@ from epsilog.spend.view import LedgerView
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
+    from epsilog.spend.remote import RemoteLedger
     from epsilog.spend.sqlite.health import Remark
 
+AnyLedger: TypeAlias = "Ledger | RemoteLedger"  # one interface: kept here, or by a server
 POSTGRES = ("postgresql://", "postgres://")
+HTTP = ("http://", "https://")
 _URL = re.compile(
     r"\s*(?:[a-z][a-z0-9+.-]*:/|(?:postgres|sqlite|file)[a-z0-9+.-]*:)", re.IGNORECASE
 )  # and no file's name
 
 
-def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> Ledger:
-    """Opens a ledger for charging; makes it if there is none.
+def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now, token: str | None = None) -> AnyLedger:
+    """Opens a ledger for charging; makes it if there is none, but for one that a server keeps.
 
     Args:
         url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``; or PostgreSQL's (extra ``postgres``), as
-            ``postgresql://user@host/database?ledger=name``, where the name is a schema's (``epsilog`` if blank).
-        clock: tells the time that entries note; order never depends on it.
+            ``postgresql://user@host/database?ledger=name``, where the name is a schema's (``epsilog`` if blank); or a
+            server's, as ``https://host`` (``http://`` on this machine only).
+        clock: tells the time that entries note; order never depends on it. A server has its own.
+        token: what a server knows the asker by; None takes it from the environment, as ``EPSILOG_TOKEN``.
 
     Raises:
         LedgerIntegrityError: the file is no ledger, or its last entry is not the one that its head names.
@@ -48,12 +54,37 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now) -> 
     ...     ledger.balance("acme/claims").available["epsilon"]
     '0.75'
     """
-    return Ledger(_store(url, read_only=False), clock=clock)
+    if _is_served(url):
+        from epsilog.spend.remote import Connection, RemoteLedger
+
+        if clock is not utc_now:
+            raise CheckError("clock", "absent: a server tells its own time", repr(clock))
+        return RemoteLedger(Connection(str(url), token=token))
+    return open_here(url, clock=clock)
 
 
-def read_ledger(url: str | Path) -> LedgerView:
-    """Opens a ledger that exists, to look and verify; nothing is ever written to it."""
+def open_here(url: str | Path, *, clock: Callable[[], datetime] = utc_now, pricing: Pricing = HERE) -> Ledger:
+    """Opens a ledger that is kept here, in a file or a database; makes it if there is none.
+
+    Args:
+        url: as for ``open_ledger``, and no server's.
+        clock: tells the time that entries note; order never depends on it.
+        pricing: works prices out.
+    """
+    return Ledger(_store(url, read_only=False), clock=clock, pricing=pricing)
+
+
+def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:
+    """Opens a ledger that exists, to look and verify; nothing is ever written to it. See ``open_ledger``."""
+    if _is_served(url):
+        from epsilog.spend.remote import Connection, RemoteView
+
+        return RemoteView(Connection(str(url), token=token))
     return LedgerView(_store(url, read_only=True))
+
+
+def _is_served(url: str | Path) -> bool:
+    return isinstance(url, str) and url.lower().startswith(HTTP)
 
 
 def verify_file(url: str | Path) -> Verified:
@@ -137,7 +168,7 @@ def _path(url: str | Path) -> Path:
     name = url.removeprefix(prefix)
     if name in ("", ":memory:") or _URL.match(name) or "://" in name or "?" in name:
         said = "another, which may hold a password" if {"@", "="} & set(url) else repr(url)
-        raise CheckError("url", "a file, 'sqlite:///' and a file, or 'postgresql://'", said)
+        raise CheckError("url", "a file, 'sqlite:///' and a file, 'postgresql://' or 'https://'", said)
     return Path(name)
 
 
@@ -158,6 +189,8 @@ def back_up(url: str | Path, to: Path) -> Verified:
 
     if isinstance(url, str) and url.startswith(POSTGRES):
         raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", without_password(url))
+    if _is_served(url):
+        raise CheckError("url", "a file: what a server keeps is backed up where it lies", without_password(str(url)))
     found: list[Verified] = []
     backups.back_up(_path(url), to, check=lambda copy: found.append(verify_file(copy)))
     return found[0]
@@ -218,24 +251,32 @@ def located(said: str) -> str | Path:
 
     No file is named like a URL: whoever mistypes a database's would charge a file of their own, beside all others.
     """
-    if said.startswith(POSTGRES):
+    if said.startswith(POSTGRES) or _is_served(said):
         return said
     return _path(said) if _URL.match(said) else Path(said)
 
 
 def without_password(url: str) -> str:
     """A database's URL as people may read it; it opens the same ledger where the password is known otherwise."""
+    if _is_served(url):
+        from epsilog.spend.remote import Place
+
+        return Place.of(url).url  # it holds none
     from epsilog.spend.postgres import address_of
 
     return address_of(url)
 
 
 def is_there(url: str | Path) -> bool:
-    """Whether there is a ledger: its file, or its tables in a database.
+    """Whether there is a ledger: its file, its tables in a database, or a server that keeps one.
 
     Raises:
-        StorageError: the database cannot be asked.
+        StorageError: the database or the server cannot be asked.
     """
+    if _is_served(url):
+        from epsilog.spend.remote import Connection, is_kept
+
+        return is_kept(Connection(str(url)))
     if isinstance(url, str) and url.startswith(POSTGRES):
         from epsilog.spend.postgres import is_made
 

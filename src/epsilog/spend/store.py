@@ -14,11 +14,11 @@ from epsilog.spend.entries import Entry
 from epsilog.spend.folds import Balance, ChargeRecord, RoundState
 from epsilog.spend.rows import Row, Stored
 
-__all__ = ["Session", "Store"]
+__all__ = ["Readable", "Session", "Store", "View"]
 
 
-class Session(Protocol):
-    """One transaction: one consistent view of the ledger, which sees its own writes.
+class View(Protocol):
+    """One consistent view of the ledger.
 
     What cannot be read as it was written is a ``LedgerIntegrityError``, whichever row it is in.
     """
@@ -44,9 +44,6 @@ class Session(Protocol):
     def entry(self, position: int) -> Entry:
         """The entry at an index that exists."""
 
-    def latest(self, scope: str) -> Entry | None:
-        """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
-
     def stored(self) -> Stored:
         """Everything that is kept beside the entries, as it lies there."""
 
@@ -56,11 +53,18 @@ class Session(Protocol):
     def charge(self, key: str) -> ChargeRecord | None:
         """The charge with a key, if there is one."""
 
-    def has_charges(self, scope: str) -> bool:
-        """Whether any charge was ever made at a scope or under it."""
-
     def rounds(self, key: str) -> list[RoundState]:
         """The rounds of a charge, in order."""
+
+
+class Session(View, Protocol):
+    """One transaction: a view that sees its own writes."""
+
+    def latest(self, scope: str) -> Entry | None:
+        """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
+
+    def has_charges(self, scope: str) -> bool:
+        """Whether any charge was ever made at a scope or under it."""
 
     def round(self, key: str, number: int) -> RoundState | None:
         """One round of a charge, if it began."""
@@ -81,12 +85,22 @@ class Session(Protocol):
         """Stores a round of a charge."""
 
 
-class Store(Protocol):
-    """Where a ledger is kept, shared by threads and processes; opened and made by its own constructor."""
+class Readable(Protocol):
+    """Where a ledger can be looked at."""
 
     @property
     def address(self) -> str:
         """Where that is, as ``open_ledger`` takes it."""
+
+    def reading(self) -> AbstractContextManager[View]:
+        """A view, undisturbed by whoever writes meanwhile."""
+
+    def close(self) -> None:
+        """Closes it for this process; whatever is asked of it afterwards is a ``StorageError``."""
+
+
+class Store(Readable, Protocol):
+    """Where a ledger is kept, shared by threads and processes; opened and made by its own constructor."""
 
     def reading(self) -> AbstractContextManager[Session]:
         """One consistent view, undisturbed by whoever writes meanwhile."""
@@ -98,6 +112,3 @@ class Store(Protocol):
             StorageError: it cannot be written, or is not the one that was opened. Raised at the end, the entries may
                 stand or be lost: they were not acknowledged, and a retry with the same key finds out.
         """
-
-    def close(self) -> None:
-        """Closes it for this process; whatever is asked of it afterwards is a ``StorageError``."""

@@ -15,7 +15,7 @@ from epsilog.spend.headroom import Headroom
 from epsilog.spend.requests import Request
 from epsilog.spend.rows import parsed
 from epsilog.spend.states import AHEAD, RULES
-from epsilog.spend.store import Session, Store
+from epsilog.spend.store import Readable, View
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, Release, check
 
 _SPENDING = tuple(verb for verb, rule in RULES.items() if rule.takes == "reserved" and rule.adds is not None)
@@ -29,7 +29,7 @@ class LedgerView:
         store: where it is kept; closed with the view.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Readable) -> None:
         self._store = store
 
     def __enter__(self) -> Self:
@@ -92,14 +92,14 @@ class LedgerView:
             prefix: at and under this scope.
             after: only entries of a higher index.
         """
+        return (entry for entry, _ in self.documents(prefix, after=after))
+
+    def documents(self, prefix: str | None = None, *, after: int = 0) -> Iterator[tuple[Entry, str]]:
+        """The same entries with the text that their hashes are of; see ``history``."""
         if prefix is not None:
             scopes.ancestors(prefix)
         after = check.integer(0)(after=after)
-        return (entry for entry, _ in self._told(prefix, after=after, end=self.head()[0]))
-
-    def documents(self) -> Iterator[tuple[Entry, str]]:
-        """Every entry, oldest first, with the text that its hash is of; told as ``history`` tells them."""
-        return self._told(None, after=0, end=self.head()[0])
+        return self._told(prefix, after=after, end=self.head()[0])
 
     def _told(self, prefix: str | None, *, after: int, end: int) -> Iterator[tuple[Entry, str]]:
         full = True
@@ -201,7 +201,7 @@ class LedgerView:
         return headroom.headroom_for(request, path)
 
 
-def refolded(session: Session, *, progress: Callable[[int], None] | None = None) -> chain.Books:
+def refolded(session: View, *, progress: Callable[[int], None] | None = None) -> chain.Books:
     """Checks everything but prices, in one view of the ledger; see ``Ledger.verify``."""
     session.check()
     books = chain.fold(session.rows(), progress=progress)
@@ -209,14 +209,14 @@ def refolded(session: Session, *, progress: Callable[[int], None] | None = None)
     return books
 
 
-def path_of(session: Session, scope: str) -> list[Balance]:
+def path_of(session: View, scope: str) -> list[Balance]:
     """The budgets that a charge at a scope must fit, from the top, at least one."""
     path = session.balances(scopes.ancestors(scope))
     scopes.require_budget(scope, path)
     return path
 
 
-def budget_of(session: Session, scope: str) -> Balance:
+def budget_of(session: View, scope: str) -> Balance:
     """The budget of exactly this scope, which there must be."""
     scopes.ancestors(scope)
     found = session.balances([scope])
@@ -225,7 +225,7 @@ def budget_of(session: Session, scope: str) -> Balance:
     return found[0]
 
 
-def known_charge(session: Session, key: str) -> folds.ChargeRecord:
+def known_charge(session: View, key: str) -> folds.ChargeRecord:
     """Where the charge with this key stands, which there must be."""
     scopes.check_key(key)
     charge = session.charge(key)

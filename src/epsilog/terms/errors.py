@@ -116,7 +116,7 @@ class BudgetExceededError(EpsilogError):
         sums = {"asked": requested, "available": available, "short by": self.shortfall, "cap": self.caps}
         sums |= {"spent": self.spent, "reserved": self.reserved}
         told = [f"{name} {', '.join(f'{unit} {n}' for unit, n in sum_.items())}" for name, sum_ in sums.items() if sum_]
-        said = [reason, *told, hint, f"more is for its owner to allow: {', '.join(self.owners)}" if owners else ""]
+        said = [reason, *told, hint, f"more is for its owner to allow: {', '.join(self.owners)}" if self.owners else ""]
         super().__init__(f"budget of {scope!r} refuses: {'; '.join(filter(None, said))}")
 
     def explained(self, *, hint: str, owners: tuple[str, ...]) -> BudgetExceededError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -12,7 +13,19 @@ from anyio import to_thread
 from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
-from epsilog.web import calculators, certificates, observing, pages, playground, problems, reading, verifying
+from epsilog.web import (
+    calculators,
+    certificates,
+    ledger_reads,
+    ledger_verbs,
+    observing,
+    pages,
+    playground,
+    problems,
+    reading,
+    verifying,
+)
+from epsilog.web.books import Books
 from epsilog.web.certificates import Certificates
 from epsilog.web.desk import DEADLINE, Desk
 from epsilog.web.disconnects import EndOnDisconnect
@@ -20,6 +33,7 @@ from epsilog.web.doorkeeper import Doorkeeper
 from epsilog.web.entrance import Entrance
 from epsilog.web.jobs import Shelf
 from epsilog.web.observing import Metrics, Observer, Readiness
+from epsilog.web.prices import DeskPricing
 from epsilog.web.questions import PREFIX
 from epsilog.web.security import Bodies, Guard
 from epsilog.web.tokens import Keys
@@ -36,7 +50,11 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         app.state.verifications = Shelf(what="checks of the ledger", at_once=1)
         app.state.desk = Desk(deadline=app.state.deadline)
         await app.state.desk.open()
+        prices = DeskPricing(app.state.desk, asyncio.get_running_loop())
+        app.state.books = None if app.state.ledger is None else Books(app.state.ledger, prices)
         yield
+        if app.state.books is not None:
+            app.state.books.close()
         await app.state.desk.close()
         for job in (*certificates.shelf.jobs(), *app.state.verifications.jobs()):
             job.stop("paused")
@@ -70,6 +88,8 @@ def create_app(
     app.include_router(playground.questions.router(), prefix=PREFIX)
     app.include_router(verifying.questions.router(), prefix=PREFIX)
     app.include_router(certificates.router, prefix=PREFIX)
+    app.include_router(ledger_reads.router, prefix=PREFIX)
+    app.include_router(ledger_verbs.router, prefix=PREFIX)
     app.include_router(reading.router, prefix=PREFIX)
     app.include_router(observing.router)
     app.include_router(pages.router)

@@ -14,9 +14,14 @@ from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 
-from epsilog.web import calculators, playground, problems, verifying
+from epsilog.web import calculators, playground, prices, problems, verifying
 
-ALL = calculators.questions.by_path | playground.questions.by_path | verifying.questions.by_path
+ALL = (
+    calculators.questions.by_path
+    | playground.questions.by_path
+    | verifying.questions.by_path
+    | prices.questions.by_path
+)
 
 
 def answer(path: str, ask: dict[str, Any]) -> tuple[int, str, str]:

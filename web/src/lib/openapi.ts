@@ -3,6 +3,50 @@
 import type { Fact } from "./facts";
 import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text } from "./read";
 
+/** What an owner does to a scope. */
+export type ActAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
+};
+
+/** A new budget. */
+export type BudgetAsk = {
+  /** names joined by '/' */
+  scope: string;
+  kind: "pure" | "approximate" | "zcdp" | "gdp";
+  /** by quantity */
+  caps: Record<string, unknown>;
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  privacy_unit: string | null;
+  simulation: boolean;
+  /** whether it is a share that the budget above sets aside */
+  quota: boolean;
+};
+
+/** A reservation that its owner gives back. */
+export type CancelAsk = {
+  /** the charge's idempotency key */
+  key: string;
+  /** why; kept for ever */
+  reason: string;
+};
+
+/** Another cap. */
+export type CapAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
+  /** by quantity */
+  caps: Record<string, unknown>;
+};
+
 /** A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked. */
 export type CertificateAsk = {
   participation: "balls-in-bins" | "b-min-sep" | "cyclic-poisson";
@@ -22,6 +66,16 @@ export type CertificateAsk = {
   failure: number;
   /** draws in each direction */
   samples: number;
+};
+
+/** What an owner does to a charge. */
+export type ChargeActAsk = {
+  /** the charge's idempotency key */
+  key: string;
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
 };
 
 /** What a report alone supports, check by check and part by part. */
@@ -98,6 +152,14 @@ export type Delta = {
   value: number;
   rationale: string;
   findings: Finding[];
+};
+
+/** What closes a charge. */
+export type EvidenceAsk = {
+  /** the charge's idempotency key */
+  key: string;
+  /** SHA-256 values by name */
+  evidence: Record<string, unknown>;
 };
 
 /** A schedule with its price. */
@@ -219,6 +281,26 @@ export type Finding = {
   numbers: Record<string, unknown>;
 };
 
+/** What a scope can still bear. */
+export type Fits = {
+  /** the least that any budget on the path still has */
+  available: Record<string, unknown>;
+  /** how many more charges like it fit; null if nothing was asked */
+  charges: number | null;
+  /** how many repetitions fit as one plan; null if none is made */
+  repetitions: number | null;
+};
+
+/** What a scope can bear of a release, or of anything. */
+export type FitsAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** see ``reserve``; null asks what is left */
+  release: Record<string, unknown> | null;
+  delta: string | null;
+  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
+};
+
 /** The popular closed form: an estimate. */
 export type Formula = {
   /** a number; "inf" for an infinite one */
@@ -244,6 +326,12 @@ export type Interval = {
   estimate?: number | null;
   quantity?: string;
   given?: ([string, number])[];
+};
+
+/** Something of one charge. */
+export type KeyAsk = {
+  /** the charge's idempotency key */
+  key: string;
 };
 
 /** A mix of releases, priced. */
@@ -277,6 +365,37 @@ export type NoiseAnswer = {
   noise_multiplier: number;
 };
 
+/** A round that releases. */
+export type OutputAsk = {
+  /** the charge's idempotency key */
+  key: string;
+  round: number;
+  /** SHA-256, 64 hex digits */
+  output_hash: string;
+};
+
+/** A charge that an owner allows at an amount of their own. */
+export type OverrideAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** the whole schedule, in the ledger's own JSON */
+  release: Record<string, unknown>;
+  /** what approximate budgets are charged */
+  delta: string | null;
+  /** null takes the budget's */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
+  /** the charge's idempotency key */
+  key: string;
+  /** by quantity */
+  amount: Record<string, unknown>;
+  /** why; kept for ever */
+  reason: string;
+  privacy_unit: string | null;
+  plan_hash: string | null;
+  rounds: number | null;
+  simulation: boolean;
+};
+
 /** One kind of release in a mix. */
 export type Part = {
   mechanism: "gaussian" | "laplace" | "randomized-response" | "pure" | "approximate" | "zcdp" | "gdp";
@@ -286,6 +405,16 @@ export type Part = {
   second: number | null;
   sampling_probability: number;
   count: number;
+};
+
+/** A plan, before anything is reserved for it. */
+export type PlanAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** the charge's idempotency key */
+  key: string;
+  /** SHA-256, 64 hex digits */
+  plan_hash: string;
 };
 
 /** The privacy profile of a mix, and what an attacker can tell. */
@@ -374,6 +503,54 @@ export type ReportAsk = {
   report: string;
 };
 
+/** What a charge asks for. */
+export type RequestAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** the whole schedule, in the ledger's own JSON */
+  release: Record<string, unknown>;
+  /** what approximate budgets are charged */
+  delta: string | null;
+  /** null takes the budget's */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
+  key: string | null;
+  /** a price worked out elsewhere, at least the proven one */
+  amount: Record<string, unknown> | null;
+  /** null takes the budget's */
+  privacy_unit: string | null;
+  simulation: boolean;
+};
+
+/** What a reservation asks for. */
+export type ReserveAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** the whole schedule, in the ledger's own JSON */
+  release: Record<string, unknown>;
+  /** what approximate budgets are charged */
+  delta: string | null;
+  /** null takes the budget's */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
+  key: string | null;
+  /** a price worked out elsewhere, at least the proven one */
+  amount: Record<string, unknown> | null;
+  /** null takes the budget's */
+  privacy_unit: string | null;
+  simulation: boolean;
+  plan_hash: string | null;
+  /** the most rounds it may run */
+  rounds: number | null;
+  /** when anybody may give it back, ISO 8601 */
+  until: string | null;
+};
+
+/** A round that begins. */
+export type RoundAsk = {
+  /** the charge's idempotency key */
+  key: string;
+  round: number;
+};
+
 /** The most rounds that meet a goal. */
 export type RoundsAnswer = {
   rounds: number;
@@ -399,6 +576,22 @@ export type SensitivityAsk = {
 export type Stamped = {
   record: Record<string, unknown>;
   sha256: string;
+};
+
+/** How long a reservation is held. */
+export type UntilAsk = {
+  /** the charge's idempotency key */
+  key: string;
+  /** ISO 8601, with its offset from UTC */
+  until: string;
+};
+
+/** What an owner does to the whole ledger. */
+export type WholeAsk = {
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
 };
 
 export const FACTS = {

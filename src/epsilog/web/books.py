@@ -1,0 +1,66 @@
+"""The ledger of a server: opened once, when it is first asked, and used in threads.
+
+Verbs that may wait for a price have threads of their own, so that a start or a commit never waits behind one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
+
+from epsilog.spend import Ledger, is_there, located, open_here
+from epsilog.terms import StorageError
+from epsilog.web.prices import DeskPricing
+
+T = TypeVar("T")
+AT_ONCE = 16  # verbs that wait for the disk; the disk takes one at a time
+PRICED_AT_ONCE = 96  # verbs that wait for a price, or for their turn at the desk
+
+
+class Books:
+    """A ledger that a server writes.
+
+    Args:
+        url: as ``open_ledger`` takes it; there when it is first asked: no server makes a ledger.
+        prices: works prices out for it.
+    """
+
+    def __init__(self, url: str, prices: DeskPricing) -> None:
+        self._url, self.prices = url, prices
+        self._lock = threading.Lock()
+        self._ledger: Ledger | None = None
+        self._quick, self._slow = CapacityLimiter(AT_ONCE), CapacityLimiter(PRICED_AT_ONCE)
+
+    async def do(self, work: Callable[[Ledger], T], *, priced: bool = False) -> T:
+        """Does something with the ledger, in another thread; whoever hangs up meanwhile does not end it."""
+        return await to_thread.run_sync(lambda: work(self._opened()), limiter=self._slow if priced else self._quick)
+
+    def _opened(self) -> Ledger:
+        with self._lock:
+            if self._ledger is None:
+                where = self._url if self._url.startswith("sqlite:") else located(self._url)
+                if not is_there(where):
+                    raise StorageError("the server's ledger is not there")
+                self._ledger = open_here(where, pricing=self.prices.pricing())
+            return self._ledger
+
+    def close(self) -> None:
+        """Closes the ledger for this process."""
+        with self._lock:
+            if self._ledger is not None:
+                self._ledger.close()
+
+
+def _books(request: Request) -> Books:
+    found: Books | None = request.app.state.books
+    if found is None:
+        raise HTTPException(404, "This server was started without a ledger")
+    return found
+
+
+ItsBooks = Annotated[Books, Depends(_books)]

@@ -1,0 +1,404 @@
+"""A ledger over HTTP: the same verbs, the same refusals, and nothing written that was refused."""
+
+import json
+import math
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from epsilog.spend import Verb, open_ledger, read_ledger
+from epsilog.spend.remote import RemoteLedger
+from epsilog.terms import (
+    AccessError,
+    BudgetExceededError,
+    CheckError,
+    ConflictError,
+    EpsilogError,
+    Gaussian,
+    NeighboringRelation,
+    PureDP,
+    Repeated,
+    StorageError,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+)
+from epsilog.web import create_app
+from epsilog.web.doors import Holder, Role, holder
+
+HASH, OTHER = "ab" * 32, "cd" * 32
+DATA = {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, serve_app):
+    """An application over an empty ledger, and its site."""
+    path = tmp_path_factory.mktemp("served") / "ledger.db"
+    open_ledger(path).close()
+    app = create_app(ledger=str(path))
+    with serve_app(app) as site:
+        yield app, site, path
+
+
+@pytest.fixture(scope="module")
+def site(served):
+    return served[1]
+
+
+@pytest.fixture(scope="module")
+def ledger(site):
+    with open_ledger(site.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def top(request, ledger):
+    """A budget of this test's own: epsilon 1."""
+    name = request.node.name.replace("/", "-").replace(".", "-")[:80]
+    ledger.create_budget(name, kind="pure", epsilon="1")
+    return name
+
+
+@pytest.fixture
+def held_by(served):
+    """Makes whoever asks somebody else, while the test lasts."""
+    app = served[0]
+
+    def become(role, scope):
+        app.dependency_overrides[holder] = lambda: Holder("anna", role, scope)
+
+    yield become
+    app.dependency_overrides.clear()
+
+
+# --- the client is a ledger -------------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_from_its_plan_to_its_commit(ledger, top):
+    key = f"{top}-run"
+    ledger.register_plan(top, HASH, key=key)
+    assert ledger.find(key) is None
+    charge = ledger.reserve(f"{top}/anna", PureDP(0.25), key=f"{key}-2", rounds=2, plan_hash=HASH)
+    assert (charge.state, charge.replayed, dict(charge.amounts["pure"])) == ("reserved", False, {"epsilon": "0.25"})
+    assert ledger.reserve(f"{top}/anna", PureDP(0.25), key=f"{key}-2", rounds=2, plan_hash=HASH).replayed
+    assert ledger.balance(top).reserved["epsilon"] == "0.25"
+    charge.start()
+    with pytest.raises(ConflictError, match="it is started"):
+        charge.start()
+    for number in (1, 2):
+        charge.round_started(number)
+        charge.round_released(number, output_hash=HASH)
+        charge.round_released(number, output_hash=HASH)
+    with pytest.raises(ConflictError, match="at most 2"):
+        charge.round_started(3)
+    charge.commit({"rounds.jsonl": OTHER})
+    charge.commit({"rounds.jsonl": OTHER})
+    again = ledger.find(f"{key}-2")
+    assert (again.state, again.rounds_released, again.request.rounds) == ("committed", {1: HASH, 2: HASH}, 2)
+    assert ledger.balance(top).spent["epsilon"] == "0.25"
+
+
+def test_what_is_read_is_what_lies_there(ledger, top, served):
+    for number in range(5):
+        ledger.charge(f"{top}/anna", PureDP(0.125), key=f"{top}-{number}")
+    with read_ledger(served[2]) as here:
+        for ask in (
+            lambda books: list(books.documents()),
+            lambda books: list(books.history(top, after=3)),
+            lambda books: books.head(),
+            lambda books: books.budgets(),
+            lambda books: books.budgets_above(f"{top}/anna"),
+            lambda books: books.page(top, limit=4, before=books.head()[0]),
+            lambda books: books.page(top, verb=Verb.STARTED),
+            lambda books: books.spending(top, limit=3),
+            lambda books: books.what_fits(top),
+            lambda books: books.what_fits(top, PureDP(0.1)),
+            lambda books: books.charge_record(f"{top}-1"),
+            lambda books: books.asked(f"{top}-1"),
+            lambda books: books.verify(),
+        ):
+            assert ask(ledger) == ask(here)
+
+
+def test_owners_do_what_owners_do(ledger, top):
+    assert ledger.create_budget(top, kind="pure", epsilon="1").caps["epsilon"] == "1"
+    share = ledger.create_budget(f"{top}/share", kind="pure", epsilon="0.5", quota=True)
+    assert share.quota == top
+    assert ledger.change_cap(top, by="dora", reason="board", epsilon=0.75).caps["epsilon"] == "0.75"
+    reserved = ledger.reserve(f"{top}/share", PureDP(0.25), key=f"{top}-1")
+    ledger.revoke(f"{top}-1", by="dora", reason="never scheduled")
+    assert reserved.state == "cancelled"
+    gone = ledger.reserve(f"{top}/share", PureDP(0.25), key=f"{top}-2")
+    gone.start()
+    ledger.abandon(f"{top}-2", by="dora", reason="its machine is gone")
+    ledger.decommission(f"{top}-2", by="dora", reason="replaced")
+    assert (gone.state, ledger.balance(top).spent["epsilon"]) == ("decommissioned", "0.25")
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    held = ledger.reserve(f"{top}/share", PureDP(0.125), key=f"{top}-3", until=soon)
+    held.hold(soon + timedelta(hours=1))
+    with pytest.raises(ConflictError, match="is held until"):
+        ledger.expire(f"{top}-3")
+    held.cancel("not needed")
+    ledger.override_price(top, PureDP(0.25), key=f"{top}-4", amount={"epsilon": "0.125"}, reason="proof 12")
+    allowed = ledger.charge(top, PureDP(0.25), key=f"{top}-4", amount={"epsilon": "0.125"})
+    assert dict(allowed.amounts["pure"]) == {"epsilon": "0.125"}
+    assert ledger.retire(top, by="dora", reason="the year is over").retired
+    with pytest.raises(BudgetExceededError, match="scope retired"):
+        ledger.charge(top, PureDP(0.01), key=f"{top}-5")
+
+
+def test_amounts_are_exact_whatever_number_they_came_as(ledger, top):
+    ledger.create_budget(f"{top}/z", kind="approximate", epsilon="3.000000001", delta=1e-5)
+    found = ledger.balance(f"{top}/z").caps
+    assert dict(found) == {"epsilon": "3.000000001", "delta": "0.00001"}
+
+
+def test_refusals_are_the_same_errors_with_the_same_fields(ledger, top, tmp_path):
+    with open_ledger(tmp_path / "here.db") as here:
+        for books in (ledger, here):
+            books.create_budget("twin", kind="approximate", epsilon="1", delta="1e-5")
+            books.reserve("twin", PureDP(0.25), key="twin-1", delta="1e-9")
+        for ask in (
+            lambda books: books.charge("twin", Repeated(Gaussian(3.0), 10), key="twin-2", delta="1e-6"),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-1", delta="1e-9"),
+            lambda books: books.reserve("twin", PureDP(0.5), key="twin-1", delta="1e-9"),
+            lambda books: books.charge("twin", ZeroConcentratedDP(0.5), key="twin-3"),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", amount={"epsilon": "0.1"}),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", relation="replace-one"),
+            lambda books: books.charge("nobody", PureDP(0.25), key="twin-3"),
+            lambda books: books.charge("a//b", PureDP(0.25), key="twin-3"),
+            lambda books: books.charge("twin", PureDP(0.25), key="\x00"),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", delta=math.nan),
+            lambda books: books.charge("twin", PureDP(0.25), key="twin-3", delta="-0"),
+            lambda books: books.create_budget("twin", kind="pure", epsilon="1"),
+            lambda books: books.create_budget("twin/x", kind="pure", epsilon="-1"),
+            lambda books: books.create_budget("twin/x", kind="zcdp", epsilon="1"),
+            lambda books: books.create_budget("twin/y", kind="approximate", epsilon="9", delta="0", quota=True),
+            lambda books: books.change_cap("nobody", by="dora", reason="so", epsilon="1"),
+            lambda books: books.change_cap("twin", by=" ", reason="so", epsilon="1", delta="0"),
+            lambda books: books.balance("nobody"),
+            lambda books: books.advance("nobody", Verb.STARTED, {}),
+            lambda books: books.advance("twin-1", Verb.COMMITTED, {"evidence": {"x": "short"}}),
+            lambda books: books.advance("twin-1", Verb.RESERVED, {}),
+            lambda books: books.accept_restored(by="dora", reason="so"),
+            lambda books: books.page(None, verb=Verb.STARTED),
+        ):
+            before = ledger.head()
+            told = []
+            for books in (ledger, here):
+                with pytest.raises((EpsilogError, ValueError)) as found:
+                    ask(books)
+                told.append(found.value)
+            over, kept = told
+            assert type(over) is type(kept)
+            assert ledger.head() == before
+            same = {name: value for name, value in vars(kept).items() if not name.startswith("__")}
+            assert {name: getattr(over, name) for name in same} == same
+            if not isinstance(kept, ConflictError):  # which names an entry by its index
+                assert str(over) == str(kept)
+
+
+def test_an_unknown_mechanism_stays_one(ledger, top):
+    ledger.create_budget(f"{top}/gdp", kind="gdp", mu_squared="1")
+    with pytest.raises(UnsupportedMechanismError) as found:
+        ledger.charge(f"{top}/gdp", Repeated(PureDP(0.25), 2), key=f"{top}-1", relation=NeighboringRelation.ZERO_OUT)
+    assert found.value.method
+
+
+# --- what a server takes ----------------------------------------------------------------------------------------------
+
+
+def test_the_key_may_come_as_a_header_and_must_be_the_same(site, top):
+    ask = {"scope": top, "release": DATA}
+    assert site.post("ledger/reserve", ask).status == 422
+    for header in (f'"{top}-h"', f"{top}-h"):
+        assert site.post("ledger/reserve", ask, headers={"Idempotency-Key": header}).status == 200
+    both = site.post("ledger/charge", ask | {"key": "another"}, headers={"Idempotency-Key": f'"{top}-h"'})
+    assert (both.status, both.json()["errors"][0]["field"]) == (422, "key")
+
+
+ODD = ["1e400", "NaN", "-0", "-1", "", " 1", "1_0", "0x1", "١", "1" * 101, "Infinity", "1e1000"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'{"scope": "acme", "scope": "lab"}',
+        b"[" * 30_000,
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "surprise": 1}).encode(),
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": 1e400}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": NaN}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": -0.25}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": "x"}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure"}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "interval", "lower": 0, "upper": 1}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": [1]}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": false, "term": {}}}',
+        b'{"scope": "TOP", "key": "\\ud800", "release": {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}}',
+        *(
+            json.dumps({"scope": "TOP", "key": "odd", "release": DATA, field: value}).encode()
+            for odd in ODD
+            for field, value in (("delta", odd), ("amount", {"epsilon": odd}))
+        ),
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "delta": 0.5}).encode(),
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "rounds": 1.5}).encode(),
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "rounds": 10**30}).encode(),
+        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "until": "soon"}).encode(),
+    ],
+)
+@pytest.mark.parametrize("path", ["reserve", "charge"])
+def test_odd_bodies_are_refused_and_nothing_is_written(site, ledger, raw, path):
+    if not ledger.budgets() or "odd" not in {budget.scope for budget in ledger.budgets()}:
+        ledger.create_budget("odd", kind="approximate", epsilon="10", delta="0.1")
+    before = ledger.head()
+    found = site.post(f"ledger/{path}", raw=raw.replace(b"TOP", b"odd"))
+    assert 400 <= found.status < 500, found.body
+    assert found.headers["content-type"] == "application/problem+json"
+    assert ledger.head() == before
+
+
+def test_a_long_body_is_refused(site, ledger):
+    before = ledger.head()
+    long = {"scope": "odd", "key": "long", "release": DATA, "privacy_unit": "x" * 2_000_000}
+    assert site.post("ledger/reserve", long).status == 413
+    assert ledger.head() == before
+
+
+# --- who may ----------------------------------------------------------------------------------------------------------
+
+
+def test_roles_bound_what_is_done_and_seen(ledger, site, top, held_by):
+    ledger.create_budget(f"{top}/a", kind="pure", epsilon="0.5")
+    ledger.create_budget(f"{top}/b", kind="pure", epsilon="0.5")
+    ledger.reserve(f"{top}/b", PureDP(0.125), key=f"{top}-b", plan_hash=HASH)
+    ledger.register_plan(f"{top}/b", OTHER, key=f"{top}-plan")
+    before = ledger.head()
+    held_by(Role.READER, f"{top}/a")
+    assert [b.scope for b in ledger.budgets()] == [top, f"{top}/a"]
+    assert ledger.find(f"{top}-b") is None
+    assert list(ledger.history(f"{top}/a"))
+    for ask in (
+        lambda: ledger.charge(f"{top}/a", PureDP(0.125), key="r"),
+        lambda: list(ledger.history(f"{top}/b")),
+        lambda: list(ledger.history()),
+        ledger.verify,
+        lambda: ledger.balance(f"{top}/b"),
+        lambda: ledger.what_fits(top),
+        lambda: ledger.page(top),
+        lambda: ledger.spending(top),
+        lambda: ledger.advance(f"{top}-b", Verb.STARTED, {}),
+        lambda: ledger.create_budget(f"{top}/a/x", kind="pure", epsilon="0"),
+    ):
+        with pytest.raises(AccessError):
+            ask()
+    assert site.get(f"ledger/entry?index={before[0]}").status == 404
+    held_by(Role.SPENDER, f"{top}/a")
+    for ask in (
+        lambda: ledger.charge(f"{top}/b", PureDP(0.125), key="s"),
+        lambda: ledger.change_cap(f"{top}/a", by="anna", reason="more", epsilon="1"),
+        lambda: ledger.revoke(f"{top}-b", by="anna", reason="mine"),
+        lambda: ledger.accept_restored(by="anna", reason="mine"),
+    ):
+        with pytest.raises(AccessError):
+            ask()
+    for ask in (
+        lambda: ledger.charge(f"{top}/a", PureDP(0.125), key=f"{top}-b"),
+        lambda: ledger.reserve(f"{top}/a", PureDP(0.125), key=f"{top}-plan"),
+        lambda: ledger.register_plan(f"{top}/a", HASH, key=f"{top}-plan"),
+        lambda: ledger.advance(f"{top}-b", Verb.STARTED, {}),
+    ):
+        with pytest.raises(ConflictError) as found:
+            ask()
+        assert not {f"{top}/b", HASH, OTHER} & set(str(found.value).replace("'", " ").replace(")", " ").split())
+    assert str(_refused(lambda: ledger.charge_record(f"{top}-b"))) == str(
+        _refused(lambda: ledger.charge_record(f"{top}-nobody"))
+    ).replace("nobody", "b")
+    assert ledger.head() == before
+    ledger.charge(f"{top}/a", PureDP(0.125), key=f"{top}-a")
+    held_by(Role.OWNER, f"{top}/b")
+    ledger.revoke(f"{top}-b", by="bob", reason="never scheduled")
+    entry = ledger.page(f"{top}/b", limit=1)[0]
+    assert entry.body["by"] == "bob (token of anna)"
+    held_by(Role.AUDITOR, None)
+    assert ledger.verify().count == ledger.head()[0]
+    with pytest.raises(AccessError, match="auditor may not own"):
+        ledger.retire(top, by="carl", reason="over")
+
+
+def _refused(ask):
+    with pytest.raises(ConflictError) as found:
+        ask()
+    return found.value
+
+
+# --- many at once -----------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_race_for_a_cap_meet_it_exactly(site, ledger, top):
+    granted, refused = [], []
+
+    def race(name):
+        with open_ledger(site.url) as books:
+            for number in range(6):
+                try:
+                    books.charge(f"{top}/{name}", PureDP(0.0625), key=f"{top}-{name}-{number}")
+                    granted.append(name)
+                except BudgetExceededError:
+                    refused.append(name)
+
+    racers = [threading.Thread(target=race, args=(name,)) for name in "abcd"]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert (len(granted), len(refused)) == (16, 8)
+    assert ledger.balance(top).spent["epsilon"] == "1"
+
+
+# --- addresses and tokens ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://ledger.example",
+        "http://10.0.0.1:8080",
+        "https://anna:secret@ledger.example",
+        "https://ledger.example?token=secret",
+        "https://ledger.example#secret",
+        "https://",
+        "https://ledger.example:0",
+        "https://ledger.example:99999",
+        "https://ledger.example\n",
+        "http://localhost.evil.example",
+        "HTTP://ledger.example",
+        "https://[::1",
+    ],
+)
+def test_addresses_that_are_not_safe_are_refused_and_show_no_secret(url):
+    with pytest.raises(CheckError) as found:
+        open_ledger(url)
+    assert found.value.field == "url"
+    assert "secret" not in str(found.value)
+
+
+def test_a_token_is_never_shown(site, monkeypatch):
+    monkeypatch.setenv("EPSILOG_TOKEN", "hush")
+    with open_ledger(site.url) as books:
+        assert "hush" not in repr(books) + repr(vars(books)) + books.address
+    with pytest.raises(CheckError, match="not shown"):
+        open_ledger(site.url, token="hush\r\nX: y")  # noqa: S106
+    with pytest.raises(CheckError, match="a server tells its own time"):
+        open_ledger(site.url, clock=lambda: None)
+
+
+def test_a_server_that_is_not_there_did_nothing():
+    with open_ledger("http://127.0.0.1:1") as books:
+        assert isinstance(books, RemoteLedger)
+        with pytest.raises(StorageError, match=r"cannot be reached.*nothing was done"):
+            books.head()
+    with pytest.raises(StorageError, match="is closed"):
+        books.head()
