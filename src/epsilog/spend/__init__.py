@@ -44,7 +44,7 @@ from epsilog.spend.opening import (
     verify_file,
     without_password,
 )
-from epsilog.spend.pricing import Price, price
+from epsilog.spend.pricing import Price, price, price_at_once
 from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
 from epsilog.spend.requests import Request
 from epsilog.spend.scopes import ancestors
@@ -111,6 +111,7 @@ __all__ = [
     "open_here",
     "open_ledger",
     "price",
+    "price_at_once",
     "price_from_json",
     "price_to_json",
     "read_cycles",

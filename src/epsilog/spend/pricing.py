@@ -78,20 +78,43 @@ def price(request: Request, kind: str, *, overridden: bool = False) -> Price:
     return stated
 
 
+def price_at_once(request: Request, kind: str, *, overridden: bool = False) -> Price | None:
+    """The price where nothing has to be worked out: by an owner's word, or by the release's own statement."""
+    if request.amount is not None:
+        return price(request, kind, overridden=True) if overridden else None
+    return _by_statement(request, kind)
+
+
+def _by_statement(request: Request, kind: str) -> Price | None:
+    """What a release states of itself, where a budget of this kind is charged just that."""
+    match kind, request.release:
+        case "pure", PureDP(epsilon):
+            return Price({"epsilon": repr(epsilon)}, "as stated")
+        case "approximate", PureDP(epsilon) if request.delta is None:
+            return Price({"epsilon": repr(epsilon), "delta": "0"}, "as stated")
+        case "approximate", ApproximateDP(epsilon, delta) if request.delta is None:
+            return Price({"epsilon": repr(epsilon), "delta": repr(delta)}, "as stated")
+        case "zcdp", ZeroConcentratedDP(stated):
+            return Price({"rho": repr(stated)}, "as stated")
+        case "gdp", GaussianDP(stated):
+            return Price({"mu_squared": Fraction(repr(stated)) ** 2}, "as stated")
+    return None
+
+
 def _proven(request: Request, kind: str) -> Price:
+    stated = _by_statement(request, kind)
+    if stated is not None:
+        return stated
     if kind in ("pure", "approximate"):
         return _epsilon_price(request, kind)
     from epsilog.accounting import mu, rho
     from epsilog.accounting.rounding import MU, up
 
     relation = _relation(request)
-    match kind, request.release:
-        case "zcdp", ZeroConcentratedDP(stated):
-            return Price({"rho": repr(stated)}, "as stated")
-        case "gdp", GaussianDP(stated):
-            return Price({"mu_squared": Fraction(repr(stated)) ** 2}, "as stated")
-        case "zcdp", release:
-            return Price({"rho": rho(release, relation)}, "sum of rho (Bun & Steinke 2016, Propositions 1.4 and 1.6)")
+    if kind == "zcdp":
+        return Price(
+            {"rho": rho(request.release, relation)}, "sum of rho (Bun & Steinke 2016, Propositions 1.4 and 1.6)"
+        )
     found = mu(request.release, relation)
     if found is None:
         raise UnsupportedMechanismError(request.release, method="gdp pricing", reason="it has no finite mu")
@@ -176,12 +199,6 @@ def _stated_amount(amount: Mapping[str, Number], kind: str) -> Price:
 def _epsilon_price(request: Request, kind: str) -> Price:
     if kind == "approximate" and request.delta is not None:
         return _accounted(request, str(request.delta))
-    zero: dict[str, Number] = {"delta": "0"} if kind == "approximate" else {}
-    match request.release:
-        case PureDP(epsilon):
-            return Price({"epsilon": repr(epsilon)} | zero, "as stated")
-        case ApproximateDP(epsilon, delta) if kind == "approximate":
-            return Price({"epsilon": repr(epsilon), "delta": repr(delta)}, "as stated")
     priced = _accounted(request, "0")
     if kind == "approximate":
         if not priced.bearable:

@@ -23,6 +23,7 @@ from epsilog.spend import (
     headroom_for,
     most_repetitions,
     price,
+    price_at_once,
     price_from_json,
     price_to_json,
     refusal_from_json,
@@ -116,6 +117,9 @@ class DeskPricing:
         return await self._desk.answer(questions.by_path["/ledger/headroom"], _asked(request, path))
 
     def _price(self, request: Request, kind: str, overridden: bool) -> Price:
+        known = price_at_once(request, kind, overridden=overridden)
+        if known is not None:
+            return known
         ask = PriceAsk(request=request.to_json(), kind=kind, overridden=overridden)
         return price_from_json(self._ask("/ledger/price", ask))
 
