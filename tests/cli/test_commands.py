@@ -744,9 +744,15 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
     assert said.get() == "epsilog is at http://here (Ctrl-C ends it)\n"
 
 
-def test_serve_hands_over_who_may_come_in(reached, capsys):
+def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch):
     words = ("--tokens", "t.json", "--name", "a.example", "--name", "b.example", "--behind-proxy", "--rate", "7.5")
     words += ("--access-log", "--tls-cert", "c.pem", "--tls-key", "k.pem")
+    monkeypatch.chdir(tmp_path)
+    done = invoke("serve", *words)  # a folder that was not mounted
+    assert isinstance(done.exception, CheckError)
+    assert done.exception.field == "ledger"
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/ledger.db").write_bytes(b"")
     _, named = reached("epsilog.web.serve", "serve", *words)
     assert named["entrance"] == web.Entrance(
         Path("t.json"), names=("a.example", "b.example"), behind_proxy=True, rate=7.5, access_log=True

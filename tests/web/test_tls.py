@@ -14,6 +14,7 @@ import pytest
 from tests.web.test_entrance import self_signed
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
 
 
 def epsilog(*words, cwd):
@@ -91,6 +92,14 @@ def test_a_team_comes_in_by_tls_and_token_and_stays_out_without(team):
     assert team.ask("/api/v1/ledger", anna, headers=[("Origin", "https://evil.example")])[0] == 403
     epsilog("token", "revoke", "anna", cwd=team.folder)
     assert team.ask("/api/v1/ledger", anna)[0] == 401
+
+    healthy = [sys.executable, str(ROOT / "deploy/healthcheck.py")]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        codes = [
+            subprocess.run([*healthy, str(at)], check=False).returncode for at in (team.port, free.getsockname()[1])
+        ]
+    assert codes == [0, 1]
 
     with pytest.raises(ssl.SSLCertVerificationError):  # it is not believed by those who were not told of it
         team.ask("/healthz", context=ssl.create_default_context())

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, existing_file, in_a_file
+from epsilog.cli.ledger import DEFAULT_LEDGER, existing_file, in_a_file, shown
 from epsilog.cli.show import bold, console, figures, note, table
 from epsilog.terms import CheckError
 
@@ -69,6 +69,11 @@ def serve(
     from epsilog import web
     from epsilog.spend import is_there, located
 
+    there = is_there(located(ledger))
+    if tokens is not None and not there:  # a team's server without its ledger is a folder that was not mounted
+        raise CheckError(
+            "ledger", "there already, where tokens are given (`epsilog ledger create` makes it)", shown(ledger)
+        )
     entrance = web.Entrance(tokens, tuple(name or ()), behind_proxy, rate, access_log)
     told = Console(stderr=True, highlight=False) if access_log else console
 
@@ -76,7 +81,7 @@ def serve(
         host,
         port,
         ready=lambda address: told.print("epsilog is at", bold(address), "(Ctrl-C ends it)"),
-        ledger=ledger if is_there(located(ledger)) else None,
+        ledger=ledger if there else None,
         runs=runs if runs.exists() else None,
         certificates_in=certificates,
         entrance=entrance,
