@@ -176,6 +176,8 @@ def commands(group, path=()):
 
 EVERY = dict(commands(typer.main.get_command(app)))
 COUNTS = [
+    (("answer",), "rows"),
+    (("answer",), "population"),
     (("run",), "nodes"),
     (("ledger", "show"), "last"),
     (("ledger", "history"), "limit"),

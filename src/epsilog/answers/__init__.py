@@ -1,11 +1,13 @@
 """Answers: questions about a data frame, charged to a budget, answered with exact noise and an error bar, and kept.
 
-``queries`` says what can be asked, ``columns`` what rows add to it, ``noise`` what it costs and how far it is off,
-``choice`` how the largest count is found, ``samplers`` draw, ``telling`` adds the error bar, ``shelf`` keeps, and
-``asking`` leads through them, in the order in which nothing can be told that was not paid for.
+``queries`` says what can be asked, ``files`` reads files, ``columns`` says what rows add, ``noise`` what it costs and
+how far it is off, ``choice`` how the largest count is found, ``samplers`` draw, ``telling`` adds the error bar,
+``shelf`` keeps, and ``asking`` leads through them, in the order in which nothing can be told that was not paid for.
 """
 
-from epsilog.answers.asking import Answer, Budgets, Quote, ask, quote
+from epsilog.answers.asking import Answer, Budgets, Payer, Quote, ask, quote
+from epsilog.answers.columns import types_of
+from epsilog.answers.files import scan
 from epsilog.answers.queries import Above, Count, Histogram, Mean, MostCommon, Query, Sum
 
 __all__ = [
@@ -16,9 +18,12 @@ __all__ = [
     "Histogram",
     "Mean",
     "MostCommon",
+    "Payer",
     "Query",
     "Quote",
     "Sum",
     "ask",
     "quote",
+    "scan",
+    "types_of",
 ]

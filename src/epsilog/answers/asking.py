@@ -32,7 +32,7 @@ from epsilog.spend import Balance, Charge, Request, State, price
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation, Release, check
 from epsilog.terms.codec import canonical, to_json
 
-__all__ = ["Answer", "Budgets", "Quote", "ask", "quote"]
+__all__ = ["Answer", "Budgets", "Payer", "Quote", "ask", "quote"]
 
 VERSION = 0
 _EVIDENCE = "answer.json"
@@ -40,10 +40,14 @@ _LARGEST_ROWS = 1_000_000  # that one unit may add
 
 
 class Budgets(Protocol):
-    """What is asked of a ledger, in this process or far away."""
+    """What a quote asks of a ledger, in this process or far away, or of one to look at."""
 
     def budgets_above(self, scope: str) -> Sequence[Balance]:
         """The budgets that a charge at this scope must fit."""
+
+
+class Payer(Budgets, Protocol):
+    """What an answer asks of a ledger."""
 
     def find(self, key: str) -> Charge | None:
         """The charge with a key, if there is one."""
@@ -101,7 +105,7 @@ class Answer:
 
 
 def ask(
-    ledger: Budgets,
+    ledger: Payer,
     scope: str,
     query: Query,
     frame: Any,

@@ -21,7 +21,7 @@ from epsilog.answers.noise import Part, middle_of
 from epsilog.answers.queries import Above, Count, Histogram, Mean, MostCommon, Query, Sum, grid
 from epsilog.terms import CheckError, RecordsError
 
-__all__ = ["check_frame", "totals"]
+__all__ = ["check_frame", "totals", "types_of"]
 
 Array = NDArray[np.int64]
 _NUMERIC = re.compile(r"(u?int|float)\d+|bool(ean)?", re.IGNORECASE)
@@ -29,7 +29,7 @@ _NUMERIC = re.compile(r"(u?int|float)\d+|bool(ean)?", re.IGNORECASE)
 
 def check_frame(frame: Any, query: Query, unit: str | None) -> None:
     """Requires the columns that a question names, once each and of a type that can answer it; reads no value."""
-    types = _types(frame)
+    types = types_of(frame)
     for name in (*query.columns, *(() if unit is None else (unit,))):
         if name not in types:
             raise CheckError("frame", f"a column {name!r}", ", ".join(map(repr, types)) or "none", verb="have")
@@ -187,7 +187,7 @@ def _of(value: Any, library: str) -> bool:
     return type(value).__module__.split(".")[0] == library
 
 
-def _types(frame: Any) -> dict[str, str]:
+def types_of(frame: Any) -> dict[str, str]:
     """The columns of a frame that have a text for a name, each with the name of its type."""
     if _of(frame, "polars") and hasattr(frame, "collect_schema"):
         found = _read(lambda: dict(frame.collect_schema()))

@@ -7,6 +7,7 @@ adds is bounded here; a row that adds nothing stays out, whatever the reason, so
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -37,7 +38,7 @@ class Query:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values: the question as it is kept."""
         said: dict[str, Any] = {name: _plain(value) for name, value in asdict(self).items()}  # type: ignore[call-overload]
-        return {"query": type(self).__name__.lower(), **said}
+        return {"query": re.sub(r"(?<=.)(?=[A-Z])", "-", type(self).__name__).lower(), **said}
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ import typer
 
 from epsilog.cli import (
     account,
+    answers,
     audit,
     backups,
     charges,
@@ -28,6 +29,7 @@ from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, L
 
 COMMANDS = (
     account,
+    answers,
     audit,
     backups,
     charges,

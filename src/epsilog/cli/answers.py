@@ -1,0 +1,201 @@
+"""`epsilog answer`: a question about a file of data, charged, answered with noise, and kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsilog.cli.app import Json, app, print_json
+from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, to_read, to_write
+from epsilog.cli.show import figures, note, plain
+from epsilog.terms import CheckError
+
+if TYPE_CHECKING:
+    from epsilog.answers import Answer, Query, Quote
+
+
+class Question(StrEnum):
+    """What can be asked."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MEAN = "mean"
+    HISTOGRAM = "histogram"
+    MOST_COMMON = "most-common"
+    ABOVE = "above"
+
+
+_TAKES = {
+    Question.COUNT: {"column"},
+    Question.SUM: {"column", "low", "high"},
+    Question.MEAN: {"column", "low", "high", "population"},
+    Question.HISTOGRAM: {"column", "category", "edge"},
+    Question.MOST_COMMON: {"column", "category"},
+    Question.ABOVE: {"column", "threshold"},
+}
+
+
+@app.command("answer")
+def answer(
+    scope: Annotated[str, typer.Argument(help="Where it is charged; every budget at or above it must bear it.")],
+    question: Annotated[Question, typer.Argument(help="What is asked.")],
+    column: Annotated[str | None, typer.Argument(help="Of which column; a count may do without.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="A CSV or Parquet file; a quote needs none.")] = None,
+    separator: Annotated[str, typer.Option("--separator", help="Between the columns of a CSV file.")] = ",",
+    unit: Annotated[str | None, typer.Option("--unit", help="The column that says whose a row is.")] = None,
+    each_row: Annotated[
+        bool, typer.Option("--each-row", help="Instead: each row is a unit of its own, and none has two.")
+    ] = False,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="The most rows of a unit that count.")] = 1,
+    low: Annotated[float | None, typer.Option("--low", help="The least value: sum, mean.")] = None,
+    high: Annotated[float | None, typer.Option("--high", help="The largest value: sum, mean.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option("--category", help="A category, once for each: histogram, most-common.")
+    ] = None,
+    edge: Annotated[
+        list[float] | None, typer.Option("--edge", help="An edge between cells, once for each, rising: histogram.")
+    ] = None,
+    population: Annotated[
+        int | None, typer.Option("--population", min=1, help="A public number of rows to divide by: mean.")
+    ] = None,
+    threshold: Annotated[int | None, typer.Option("--threshold", help="Whether a count reaches it: above.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", help="What it may cost, under pure and approximate budgets.")
+    ] = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="What it may cost, under zcdp budgets.")] = None,
+    error: Annotated[
+        float | None, typer.Option("--error", help="Instead: the error that is wanted, for the least that it costs.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="The same key and question give the same answer, for nothing more.")
+    ] = None,
+    keep: Annotated[Path, typer.Option("--keep", help="The folder where answers are kept.")] = Path("answers"),
+    quote: Annotated[
+        bool, typer.Option("--quote", help="Say what it would cost; read no data, charge nothing.")
+    ] = False,
+    simulation: Annotated[bool, typer.Option("--simulation", help="It is no release of real data.")] = False,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Answer a question about data, with exact noise and an error bar, once it is charged.
+
+    Example: epsilog answer acme/claims mean age --low 0 --high 99 --data visits.csv --unit id --epsilon 0.1 --key q1
+    """
+    if (unit is None) != each_row:
+        raise CheckError("unit", "given, or else each-row, and not both", repr(unit))
+    said = {"low": low, "high": high, "category": category, "edge": edge}
+    said |= {"population": population, "threshold": threshold}
+    asked = _Terms(question, column, {name: value for name, value in said.items() if value not in (None, [])})
+    terms: dict[str, Any] = {"unit": unit, "rows": rows, "epsilon": epsilon, "rho": rho, "error": error}
+    if quote:
+        from epsilog.answers import quote as quoted
+
+        with to_read(ledger) as books:
+            _tell_quote(quoted(books, scope, asked.query(), **terms), as_json=as_json)
+        return
+    from epsilog.answers import ask, scan
+
+    if data is None or key is None:
+        raise CheckError("key" if key is None else "data", "given", "nothing")
+    frame = scan(data, separator=separator)
+    with to_write(ledger) as books:
+        query = asked.query(whole=_is_whole(frame, column))
+        _tell(ask(books, scope, query, frame, key=key, keep=keep, simulation=simulation, **terms), as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """A question as it was typed."""
+
+    question: Question
+    column: str | None
+    said: dict[str, Any]
+
+    def query(self, *, whole: bool = False) -> Query:
+        """As the library puts it; ``whole`` says that categories are whole numbers."""
+        from epsilog import answers
+
+        for name in self.said.keys() - _TAKES[self.question]:
+            raise CheckError(name, f"left out for {self.question}", repr(self.said[name]))
+        made: dict[Question, Callable[[], Query]] = {
+            Question.COUNT: lambda: answers.Count(self.column),
+            Question.ABOVE: lambda: answers.Above(self._given("threshold"), self.column),
+            Question.SUM: lambda: answers.Sum(self._column(), self._bounds()),
+            Question.MEAN: lambda: answers.Mean(self._column(), self._bounds(), self.said.get("population")),
+            Question.HISTOGRAM: lambda: answers.Histogram(self._column(), self._categories(whole), self._edges()),
+            Question.MOST_COMMON: lambda: answers.MostCommon(self._column(), self._categories(whole) or ()),
+        }
+        return made[self.question]()
+
+    def _given(self, name: str) -> Any:
+        if name not in self.said:
+            raise CheckError(name, f"given for {self.question}", "nothing")
+        return self.said[name]
+
+    def _column(self) -> str:
+        if self.column is None:
+            raise CheckError("column", f"given for {self.question}", "nothing")
+        return self.column
+
+    def _bounds(self) -> tuple[float, float]:
+        return self._given("low"), self._given("high")
+
+    def _edges(self) -> tuple[float, ...] | None:
+        return tuple(self.said["edge"]) if "edge" in self.said else None
+
+    def _categories(self, whole: bool) -> tuple[str | int, ...] | None:
+        names = self.said.get("category")
+        if names is None:
+            return None
+        try:
+            return tuple(int(name) for name in names) if whole else tuple(names)
+        except ValueError:
+            raise CheckError("category", "a whole number, as the column is", repr(names)) from None
+
+
+def _is_whole(frame: Any, column: str | None) -> bool:
+    """Whether a file says that a column is of whole numbers; a CSV file says that all are text."""
+    from epsilog.answers import types_of
+
+    return re.fullmatch(r"U?Int\d+", types_of(frame).get(column or "", "")) is not None
+
+
+def _tell_quote(quote: Quote, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"charged": quote.charged, "error": quote.error, "release": quote.release.to_json()})
+        return
+    wide = "it depends on the count" if quote.error is None else f"{quote.error:.6g}"
+    figures("It would", [("cost", _cost(quote.charged)), ("be off by at most", wide)])
+    note("Nothing was charged, and no data was read.")
+
+
+def _tell(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        print_json(json.loads(answer.document))
+        return
+    rows = [("answer", plain(_number(answer.value)))]
+    if isinstance(answer.value, dict):
+        rows = [(plain(name), _number(value)) for name, value in answer.value.items()]
+    elif answer.lower is not None:
+        rows.append(("between", f"{_number(answer.lower)} and {_number(answer.upper)}"))
+    figures(
+        f"{answer.question['query']} at {answer.scope}",
+        [*rows, ("off by at most", f"{answer.error:.6g}, with 95% confidence"), ("charged", _cost(answer.charged))],
+    )
+
+
+def _number(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _cost(charged: Mapping[str, Mapping[str, str]]) -> str:
+    """A price, epsilon before delta."""
+    amounts = {kind: sorted(price.items(), reverse=True) for kind, price in charged.items()}
+    return "; ".join(f"{kind}: {', '.join(f'{name} {n}' for name, n in price)}" for kind, price in amounts.items())

@@ -1,0 +1,151 @@
+"""`epsilog answer`: what is typed reaches the library, and what comes back is shown."""
+
+import importlib
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from epsilog.cli.app import app
+from epsilog.spend import open_ledger, read_ledger
+from epsilog.terms import BudgetExceededError, CheckError
+
+importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
+pytest.importorskip("polars")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_ledger("books.db") as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1000000", simulation=True)
+        ledger.create_budget("real", kind="pure", epsilon="1")
+    lines = ["id,age,ward", "a,30,eye", "a,40,ear", "b,50,eye", ",60,eye", "c,none,eye,too,long", "d"]
+    (tmp_path / "visits.csv").write_text("\n".join(lines))
+    return tmp_path
+
+
+def answer(*words, scope="acme", price=("--epsilon", "1000"), more=("--data", "visits.csv", "--simulation")):
+    words = [str(word) for word in words]
+    key = ("--key", "-".join(words)) if "--key" not in words else ()
+    unit = ("--each-row",) if "--unit" not in words and "--each-row" not in words else ()
+    line = ["answer", scope, *words, *unit, *price, *more, *key, "--ledger", "books.db"]
+    return CliRunner().invoke(app, line, env={"COLUMNS": "200", "TERM": "dumb"})
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (("count",), 6),
+        (("count", "age"), 5),
+        (("count", "--unit", "id"), 4),
+        (("count", "--unit", "id", "--rows", 2), 4),
+        (("above", "--threshold", 6), True),
+        (("above", "age", "--threshold", 6), False),
+        (("histogram", "ward", "--category", "eye", "--category", "ear"), {"eye": 4, "ear": 1}),
+        (("histogram", "age", "--edge", 0, "--edge", 45, "--edge", 99), {"[0, 45)": 2, "[45, 99]": 2}),
+        (("most-common", "ward", "--category", "eye", "--category", "ear"), "eye"),
+    ],
+)
+def test_questions_are_answered(here, words, value):
+    price = ("--epsilon", "1000")
+    if words[-1] == 2:
+        value = 5  # both rows of a, and one of b, c and d each
+    done = answer(*words, "--json", price=price)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["value"] == value
+
+
+def test_sums_and_means_take_bounds_and_a_population(here):
+    for words, value in (
+        (("sum", "age", "--low", 0, "--high", 45), 30 + 40 + 45 + 45),
+        (("mean", "age", "--low", 0, "--high", 100), 45),
+        (("mean", "age", "--low", 0, "--high", 100, "--population", 4), 45),
+    ):
+        done = answer(*words, "--json", price=("--epsilon", "100000"))
+        assert json.loads(done.output)["value"] == pytest.approx(value, abs=0.2), done.output
+
+
+def test_an_answer_reads_well_and_costs_once(here):
+    for _ in range(2):
+        done = answer(
+            "count",
+            "--key",
+            "k",
+            "--keep",
+            "mine",
+            scope="real",
+            price=("--epsilon", "0.5"),
+            more=("--data", "visits.csv"),
+        )
+        assert done.exit_code == 0, done.output
+        shown = " ".join(done.output.split())
+        assert "count at real answer" in shown
+        assert "off by at most 6, with 95% confidence charged pure: epsilon 0.5" in shown
+    with read_ledger("books.db") as ledger:
+        assert ledger.balance("real").spent["epsilon"] == "0.5"
+    assert len(list((here / "mine").iterdir())) == 1
+
+
+def test_a_quote_charges_nothing_and_reads_no_data(here):
+    done = answer("count", "--quote", price=("--error", "10"), more=())
+    shown = " ".join(done.output.split())
+    assert "It would cost pure: epsilon 0.284348513 be off by at most 10" in shown
+    done = answer("mean", "age", "--low", 0, "--high", 9, "--quote", more=())
+    assert "it depends on the count" in done.output
+    told = json.loads(answer("count", "--quote", "--json", price=("--error", "10"), more=()).output)
+    assert told["charged"] == {"pure": {"epsilon": "0.284348513"}}
+    with read_ledger("books.db") as ledger:
+        assert ledger.head()[0] == 2
+    assert not (here / "answers").exists()
+
+
+def test_whole_numbers_of_a_parquet_file_are_categories(here):
+    import polars as pl
+
+    pl.DataFrame({"n": [1, 2, 2]}).write_parquet("n.parquet")
+    done = answer(
+        "histogram", "n", "--category", 1, "--category", 2, "--json", more=("--data", "n.parquet", "--simulation")
+    )
+    assert json.loads(done.output)["value"] == {"1": 1, "2": 2}
+    done = answer("histogram", "n", "--category", "x", more=("--data", "n.parquet", "--simulation"))
+    assert isinstance(done.exception, CheckError)
+    assert "category must be a whole number, as the column is" in str(done.exception)
+
+
+def test_another_separator_is_read(here):
+    (here / "semi.csv").write_text("a;b\n1;2\n3;4\n")
+    done = answer("count", "b", "--separator", ";", "--json", more=("--data", "semi.csv", "--simulation"))
+    assert json.loads(done.output)["value"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "said"),
+    [
+        (("count", "--unit", "id", "--each-row"), None, "unit must be given, or else each-row, and not both"),
+        (("count", "--low", 1), None, "low must be left out for count"),
+        (("sum", "age", "--low", 1), None, "high must be given for sum"),
+        (("sum", "--low", 1, "--high", 2), None, "column must be given for sum"),
+        (("above",), None, "threshold must be given for above"),
+        (("histogram", "ward"), None, "categories must be given, or else edges"),
+        (("most-common", "ward"), None, "1 to 100000 names"),
+        (("count", "--separator", ";;"), None, "separator must be one character"),
+        (("count",), ("--data", "no.csv", "--simulation"), "data must be a file that exists"),
+        (("count",), ("--simulation",), "data must be given"),
+        (("count", "height"), None, "frame must have a column 'height'"),
+    ],
+)
+def test_what_is_wrong_is_refused_and_costs_nothing(here, words, more, said):
+    done = answer(*words, **({} if more is None else {"more": more}))
+    assert isinstance(done.exception, CheckError), done.output
+    assert said in str(done.exception)
+    with read_ledger("books.db") as ledger:
+        assert ledger.head()[0] == 2
+
+
+def test_a_key_is_needed_and_the_budget_refuses(here):
+    line = ["answer", "real", "count", "--each-row", "--epsilon", "2", "--data", "visits.csv", "--ledger", "books.db"]
+    assert "key must be given" in str(CliRunner().invoke(app, line).exception)
+    assert isinstance(CliRunner().invoke(app, [*line, "--key", "k"]).exception, BudgetExceededError)
+    assert CliRunner().invoke(app, [*line, "--key", "k", "--rows", "0"]).exit_code == 2
+    assert CliRunner().invoke(app, [*line, "--key", "k", "--population", "0"]).exit_code == 2
