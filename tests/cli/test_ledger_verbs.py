@@ -82,7 +82,7 @@ def test_a_charge_goes_from_reservation_to_commit(ask, reserve, books, tmp_path)
 def test_what_a_reservation_is_asked_with_reaches_the_ledger(reserve, books):
     reserve("run", "--amount", "epsilon=0.5", "--plan-hash", HASH, "--until", "2026-05-01T12:00:00+02:00")
     with read_ledger(books) as ledger:
-        request, record = ledger.asked("run"), ledger.charge_record("run")
+        request, record = ledger.find("run").request, ledger.charge_record("run")
     assert (request.amount, request.plan_hash, request.simulation) == ({"epsilon": "0.5"}, HASH, False)
     assert record.until == "2026-05-01T10:00:00.000000+00:00"
     for until in ("soon", "2026-05-01T12:00:00"):

@@ -390,6 +390,8 @@ def test_a_ledger_is_told_by_its_content_and_read_without_being_changed(ledger, 
     with read_ledger(path) as reader:
         assert reader.balance("acme").reserved == {"epsilon": "0.25"}
         assert not {"reserve", "charge", "create_budget"} & set(dir(reader))
+        assert (reader.find("run-1").state, reader.find("2")) == ("reserved", None)
+        assert not {"start", "commit", "cancel"} & set(dir(reader.find("run-1")))
     looking = Ledger(SqliteStore(path, read_only=True))
     with looking, pytest.raises(StorageError, match="open for reading only"):
         looking.reserve("acme", PureDP(0.1), key="2")

@@ -114,7 +114,7 @@ def test_what_is_read_is_what_lies_there(ledger, top, served):
             lambda books: books.what_fits(top),
             lambda books: books.what_fits(top, PureDP(0.1)),
             lambda books: books.charge_record(f"{top}-1"),
-            lambda books: books.asked(f"{top}-1"),
+            lambda books: books.find(f"{top}-1").request,
             lambda books: books.verify(),
         ):
             assert ask(ledger) == ask(here)

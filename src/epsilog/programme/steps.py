@@ -32,8 +32,8 @@ def is_closed(plan: RegisteredPlan, ledger: str | Path) -> bool:
     if not is_there(ledger):
         return False
     with read_ledger(ledger) as books:
-        asked = books.asked(charge_key(plan))
-        if asked is None or asked.plan_hash != plan.hash or books.charge_record(charge_key(plan)).state != "committed":
+        charge = books.find(charge_key(plan))
+        if charge is None or charge.state != "committed" or charge.request.plan_hash != plan.hash:
             return False
         books.verify()
         return True

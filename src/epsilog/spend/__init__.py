@@ -17,7 +17,7 @@ and ``receipts`` (one of them, and where it lies).
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.bundles import is_bundle, write_bundle
 from epsilog.spend.chain import Verified
-from epsilog.spend.charge import Charge, RunCharge
+from epsilog.spend.charge import Charge, ChargeView, RunCharge
 from epsilog.spend.checkpoints import Checkpoint, Kept, since
 from epsilog.spend.cycles import Cycle, Cycles, Released, Stated, read_cycles
 from epsilog.spend.entries import Entry, Verb, digest
@@ -73,6 +73,7 @@ __all__ = [
     "Balance",
     "Charge",
     "ChargeRecord",
+    "ChargeView",
     "Checkpoint",
     "Cycle",
     "Cycles",

@@ -17,14 +17,18 @@ from epsilog.spend.shapes import moment
 from epsilog.terms import check
 
 
-class Charges(Protocol):
-    """Whoever keeps charges: a ledger, or a client of one."""
+class KnownCharges(Protocol):
+    """Whoever can say where charges stand."""
 
     def charge_record(self, key: str) -> ChargeRecord:
         """Where the charge stands that has this key."""
 
     def charge_rounds(self, key: str) -> Sequence[RoundState]:
         """Its rounds, in order."""
+
+
+class Charges(KnownCharges, Protocol):
+    """Whoever keeps charges: a ledger, or a client of one."""
 
     def advance(self, key: str, verb: Verb, body: Mapping[str, Any]) -> None:
         """Does the next thing to it, durably, or refuses."""
@@ -55,26 +59,24 @@ class RunCharge(Protocol):
         """Notes durably that a round's output, which is already on disk, is released."""
 
 
-class Charge:
-    """A handle of a charge, which always tells the stored state.
+class ChargeView:
+    """A charge to look at; it always tells the stored state.
 
     Attributes:
         entry: the one that reserved it.
         key: its idempotency key.
         scope: where it is charged.
         amounts: what it costs, by kind of budget.
-        replayed: whether the key was known already, so that nothing new was charged: what it released must be looked
-            up, not released again.
     """
 
-    def __init__(self, charges: Charges, entry: Entry, *, replayed: bool) -> None:
-        self._charges, self.entry, self.replayed = charges, entry, replayed
+    def __init__(self, charges: KnownCharges, entry: Entry) -> None:
+        self._charges, self.entry = charges, entry
         self.key = str(entry.key)
         self.scope = entry.scope
         self.amounts: Mapping[str, Amounts] = entry.amounts
 
     def __repr__(self) -> str:
-        return f"Charge(key={self.key!r}, scope={self.scope!r}, amounts={dict(self.amounts)})"
+        return f"{type(self).__name__}(key={self.key!r}, scope={self.scope!r}, amounts={dict(self.amounts)})"
 
     @property
     def request(self) -> Request:
@@ -99,6 +101,21 @@ class Charge:
             for state in self._charges.charge_rounds(self.key)
             if state.output_hash is not None
         }
+
+
+class Charge(ChargeView):
+    """A handle of a charge: what its owner does next.
+
+    Attributes:
+        replayed: whether the key was known already, so that nothing new was charged: what it released must be looked
+            up, not released again.
+    """
+
+    _charges: Charges
+
+    def __init__(self, charges: Charges, entry: Entry, *, replayed: bool) -> None:
+        super().__init__(charges, entry)
+        self.replayed = replayed
 
     def start(self) -> None:
         """Spends the amount, for ever; called before data is first touched.

@@ -503,12 +503,8 @@ class Ledger(LedgerView):
 
     def find(self, key: str) -> Charge | None:
         """The charge with a key, if there is one."""
-        scopes.check_key(key)
-        with self._store.reading() as session:
-            known = session.charge(key)
-            if known is None or known.state in AHEAD:
-                return None
-            return Charge(self, session.entry(known.opened), replayed=True)
+        entry = self._opening(key)
+        return None if entry is None else Charge(self, entry, replayed=True)
 
 
 def _limits(kind: str, caps: Mapping[str, Number], relation: NeighboringRelation) -> dict[str, dict[str, str]]:

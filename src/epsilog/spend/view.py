@@ -9,6 +9,7 @@ from typing import Self
 
 from epsilog.spend import chain, folds, headroom, scopes
 from epsilog.spend.amounts import Amounts, Number
+from epsilog.spend.charge import ChargeView
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
@@ -52,14 +53,17 @@ class LedgerView:
         with self._store.reading() as session:
             return known_charge(session, key)
 
-    def asked(self, key: str) -> Request | None:
-        """What the charge with a key asked for; None if there is no such charge yet."""
+    def find(self, key: str) -> ChargeView | None:
+        """The charge with a key, if there is one."""
+        entry = self._opening(key)
+        return None if entry is None else ChargeView(self, entry)
+
+    def _opening(self, key: str) -> Entry | None:
+        """The entry that reserved a charge, if there is one."""
         scopes.check_key(key)
         with self._store.reading() as session:
             known = session.charge(key)
-            if known is None or known.state in AHEAD:
-                return None
-            return Request.from_json(session.entry(known.opened).body["request"])
+            return None if known is None or known.state in AHEAD else session.entry(known.opened)
 
     def charge_rounds(self, key: str) -> list[folds.RoundState]:
         """The rounds of a charge, in order."""

@@ -258,7 +258,8 @@ def test_a_damaged_index_is_noticed_though_every_entry_is_whole(store):
 def told(ledger):
     """What a ledger says, by table and by index."""
     history = list(ledger.history()), list(ledger.history("acme"))
-    return *history, ledger.budgets(), ledger.charge_record("run"), ledger.charge_rounds("run"), ledger.asked("run")
+    charge = ledger.find("run")
+    return *history, ledger.budgets(), charge.state, charge.rounds_started, charge.request
 
 
 @pytest.mark.parametrize("document", ["", "{}", "[]", "null", '{"caps": {"epsilon": "-1"}}', '{"caps": 1}'])

@@ -25,7 +25,7 @@ from epsilog.spend.remote.store import RemoteStore, as_budget, as_row
 from epsilog.spend.requests import Request
 from epsilog.spend.rows import parsed
 from epsilog.spend.shapes import moment
-from epsilog.spend.states import AHEAD, LATER
+from epsilog.spend.states import LATER
 from epsilog.spend.view import LedgerView
 from epsilog.terms import (
     ConflictError,
@@ -235,12 +235,8 @@ class RemoteLedger(RemoteView):
 
     def find(self, key: str) -> Charge | None:
         """The charge with a key, if there is one that the token may see."""
-        scopes.check_key(key)
-        with self._store.reading() as session:
-            known = session.charge(key)
-            if known is None or known.state in AHEAD:
-                return None
-            return Charge(self, session.entry(known.opened), replayed=True)
+        entry = self._opening(key)
+        return None if entry is None else Charge(self, entry, replayed=True)
 
     def _do(self, path: str, ask: Mapping[str, Any], *, again: bool = True) -> tuple[dict[str, Any], bool]:
         """Asks the server, which does it or refuses; a conflict with what may be our own doing is not known as such."""
