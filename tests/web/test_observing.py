@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import logging
 import math
 import re
 from decimal import Decimal
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from tests.web.inside import ask
 
-from epsilog.web import Entrance, create_app, tokens
+from epsilog.web import Entrance, create_app, observing, tokens
 from epsilog.web.doors import HOLDER, Holder, Role
 from epsilog.web.observing import Metrics, Observer, _outward
 
@@ -42,6 +43,7 @@ def test_health_says_no_more_than_that(app):
 
 
 def test_a_server_whose_ledger_cannot_be_read_lives_and_is_not_ready(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(observing, "_LOG", logging.getLogger("ready"))  # servers of other tests silence theirs
     (tmp_path / "secret-name.db").write_bytes(b"no ledger")
     app = create_app(ledger=str(tmp_path / "secret-name.db"))
     assert ask(app, "GET", "/healthz").status == 200
