@@ -161,6 +161,18 @@ def test_error_bars_hold_as_often_as_they_say():
         assert least <= sum(not one["lower"] <= truth <= one["upper"] for one in told) <= 147
 
 
+def test_a_folder_that_cannot_keep_an_answer_is_found_before_anything_is_spent(ledger, put, monkeypatch):
+    def fails(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("pathlib.Path.hardlink_to", fails)
+    with pytest.raises(
+        CheckError, match=r"keep must be a folder to write to, with links, .* \(Operation not permitted\)"
+    ):
+        put()
+    assert ledger.find("q") is None
+
+
 def test_simulations_are_charged_to_their_own_budgets_only(ledger, put):
     with pytest.raises(ConflictError, match="simulation"):
         put(simulation=True, below=seeded(1))
@@ -258,7 +270,7 @@ def test_a_crash_at_any_step_loses_no_money_and_draws_nothing_twice(monkeypatch,
     assert len(drawn) == (2 if (step, after) in (("draw", True), ("drafted", False)) else 1)
     assert not released or ledger.find("q").rounds_released == released
     assert ledger.find("q").state == "committed"
-    (kept,) = [path for path in (tmp_path / "answers").iterdir() if path.suffix == ".json"]
+    (kept,) = (tmp_path / "answers").iterdir()
     assert kept.read_bytes() == first.document
     ledger.verify()
 
@@ -324,12 +336,14 @@ def test_racers_get_one_answer(ledger, tmp_path, same):
 
 SCRIPT = """
 import os, signal, sys
+from pathlib import Path
 from epsilog.answers import Count, ask, asking
 from epsilog.answers.shelf import Shelf
 from epsilog.spend import Charge, open_ledger
-owner, name, after = {"a": asking, "s": Shelf, "c": Charge}[sys.argv[1]], sys.argv[2], sys.argv[3] == "1"
+owner, name, after = {"a": asking, "s": Shelf, "c": Charge, "p": Path}[sys.argv[1]], sys.argv[2], sys.argv[3] == "1"
 whole = getattr(owner, name)
 def dies(*args, **named):
+    if name == "hardlink_to" and args[0].suffix == ".link": return whole(*args, **named)
     if after: whole(*args, **named)
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(owner, name, dies)
@@ -341,7 +355,8 @@ with open_ledger("budget.db") as ledger:
 @pytest.mark.slow
 @pytest.mark.parametrize("after", ["0", "1"])
 @pytest.mark.parametrize(
-    ("owner", "name"), [("c", "start"), ("a", "told"), ("s", "_put"), ("c", "round_released"), ("c", "commit")]
+    ("owner", "name"),
+    [("c", "start"), ("a", "told"), ("s", "_put"), ("p", "hardlink_to"), ("c", "round_released"), ("c", "commit")],
 )
 def test_a_killed_process_leaves_one_charge_and_one_answer(ledger, tmp_path, owner, name, after):
     done = subprocess.run([sys.executable, "-c", SCRIPT, owner, name, after], cwd=tmp_path, env=os.environ, check=False)
@@ -350,6 +365,7 @@ def test_a_killed_process_leaves_one_charge_and_one_answer(ledger, tmp_path, own
     told = ask(ledger, "acme", Count(), {"a": [1] * 50}, unit=None, key="q", keep=tmp_path / "answers", epsilon="0.5")
     assert spent(ledger) == "0.5"
     assert not released or ledger.find("q").rounds_released == released
-    assert len([path for path in (tmp_path / "answers").iterdir() if path.suffix == ".json"]) == 1
+    (kept,) = (tmp_path / "answers").iterdir()
+    assert kept.read_bytes() == told.document
     assert told.key == "q"
     ledger.verify()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -156,8 +155,10 @@ def ask(
     asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, error=error)
     key = check.text()(key=key)
     check_frame(frame, query, unit)
-    shelf = Shelf(_folder(keep), key)
-    if shelf.holds() and ledger.find(key) is None:  # looked up in this order: whoever drew had reserved before
+    shelf = Shelf(Path(keep), key)
+    if not shelf.holds():
+        shelf.prepare()
+    elif ledger.find(key) is None:  # looked up after the shelf: whoever drew had reserved before
         raise ConflictError(f"{shelf.folder} holds an answer under key {key!r} that is not this ledger's")
     charge = ledger.reserve(
         scope,
@@ -276,18 +277,6 @@ def _source(below: RandBelow | None, *, simulation: bool) -> RandBelow:
     return secrets.randbelow if below is None else below
 
 
-def _folder(keep: str | Path) -> Path:
-    """The folder where answers are kept, made if need be, before anything is spent."""
-    folder = Path(keep)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckError("keep", "a folder that can be made", f"{folder} ({type(error).__name__})") from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise CheckError("keep", "a folder that can be written to", f"{folder}")
-    return folder
-
-
 def _bound(charge: Charge, question: Mapping[str, Any]) -> dict[str, Any]:
     """What an answer to this charge says for sure; one that says otherwise is of another ledger."""
     release = to_json(charge.request.release)
@@ -313,7 +302,7 @@ def _once(charge: Charge, shelf: Shelf, bound: Mapping[str, Any], draw: Callable
             f"key {charge.key!r} was answered already, and the answer (SHA-256 {digest}) is not in {shelf.folder}: "
             "look it up where it is kept, or ask under another key, at its price"
         )
-    shelf.publish()
+    shelf.publish(digest)
     if charge.state == State.STARTED:
         charge.commit({_EVIDENCE: digest})
     return document

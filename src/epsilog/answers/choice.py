@@ -5,7 +5,8 @@ exp(-(best - score) / scale), shows heads. That is the largest score under expon
 who moves the difference of any two scores by at most ``spread`` moves by no more what the noise of one candidate must
 exceed, so every candidate's chance changes by at most a factor of exp(spread / scale).
 
-Source: McKenna & Sheldon 2020 (arXiv:2010.12603), Algorithm 1; Ding et al. 2021 (arXiv:2105.07260), Theorem 5.
+Source: McKenna & Sheldon 2020 (arXiv:2010.12603), permute-and-flip; Ding et al. 2021 (arXiv:2105.07260), that the two
+are one; what one neighbour changes is worked out here, for the largest noisy score.
 """
 
 from __future__ import annotations

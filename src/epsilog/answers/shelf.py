@@ -11,13 +11,13 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from epsilog import disk
-from epsilog.terms import ConflictError
+from epsilog.terms import CheckError, ConflictError
 
 __all__ = ["Shelf"]
 
@@ -41,6 +41,17 @@ class Shelf:
     def holds(self) -> bool:
         """Whether anything lies here."""
         return self.released.exists() or self.draft.exists()
+
+    def prepare(self) -> None:
+        """Tries what keeping an answer will need; once it is paid for, it would be too late to find that it fails."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._written(b"") as waiting:
+                linked = waiting.with_suffix(".link")
+                linked.hardlink_to(waiting)
+                linked.unlink()
+        except OSError as error:
+            raise CheckError("keep", "a folder to write to, with links", f"{self.folder} ({error.strerror})") from None
 
     def drafted(self, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
         """The draft, drawn now if there is none; of two who draw at once, both get the draft of one.
@@ -66,20 +77,22 @@ class Shelf:
 
     def _put(self, document: bytes) -> None:
         """Writes the draft, all of it or nothing, unless somebody else was first."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self.folder)  # for its owner's eyes
+        with self._written(document) as waiting, suppress(FileExistsError, FileNotFoundError):
+            self.draft.hardlink_to(waiting)  # no longer there: what it waited for is released, and strays were removed
+        disk.sync_folder(self.folder)
+
+    @contextmanager
+    def _written(self, document: bytes) -> Iterator[Path]:
+        """A file that nobody knows of, for its owner's eyes, while it is wanted."""
+        descriptor, name = tempfile.mkstemp(prefix=f".{self.draft.stem}.", suffix=".tmp", dir=self.folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(document)
                 file.flush()
                 os.fsync(file.fileno())
-            try:
-                self.draft.hardlink_to(name)
-            except FileExistsError:
-                return
+            yield Path(name)
         finally:
-            Path(name).unlink()
-            disk.sync_folder(self.folder)
+            Path(name).unlink(missing_ok=True)
 
     def find(self, digest: str) -> bytes | None:
         """What was released, by its SHA-256, if it lies here."""
@@ -92,13 +105,14 @@ class Shelf:
                 return document
         return None
 
-    def publish(self) -> None:
+    def publish(self, digest: str) -> None:
         """Gives the draft the name of what is released; called after the ledger released it, and again if need be."""
-        try:
-            self.draft.replace(self.released)
-        except FileNotFoundError:
-            return  # it has it already
-        disk.sync_folder(self.folder)
+        with suppress(FileNotFoundError):  # it has it already
+            if hashlib.sha256(self.draft.read_bytes()).hexdigest() == digest:
+                self.draft.replace(self.released)
+                disk.sync_folder(self.folder)
+        for stray in self.folder.glob(f".{self.draft.stem}.*.tmp"):  # of a process that was killed
+            stray.unlink(missing_ok=True)
 
     def discard(self, bound: Mapping[str, Any]) -> None:
         """Takes away a draft that the ledger will never release, since it released another."""
