@@ -92,6 +92,7 @@ def serving(app):
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as ``server`` does
     config = uvicorn.Config(app, log_level="critical", ws="none", lifespan="on", server_header=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
