@@ -20,7 +20,9 @@ from epsilog.terms import CheckError, LedgerIntegrityError
 if TYPE_CHECKING:
     from epsilog.spend import AnyLedger, Balance, Entry, LedgerView
 
-LedgerFile = Annotated[str, typer.Option("--ledger", "-l", help="The ledger: a file, or postgresql://...?ledger=NAME.")]
+LedgerFile = Annotated[
+    str, typer.Option("--ledger", "-l", help="The ledger: a file, postgresql://...?ledger=NAME, or https://HOST.")
+]
 DEFAULT_LEDGER = "runs/ledger.db"
 SomeScope = Annotated[str | None, typer.Argument(help="Only what lies at and under this scope.")]
 
@@ -65,7 +67,7 @@ def in_a_file(ledger: str) -> Path:
     where = located(ledger)
     if isinstance(where, Path):
         return where
-    raise CheckError("ledger", "a file: PostgreSQL has tools of its own for this", shown(ledger))
+    raise CheckError("ledger", "a file: a database or a server has tools of its own for this", shown(ledger))
 
 
 def shown(ledger: str) -> str:

@@ -40,7 +40,7 @@ def run(
         _require_address(superlink, engine)
     from epsilog.cli.flower import train_on_flower
     from epsilog.programme import run as run_programme
-    from epsilog.spend import located
+    from epsilog.spend import is_served, located
     from epsilog.train.engines import keep_compilations
 
     keep_compilations()
@@ -61,9 +61,9 @@ def run(
     else:
         if len(summaries) > 1:
             _side_by_side([summary["report"] for summary in summaries])
-        command = shlex.join(
-            ["epsilog", "serve", "--runs", str(runs), "--ledger", shown(ledger or str(runs / "ledger.db"))]
-        )
+        served = is_served(located(ledger)) if ledger else False
+        books_of = [] if served else ["--ledger", shown(ledger or str(runs / "ledger.db"))]
+        command = shlex.join(["epsilog", "serve", "--runs", str(runs), *books_of])
         console.print(f"\nTo look around: {command}", soft_wrap=True)  # one line, so that it can be copied
     if failed:
         raise typer.Exit(NOT_VERIFIED)

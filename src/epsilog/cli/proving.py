@@ -27,7 +27,7 @@ def verify(
         typer.Argument(
             metavar="[PATH]",
             help="A run folder, a report (JSON or HTML), a ledger, a bundle of one, a checkpoint or a receipt: told "
-            "apart by content. A ledger may be a postgresql:// URL.",
+            "apart by content. A ledger may be a postgresql:// or https:// URL.",
         ),
     ] = None,
     logs: Annotated[

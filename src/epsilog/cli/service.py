@@ -67,8 +67,10 @@ def serve(
     Example: epsilog serve --port 8080
     """
     from epsilog import web
-    from epsilog.spend import is_there, located
+    from epsilog.spend import is_served, is_there, located
 
+    if is_served(located(ledger)):
+        raise CheckError("ledger", "a file, or postgresql://...: another server serves this one", shown(ledger))
     there = is_there(located(ledger))
     if tokens is not None and not there:  # a team's server without its ledger is a folder that was not mounted
         raise CheckError(

@@ -54,7 +54,7 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now, tok
     ...     ledger.balance("acme/claims").available["epsilon"]
     '0.75'
     """
-    if _is_served(url):
+    if is_served(url):
         from epsilog.spend.remote import Connection, RemoteLedger
 
         if clock is not utc_now:
@@ -76,14 +76,15 @@ def open_here(url: str | Path, *, clock: Callable[[], datetime] = utc_now, prici
 
 def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:
     """Opens a ledger that exists, to look and verify; nothing is ever written to it. See ``open_ledger``."""
-    if _is_served(url):
+    if is_served(url):
         from epsilog.spend.remote import Connection, RemoteView
 
         return RemoteView(Connection(str(url), token=token))
     return LedgerView(_store(url, read_only=True))
 
 
-def _is_served(url: str | Path) -> bool:
+def is_served(url: str | Path) -> bool:
+    """Whether it is another server's ledger that a URL names."""
     return isinstance(url, str) and url.lower().startswith(HTTP)
 
 
@@ -189,7 +190,7 @@ def back_up(url: str | Path, to: Path) -> Verified:
 
     if isinstance(url, str) and url.startswith(POSTGRES):
         raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", without_password(url))
-    if _is_served(url):
+    if is_served(url):
         raise CheckError("url", "a file: what a server keeps is backed up where it lies", without_password(str(url)))
     found: list[Verified] = []
     backups.back_up(_path(url), to, check=lambda copy: found.append(verify_file(copy)))
@@ -251,14 +252,14 @@ def located(said: str) -> str | Path:
 
     No file is named like a URL: whoever mistypes a database's would charge a file of their own, beside all others.
     """
-    if said.startswith(POSTGRES) or _is_served(said):
+    if said.startswith(POSTGRES) or is_served(said):
         return said
     return _path(said) if _URL.match(said) else Path(said)
 
 
 def without_password(url: str) -> str:
     """A database's URL as people may read it; it opens the same ledger where the password is known otherwise."""
-    if _is_served(url):
+    if is_served(url):
         from epsilog.spend.remote import Place
 
         return Place.of(url).url  # it holds none
@@ -273,7 +274,7 @@ def is_there(url: str | Path) -> bool:
     Raises:
         StorageError: the database or the server cannot be asked.
     """
-    if _is_served(url):
+    if is_served(url):
         from epsilog.spend.remote import Connection, is_kept
 
         return is_kept(Connection(str(url)))

@@ -1,0 +1,145 @@
+"""What the page on a team's ledger says happens: each person in a folder of their own, the server killed in between."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.commands import run
+from tests.docs import outputs
+
+pytest.importorskip("cryptography")
+pytestmark = pytest.mark.slow
+PAGE = outputs.ROOT / "docs/how-to/team-ledger.md"
+FAR = "https://ledger.example:8443"
+
+
+def commands(heading):
+    """The commands of ours in a section, in order."""
+    part = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"^    (epsilog .*)$", part, flags=re.MULTILINE)
+
+
+def certificate(folder):
+    """A certificate for this machine, signed by itself."""
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret = folder / "key.pem"
+    secret.touch(mode=0o600)
+    secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+
+
+class Server:
+    """Dora's machine: its folder, its tokens, and the command that the page serves with."""
+
+    def __init__(self, folder):
+        self.folder, self.tokens, self.process = folder, {}, None
+        certificate(folder)
+        made = commands("Dora makes the budget and hands out tokens")
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self.port = one.getsockname()[1]
+        for command in made[:-1]:
+            words = shlex.split(command)[1:]
+            done = run(*words, *(["--json"] if words[0] == "token" else []), cwd=folder)
+            assert done.returncode == 0, done.stderr
+            if words[0] == "token":
+                self.tokens[words[2]] = json.loads(done.stdout)["token"]
+        self.command = shlex.split(made[-1])[1:]
+
+    def start(self):
+        words = [*self.command, "--host", "127.0.0.1", "--port", str(self.port)]
+        command = [sys.executable, "-m", "epsilog", *words]
+        self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        assert "epsilog is at" in self.process.stdout.readline()
+
+    def kill(self):
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def server(tmp_path):
+    folder = tmp_path / "dora"
+    folder.mkdir()
+    made = Server(folder)
+    made.start()
+    yield made
+    made.kill()
+
+
+def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
+    near = f"https://localhost:{server.port}"
+
+    def by(who, command):
+        folder = tmp_path / who
+        folder.mkdir(exist_ok=True)
+        pem = str(server.folder / "cert.pem")
+        words = shlex.split(command.replace(FAR, near))[1:]
+        return run(*words, cwd=folder, EPSILOG_TOKEN=server.tokens[who], SSL_CERT_FILE=pem)
+
+    release = re.search(r"echo '(.*)' > release.json", PAGE.read_text())[1]
+    for who in ("anna", "bob"):
+        (tmp_path / who).mkdir()
+        (tmp_path / who / "release.json").write_text(release)
+    asked = commands("Anna asks first")
+    assert len(asked) == 4
+    for number, command in enumerate(asked):
+        if number == 3:  # what was reserved and started is there when it is back
+            server.kill()
+            server.start()
+        done = by("anna", command)
+        assert done.returncode == 0, done.stderr
+    refused, raised = commands("Bob is refused")
+    done = by("bob", refused)
+    assert done.returncode == 3
+    for told in ("asked epsilon 0.75", "available epsilon 0.25", "short by epsilon 0.5", "at most epsilon 0.25 fits"):
+        assert told in " ".join(done.stderr.split())
+    assert by("bob", raised).returncode == 2
+    assert by("dora", raised).returncode == 0
+    assert by("bob", refused).returncode == 0
+    bundled, verified = commands("Carl audits")
+    assert by("bob", bundled).returncode == 2
+    assert by("carl", bundled).returncode == 0
+    done = run(*shlex.split(verified)[1:], cwd=tmp_path / "carl")
+    assert (done.returncode, "All 6 entries hold" in done.stdout) == (5, True)  # nobody has signed
+    shown = by("carl", f"epsilog ledger show --json --ledger {FAR}")
+    told = json.loads(shown.stdout)
+    assert (told["sound"], told["entries"]) == (True, 6)
+    assert [entry["verb"] for entry in told["history"]] == [
+        *("budget-created", "reserved", "started", "committed", "cap-changed", "reserved")
+    ]
+    assert "token of dora" in told["history"][4]["body"]["by"]
+    everything = "".join(path.read_text(errors="replace") for path in Path(tmp_path).rglob("*") if path.is_file())
+    assert not [who for who, token in server.tokens.items() if token in everything]
+    untrusted = run(*shlex.split(asked[0].replace(FAR, near))[1:], cwd=tmp_path / "anna", SSL_CERT_FILE="")
+    assert untrusted.returncode == 6
