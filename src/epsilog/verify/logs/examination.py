@@ -61,17 +61,13 @@ class LogExamination:
         told = tuple(one for one in told if self.mapping.public or not one.private)
         return Reconciliation(tuple(map(self._public, self.outcome.findings)), told, REQUIRED)
 
-    @property
-    def _clips_vary(self) -> bool:
-        """Whether sums were clipped otherwise than was claimed: perhaps to what clients sent."""
-        (found,) = (one for one in self.outcome.findings if one.check == "clipping")
-        return found.code not in CONSTANT and found.verdict is not Verdict.NOT_CHECKED
-
     def _public(self, finding: Finding) -> Finding:
         """How a check on people ended; another check's finding as it is."""
         counting = {"delta"} if self.mapping.enrolment is not None else set()
         counting |= {"rounds"} if self.mapping.rounds is None else set()  # who was there says which rounds there were
-        counting |= {"noise"} if self._clips_vary else set()  # it is told in units of what was clipped to
+        ended = {one.check: one for one in self.outcome.findings}
+        counting |= {"noise"} if _clips_vary(ended["clipping"]) else set()  # it is told in units of what was clipped to
+        counting |= {"attempts", "noise"} if ended["rounds"].code in NAMING else set()  # of as many rounds as are there
         unseen = finding.verdict is Verdict.NOT_CHECKED
         if finding.code in CONSTANT or (unseen and not finding.numbers):
             return finding
@@ -83,6 +79,11 @@ class LogExamination:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return self.outcome.to_json(self.playbook) | {"required": sorted(self.outcome.required)}
+
+
+def _clips_vary(found: Finding) -> bool:
+    """Whether sums were clipped otherwise than was claimed: perhaps to what clients sent."""
+    return found.code not in CONSTANT and found.verdict is not Verdict.NOT_CHECKED
 
 
 def examine_logs(path: Path, *, required: Collection[str] = REQUIRED) -> LogExamination:
