@@ -138,6 +138,18 @@ def test_a_plan_states_an_audit_in_one_way(change):
         PlannedAudit.from_json(stated | change)
 
 
+@pytest.mark.parametrize("stated", [{}, [], 7, "x", {"guesses": 7}, {"guesses": [[1]]}, {"guesses": [["a", {}]]}])
+def test_what_is_no_planned_audit_is_refused_in_a_sentence(stated):
+    whole = audit_of(ONE)[PLANNED]
+    for each in (stated, whole | stated) if isinstance(stated, dict) and stated else (stated,):
+        with pytest.raises(CheckError, match="audit"):
+            PlannedAudit.of(make_plan(**{PLANNED: each}))
+    with pytest.raises(CheckError, match=r"audit\.confidence must be"):
+        PlannedAudit.from_json(whole | {"confidence": 2})
+    with pytest.raises(CheckError, match="audit must say what a plan states of one"):
+        PlannedAudit.from_json({name: value for name, value in whole.items() if name != "delta"})
+
+
 def test_a_bound_on_gaussian_mechanisms_refutes_no_epsilon_by_itself():
     plan = make_plan(**audit_of(ONE))
     scores = scored(ONE, 9.0)

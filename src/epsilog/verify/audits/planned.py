@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import Canaries, CheckError, check
+from epsilog.terms import Canaries, CheckError, check, codec
 from epsilog.verify.audits.canaries import Guesses, Protocol
 
 PLANNED = "audit"  # where a plan's details hold it
@@ -47,10 +47,21 @@ class PlannedAudit:
 
     @classmethod
     def from_json(cls, stated: Mapping[str, Any]) -> Self:
-        """Reads what ``to_json`` wrote."""
-        guesses = tuple(Guesses(*one) for one in stated["guesses"])
-        protocol = Protocol(stated["canaries"], stated["delta"], stated["confidence"], stated["method"], guesses)
-        found = cls(protocol, stated["score"], stated["commitment"])
+        """Reads what ``to_json`` wrote.
+
+        Raises:
+            CheckError: something else.
+        """
+        try:
+            guesses = tuple(Guesses(*one) for one in stated["guesses"])
+            protocol = Protocol(stated["canaries"], stated["delta"], stated["confidence"], stated["method"], guesses)
+            found = cls(protocol, stated["score"], stated["commitment"])
+        except CheckError as error:
+            raise error.under("audit") from None
+        except codec.UNREADABLE as error:
+            raise CheckError(
+                "audit", f"what a plan states of one ({error!r})", repr(stated)[:200], verb="say"
+            ) from None
         if found.to_json() != stated:
             raise CheckError("audit", "what a plan states of one, and nothing else", f"{sorted(stated)}", verb="say")
         return found
