@@ -10,7 +10,7 @@ from epsilog.cli import show
 from epsilog.cli.entry import app
 from epsilog.prove import read_plans
 from epsilog.spend import open_ledger
-from epsilog.terms import CheckError, RecordsError
+from epsilog.terms import CheckError, RecordsError, codec
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,10 @@ def test_plans_are_told_apart_by_content(runs, tmp_path):
     assert len({tuple(read_plans([place])) for place in places}) == 1
     (tmp_path / "x.json").write_text('{"kind": "report"}')
     (tmp_path / "y.json").write_text("[]")
-    for name in ("x.json", "y.json", "nowhere"):
+    plan = codec.parse((runs / "words" / "plan.json").read_bytes())
+    for place in ("reporting", "details"):
+        (tmp_path / f"{place}.json").write_bytes(codec.canonical(plan | {"details": {"reporting": True}, place: True}))
+    for name in ("x.json", "y.json", "nowhere", "reporting.json", "details.json"):
         with pytest.raises(RecordsError):
             read_plans([tmp_path / name])
 

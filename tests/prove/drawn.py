@@ -110,9 +110,9 @@ def audit_of(canaries, *, guesses=()):
 
 
 def scored(canaries, leak, *, seed=1):
-    """Scores of which those of canaries that were in lie so many standard deviations higher."""
+    """Cosines of which those of canaries that were in lie so many standard deviations higher."""
     drawn_ = np.random.default_rng(seed).normal(size=canaries.count) + leak * canaries.included
-    return CanaryScores(canaries.secret, tuple(drawn_.tolist()))
+    return CanaryScores(canaries.secret, tuple((drawn_ / 100).tolist()))
 
 
 def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=(), scores=None):

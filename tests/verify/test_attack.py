@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binom
 from tests.prove.drawn import audit_of, make_plan, scored
 
+from epsilog.prove.attack import attack
 from epsilog.terms import Canaries, CheckError
 from epsilog.verify import CanaryScores, Evidence, audited, check_audit
 from epsilog.verify.attack import FALSE_ALARM
@@ -63,7 +64,7 @@ def wrong_in(places):
     seems = ONE.included.copy()
     for side in (True, False):
         seems[np.flatnonzero(ONE.included == side)[: places // 2]] = not side
-    return tuple((seems + np.linspace(0, 0.1, COUNT)).tolist())
+    return tuple((seems / 2 + np.linspace(0, 0.1, COUNT)).tolist())
 
 
 @pytest.mark.slow
@@ -71,7 +72,7 @@ def test_sound_runs_fail_never_and_warn_as_seldom_as_their_confidence_says():
     """Randomised coins of five hundred sound runs against a claim of almost nothing."""
     draws, warned = np.random.default_rng(4), 0
     for _ in range(500):
-        scores = CanaryScores(ONE.secret, tuple(draws.normal(size=COUNT).tolist()))
+        scores = CanaryScores(ONE.secret, tuple(draws.uniform(-1, 1, COUNT).tolist()))
         found = one(evidence(scores, epsilon=1e-9))
         assert found.verdict != "failed"
         warned += found.verdict == "warned"
@@ -148,6 +149,18 @@ def test_what_is_no_planned_audit_is_refused_in_a_sentence(stated):
         PlannedAudit.from_json(whole | {"confidence": 2})
     with pytest.raises(CheckError, match="audit must say what a plan states of one"):
         PlannedAudit.from_json({name: value for name, value in whole.items() if name != "delta"})
+
+
+@pytest.mark.parametrize("beyond", [1.1, -1.1, 1e308, -1e308])
+def test_what_is_no_cosine_was_made_up_and_is_not_reckoned_with(beyond):
+    """Finite, and in its place among the others it would pass; its square is not finite."""
+    sound = scored(ONE, 0.0)
+    made_up = evidence(CanaryScores(ONE.secret, (beyond, *sound.scores[1:])))
+    assert (one(made_up).code, one(made_up).verdict) == ("audit/impossible-scores", "failed")
+    assert audited(made_up) is None
+    part = attack(made_up)
+    assert part["bound"] is part["estimate"] is None
+    assert one(evidence(CanaryScores(ONE.secret, (1.0 + 1e-12, -1.0, *sound.scores[2:])))).verdict == "passed"
 
 
 def test_a_bound_on_gaussian_mechanisms_refutes_no_epsilon_by_itself():

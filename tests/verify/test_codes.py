@@ -163,6 +163,7 @@ def of_audits(run):
         {"canaries": scored(canaries, 1.4)},
         {"canaries": scored(canaries, 9.0)},
         {"canaries": scored(other, 0.0)},
+        {"canaries": scored(canaries, 1e3)},
         {"canaries": None},
         {"canaries": None, "ledger": word},
     ):

@@ -72,7 +72,9 @@ def _of_run(folder: Path) -> tuple[Audit, dict[str, Any]]:
         raise RecordsError(f"{folder / RunFile.CANARIES} is not there: the run is not over, or its canaries are gone")
     found = audited(evidence)
     if found is None:
-        raise RecordsError(f"{folder / RunFile.CANARIES}: these are not the canaries whose hash the plan names")
+        raise RecordsError(
+            f"{folder / RunFile.CANARIES}: these are not scores of the canaries whose hash the plan names"
+        )
     return found, _held_against(found, evidence.plan, protocol_in_plan=True)
 
 

@@ -23,19 +23,16 @@ def read_plans(paths: Iterable[Path]) -> dict[str, Stated]:
     Raises:
         RecordsError: one that holds no plan.
     """
-    plans = [_plan(path) for path in paths]
-    return {plan.hash: Stated(plan.name, _period(plan), plan.guarantee.population) for plan in plans}
+    return dict(map(_stated, paths))
 
 
-def _period(plan: RegisteredPlan) -> str:
-    return str(plan.details.get("reporting", {}).get("period", ""))
-
-
-def _plan(path: Path) -> RegisteredPlan:
+def _stated(path: Path) -> tuple[str, Stated]:
     document = read_report(read_file(path / RunFile.PLAN if path.is_dir() else path))[1]
     try:
         held = document["evidence"]["plan"] if document.get("kind") == "report" else document
-        return RegisteredPlan.from_json(held)
+        plan = RegisteredPlan.from_json(held)
+        period = str(plan.details.get("reporting", {}).get("period", ""))
+        return plan.hash, Stated(plan.name, period, plan.guarantee.population)
     except codec.UNREADABLE as error:
         raise RecordsError(f"{path} holds no plan: {error!r}") from error
 

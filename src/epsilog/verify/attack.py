@@ -15,9 +15,9 @@ FALSE_ALARM = 1e-6  # how often the check fails a sound run; the protocol's own 
 
 
 def audited(evidence: Evidence) -> Audit | None:
-    """The audit that was planned, on the scores that are here; None without either, or of other canaries."""
+    """The audit that was planned, on the scores that are here; None without either, or of other canaries or scores."""
     stated, found = PlannedAudit.of(evidence.plan), evidence.canaries
-    if stated is None or found is None or not _are_those(evidence, stated):
+    if stated is None or found is None or not _are_those(evidence, stated) or not stated.can_be(found.scores):
         return None
     return one_run(np.array(found.scores), found.canaries.included, stated.protocol)
 
@@ -42,6 +42,9 @@ def check_audit(evidence: Evidence) -> tuple[Finding, ...]:
     if found is None:
         return (_absent(evidence),)
     audit = audited(evidence)
+    if audit is None and _are_those(evidence, stated):
+        says = f"{max(map(abs, found.scores)):.6g} is the cosine of no angle: the scores of canaries were made up."
+        return (Finding("audit/impossible-scores", Verdict.FAILED, says),)
     if audit is None:
         says = "The canaries are not those whose hash the plan names: coins or scores were made up afterwards."
         return (Finding("audit/other-canaries", Verdict.FAILED, says),)

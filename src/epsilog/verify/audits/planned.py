@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ from epsilog.terms import Canaries, CheckError, check, codec
 from epsilog.verify.audits.canaries import Guesses, Protocol
 
 PLANNED = "audit"  # where a plan's details hold it
+CLOSE = 1e-9  # how far a cosine may be rounded beyond 1
 SCORES = {True: "cosine", False: "loss"}  # by whether whole clients are protected
 
 
@@ -31,6 +32,10 @@ class PlannedAudit:
     def __post_init__(self) -> None:
         check.fields(self, protocol=check.instance(Protocol), commitment=check.text())
         check.fields(self, score=check.one_of(tuple(SCORES.values())))
+
+    def can_be(self, scores: Iterable[float]) -> bool:
+        """Whether such scores may be what was planned: cosines are at most 1, losses may fall or rise by anything."""
+        return self.score != "cosine" or all(abs(score) <= 1 + CLOSE for score in scores)
 
     def to_json(self) -> dict[str, Any]:
         """What a plan's details hold."""
