@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.prove.drawn import finish, make_plan
 
-from epsilog.web import create_app, embed
+from epsilog.web import Entrance, create_app, embed, tokens
 
 pytestmark = pytest.mark.slow
 
@@ -390,6 +390,37 @@ def test_the_ledger_is_read_and_verified(browser, site):
     until(lambda: browser.find_elements("link text", "exam-scores"))[0].click()
     until(lambda: "The noise agrees." in text(browser, "main"))
     assert browser.current_url.endswith("/runs/exam-scores-1")
+
+
+def test_a_ledger_behind_tokens_asks_for_one_and_keeps_it_nowhere(browser, serve_app, tmp_path, ledger_path, runs_path):
+    file = tmp_path / "tokens.json"
+    _, token = tokens.create_token(file, "anna", role="owner", scope=None)
+    wrong = token[:-4] + ("0000" if token[-4:] != "0000" else "1111")
+    app = create_app(ledger=str(ledger_path), runs=runs_path, entrance=Entrance(file))
+    with serve_app(app) as site:
+        browser.get(site.url + "/ledger")
+        until(lambda: "This needs a token" in text(browser, "main"))
+        assert "acme" not in text(browser, "main")
+        for given, says in ((wrong, "does not know"), (token, "acme/claims")):
+            field = until(lambda: one(browser, "input[name=token]"))
+            assert field.get_attribute("type") == "password"
+            field.send_keys(given)
+            one(browser, "form button[type=submit]").click()
+            until(lambda: says in text(browser, "main"))  # noqa: B023
+        one(browser, "button.main").click()
+        until(lambda: "entries hold" in text(browser, "main"))
+        kept = "return JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])"
+        assert token not in browser.execute_script(kept)
+        assert token not in browser.page_source
+        browser.get(site.url + "/runs")  # left and come back: it is gone
+        until(lambda: "This needs a token" in text(browser, "main"))
+        assert AXE.is_file()
+        browser.execute_script(AXE.read_text())
+        found = browser.execute_async_script("axe.run(document).then(arguments[0])")
+        assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
+        browser.get(site.url + "/federated")  # the calculators need none
+        claim(browser)
+    assert clean(browser) == []
 
 
 def test_the_game_by_keyboard(browser, site):

@@ -2,6 +2,7 @@
 
 import type { Engine } from "./engine";
 import { type CurveAnswer, type FederatedGoal, type NoiseAnswer, readFederatedSchedule, type RoundsAnswer } from "./openapi";
+import { credentials } from "./token";
 import type { FederatedAnswer, QueriesAnswer } from "./types";
 import { Problem } from "./types";
 
@@ -19,27 +20,50 @@ export async function post<T>(path: string, body: unknown, signal?: AbortSignal)
   return call<T>(path, request, signal);
 }
 
+/** Something that the server keeps, as its text. */
+export async function text(path: string): Promise<string> {
+  const found = await answer(path, { method: "GET" });
+  if (!found.ok) throw refused(found.status, parsed(found));
+  return found.text;
+}
+
 async function call<T>(path: string, request: RequestInit, signal?: AbortSignal): Promise<T> {
+  const found = await answer(path, request, signal);
+  const body = parsed(found);
+  if (found.ok) return body as T;
+  throw refused(found.status, body);
+}
+
+interface Found {
+  ok: boolean;
+  status: number;
+  text: string;
+}
+
+async function answer(path: string, request: RequestInit, signal?: AbortSignal): Promise<Found> {
   const timeout = AbortSignal.timeout(WAIT);
-  let response: Response;
-  let text: string;
+  const headers = { ...(request.headers as Record<string, string> | undefined), ...credentials() };
   try {
-    response = await fetch(`/api/v1/${path}`, { ...request, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
-    text = await response.text();
+    const response = await fetch(`/api/v1/${path}`, { ...request, headers, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
+    return { ok: response.ok, status: response.status, text: await response.text() };
   } catch (error) {
     if (signal?.aborted) throw error;
     if (timeout.aborted) throw new Problem("The server is slow", `No answer within ${WAIT / 1000} seconds.`);
     throw new Problem("The server does not answer", "Is it still running? Nothing that you typed is lost.");
   }
-  let body: unknown;
+}
+
+function parsed({ status, text }: Found): unknown {
   try {
-    body = JSON.parse(text, revive);
+    return JSON.parse(text, revive);
   } catch {
-    throw new Problem("The server's answer is unreadable", `Status ${response.status}.`, [], response.status);
+    throw new Problem("The server's answer is unreadable", `Status ${status}.`, [], status);
   }
-  if (response.ok) return body as T;
+}
+
+function refused(status: number, body: unknown): Problem {
   const problem = body as { title?: string; detail?: string; errors?: Problem["errors"] };
-  throw new Problem(problem.title ?? "Refused", problem.detail ?? "", problem.errors ?? [], response.status);
+  return new Problem(problem.title ?? "Refused", problem.detail ?? "", problem.errors ?? [], status);
 }
 
 export const server: Engine = {

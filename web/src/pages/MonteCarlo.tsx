@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Card } from "../components/Card";
+import { Download } from "../components/Download";
 import { Field } from "../components/Field";
 import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
@@ -210,9 +211,9 @@ function Certificate({ id, seen, past, running, steer }: Shown) {
           </button>
         )}
         {seen.state === "done" && (
-          <a class="button" href={`/api/v1/certificates/${id}/evidence.json`} download>
+          <Download path={`certificates/${id}/evidence.json`} name={`montecarlo-${id}.json`} kind="application/json">
             Download the evidence
-          </a>
+          </Download>
         )}
       </div>
       {drawn > 0 && (

@@ -1,4 +1,5 @@
 import { Card } from "../components/Card";
+import { Download } from "../components/Download";
 import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
 import { Stat } from "../components/Stat";
@@ -114,12 +115,12 @@ function Run({ name }: { name: string }) {
         </dl>
         <Notice grade={grade(report.verification.verdict)}>Reconciliation: {report.verification.verdict}.</Notice>
         <div class="buttons">
-          <a class="button" href={`/api/v1/runs/${name}/report.html`} download>
+          <Download path={`runs/${name}/report.html`} name={`${name}-report.html`} kind="text/html">
             Report (HTML)
-          </a>
-          <a class="button" href={`/api/v1/runs/${name}/report.json`} download>
+          </Download>
+          <Download path={`runs/${name}/report.json`} name={`${name}-report.json`} kind="application/json">
             Report (JSON)
-          </a>
+          </Download>
         </div>
       </Card>
       <Card title="Plan against what was observed">
