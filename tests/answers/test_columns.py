@@ -144,7 +144,7 @@ def test_what_a_library_says_of_its_data_is_not_passed_on(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "frame", [{1: [1]}, {"v": 7}, {"v": np.zeros((2, 2))}, {"v": iter([1])}, None, "v", [{"v": 1}]], ids=repr
+    "frame", [{1: [1]}, {"v": 7}, {"v": np.zeros((2, 2))}, {"v": iter([1])}, None, "v", [{"v": 1}]], ids=range(7)
 )
 def test_what_is_no_frame_is_refused(frame):
     with pytest.raises(CheckError, match="frame must"):
