@@ -10,6 +10,7 @@ from epsilog.accounting import delta, epsilon, mu, rdp, rho
 from epsilog.terms import (
     Composed,
     DiscreteGaussian,
+    DiscreteLaplace,
     ExponentialMechanism,
     Gaussian,
     GaussianDP,
@@ -31,6 +32,8 @@ RHO = [  # release, rho under add-or-remove-one, rho under replace-one: from the
     (ZeroConcentratedDP(0.3), 0.3, 0.3),
     (GaussianDP(0.5), 1 / 8, 1 / 8),
     (PureDP(0.5), 1 / 8, 1 / 8),
+    (Laplace(2.0), 1 / 8, 1 / 2),
+    (DiscreteLaplace(8.0, sensitivity=4), 1 / 8, 1 / 2),
     (ExponentialMechanism(0.5), 1 / 32, 1 / 32),
     (ExponentialMechanism(0.5, monotone=True), 1 / 128, 1 / 128),
 ]
@@ -115,3 +118,8 @@ def test_pure_parts_cost_their_sum_at_delta_0_and_less_at_larger_ones(parts):
     back = delta(mixed, epsilon=some.upper)
     assert back.lower <= 1e-3 <= delta(mixed, epsilon=some.lower * 0.999).upper
     assert delta(mixed, epsilon=sum(parts) * (1 + 1e-9)).upper <= 1e-9
+
+
+@pytest.mark.parametrize("release", [Laplace(0.0), DiscreteLaplace(0.0)])
+def test_noise_of_nothing_has_no_rho(release):
+    assert rho(release) == math.inf

@@ -188,6 +188,16 @@ def test_kinds_of_budgets_choose_the_noise(ledger, tmp_path):
     told = ask(ledger, "z", Count(), FRAME, unit=None, key="z", keep=tmp_path, rho="0.125")
     assert json.loads(told.document)["release"]["term"]["type"] == "discrete-gaussian"
     assert told.charged == {"zcdp": {"rho": "0.125"}}
+    told = ask(ledger, "z", Count(), FRAME, unit=None, key="zl", keep=tmp_path, epsilon="0.5")
+    assert json.loads(told.document)["release"]["term"]["type"] == "discrete-laplace"
+    assert float(told.charged["zcdp"]["rho"]) == pytest.approx(0.125, rel=1e-9)
+    told = ask(ledger, "z", MostCommon("kind", ("a", "b")), FRAME, unit=None, key="zc", keep=tmp_path, epsilon="0.5")
+    assert float(told.charged["zcdp"]["rho"]) == pytest.approx(0.125, rel=1e-9)
+    ledger.create_budget("mixed", kind="zcdp", rho="1")
+    ledger.create_budget("mixed/a", kind="approximate", epsilon="1", delta="1e-9")
+    told = ask(ledger, "mixed/a", Count(), FRAME, unit=None, key="mixed", keep=tmp_path, error=12)
+    assert told.error <= 12
+    assert told.charged.keys() == {"approximate", "zcdp"}
     told = ask(ledger, "a", Mean("age", (0, 99)), FRAME, unit=None, key="a", keep=tmp_path, epsilon="0.25")
     assert told.charged == {"approximate": {"epsilon": "0.25", "delta": "0"}}
     with pytest.raises(UnsupportedMechanismError):

@@ -15,6 +15,7 @@ from functools import cached_property
 from epsilog.accounting import tradeoff
 from epsilog.accounting.account import interval
 from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.exact import pure_loss, rounded
 from epsilog.accounting.flatten import gaussian_mu_of
 from epsilog.accounting.gaussian import gaussian_bounds
 from epsilog.accounting.lattice.discretise import Work
@@ -28,8 +29,10 @@ from epsilog.accounting.roots import secant
 from epsilog.accounting.rounding import LEAST, MU, UNDERFLOW, up
 from epsilog.terms import (
     DiscreteGaussian,
+    DiscreteLaplace,
     ExponentialMechanism,
     Interval,
+    Laplace,
     NeighboringRelation,
     PureDP,
     Release,
@@ -252,6 +255,9 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
                 total += count * _half_square((eps / 2 if monotone else eps) / 2)
             case PureDP(epsilon=eps):
                 total += count * _half_square(eps)
+            case Laplace() | DiscreteLaplace():
+                loss = pure_loss({part: 1}, prepared.relation)
+                total += count * _half_square(math.inf if loss is None else rounded(loss, up=True))
             case _:
                 raise UnsupportedMechanismError(part, method="zCDP")
     return up(total, 64 + len(prepared.bag))

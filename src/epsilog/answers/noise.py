@@ -151,7 +151,8 @@ def planned(
         query: what is asked.
         rows: the most rows that one unit adds.
         relation: which data sets are neighbours.
-        kinds: of the budgets that pay. Where all are zcdp, noise is discrete Gaussian; else it is discrete Laplace.
+        kinds: of the budgets that pay. Where all are zcdp, a rho or an error gets discrete Gaussian noise; all else
+            gets discrete Laplace noise.
         epsilon: what may be charged, of a pure guarantee.
         rho: what may be charged, of zCDP.
         error: the half-width that is wanted of the answer's interval.
@@ -165,10 +166,9 @@ def planned(
         raise CheckError("price", "one of epsilon, rho and error", said)
     if isinstance(query, MostCommon):
         return _chosen(query, rows, relation, epsilon)
-    gaussian = kinds == {"zcdp"}
-    if error is None and gaussian != (rho is not None):
-        bound, said = ("rho or error under zcdp budgets", "epsilon") if gaussian else ("epsilon or error", "rho")
-        raise CheckError("price", bound, said)
+    gaussian = kinds == {"zcdp"} and epsilon is None
+    if rho is not None and not gaussian:
+        raise CheckError("price", "epsilon or error, unless every budget is zcdp", "rho")
     parts = parts_of(query, rows, relation)
     if isinstance(query, Histogram) and (relation is _REPLACE or rows > 1):
         return _of_many_cells(query, parts[0], rows, relation, epsilon=epsilon, rho=rho, error=error, gaussian=gaussian)

@@ -67,9 +67,9 @@ def answer(
     ] = None,
     threshold: Annotated[int | None, typer.Option("--threshold", help="Whether a count reaches it: above.")] = None,
     epsilon: Annotated[
-        str | None, typer.Option("--epsilon", help="What it may cost, under pure and approximate budgets.")
+        str | None, typer.Option("--epsilon", help="Its epsilon, at most: pure, approximate, zcdp budgets.")
     ] = None,
-    rho: Annotated[str | None, typer.Option("--rho", help="What it may cost, under zcdp budgets.")] = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="Its rho, at most, where every budget is zcdp.")] = None,
     error: Annotated[
         float | None, typer.Option("--error", help="Instead: the error that is wanted, for the least that it costs.")
     ] = None,
