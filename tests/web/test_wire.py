@@ -1,13 +1,15 @@
 """A ledger over HTTP: the same verbs, the same refusals, and nothing written that was refused."""
 
+import functools
 import json
 import math
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from epsilog.spend import Verb, open_ledger, read_ledger
+from epsilog.spend import Ledger, Verb, open_ledger, read_ledger
 from epsilog.spend.remote import RemoteLedger
 from epsilog.terms import (
     AccessError,
@@ -20,10 +22,13 @@ from epsilog.terms import (
     PureDP,
     Repeated,
     StorageError,
+    UnansweredError,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
-from epsilog.web import create_app
+from epsilog.web import app as web_app
+from epsilog.web.app import create_app
+from epsilog.web.desk import Desk
 from epsilog.web.doors import Holder, Role, holder
 
 HASH, OTHER = "ab" * 32, "cd" * 32
@@ -402,3 +407,47 @@ def test_a_server_that_is_not_there_did_nothing():
             books.head()
     with pytest.raises(StorageError, match="is closed"):
         books.head()
+
+
+# --- prices that take long --------------------------------------------------------------------------------------------
+
+SLOW = (sys.executable, "-c", "import sys\nfor line in sys.stdin: pass")  # a process that never answers
+
+
+def test_a_price_that_takes_too_long_keeps_nobody_waiting_and_writes_nothing(tmp_path, serve_app, monkeypatch):
+    monkeypatch.setattr(web_app, "Desk", functools.partial(Desk, command=SLOW))
+    path = tmp_path / "ledger.db"
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
+    slow, refused = Repeated(Gaussian(20.0), 10), []
+
+    def wait(number):
+        with open_ledger(site.url) as books:
+            try:
+                books.charge("acme", slow, key=f"slow-{number}", delta="1e-6")
+            except EpsilogError as error:
+                refused.append(error)
+
+    with serve_app(create_app(ledger=str(path), deadline=1.0)) as site, open_ledger(site.url) as ledger:
+        waiting = [threading.Thread(target=wait, args=(number,)) for number in range(4)]
+        for thread in waiting:
+            thread.start()
+        quick = ledger.reserve("acme", PureDP(0.125), key="quick")
+        quick.start()
+        quick.commit()
+        assert any(thread.is_alive() for thread in waiting)
+        assert len(refused) < len(waiting)
+        for thread in waiting:
+            thread.join()
+        assert [type(error) for error in refused] == [EpsilogError] * 4
+        assert all("No answer within 1 s" in str(error) for error in refused)
+        assert {entry.key for entry in ledger.history("acme")} == {None, "quick"}
+
+
+def test_what_the_servers_disk_refuses_may_stand_all_the_same(ledger, top, monkeypatch):
+    def full(*_, **__):
+        raise StorageError("a full disk")
+
+    monkeypatch.setattr(Ledger, "reserve", full)
+    with pytest.raises(UnansweredError, match="a full disk; what was asked may stand, or not"):
+        ledger.reserve(top, PureDP(0.125), key=f"{top}-1")

@@ -29,7 +29,6 @@ from epsilog.terms import (
 from epsilog.terms.codec import UNREADABLE, decode, encode
 
 PREFIX = "/api/v1/ledger"
-ATTEMPT = "Epsilog-Attempt"  # header: which attempt this is at saying the same thing; the first if absent
 
 VERB_PATHS = {  # what happens to a charge, by the last part of its address
     Verb.STARTED: "start",

@@ -231,6 +231,8 @@ def seen(ledger: Ledger, asker: Holder, key: str) -> ChargeRecord:
 
 def _refuse_foreign(ledger: Ledger, asker: Holder, key: str) -> None:
     """A key that is known elsewhere says nothing but that it is taken."""
+    if asker.scope is None:
+        return
     try:
         found = ledger.charge_record(key)
     except ConflictError:

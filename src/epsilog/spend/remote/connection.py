@@ -126,26 +126,28 @@ class Connection:
             link.close()
 
     def _asked(self, method: str, path: str, body: bytes | None, *, again: bool) -> tuple[dict[str, Any], bool]:
+        if not self._open:
+            raise StorageError(f"the connection to {self.address} is closed")
         lost: UnansweredError | None = None
         for pause in (*PAUSES, None):
             try:
                 return self._once(method, path, body), lost is not None
             except Unreached as error:
-                why: Exception = StorageError(f"{self.address}: {error}; nothing was done")
+                why: Exception = StorageError(f"{self.address} {error}; nothing was done")
+            except (EpsilogError, ValueError) as error:  # a refusal that was told
+                if type(error) is StorageError and method == "POST":  # perhaps at the very end
+                    raise UnansweredError(f"{error}; what was asked may stand, or not") from error
+                raise error from lost
             except (OSError, http.client.HTTPException) as error:
-                if isinstance(error, EpsilogError):  # a refusal that was told
-                    raise error from lost
                 said = f"{self.address} did not answer ({type(error).__name__})"
-                lost = lost or UnansweredError(f"{said}: what was asked may stand, or not")
-                why = StorageError(f"{said}; nothing was asked of it but to read") if method == "GET" else lost
+                if method == "GET":
+                    why = StorageError(said)
+                else:
+                    why = lost = lost or UnansweredError(f"{said}: what was asked may stand, or not")
                 if not again:
                     raise why from None
-            except EpsilogError as error:
-                raise error from lost
-            except ValueError as error:
-                raise error from lost
             if pause is None:
-                raise (lost if lost is not None and method != "GET" else why) from None
+                raise (lost or why) from None
             time.sleep(pause)
         raise AssertionError  # the last pause is None
 
@@ -187,8 +189,6 @@ class Connection:
         """An idle connection that the other end has not hung up on, as far as can be known."""
         now = time.monotonic()
         with self._lock:
-            if not self._open:
-                raise StorageError(f"the connection to {self.address} is closed")
             if self._pid != os.getpid():  # these are our parent's
                 self._idle, self._pid = [], os.getpid()
             stale = [link for until, link in self._idle if until < now]
