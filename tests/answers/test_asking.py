@@ -14,7 +14,7 @@ import pytest
 from epsilog.answers import Above, Answer, Count, Histogram, Mean, MostCommon, Sum, ask, asking, quote
 from epsilog.answers.columns import totals
 from epsilog.answers.noise import planned
-from epsilog.spend import Charge, open_ledger
+from epsilog.spend import Charge, back_up, open_ledger, restore
 from epsilog.terms import (
     BudgetExceededError,
     CheckError,
@@ -320,6 +320,30 @@ def test_what_another_ledger_left_in_the_folder_is_not_told(put, tmp_path):
         with pytest.raises(ConflictError, match="is not this ledger's"):
             ask(other, "acme", Count(), FRAME, unit=None, key="q", keep=tmp_path / "answers", epsilon="0.5")
         assert other.head()[0] == 1
+
+
+def test_a_restored_ledger_does_not_draw_again_what_it_may_have_released_since(tmp_path, monkeypatch):
+    def put(ledger, keep):
+        return ask(ledger, "acme", Count(), FRAME, unit=None, key="q", keep=tmp_path / keep, epsilon="0.5")
+
+    path, copy = tmp_path / "first" / "budget.db", tmp_path / "budget.backup"
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="10")
+        with monkeypatch.context() as patch:
+            patch.setattr(Charge, "round_released", lambda *_, **__: back_up(path, copy))
+            patch.setattr(Charge, "rounds_released", property(lambda _: {1: ""} if copy.exists() else {}))
+            with pytest.raises(ConflictError):
+                put(ledger, "lost")
+        put(ledger, "answers")
+    path.rename(tmp_path / "gone")
+    restore(copy, path, by="dora", reason="the disk is gone")
+    with open_ledger(path) as ledger:
+        with pytest.raises(ConflictError):
+            put(ledger, "again")
+        ledger.accept_restored(by="dora", reason="nothing is missing")
+        with pytest.raises(ConflictError, match="can only be abandoned"):
+            put(ledger, "again")
+        assert not [one for one in (tmp_path / "again").iterdir() if one.suffix == ".json"]
 
 
 @pytest.mark.parametrize("same", [True, False])
