@@ -9,7 +9,7 @@ import pytest
 from tests.train.conftest import MemoryCharge
 from tests.train.linear import LinearEngine
 
-from epsilog.spend import ledger, open_ledger
+from epsilog.spend import headroom, open_ledger
 from epsilog.terms import (
     BudgetExceededError,
     CheckError,
@@ -104,7 +104,7 @@ class Post:
 def _prices_are_found_once():
     """Every site works out the same price; here it is worked out once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger, "price", functools.lru_cache(ledger.price))
+        patch.setattr(headroom, "price", functools.lru_cache(headroom.price))
         yield
 
 
