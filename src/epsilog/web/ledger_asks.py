@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import Header
 from fastapi.requests import Request as HttpRequest
@@ -26,7 +26,7 @@ Amounts = Annotated[dict[str, Amount], Field(max_length=8, description="by quant
 Hash = Annotated[str, Field(max_length=64, description="SHA-256, 64 hex digits")]
 By = Annotated[str, Field(max_length=500, description="who decides; kept for ever")]
 Reason = Annotated[str, Field(max_length=2000, description="why; kept for ever")]
-Kind = Literal["pure", "approximate", "zcdp", "gdp"]
+Kind = Annotated[str, Field(max_length=40, description="pure, approximate, zcdp or gdp", examples=["pure"])]
 
 
 class ExactRoute(APIRoute):

@@ -17,7 +17,8 @@ export type ActAsk = {
 export type BudgetAsk = {
   /** names joined by '/' */
   scope: string;
-  kind: "pure" | "approximate" | "zcdp" | "gdp";
+  /** pure, approximate, zcdp or gdp */
+  kind: string;
   /** by quantity */
   caps: Record<string, unknown>;
   relation: "add-or-remove-one" | "replace-one" | "zero-out";

@@ -17,7 +17,7 @@ from typing import Any
 from epsilog.spend import chain, scopes, wire
 from epsilog.spend.amounts import Amounts, Number
 from epsilog.spend.charge import Charge
-from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.entries import Entry, Verb, sha256
 from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
 from epsilog.spend.remote.connection import Connection, MissingError
@@ -143,6 +143,7 @@ class RemoteLedger(RemoteView):
     def register_plan(self, scope: str, plan_hash: str, *, key: str) -> None:
         """Notes a plan before anything is reserved for it; see ``Ledger.register_plan``."""
         scopes.check_key(key)
+        sha256(plan_hash=plan_hash)
         self._do("/register", {"scope": scope, "key": key, "plan_hash": plan_hash})
 
     def reserve(

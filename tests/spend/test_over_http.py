@@ -1,0 +1,33 @@
+"""The tests of a ledger that is open here, on one that a server keeps: the same verbs, refusals and answers."""
+
+import pytest
+from tests.spend.test_ledger import *  # noqa: F403
+from tests.spend.test_owners import *  # noqa: F403
+from tests.web.conftest import serving
+
+from epsilog.spend import open_here, open_ledger
+from epsilog.web.app import create_app
+
+pytestmark = pytest.mark.slow
+
+# what looks at the file or the database itself
+del test_a_charge_costs_the_same_however_long_the_history_is  # noqa: F821
+del test_rounds_cost_the_same_however_many_there_were  # noqa: F821
+del test_a_ledger_is_told_by_its_content_and_read_without_being_changed  # noqa: F821
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """A server whose ledger is exchanged between tests: to start one for each would take a second."""
+    app = create_app(ledger="not-used.db")
+    with serving(app) as site:
+        yield app, site
+
+
+@pytest.fixture
+def ledger(path, clock, kept):
+    app, site = kept
+    app.state.books._ledger = open_here(path, clock=clock)
+    with open_ledger(site.url) as opened:
+        yield opened
+    app.state.books.close()
