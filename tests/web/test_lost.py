@@ -1,5 +1,6 @@
 """What a client knows when an answer is lost, and what a killed server has kept."""
 
+import json
 import os
 import re
 import signal
@@ -9,16 +10,18 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
-from epsilog.spend import open_ledger, read_ledger
+from epsilog.spend import Amounts, Entry, Request, Verb, open_ledger, read_ledger
 from epsilog.spend.remote import connection
 from epsilog.terms import (
     AccessError,
     BudgetExceededError,
     ConflictError,
     EpsilogError,
+    LedgerIntegrityError,
     PureDP,
     StorageError,
     UnansweredError,
@@ -313,3 +316,40 @@ def _free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
+
+
+def reserved(**changes):
+    """What a server says of a reservation, which may be another's."""
+    request = Request(PureDP(0.125), relation="add-or-remove-one").to_json()
+    body = {"request": request, "methods": {"pure": "as stated"}}
+    amounts = {"pure": Amounts.charged({"epsilon": "0.125"})}
+    entry = Entry(7, "ab" * 32, "2026-01-01T00:00:00+00:00", Verb.RESERVED, "acme", "told", amounts, body)
+    return {"entry": replace(entry, **changes).document(), "replayed": False}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (reserved(key="another"), LedgerIntegrityError),
+        (reserved(scope="lab"), LedgerIntegrityError),
+        (reserved(verb=Verb.STARTED), LedgerIntegrityError),
+        (reserved(body={}), LedgerIntegrityError),
+        (reserved() | {"entry": "{}"}, LedgerIntegrityError),
+        (reserved() | {"entry": 7}, LedgerIntegrityError),
+        ({"entry": reserved()["entry"]}, EpsilogError),
+        ({"replayed": False}, EpsilogError),
+        ({}, EpsilogError),
+    ],
+)
+def test_an_answer_of_another_charge_is_no_charge(answer, error):
+    with answering(said("200 OK", json.dumps(answer).encode())) as (url, _), open_ledger(url) as ledger:
+        with pytest.raises(error) as found:
+            ledger.reserve("acme", PureDP(0.125), key="told")
+        assert type(found.value) is error
+
+
+@pytest.mark.parametrize("word", [True, None, 0, "false"])
+def test_a_charge_is_new_only_if_that_is_said(word):
+    for answer, replayed in ((reserved(), False), (reserved() | {"replayed": word}, True)):
+        with answering(said("200 OK", json.dumps(answer).encode())) as (url, _), open_ledger(url) as ledger:
+            assert ledger.reserve("acme", PureDP(0.125), key="told").replayed is replayed

@@ -68,6 +68,13 @@ class MissingError(EpsilogError):
     """What was asked for is not there."""
 
 
+class _Answer(dict[str, Any]):
+    """What a server answered; what it lacks was said by no ledger's server of this version."""
+
+    def __missing__(self, name: str) -> Any:
+        raise EpsilogError(f"the answer lacks {name!r}: this is no ledger's server, or one of another version")
+
+
 class Connection:
     """Asks a server; threads may share it.
 
@@ -213,7 +220,7 @@ def _read(status: int, body: bytes) -> dict[str, Any]:
         found = parse(body)
     told = found if isinstance(found, dict) else {}
     if status == 200 and isinstance(found, dict):
-        return found
+        return _Answer(found)
     if told.get("code") in wire.REFUSALS:
         raise wire.refusal_from_json(told)
     said = str(told.get("detail") or told.get("title") or http.client.responses.get(status, status))[:2000]

@@ -164,7 +164,7 @@ class RemoteLedger(RemoteView):
         """Promises the price of a release; see ``Ledger.reserve``."""
         request = Request(release, relation, privacy_unit, delta, amount, plan_hash, rounds, simulation)
         ask = _asked(scope, key, request) | {"until": None if until is None else moment(until=until)}
-        return self._charge(*self._do("/reserve", ask))
+        return self._charge(self._do("/reserve", ask)[0], ask)
 
     def charge(
         self,
@@ -186,7 +186,7 @@ class RemoteLedger(RemoteView):
         request = Request(release, relation, privacy_unit, delta, amount, simulation=simulation)
         ask = _asked(scope, key, request)
         found, lost = self._do("/charge", {name: ask[name] for name in ask.keys() - {"plan_hash", "rounds"}})
-        charge = self._charge(found, lost)
+        charge = self._charge(found, ask)
         if lost and charge.replayed:
             raise UnansweredError(
                 f"an answer was lost: charge {key!r} stands, and whether it is new or was there before is not known"
@@ -253,8 +253,15 @@ class RemoteLedger(RemoteView):
         scopes.ancestors(scope)
         return as_budget(self._do(path, ask, again=again)[0]["budget"], scope=scope)
 
-    def _charge(self, found: Mapping[str, Any], _: bool) -> Charge:
-        return Charge(self, parsed(as_row(found["entry"])), replayed=bool(found["replayed"]))
+    def _charge(self, found: Mapping[str, Any], ask: Mapping[str, Any]) -> Charge:
+        """The charge that an answer tells of, if it is the one that was asked for; new only if it is said to be."""
+        entry = parsed(as_row(found["entry"]))
+        request = entry.body.get("request", {})
+        if (entry.verb, entry.key, entry.scope) != (Verb.RESERVED, ask["key"], ask["scope"]) or any(
+            request.get(name) != ask[name] for name in ("release", "plan_hash", "rounds", "simulation")
+        ):
+            raise LedgerIntegrityError("is not the reservation that was asked for", index=entry.index)
+        return Charge(self, entry, replayed=found["replayed"] is not False)
 
 
 def is_kept(connection: Connection) -> bool:
