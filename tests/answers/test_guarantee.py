@@ -26,7 +26,9 @@ QUERIES = [
     Sum("v", (-1, 3)),
     Sum("v", (2, 3)),
     Sum("v", (-5, -4)),
+    Sum("v", (-1, 3 - 2.0**-19)),  # an odd number of steps apart
     Mean("v", (-1, 3)),
+    Mean("v", (-1, 3 - 2.0**-19)),
     Mean("v", (1, 4), population=3),
     Histogram("v", categories=("x", 3, 0)),
     Histogram("v", edges=(-7, 0, 3)),

@@ -94,8 +94,7 @@ def _mean(query: Mean, plan: Plan, noisy: list[int]) -> dict[str, Any]:
         part = plan.parts[1]
         margin, count = half_width(plan.noises[1], miss=miss) * part.step, noisy[1] * part.step
         counts = (count - margin, count, count + margin)
-    rounding = step / 2
-    sides = [(low * step - rounding), (high * step + rounding)]
+    rounding, sides = step / 2, [Fraction(side) for side in query.bounds]
 
     def within(value: Fraction) -> Fraction:
         return min(max(value, sides[0]), sides[1])
