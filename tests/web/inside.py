@@ -23,6 +23,19 @@ def ask(app, method, path, *, token=None, headers=(), body=b"", peer="192.0.2.7"
     return asyncio.run(_ask(app, method, path, raw, body, peer=peer))
 
 
+def ask_at_once(app, path, asks):
+    """The answers to requests that come together: pairs of a token and a peer."""
+
+    async def run():
+        heads = [[(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())] for token, _ in asks]
+        peers = [peer for _, peer in asks]
+        return await asyncio.gather(
+            *(_ask(app, "GET", path, raw, b"", peer=peer) for raw, peer in zip(heads, peers, strict=True))
+        )
+
+    return asyncio.run(run())
+
+
 def ask_often(app, path, asks):
     """The status of each of many requests: pairs of a token and a peer."""
 

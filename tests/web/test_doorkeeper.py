@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from starlette.responses import PlainTextResponse
-from tests.web.inside import ask, ask_often
+from tests.web.inside import ask, ask_at_once, ask_often
 
 from epsilog.web import Entrance, create_app, doorkeeper, tokens
 from epsilog.web.certificates import Certificates
@@ -325,6 +325,20 @@ def test_wrong_secrets_of_a_known_id_cost_argon2_ten_times_and_no_more(app, file
     assert ask(app, "GET", "/api/v1/ledger", token=anna).status == 429  # whose id is known there
     assert ask(app, "GET", "/api/v1/ledger", token=anna, peer="203.0.113.5").status == 200
     assert ask(app, "GET", "/api/v1/ledger", token=anna).status == 200  # known by now
+
+
+def test_many_who_begin_at_once_with_one_token_are_checked_once(app, keeper, file, monkeypatch):
+    """After every change of the file all of them come at once; none is taken for somebody who guesses."""
+    anna, asked, real = token_of(file), [], tokens.Keys.verify
+    monkeypatch.setattr(tokens.Keys, "verify", lambda self, *given: asked.append(given) or real(self, *given))
+    found = ask_at_once(app, "/api/v1/nothing", [(anna, "192.0.2.7")] * 64)
+    assert [reply.status for reply in found] == [404] * 64
+    assert len(asked) == 1
+    wrong = anna[:-4] + "0000"
+    found = ask_at_once(app, "/api/v1/nothing", [(wrong, "192.0.2.8")] * 30 + [(anna, "192.0.2.8")] * 30)
+    assert sorted(reply.status for reply in found) == [401] * 10 + [404] * 30 + [429] * 20
+    assert len(asked) == 11
+    assert len(keeper._turns) == 0
 
 
 @pytest.mark.slow

@@ -153,6 +153,16 @@ def test_nothing_that_is_asked_stands_in_the_log_or_the_figures(app, capfd, meth
     assert "s3cret" not in "".join(capfd.readouterr())
 
 
+@pytest.mark.parametrize("trouble", [BrokenPipeError(), OSError(28, "no space left"), ValueError("closed file")])
+def test_a_log_that_cannot_be_written_stops_nobody(app, trouble):
+    class Gone(io.StringIO):
+        def write(self, _):
+            raise trouble
+
+    found = ask(Observer(app, metrics=Metrics(), log=True, out=Gone), "GET", "/healthz")
+    assert (found.status, found.json()) == (200, {"status": "live"})
+
+
 def test_what_breaks_is_logged_as_such():
     async def breaks(scope, receive, send):
         raise RuntimeError(SECRET)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import math
 import re
+from weakref import WeakValueDictionary
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, Lock, to_thread
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -53,6 +54,7 @@ class Doorkeeper:
         self._askers = Buckets(rate=5, burst=60)  # at the calculators: so often somebody types
         self._failures = Buckets(rate=0.1, burst=10)
         self._checking = CapacityLimiter(CHECKS_AT_ONCE)
+        self._turns: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # as long as somebody waits for one
         self._said = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,17 +97,29 @@ class Doorkeeper:
         if match is None or token is None:
             wait = self._failures.take(self._peer(scope))
             return _too_often(wait) if wait else _unknown()
-        if not self._keys.is_known(token, match[1]):
+        refusal = await self._refusal(scope, token, match[1])
+        if refusal is not None:
+            return refusal
+        wait = self._holders.take(token.id)
+        return _too_often(wait) if wait else token
+
+    async def _refusal(self, scope: Scope, token: Token, text: str) -> Response | None:
+        """Whether a text is the token whose id it has; of many that come at once with the same, one is checked."""
+        if self._keys.is_known(token, text):
+            return None
+        turn = self._turns.setdefault(text, Lock())
+        async with turn:
+            if self._keys.is_known(token, text):
+                return None
             knocks = (self._peer(scope), token.id)
             wait = self._failures.take(knocks)
             if wait:
                 return _too_often(wait)
-            good = await to_thread.run_sync(self._keys.verify, token, match[1], limiter=self._checking)
-            if not (good and self._keys.remember(token, match[1])):
+            good = await to_thread.run_sync(self._keys.verify, token, text, limiter=self._checking)
+            if not (good and self._keys.remember(token, text)):
                 return _unknown()
             self._failures.give_back(knocks)
-        wait = self._holders.take(token.id)
-        return _too_often(wait) if wait else token
+            return None
 
     def _tell(self, trouble: str) -> None:
         """Says once why nobody comes in, not to everybody who tries."""

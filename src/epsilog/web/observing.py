@@ -5,6 +5,7 @@ Nothing here knows a token, an address's query or a body: requests are told by t
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import logging
@@ -92,8 +93,9 @@ class Observer:
                 "status": status,
                 "milliseconds": round(1000 * seconds, 1),
             }
-            self._out().write(json.dumps(line) + "\n")
-            self._out().flush()
+            with contextlib.suppress(OSError, ValueError):  # nobody reads the log any more: the ledger goes on
+                self._out().write(json.dumps(line) + "\n")
+                self._out().flush()
 
 
 def template(scope: Scope) -> str:
