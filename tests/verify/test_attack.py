@@ -15,6 +15,7 @@ from epsilog.verify.audits import GAUSSIAN, PLANNED, PlannedAudit, Protocol, hel
 from epsilog.verify.reconciliation import check_plan
 
 COUNT = 100
+SOUGHT = 2_301_051
 ONE = Canaries(COUNT, "5c" * 32)
 
 
@@ -149,6 +150,40 @@ def test_what_is_no_planned_audit_is_refused_in_a_sentence(stated):
         PlannedAudit.from_json(whole | {"confidence": 2})
     with pytest.raises(CheckError, match="audit must say what a plan states of one"):
         PlannedAudit.from_json({name: value for name, value in whole.items() if name != "delta"})
+
+
+def test_coins_that_are_sought_are_there_to_be_found():
+    """The two-million-three-hundred-thousandth secret has all of its canaries in; the search took three seconds."""
+    found = Canaries(22, f"{SOUGHT:064x}")
+    assert found.included.all()
+    told = one(evidence(scored(found, 0.0), **audit_of(found)))
+    assert (told.code, told.verdict) == ("audit/unlikely-coins", "failed")
+
+
+@pytest.mark.parametrize(
+    ("count", "inside", "code"),
+    [
+        (100, 100, "unlikely-coins"),
+        (100, 0, "unlikely-coins"),
+        (100, 76, "unlikely-coins"),
+        (100, 24, "unlikely-coins"),
+        (100, 75, "does-not-refute"),
+        (100, 25, "does-not-refute"),
+        (22, 22, "unlikely-coins"),
+        (20, 20, "does-not-refute"),  # comes twice in a million
+    ],
+)
+def test_coins_that_somebody_drew_again_until_they_suited_are_told(monkeypatch, count, inside, code):
+    """With all of them in, or out, no guess can be right too often; a few too many are chance."""
+    monkeypatch.setattr(Canaries, "included", property(lambda self: np.arange(self.count) < inside))
+    some = Canaries(count, "5c" * 32)
+    scores = CanaryScores(some.secret, tuple(np.random.default_rng(3).uniform(-1, 1, count).tolist()))
+    found = one(evidence(scores, **audit_of(some)))
+    assert found.code == f"audit/{code}"
+    assert found.false_alarm == FALSE_ALARM
+    if code == "unlikely-coins":
+        assert found.verdict == "failed"
+        assert f"{inside} of {count} canaries were in" in found.says
 
 
 @pytest.mark.parametrize("beyond", [1.1, -1.1, 1e308, -1e308])

@@ -169,6 +169,8 @@ def of_audits(run):
     ):
         yield from check_audit(replace(run, plan=plan, **changes))
     yield from check_audit(replace(run, canaries=scored(canaries, 0.0)))
+    sought = Canaries(22, f"{2_301_051:064x}")  # all are in
+    yield from check_audit(replace(run, plan=make_plan(**audit_of(sought)), canaries=scored(sought, 0.0)))
 
 
 def of_counts():

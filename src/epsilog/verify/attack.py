@@ -9,9 +9,11 @@ from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.audits.against import held_against
 from epsilog.verify.audits.canaries import Audit, one_run
 from epsilog.verify.audits.planned import PlannedAudit
+from epsilog.verify.canaries import CanaryScores
+from epsilog.verify.chances import two_sided
 from epsilog.verify.evidence import Evidence
 
-FALSE_ALARM = 1e-6  # how often the check fails a sound run; the protocol's own confidence makes a warning
+FALSE_ALARM = 1e-6  # how often a sound run fails, by coins and guesses together; the protocol's confidence warns
 
 
 def audited(evidence: Evidence) -> Audit | None:
@@ -48,7 +50,7 @@ def check_audit(evidence: Evidence) -> tuple[Finding, ...]:
     if audit is None:
         says = "The canaries are not those whose hash the plan names: coins or scores were made up afterwards."
         return (Finding("audit/other-canaries", Verdict.FAILED, says),)
-    return (_judged(audit, evidence),)
+    return (_of_coins(found) or _judged(audit, evidence),)
 
 
 def _absent(evidence: Evidence) -> Finding:
@@ -60,9 +62,19 @@ def _absent(evidence: Evidence) -> Finding:
     return Finding("audit/not-checked", Verdict.NOT_CHECKED, says)
 
 
+def _of_coins(found: CanaryScores) -> Finding | None:
+    """Coins that fair ones show too seldom: whoever draws a secret again and again may have any."""
+    inside, count = int(found.canaries.included.sum()), found.canaries.count
+    if float(two_sided(np.array(inside), count, 0.5)) >= FALSE_ALARM / 2:
+        return None
+    says = f"{inside} of {count} canaries were in, which fair coins do not show: what their scores show is void."
+    numbers = (("canaries", float(count)), ("inside", float(inside)))
+    return Finding("audit/unlikely-coins", Verdict.FAILED, says, numbers, false_alarm=FALSE_ALARM)
+
+
 def _judged(audit: Audit, evidence: Evidence) -> Finding:
     plan = evidence.plan
-    surely, likely = held_against(audit, plan, mistaken=FALSE_ALARM), held_against(audit, plan)
+    surely, likely = held_against(audit, plan, mistaken=FALSE_ALARM / 2), held_against(audit, plan)
     numbers = (("lower_bound", audit.epsilon), ("claimed", likely.claimed), ("could_have_shown", audit.most))
     claim = f"the claim of epsilon {upper_text(likely.claimed)}"
     if surely.refuted:
