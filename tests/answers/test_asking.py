@@ -327,6 +327,26 @@ def test_of_two_folders_that_draw_at_once_one_is_released(monkeypatch, ledger, p
     assert spent(ledger) == "0.5"
 
 
+def test_a_draft_whose_noise_somebody_knows_is_told_for_no_other_charge(monkeypatch, tmp_path):
+    """Two ledgers, one a simulation's, and one folder: each had a crash after its reservation, the first with a draft."""
+    first, second = (open_ledger(tmp_path / f"{name}.db") for name in ("simulated", "real"))
+    first.create_budget("acme", kind="pure", epsilon="1", simulation=True)
+    second.create_budget("acme", kind="pure", epsilon="1")
+    more = {"unit": None, "key": "q", "keep": tmp_path / "answers", "epsilon": "0.5"}
+    with monkeypatch.context() as patch:
+        break_at(patch, second, "start", after=False)
+        with pytest.raises(Kill):
+            ask(second, "acme", Count(), FRAME, **more)
+    with monkeypatch.context() as patch:
+        break_at(patch, first, "round_released", after=False)
+        with pytest.raises(Kill):
+            ask(first, "acme", Count(), FRAME, simulation=True, below=seeded(1), **more)
+    with pytest.raises(ConflictError, match="not this charge's"):
+        ask(second, "acme", Count(), FRAME, **more)
+    first.close()
+    second.close()
+
+
 def test_what_another_ledger_left_in_the_folder_is_not_told(put, tmp_path):
     put()
     with open_ledger(tmp_path / "other.db") as other:

@@ -114,6 +114,7 @@ def test_numbers_beyond_every_double_warn_nobody():
     assert summed({"v": huge}, Sum("v", (0, 5))) == [[high + int(1 / step)]]
     assert summed({"v": np.array([2**64 - 1], np.uint64)}, Sum("v", (0, 5))) == [[high]]
     assert summed({"v": np.full(3, 1e-320)}, Sum("v", (0, 5))) == [[0]]
+    assert summed({"v": [np.complex64(2), np.complex128(3j), 1]}, Sum("v", (0, 5))) == [[int(1 / step)]]
 
 
 def test_a_wide_sum_does_not_overflow():

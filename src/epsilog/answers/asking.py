@@ -27,7 +27,7 @@ from epsilog.answers.queries import Query
 from epsilog.answers.samplers import RandBelow
 from epsilog.answers.shelf import Shelf
 from epsilog.answers.telling import expected_error, told
-from epsilog.spend import Balance, Charge, Request, State, price
+from epsilog.spend import Balance, Charge, Request, State, digest, price
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation, Release, check
 from epsilog.terms.codec import canonical, to_json
 
@@ -278,9 +278,14 @@ def _source(below: RandBelow | None, *, simulation: bool) -> RandBelow:
 
 
 def _bound(charge: Charge, question: Mapping[str, Any]) -> dict[str, Any]:
-    """What an answer to this charge says for sure; one that says otherwise is of another ledger."""
-    release = to_json(charge.request.release)
-    return {"v": VERSION, "key": charge.key, "scope": charge.scope, "question": dict(question), "release": release}
+    """What an answer to this charge says for sure; one that says otherwise is of another ledger.
+
+    The hash of its reservation tells it from every other charge: a simulation's draft, whose noise somebody may know,
+    is never told for one that protects people.
+    """
+    release, opened = to_json(charge.request.release), digest(charge.entry.document())
+    said = {"key": charge.key, "scope": charge.scope, "opened": opened, "question": dict(question), "release": release}
+    return {"v": VERSION, **said}
 
 
 def _once(charge: Charge, shelf: Shelf, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:

@@ -159,7 +159,7 @@ def _numbers(table: Any, name: str) -> NDArray[np.float64]:
 
 def _number(value: Any) -> float:
     """A value as the double nearest to it; text as Python reads numbers, and anything else as NaN."""
-    if isinstance(value, bytes | bytearray):
+    if isinstance(value, bytes | bytearray | complex | np.complexfloating):  # the last would warn
         return math.nan
     try:
         return float(value)

@@ -17,7 +17,8 @@ def scan(path: str | Path, *, separator: str = ",") -> pl.LazyFrame:
     """A file as a lazy frame: Parquet with its types, and anything else as CSV, whose columns are all text.
 
     Types that are guessed from a CSV file's values would depend on them: one row could turn numbers into text. A row
-    that is too long is cut, one that is too short is blank at its end. Needs the extra ``data``.
+    that is too long is cut, one that is too short is blank at its end. Quotes are the writer's to get right: one that
+    is opened and not closed takes in the rows after it. Needs the extra ``data``.
 
     Args:
         path: of the file; one that is named ``.parquet`` is read as such.
