@@ -328,7 +328,7 @@ def test_of_two_folders_that_draw_at_once_one_is_released(monkeypatch, ledger, p
 
 
 def test_a_draft_whose_noise_somebody_knows_is_told_for_no_other_charge(monkeypatch, tmp_path):
-    """Two ledgers, one a simulation's, and one folder: each had a crash after its reservation, the first with a draft."""
+    """Two ledgers, one a simulation's, and one folder: each crashed once it had reserved, the first with a draft."""
     first, second = (open_ledger(tmp_path / f"{name}.db") for name in ("simulated", "real"))
     first.create_budget("acme", kind="pure", epsilon="1", simulation=True)
     second.create_budget("acme", kind="pure", epsilon="1")

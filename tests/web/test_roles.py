@@ -5,7 +5,7 @@ import json
 import pytest
 
 from epsilog.spend import open_ledger, read_ledger
-from epsilog.terms import PureDP
+from epsilog.terms import PureDP, codec
 from epsilog.web import Entrance, create_app, tokens
 from epsilog.web.doors import Role
 
@@ -156,3 +156,40 @@ def test_a_holder_is_told_of_entries_and_charges_of_their_own_alone(team):
     for what in ("GET ", "GET balances"):
         budgets = said(site, claims, what, None).json()["budgets"]
         assert {budget["scope"] for budget in budgets} == {"acme", "acme/claims", "acme/claims/old"}
+
+
+def test_how_large_a_share_is_the_owner_of_the_budget_above_says(serve_app, tmp_path):
+    """Else whoever owns a share could take all that the others have."""
+    file, path = tmp_path / "tokens.json", tmp_path / "ledger.db"
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="pure", epsilon="8")
+        books.create_budget("acme/claims", kind="pure", epsilon="2", quota=True)
+        books.create_budget("acme/trials", kind="pure", epsilon="2")
+    held = {
+        s: tokens.create_token(file, s.replace("/", " "), role="owner", scope=s)[1] for s in ("acme", "acme/claims")
+    }
+    held["acme/trials"] = tokens.create_token(file, "trials", role="owner", scope="acme/trials")[1]
+    asks = {
+        "acme/claims": ("POST cap", {"scope": "acme/claims", "caps": {"epsilon": "7"}} | WHO),
+        "acme/trials": (
+            "POST create",
+            {"scope": "acme/trials/q", "kind": "pure", "caps": {"epsilon": "1"}, "quota": True},
+        ),
+    }
+    new = {"scope": "acme/claims/new/share", "kind": "pure", "caps": {"epsilon": "1"}, "quota": True}
+    with serve_app(create_app(ledger=str(path), entrance=Entrance(file))) as site:
+        before = head(path)
+        assert said(site, held["acme/claims"], *asks["acme/claims"]).status == 403
+        assert said(site, held["acme/claims"], "POST create", new | {"scope": "acme/claims"}).status == 403
+        assert head(path) == before
+        assert said(site, held["acme/claims"], "POST create", new).status == 200  # a share of one's own
+        assert said(site, held["acme/trials"], *asks["acme/trials"]).status == 200
+        assert said(site, held["acme"], *asks["acme/claims"]).status == 200
+
+
+def test_the_release_that_the_description_shows_is_one(team):
+    site, _, _ = team
+    shapes = json.loads(site.ask("GET", "/api/openapi.json").body)["components"]["schemas"]
+    for name in ("ReserveAsk", "RequestAsk", "OverrideAsk"):
+        for example in shapes[name]["properties"]["release"]["examples"]:
+            codec.from_json(example)

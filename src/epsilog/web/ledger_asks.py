@@ -94,7 +94,7 @@ class ReleaseAsk(ScopeAsk):
         dict[str, Any],
         Field(
             description="the whole schedule, in the ledger's own JSON",
-            examples=[{"v": 0, "term": {"type": "pure-dp", "epsilon": 0.25}}],
+            examples=[{"v": 0, "term": {"type": "pure", "epsilon": 0.25}}],
         ),
     ]
     delta: Annotated[Amount | None, Field(description="what approximate budgets are charged")] = None

@@ -30,9 +30,13 @@ async def create(ask: asks.BudgetAsk, books: ItsBooks, asker: Asker) -> dict[str
     require(asker, Act.OWN, ask.scope)
     given = ask.model_dump(exclude={"scope", "caps", "relation"})
     relation = NeighboringRelation(ask.relation)
-    return _budget(
-        await books.do(lambda ledger: ledger.create_budget(ask.scope, relation=relation, **given, **_caps(ask.caps)))
-    )
+
+    def do(ledger: Ledger) -> Balance:
+        if ask.quota:
+            _require_share(ledger, asker, ask.scope)
+        return ledger.create_budget(ask.scope, relation=relation, **given, **_caps(ask.caps))
+
+    return _budget(await books.do(do))
 
 
 @router.post("/ledger/cap", summary="Set another cap")
@@ -40,9 +44,13 @@ async def cap(ask: asks.CapAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]
     """Higher or lower; what is spent or promised stays so."""
     require(asker, Act.OWN, ask.scope)
     by = signed(ask.by, asker)
-    return _budget(
-        await books.do(lambda ledger: ledger.change_cap(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps)))
-    )
+
+    def do(ledger: Ledger) -> Balance:
+        if any(budget.scope == ask.scope and budget.quota for budget in ledger.budgets_above(ask.scope)):
+            _require_share(ledger, asker, ask.scope)
+        return ledger.change_cap(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
+
+    return _budget(await books.do(do))
 
 
 @router.post("/ledger/retire", summary="End a scope")
@@ -239,6 +247,13 @@ def _refuse_foreign(ledger: Ledger, asker: Holder, key: str) -> None:
         return  # nothing is known of it
     if not asker.covers(found.scope):
         raise ConflictError(f"key {key!r} is taken by another request")
+
+
+def _require_share(ledger: Ledger, asker: Holder, scope: str) -> None:
+    """A share is the budget above's to set aside, since others under that cannot use it: its owner says how large."""
+    above = [budget.scope for budget in ledger.budgets_above(scope) if budget.scope != scope]
+    if above:
+        require(asker, Act.OWN, above[-1])
 
 
 def signed(by: str, asker: Holder) -> str:
