@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import argon2
 import pytest
 
 from epsilog.terms import CheckError, ConflictError, StorageError
@@ -112,6 +114,16 @@ def test_bad_values_are_refused_and_make_no_file(file, given, field):
     assert refusal.value.field == field
     assert "secret" not in str(refusal.value)
     assert not file.exists()
+
+
+def test_the_format_is_the_one_that_is_written_down(file):
+    token, text = made(file, expires=TOMORROW.replace(microsecond=0))
+    row = token.to_json() | {"hash": token.hash}
+    assert json.loads(file.read_text()) == {"v": 0, "kind": "tokens", "tokens": [row]}
+    page = (Path(__file__).parents[2] / "docs/reference/formats.md").read_text().split("\n## tokens.json\n")[1]
+    named = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]*)\|", page, flags=re.MULTILINE)))
+    assert named == ["v", "kind", "tokens", *row]
+    assert argon2.PasswordHasher().verify(row["hash"], text)
 
 
 def test_a_name_holds_one_token(file):

@@ -29,6 +29,7 @@ from epsilog.terms import CheckError, ConflictError, EpsilogError, StorageError,
 from epsilog.web.roles import Holder, Role
 
 LOOKS = re.compile(r"eps_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)  # the text of a token
+VERSION = 0  # of the file
 LARGEST = 4 * 2**20  # bytes of a file
 LONGEST_NAME = 100  # characters
 _KEYS = ("id", "name", "role", "scope", "created", "expires", "hash")
@@ -278,7 +279,7 @@ def _parsed(path: Path, descriptor: int) -> dict[str, Token]:
         document = json.loads(content) if len(content) <= LARGEST else None
         if not isinstance(document, dict) or document.keys() != {"v", "kind", "tokens"}:
             raise ValueError
-        if document["v"] != 1 or document["kind"] != "tokens" or not isinstance(document["tokens"], list):
+        if document["v"] != VERSION or document["kind"] != "tokens" or not isinstance(document["tokens"], list):
             raise ValueError
         rows = [_row(row) for row in document["tokens"]]
         if len({row.id for row in rows}) < len(rows) or len({row.name for row in rows}) < len(rows):
@@ -323,7 +324,7 @@ def _changing(path: Path, *, make: bool = True) -> Iterator[dict[str, Token]]:
                 tokens = _parsed(path, descriptor)
         yield tokens
         rows = [token.to_json() | {"hash": token.hash} for token in tokens.values()]
-        content = json.dumps({"v": 1, "kind": "tokens", "tokens": rows}, indent=1, ensure_ascii=False) + "\n"
+        content = json.dumps({"v": VERSION, "kind": "tokens", "tokens": rows}, indent=1, ensure_ascii=False) + "\n"
         disk.write_atomically(path, content.encode(), private=True)
     finally:
         os.close(lock)
