@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from epsilog.terms import CheckError, Gaussian, RecordsError
 from epsilog.verify.audits import (
     GAUSSIAN,
     ONE_RUN,
+    Audit,
     Guesses,
     Protocol,
     correct_guesses,
@@ -178,6 +180,28 @@ def test_a_claim_with_half_the_noise_is_refuted_by_its_profile_and_an_honest_one
     assert not refutes_profile(halved, points[-1:])
     assert none.refutes(claimed.epsilon(1e-5).upper)
     assert not refutes_profile(none, []), "no points claim nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("canaries", "mu", "warned"), [(200, 0.5, 0.16), (200, 1.0, 0.08), (200, 2.0, 0.0), (1000, 1.0, 0.88)]
+)
+def test_half_the_noise_is_seen_as_seldom_as_the_page_says(canaries, mu, warned):
+    """As ``verify`` holds it against the claim; four standard deviations of chance. Honest runs warn as stated."""
+    claimed = profile(Gaussian(1 / mu))
+    points = [(at, claimed.delta(at).upper) for at in np.linspace(0, 12 * mu, 60).tolist()]
+    asked, runs, rng, seen = Protocol(canaries, 1e-5), 200, np.random.default_rng(5), {0.5: [0, 0], 1.0: [0, 0]}
+    told = lru_cache(lambda correct, level: refutes_profile(Audit(0.0, correct, 0, 0.0, asked), points, level=level))
+    for share, warnings_and_failures in seen.items():
+        for _ in range(runs):
+            scores, coins = shifted(rng, canaries, mu / share)
+            correct = tuple(correct_guesses(scores, coins, one) for one in asked.guesses)
+            for place, level in enumerate((0.05, 2.5e-7)):
+                warnings_and_failures[place] += told(correct, level / len(asked.guesses))
+    off = 4 * math.sqrt(2 * max(warned * (1 - warned), 1 / runs) / runs)  # the page's figure is of as many runs
+    assert abs(seen[0.5][0] / runs - warned) < off
+    assert seen[0.5][1] == seen[1.0][1] == 0
+    assert seen[1.0][0] <= binom.isf(1e-6, runs, 0.05)
 
 
 def test_ties_and_the_order_of_lines_tell_nothing():
