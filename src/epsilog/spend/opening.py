@@ -63,15 +63,23 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = utc_now, tok
     return open_here(url, clock=clock)
 
 
-def open_here(url: str | Path, *, clock: Callable[[], datetime] = utc_now, pricing: Pricing = HERE) -> Ledger:
+def open_here(
+    url: str | Path,
+    *,
+    clock: Callable[[], datetime] = utc_now,
+    pricing: Pricing = HERE,
+    within: Callable[[Store], Store] | None = None,
+) -> Ledger:
     """Opens a ledger that is kept here, in a file or a database; makes it if there is none.
 
     Args:
         url: as for ``open_ledger``, and no server's.
         clock: tells the time that entries note; order never depends on it.
         pricing: works prices out.
+        within: puts the store into another one, which keeps its promises.
     """
-    return Ledger(_store(url, read_only=False), clock=clock, pricing=pricing)
+    store = _store(url, read_only=False)
+    return Ledger(store if within is None else within(store), clock=clock, pricing=pricing)
 
 
 def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:
