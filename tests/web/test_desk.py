@@ -223,7 +223,8 @@ def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypa
         desk = app.state.desk
         app.state.verifications.begin(job)
         assert (job.running, closed) == (True, [])
-    assert closed == [desk]
+    assert desk in closed
+    assert len(set(closed)) == len(closed) == 2  # the ledger has one of its own
     assert job.snapshot["state"] == "paused"
     job._thread.join(5)
     assert not job.busy

@@ -80,6 +80,54 @@ def test_an_interrupt_ends_the_server_and_its_processes_whoever_waits(tmp_path):
             server.kill()
 
 
+def test_one_address_does_not_take_all_connections(monkeypatch):
+    """Neither by saying nothing nor by asking for pages, as long as it likes: others are served all the time."""
+    import uvicorn
+
+    from epsilog.web import create_app, prompt
+
+    monkeypatch.setattr(prompt.Prompt, "at_once_from_one", 8)
+    listener = socket.create_server(("0.0.0.0", 0))  # noqa: S104 (it has the addresses of loopback, 127.0.0.2 too)
+    port = listener.getsockname()[1]
+    config = uvicorn.Config(create_app(), http=prompt.Prompt, ws="none", log_level="critical", limit_concurrency=12)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+
+    def status(address):
+        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=30, source_address=(address, 0))
+        try:
+            asked.request("GET", "/healthz", headers={"Host": "127.0.0.1"})
+            return asked.getresponse().status
+        finally:
+            asked.close()
+
+    held = []
+    try:
+        while not server.started:
+            time.sleep(0.05)
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
+        time.sleep(0.3)
+        assert status("127.0.0.2") == 200
+        with pytest.raises((OSError, http.client.HTTPException)):
+            status("127.0.0.1")
+        for one in held:
+            with contextlib.suppress(OSError):
+                one.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert status("127.0.0.2") == 200
+        for one in held:
+            one.close()
+        time.sleep(0.3)
+        assert status("127.0.0.1") == 200
+        assert prompt.Proxied.at_once_from_one == prompt.AT_ONCE  # behind a proxy all have its address
+    finally:
+        for one in held:
+            one.close()
+        server.should_exit = True
+        thread.join(timeout=20)
+        listener.close()
+
+
 @pytest.mark.slow
 def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch, tmp_path):
     import uvicorn

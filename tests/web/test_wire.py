@@ -444,6 +444,19 @@ def test_a_price_that_takes_too_long_keeps_nobody_waiting_and_writes_nothing(tmp
         assert {entry.key for entry in ledger.history("acme")} == {None, "quick"}
 
 
+def test_strangers_who_fill_the_desk_keep_no_price_waiting(tmp_path, serve_app):
+    path = tmp_path / "ledger.db"
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
+    app = create_app(ledger=str(path))
+    with serve_app(app) as site, open_ledger(site.url) as ledger:
+        app.state.desk._waiting = app.state.desk._most
+        assert site.post("federated/curve", {}).status in {422, 503}
+        assert site.post("account", {"release": "x"}).status != 200
+        ledger.charge("acme", Repeated(Gaussian(20.0), 10), key="priced", delta="1e-6")
+        assert ledger.find("priced").state == "committed"
+
+
 def test_what_the_servers_disk_refuses_may_stand_all_the_same(ledger, top, monkeypatch):
     def full(*_, **__):
         raise StorageError("a full disk")

@@ -50,11 +50,14 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         app.state.verifications = Shelf(what="checks of the ledger", at_once=1)
         app.state.desk = Desk(deadline=app.state.deadline)
         await app.state.desk.open()
-        prices = DeskPricing(app.state.desk, asyncio.get_running_loop())
+        counter = Desk(deadline=app.state.deadline)  # the ledger's own: strangers may fill the other
+        await counter.open(at_once=False)
+        prices = DeskPricing(counter, asyncio.get_running_loop())
         app.state.books = None if app.state.ledger is None else Books(app.state.ledger, prices)
         yield
         if app.state.books is not None:
             app.state.books.close()
+        await counter.close()
         await app.state.desk.close()
         for job in (*certificates.shelf.jobs(), *app.state.verifications.jobs()):
             job.stop("paused")

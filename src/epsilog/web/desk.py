@@ -51,10 +51,11 @@ class Desk:
         self._free: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
         self._heavy = asyncio.Semaphore(max(1, workers - 1))
 
-    async def open(self) -> None:
-        """Starts the processes, without waiting until they are ready."""
+    async def open(self, *, at_once: bool = True) -> None:
+        """Starts the processes, without waiting until they are ready; or each when there is a question for it."""
         for worker in self._workers:
-            await worker.start()
+            if at_once:
+                await worker.start()
             self._free.put_nowait(worker)
 
     async def close(self) -> None:

@@ -36,7 +36,7 @@ def serve(
         import uvicorn
 
         from epsilog.web.app import create_app
-        from epsilog.web.prompt import Prompt
+        from epsilog.web.prompt import AT_ONCE, Prompt, Proxied
     except ImportError as error:
         raise EpsilogError(f"the pages need the extra `server`: pip install 'epsilog[server]' ({error})") from error
 
@@ -44,13 +44,13 @@ def serve(
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     config = uvicorn.Config(
         app,
-        http=Prompt,
+        http=Proxied if entrance.behind_proxy else Prompt,
         ws="none",
         log_level="warning",
         access_log=False,  # it would print addresses with their queries
         server_header=False,
         proxy_headers=False,  # it would believe X-Forwarded-For of whoever is on this machine
-        limit_concurrency=100,
+        limit_concurrency=AT_ONCE,
         timeout_graceful_shutdown=PATIENCE,
     )
     config.load()
