@@ -182,3 +182,15 @@ def test_many_values_on_a_fine_grid_repeat(step, unit):
 @pytest.mark.parametrize(("value", "digits"), [(0.0, 1), (1200.0, 2), (-0.0012, 2), (1e-30, 1), (1 / 3, 17)])
 def test_digits_are_counted(value, digits):
     assert significant_digits(np.array([value])) == digits
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, 1e308, 1e150, 5e-324])
+@pytest.mark.parametrize("again", [False, True])
+def test_values_that_no_noise_has_are_judged_without_a_warning(bad, again):
+    """What is logged is finite, and may be none in another unit."""
+    values = np.vstack([DRAWN, DRAWN[:1]]) if again else DRAWN * 1
+    values[3, 4:6] = bad
+    scheme = ClientLevelCentral(N, 0.15, len(values), 1.0, 1.0)
+    found = check_padding(padded_logs(values), scheme, 1e-6)
+    sound = "noise/not-checked" if bad == 5e-324 else "noise/too-strong"  # the smallest number, twice
+    assert found.code == ("noise/used-again" if again else sound)

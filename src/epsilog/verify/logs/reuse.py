@@ -18,6 +18,7 @@ from epsilog.terms import Finding, Verdict
 from epsilog.verify.chances import Numbers
 from epsilog.verify.noise import Padded
 
+BEYOND = 1e150  # no noise; its square would be no number
 SAME = 1e-12  # relatively: how far a value may move in a change of units
 SINGLE, DOUBLE = 2.0**-23, 2.0**-52
 SHORT_TYPES = (8, 11, 24)  # significant bits of bfloat16, half and single precision
@@ -35,7 +36,7 @@ def check_reuse(rounds: Sequence[Padded], planned: float, digits: int, false_ala
         digits: how many significant ones were logged.
         false_alarm: how often noise that was drawn anew may be rejected, in (0, 1).
     """
-    values = np.abs(np.array([value for one in rounds for value in one.padding if value]))
+    values = np.abs(np.array([value for one in rounds for value in one.padding if value and abs(value) < BEYOND]))
     ordered = np.sort(values)
     repeats = int((np.diff(ordered) <= SAME * ordered[1:]).sum()) if values.size else 0
     if not repeats:
