@@ -39,6 +39,7 @@ class Line:
 
     def __init__(self, site):
         self.site, self.lose, self.swallow, self.asked, self.meanwhile = site, 0, 0, 0, lambda: None
+        self.cut = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._open, self._thread = True, threading.Thread(target=self._serve)
@@ -66,6 +67,9 @@ class Line:
                 answer = _message(far)
                 if self.lose:
                     self.lose -= 1
+                    return
+                if self.cut:
+                    near.sendall(answer[:60])
                     return
                 near.sendall(answer)
 
@@ -137,6 +141,16 @@ def test_a_start_whose_answer_was_lost_is_claimed_by_nobody(ledger, line):
     assert charge.state == "started"
     with pytest.raises(ConflictError):  # an answer that came is no lost one
         charge.start()
+
+
+def test_a_refusal_that_was_cut_is_no_refusal(ledger, line):
+    """The start was made, and its answer lost; of what is said when it is asked again, only the first lines arrive."""
+    charge = ledger.reserve("acme", PureDP(0.125), key="cut-start")
+    line.lose, line.cut = 1, True
+    with pytest.raises(UnansweredError, match="may stand"):
+        charge.start()
+    line.cut = False
+    assert charge.state == "started"
 
 
 def test_a_start_that_another_made_meanwhile_is_not_ours(ledger, line, site):

@@ -30,6 +30,7 @@ PAUSES = (0.1, 0.4, 1.6)  # seconds before what may be said again is
 _IDLE = 1.0  # seconds after which the other end may have hung up
 _LONGEST = 1 << 28  # bytes of an answer
 _BUSY = frozenset({429, 503})  # turned away at the door: nothing was done
+_WORDED = frozenset({409, 422})  # a ledger's refusals, which say why; one that does not was cut on its way
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +231,6 @@ def _read(status: int, body: bytes) -> dict[str, Any]:
         raise Unreached(f"turns us away ({said})")
     if 300 <= status < 400:
         raise EpsilogError("the server names another address: redirects are not followed, so give that one")
-    if status >= 500 or status == 200:
+    if status >= 500 or status == 200 or (status in _WORDED and not told):
         raise http.client.HTTPException(said)  # who knows how far it came
     raise (MissingError if status == 404 else EpsilogError)(f"{said} ({status})")
