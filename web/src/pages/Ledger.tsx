@@ -24,6 +24,7 @@ interface Budget {
   reserved: Money;
   spent: Money;
   available: Money;
+  promise: Money | null;
 }
 
 interface Cycle {
@@ -115,7 +116,9 @@ function Budgets({ budgets }: { budgets: Budget[] }) {
             />
             <p class="method">
               {budget.kind}, {budget.relation.replaceAll("-", " ")}
-              {budget.privacy_unit && `, per ${budget.privacy_unit}`}. {budget.theorem}
+              {budget.privacy_unit && `, per ${budget.privacy_unit}`}.{" "}
+              {budget.promise && `The cap keeps (ε ${budget.promise.epsilon}, δ ${budget.promise.delta}). `}
+              {budget.theorem}
             </p>
           </Card>
         );
@@ -180,7 +183,7 @@ function Chain({ book }: { book: Book }) {
   return (
     <Card title="The chain of entries">
       <p>
-        {showWhole(book.entries)} entries, each naming the hash of the one before. The head is <code>{book.head}</code>
+        {showWhole(book.entries)} {book.entries === 1 ? "entry" : "entries"}, each naming the hash of the one before. The head is <code>{book.head}</code>
       </p>
       <Verify />
       <div class="field">
