@@ -19,6 +19,7 @@ from epsilog.spend.remote import connection
 from epsilog.terms import (
     AccessError,
     BudgetExceededError,
+    CheckError,
     ConflictError,
     EpsilogError,
     LedgerIntegrityError,
@@ -247,6 +248,12 @@ def test_a_token_goes_to_the_server_that_was_named_and_nowhere_else():
         ([said("200 OK", b"[1]")] * 4, UnansweredError),
         ([b"nonsense"] * 4, UnansweredError),
         ([b""] * 4, UnansweredError),
+        ([b"", said("401 Unauthorized", b"{}")], UnansweredError),  # let in the first time, perhaps
+        ([b"", said("403 Forbidden", b'{"code": "access", "says": "no"}')], UnansweredError),
+        ([b"", said("404 Not Found")], UnansweredError),
+        ([b"", said("500 x", b'{"code": "integrity", "says": "no", "index": 1}')], UnansweredError),
+        ([b"", said("422 x", b'{"code": "check", "check": ["scope", "one", "none", "be"]}')], CheckError),
+        ([b"", said("409 x"), said("403 Forbidden")], UnansweredError),
     ],
 )
 def test_answers_that_are_none(answers, error):

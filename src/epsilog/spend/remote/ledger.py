@@ -28,13 +28,18 @@ from epsilog.spend.shapes import moment
 from epsilog.spend.states import LATER
 from epsilog.spend.view import LedgerView
 from epsilog.terms import (
-    ConflictError,
+    BudgetExceededError,
+    CheckError,
+    EpsilogError,
     LedgerIntegrityError,
     NeighboringRelation,
     Release,
     UnansweredError,
+    UnsupportedMechanismError,
     check,
 )
+
+_REFUSED_AS_BEFORE = (BudgetExceededError, CheckError, UnsupportedMechanismError)
 
 
 class RemoteView(LedgerView):
@@ -240,11 +245,17 @@ class RemoteLedger(RemoteView):
         return None if entry is None else Charge(self, entry, replayed=True)
 
     def _do(self, path: str, ask: Mapping[str, Any], *, again: bool = True) -> tuple[dict[str, Any], bool]:
-        """Asks the server, which does it or refuses; a conflict with what may be our own doing is not known as such."""
+        """Asks the server, which does it or refuses.
+
+        After a lost answer a conflict may be one with our own doing, and whoever is not let in any more may have been
+        before: that is not known. What would have been refused the first time too was not done.
+        """
         try:
             return self._connection.post(path, ask, again=again)
-        except ConflictError as error:
-            if isinstance(error.__cause__, UnansweredError):
+        except _REFUSED_AS_BEFORE:
+            raise
+        except EpsilogError as error:
+            if isinstance(error.__cause__, UnansweredError) and not isinstance(error, UnansweredError):
                 raise UnansweredError(f"{error.__cause__}; asked again, the ledger says: {error}") from error
             raise
 
