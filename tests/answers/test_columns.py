@@ -108,6 +108,15 @@ def test_no_value_of_one_row_raises_or_moves_what_others_add(query, odd):
     summed({"u": ["a"], "v": [odd]}, query)
 
 
+def test_what_is_masked_is_not_there():
+    for kind in (np.int64, np.float64):
+        masked = np.ma.array([1, 2, 4], mask=[False, True, False], dtype=kind)
+        assert summed({"v": masked}, Count("v")) == [[2]]
+        assert summed({"v": masked}, Histogram("v", edges=(0, 3, 5))) == [[1, 1]]
+        assert summed({"v": masked}, Sum("v", (0, 5))) == summed({"v": [5]}, Sum("v", (0, 5)))
+        assert summed({"v": np.array([1, 2], kind)}, Sum("v", (0, 5))) == summed({"v": [3]}, Sum("v", (0, 5)))
+
+
 def test_numbers_beyond_every_double_warn_nobody():
     huge = np.array([np.longdouble(10) ** 4000, 1], dtype=np.longdouble)
     step, _, high = grid((0.0, 5.0))

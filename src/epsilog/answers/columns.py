@@ -153,7 +153,9 @@ def _numbers(table: Any, name: str) -> NDArray[np.float64]:
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=math.nan))
         if _of(column, "polars"):
             return np.asarray(column.cast(sys.modules["polars"].Float64).fill_null(math.nan).to_numpy())
-        return np.asarray(column, dtype=np.float64)
+        return np.asarray(
+            np.ma.filled(np.ma.asarray(column, dtype=np.float64), math.nan)
+        )  # what is masked is not there
     return np.fromiter((_number(value) for value in _values(table, name)), np.float64)
 
 

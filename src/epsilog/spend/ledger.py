@@ -122,9 +122,10 @@ class Ledger(LedgerView):
             BudgetExceededError: a quota that the budget above has no room for.
             ConflictError: the scope is retired.
         """
+        there = self.balance(scope)  # its kind and relation are for ever; what keeps a promise takes a while to find
+        body = {**_limits(there.kind, caps, there.relation), "by": by, "reason": reason}
         with self._settled(Verb.CAP_CHANGED) as session:
             budget = budget_of(session, scope)
-            body = {**_limits(budget.kind, caps, budget.relation), "by": by, "reason": reason}
             if (dict(budget.caps), budget.promise and dict(budget.promise)) == (body["caps"], body.get("promise")):
                 return budget
             return self._act(
