@@ -78,7 +78,7 @@ def test_a_release_that_costs_nothing_is_refused_while_more_is_held_than_the_cap
 )
 def test_bad_changes_of_a_cap_are_refused_by_name(books, change, error, message):
     with pytest.raises(error, match=message):
-        books.change_cap(change.pop("scope", "acme"), **ACT | change)
+        books.change_cap(**{"scope": "acme"} | ACT | change)
     assert books.head()[0] == 1
 
 
