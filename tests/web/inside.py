@@ -50,14 +50,33 @@ def ask_often(app, path, asks):
     return asyncio.run(gather())
 
 
+def refuse_at_the_door(app, asks):
+    """The answer to each request of a method, a path, a token and a body, of which nobody may read a word."""
+
+    async def unread():
+        raise AssertionError("the body was read")
+
+    async def run():
+        for method, path, token, body in asks:
+            raw = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+            raw += [(b"content-length", str(len(body)).encode())]
+            raw += [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
+            yield await _ask(app, method, path, raw, body, peer=None, receive=unread)
+
+    async def gather():
+        return [found async for found in run()]
+
+    return asyncio.run(gather())
+
+
 def _bytes(text):
     return text if isinstance(text, bytes) else text.encode()
 
 
-async def _ask(app, method, path, raw, body, *, peer):
+async def _ask(app, method, path, raw, body, *, peer, receive=None):
     sent, letters = [], [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def receive():
+    async def letter():
         if not letters:
             await asyncio.sleep(3600)
         return letters.pop()
@@ -80,6 +99,6 @@ async def _ask(app, method, path, raw, body, *, peer):
         "client": None if peer is None else (peer, 40_000),
         "server": ("127.0.0.1", 80),
     }
-    await app(scope, receive, send)
+    await app(scope, receive or letter, send)
     found = {name.decode(): value.decode("latin-1") for name, value in sent[0]["headers"]}
     return Said(sent[0]["status"], found, b"".join(one.get("body", b"") for one in sent[1:]))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from starlette.responses import PlainTextResponse
-from tests.web.inside import ask, ask_at_once, ask_often
+from tests.web.described import description
+from tests.web.inside import ask, ask_at_once, ask_often, refuse_at_the_door
 
 from epsilog.web import Entrance, create_app, doorkeeper, tokens
 from epsilog.web.certificates import Certificates
@@ -109,6 +110,43 @@ def test_every_route_is_closed_or_known_to_be_open(app):
     calculators += ("queries/crossover", "queries/record", "sensitivity", "account", "account/profile")
     assert {path for method, path in anonymous if method == "GET"} == {"/healthz", "/readyz"}
     assert {path for method, path in anonymous if method != "GET"} == {f"/api/v1/{name}" for name in calculators}
+
+
+BODIES = {
+    "none": b"",
+    "no JSON": b'{"scope": ',
+    "too long": b'{"scope": "' + b"a" * 2**21 + b'"}',
+    "1e400": b'{"scope": "acme/claims", "caps": {"epsilon": 1e400}}',
+    "NaN": b'{"scope": NaN}',
+    "sound": b'{"scope": "acme/claims", "caps": {"epsilon": "9"}, "by": "b", "reason": "r", "key": "waiting"}',
+}
+
+
+@pytest.fixture
+def _unhurried(keeper, monkeypatch):
+    monkeypatch.setattr(keeper, "_holders", Buckets(rate=1e9, burst=1e9))
+
+
+@pytest.mark.usefixtures("_unhurried")
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_no_word_of_a_body_is_read_for_those_who_may_not(app, file, keeper, ledger_path, body):
+    """What the description says of each address holds at the door, for every role, whatever is sent there."""
+    before = ledger_path.read_bytes()
+    held = {None: None, "unknown": f"eps_{0:016x}_{'x' * 43}"}
+    held |= {role.value: token_of(file, role.value, role=role, scope="acme/claims") for role in Role}
+    for path, methods in description()["paths"].items():
+        for method, told in methods.items():
+            good = [named for one in told["security"] for named in one["token"]]
+            if told["security"] == []:
+                continue
+            may = set() if told["x-whole-ledger"] else set(good)
+            asks = [(role, (method.upper(), path, text, body)) for role, text in held.items() if role not in may]
+            keeper._failures._levels.clear()
+            found = refuse_at_the_door(app, [asked for _, asked in asks])
+            for (role, _), said in zip(asks, found, strict=True):
+                assert said.status == (403 if role in [*Role] else 401), (path, role)
+                assert said.headers["content-type"] == "application/problem+json"
+    assert ledger_path.read_bytes() == before
 
 
 def test_a_good_token_comes_in(app, file):
@@ -283,7 +321,7 @@ def test_certificates_are_started_by_those_who_spend(app, file, role, status):
     text, kind = token_of(file, role=role, scope="acme"), [("content-type", "application/json")]
     wrong = json.dumps({"participation": "b-min-sep", "bins": 1024, "epochs": 100}).encode()
     assert ask(app, "POST", "/api/v1/certificates", token=text, body=wrong, headers=kind).status == status
-    assert ask(app, "POST", "/api/v1/certificates/0/steal", token=text).status == 422
+    assert ask(app, "POST", "/api/v1/certificates/0/steal", token=text).status == status
 
 
 # --- too often --------------------------------------------------------------------------------------------------------

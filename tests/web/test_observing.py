@@ -187,7 +187,10 @@ def test_a_holders_token_stands_in_nothing_that_the_server_says(tmp_path, ledger
     file.chmod(0o644)
     said.append(ask(app, "GET", "/api/v1/ledger", token=text).body.decode())
     out, err = capfd.readouterr()
-    assert [json.loads(line)["holder"] for line in out.splitlines()].count("anna") == 5
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["holder"] for line in lines].count("anna") == 5
+    refused = {line["route"] for line in lines if line["status"] == 403}
+    assert refused == {"/api/v1/runs", "/api/v1/ledger/verify"}  # at the door, and yet told by their route
     secret = text[20:]
     for where in (*said, out, err, caplog.text, repr(app.state._state), repr(app.user_middleware)):
         assert secret not in where

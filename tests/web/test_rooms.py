@@ -48,10 +48,11 @@ from epsilog.terms import (
 )
 from epsilog.web import asks, calculators, certificates, playground, problems, reading, server
 from epsilog.web.certificates import _SOFTWARE, LONGEST_PATH, CertificateAsk, Certificates
-from epsilog.web.doors import LOOPBACK
+from epsilog.web.doors import LOOPBACK, Act, Guest
 from epsilog.web.security import LONGEST_BODY, Bodies, Guard
 
 REPLACE = NeighboringRelation.REPLACE_ONE
+ANYBODY = Guest(LOOPBACK, Act.READ)
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier": 1.2}
 
 
@@ -386,7 +387,7 @@ def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
         if name != "no-report":
             (tmp_path / name / "report.json").write_text(json.dumps(REPORT))
     (tmp_path / "file").write_text("")
-    found = reading.runs(asked(runs=tmp_path), asker=LOOPBACK)
+    found = reading.runs(asked(runs=tmp_path))
     assert [run["name"] for run in found["runs"]] == ["a_run.1", "b-run", "x" * 128]
     for run in found["runs"]:
         assert {name: run[name] for name in run if name != "name"} == {
@@ -398,9 +399,9 @@ def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
             "verdict": "passed",
             "rounds": 3,
         }
-    assert reading.run(asked(runs=tmp_path), "b-run", asker=LOOPBACK) == REPORT
-    assert reading.runs(asked(), asker=LOOPBACK) == {"present": False, "runs": []}
-    assert reading.runs(asked(runs=tmp_path / "nowhere"), asker=LOOPBACK) == {"present": True, "runs": []}
+    assert reading.run(asked(runs=tmp_path), "b-run") == REPORT
+    assert reading.runs(asked()) == {"present": False, "runs": []}
+    assert reading.runs(asked(runs=tmp_path / "nowhere")) == {"present": True, "runs": []}
 
 
 @pytest.mark.parametrize("content", ['{"kind": "plan"}', '["report"]', '"report"', "null", "7"])
@@ -408,7 +409,7 @@ def test_what_is_no_report_is_not_shown_as_one(tmp_path, content):
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "report.json").write_text(content)
     with pytest.raises(CheckError, match=r"report must be a report document, got report\.json"):
-        reading.run(asked(runs=tmp_path), "r", asker=LOOPBACK)
+        reading.run(asked(runs=tmp_path), "r")
 
 
 def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
@@ -416,10 +417,10 @@ def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
     path = tmp_path / "r" / "report.json"
     path.write_text(json.dumps(REPORT))
     monkeypatch.setattr(reading, "LONGEST_REPORT", path.stat().st_size)
-    assert reading.run(asked(runs=tmp_path), "r", asker=LOOPBACK) == REPORT
+    assert reading.run(asked(runs=tmp_path), "r") == REPORT
     monkeypatch.setattr(reading, "LONGEST_REPORT", path.stat().st_size - 1)
     with pytest.raises(HTTPException) as refused:
-        reading.run(asked(runs=tmp_path), "r", asker=LOOPBACK)
+        reading.run(asked(runs=tmp_path), "r")
     assert refused.value.status_code == 413
 
 
@@ -428,20 +429,20 @@ def test_a_report_is_downloaded_under_its_runs_name(tmp_path, name, file):
     (tmp_path / "r").mkdir()
     for other in ("report.json", "report.html", "custody.jsonl"):
         (tmp_path / "r" / other).write_text("{}")
-    found = reading.report(asked(runs=tmp_path), name, file, asker=LOOPBACK)
+    found = reading.report(asked(runs=tmp_path), name, file)
     assert (found.path, found.filename) == (tmp_path / name / file, f"r-{file}")
     assert found.media_type == {"html": "text/html", "json": "application/json"}[file[-4:]]
     for other in ("custody.jsonl", "plan.json"):
         with pytest.raises(HTTPException, match="no such report"):
-            reading.report(asked(runs=tmp_path), name, other, asker=LOOPBACK)
+            reading.report(asked(runs=tmp_path), name, other)
     (tmp_path / "r" / "report.html").unlink()
     with pytest.raises(HTTPException, match="no such report"):
-        reading.report(asked(runs=tmp_path), name, "report.html", asker=LOOPBACK)
+        reading.report(asked(runs=tmp_path), name, "report.html")
     for wrong in ("..", "s", "r/", ".r", ""):
         with pytest.raises(HTTPException, match="no such run"):
-            reading.report(asked(runs=tmp_path), wrong, file, asker=LOOPBACK)
+            reading.report(asked(runs=tmp_path), wrong, file)
     with pytest.raises(HTTPException, match="no such run"):
-        reading.run(asked(), "r", asker=LOOPBACK)
+        reading.run(asked(), "r")
 
 
 def test_a_ledger_is_read_page_by_page(tmp_path):
@@ -459,7 +460,7 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
         kept = {one.scope: one for one in books.budgets()}
     for url in (str(tmp_path / "b.db"), f"sqlite:///{tmp_path / 'b.db'}"):
         state = asked(ledger=url)
-        found = reading.budgets(state, LOOPBACK)
+        found = reading.budgets(state, ANYBODY)
         assert (found["present"], found["entries"], found["head"]) == (True, count, head)
     acme, lab = found["budgets"]
     for said, one in ((acme, kept["acme"]), (lab, kept["lab"])):
@@ -470,15 +471,15 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
             assert said[name] == dict(getattr(one, name))
     sums = {name: acme[name]["epsilon"] for name in ("reserved", "started", "committed", "spent", "available")}
     assert sums == {"reserved": "0.5", "started": "0.125", "committed": "1", "spent": "1.125", "available": "1.375"}
-    newest = reading.entries(state, LOOPBACK, scope=None, before=None, limit=3)
+    newest = reading.entries(state, ANYBODY, scope=None, before=None, limit=3)
     assert [one["index"] for one in newest["entries"]] == [count, count - 1, count - 2]
     assert newest["next"] == count - 2
-    whole = reading.entries(state, LOOPBACK, scope=None, before=None, limit=count)
+    whole = reading.entries(state, ANYBODY, scope=None, before=None, limit=count)
     assert (len(whole["entries"]), whole["next"]) == (count, None)
     assert whole["entries"][0]["hash"] == head
     assert [one["index"] for one in whole["entries"]][::-1] == [entry.index for entry in everything]
-    assert reading.entries(state, LOOPBACK, scope="lab", before=None, limit=5)["entries"][0]["scope"] == "lab"
-    cycles = reading.cycles(state, LOOPBACK, scope="acme", limit=2)
+    assert reading.entries(state, ANYBODY, scope="lab", before=None, limit=5)["entries"][0]["scope"] == "lab"
+    cycles = reading.cycles(state, ANYBODY, scope="acme", limit=2)
     assert [(one["key"], one["scope"]) for one in cycles["cycles"]] == [("q-3", "acme/x"), ("begun", "acme")]
     assert [one["cumulative"]["epsilon"] for one in cycles["cycles"]] == ["1", "1.125"]
     assert [one["amount"]["epsilon"] for one in cycles["cycles"]] == ["0.25", "0.125"]
@@ -487,7 +488,7 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
     assert all(one["time"] for one in cycles["cycles"])
     for read in (reading.cycles, reading.entries):
         with pytest.raises(HTTPException, match="without a ledger"):
-            read(asked(), LOOPBACK, scope="acme", limit=1, **({"before": None} if read is reading.entries else {}))
+            read(asked(), ANYBODY, scope="acme", limit=1, **({"before": None} if read is reading.entries else {}))
 
 
 # --- listening --------------------------------------------------------------------------------------------------------
@@ -698,9 +699,9 @@ def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_p
     with pytest.raises(HTTPException, match="is not finished"):
         found.evidence(found.shelf.job(names[0]))
     assert found.evidence(found.shelf.job(names[1])) == {"interval": {"lower": 0.25}}
-    assert certificates.steer(names[0], "cancel", request, LOOPBACK)["state"] == "cancelled"
+    assert certificates.steer(names[0], "cancel", request)["state"] == "cancelled"
     assert not (tmp_path / f"{names[0]}.ask.json").exists()
-    assert certificates.steer(names[2], "pause", request, LOOPBACK)["state"] == "paused"
+    assert certificates.steer(names[2], "pause", request)["state"] == "paused"
     assert (tmp_path / f"{names[2]}.ask.json").exists()
 
 

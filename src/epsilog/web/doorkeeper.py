@@ -1,7 +1,8 @@
 """Who comes in, once there are tokens: everybody to the pages and the calculators, holders to the rest.
 
 What is not named here as open is closed, whatever routes come later. Whoever is turned away learns nothing: not whether
-a token was known, had run out or was another's, nor whether there is anything behind the door.
+a token was known, had run out or was another's, nor whether there is anything behind the door. Whoever's role does not
+allow what an address is for is turned away before a word of the body is read.
 """
 
 from __future__ import annotations
@@ -16,20 +17,18 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from epsilog.terms import StorageError
-from epsilog.web import calculators, playground
+from epsilog.terms import AccessError, StorageError
 from epsilog.web.doors import HOLDER
 from epsilog.web.entrance import BURST
 from epsilog.web.limits import Buckets
+from epsilog.web.needs import HEALTH, QUESTIONS, needed
 from epsilog.web.pages import ROOMS
 from epsilog.web.peers import peer_of
-from epsilog.web.problems import problem
-from epsilog.web.questions import PREFIX
+from epsilog.web.problems import FAILURE, describe, problem
 from epsilog.web.tokens import Keys, Token
 
-PAGES = frozenset({"/", "/favicon.svg", "/healthz", "/readyz", "/api/openapi.json", *(f"/{room}" for room in ROOMS)})
+PAGES = HEALTH | {"/", "/favicon.svg", "/api/openapi.json", *(f"/{room}" for room in ROOMS)}
 FILES = ("/assets/", "/embed/", "/runs/")  # built files; what a run holds is under the API
-QUESTIONS = frozenset(PREFIX + path for path in calculators.questions.by_path | playground.questions.by_path)
 CHECKS_AT_ONCE = 2  # argon2 in threads: so much memory and so many cores, whoever knocks
 _LOG = logging.getLogger("uvicorn.error")
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] (eps_[0-9A-Za-z_-]{1,100})", re.ASCII)
@@ -68,6 +67,8 @@ class Doorkeeper:
             return
         try:
             found = await self._admit(scope)
+        except AccessError as error:
+            scope[FAILURE], found = AccessError.__name__, describe(error)
         except StorageError as error:
             self._tell(str(error))
             found = problem(503, "tokens", "Nobody can come in", "The server cannot read its tokens; its log says why.")
@@ -101,7 +102,13 @@ class Doorkeeper:
         if refusal is not None:
             return refusal
         wait = self._holders.take(token.id)
-        return _too_often(wait) if wait else token
+        if wait:
+            return _too_often(wait)
+        need = needed(scope["method"], scope["path"])
+        if need is not None:
+            scope[HOLDER] = token.holder  # who is refused here is known by name
+            need.ask(token.holder)
+        return token
 
     async def _refusal(self, scope: Scope, token: Token, text: str) -> Response | None:
         """Whether a text is the token whose id it has; of many that come at once with the same, one is checked."""

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
+from epsilog.terms import AccessError
+from epsilog.web.needs import needed
 from epsilog.web.roles import LOOPBACK, MAY, Act, Holder, Role, require
 
-__all__ = ["HOLDER", "LOOPBACK", "MAY", "Act", "Asker", "Holder", "Role", "holder", "require"]
+__all__ = ["HOLDER", "LOOPBACK", "MAY", "Act", "Asker", "Guest", "Holder", "Role", "guest", "holder", "require"]
 
 HOLDER = "epsilog.holder"  # where the doorkeeper notes who comes in, in an ASGI scope
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """Who asks, and what for.
+
+    Attributes:
+        holder: who.
+        act: what the address they ask is for; they may do it somewhere.
+    """
+
+    holder: Holder
+    act: Act
+
+    def require(self, scope: str | None) -> None:
+        """Refuses them where they may not do it; None is the whole ledger."""
+        require(self.holder, self.act, scope)
 
 
 def holder(request: Request) -> Holder:
@@ -24,4 +44,13 @@ def holder(request: Request) -> Holder:
     return found
 
 
-Asker = Annotated[Holder, Depends(holder)]
+def guest(request: Request, who: Annotated[Holder, Depends(holder)]) -> Guest:
+    """Who sends a request to an address of the table, as the doorkeeper has found already where there are tokens."""
+    need = needed(request.method, request.scope["path"])
+    if need is None:
+        raise AccessError("nobody may come in here")
+    need.ask(who)
+    return Guest(who, need.act)
+
+
+Asker = Annotated[Guest, Depends(guest)]

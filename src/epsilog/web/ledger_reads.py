@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.exceptions import HTTPException
 
 from epsilog.spend import Ledger, LedgerView, Verb, digest
 from epsilog.terms import ConflictError, check
 from epsilog.web.books import ItsBooks
-from epsilog.web.doors import Act, Asker, require
-from epsilog.web.ledger_verbs import require_role, seen
+from epsilog.web.doors import Asker, guest
+from epsilog.web.ledger_verbs import seen
 
-router = APIRouter(tags=["ledger, word for word"])
+router = APIRouter(tags=["ledger, word for word"], dependencies=[Depends(guest)])
 
 ENOUGH = 4 * 1024 * 1024  # characters of entries in one answer; one entry more may pass it
 
@@ -25,9 +25,8 @@ LARGEST = 2**53 - 1
 
 
 @router.get("/ledger/head", summary="How many entries there are")
-async def head(books: ItsBooks, asker: Asker) -> dict[str, Any]:
+async def head(books: ItsBooks) -> dict[str, Any]:
     """The count, and the hash of the last: whoever keeps it can tell later whether anything before was changed."""
-    require_role(asker, Act.READ)
     count, hashed = await books.do(LedgerView.head)
     return {"count": count, "hash": hashed}
 
@@ -39,11 +38,10 @@ async def balances(
     above: Annotated[str | None, Query(max_length=500, description="at and above this scope; all if absent")] = None,
 ) -> dict[str, Any]:
     """Those at and under the asker's scope, and those above it."""
-    require_role(asker, Act.READ)
-    if above is not None and not asker.sees(above):
-        require(asker, Act.READ, above)
+    if above is not None and not asker.holder.sees(above):
+        asker.require(above)
     found = await books.do(lambda ledger: ledger.budgets() if above is None else ledger.budgets_above(above))
-    return {"budgets": [json.loads(budget.document()) for budget in found if asker.sees(budget.scope)]}
+    return {"budgets": [json.loads(budget.document()) for budget in found if asker.holder.sees(budget.scope)]}
 
 
 @router.get("/ledger/rows", summary="Entries, oldest first")
@@ -55,7 +53,7 @@ async def rows(
     limit: Limit = 500,
 ) -> dict[str, Any]:
     """The canonical JSON of each entry, whose SHA-256 the next one names; ``more`` says whether others follow."""
-    require(asker, Act.READ, scope)
+    asker.require(scope)
     return await books.do(lambda ledger: _rows(ledger, scope, after, limit))
 
 
@@ -82,7 +80,7 @@ async def page(
     limit: Limit = 50,
 ) -> dict[str, Any]:
     """As ``rows``, backwards from any entry."""
-    require(asker, Act.READ, scope)
+    asker.require(scope)
     found = await books.do(lambda ledger: ledger.page(scope, before=before, limit=limit, verb=_verb(verb)))
     return {"documents": [entry.document() for entry in found]}
 
@@ -90,11 +88,10 @@ async def page(
 @router.get("/ledger/charges", summary="One charge")
 async def charge(books: ItsBooks, asker: Asker, key: KeyQuery) -> dict[str, Any]:
     """Where it stands, the entry that opened it, and its rounds; null where nothing is known of the key."""
-    require_role(asker, Act.READ)
 
     def look(ledger: Ledger) -> dict[str, Any]:
         try:
-            found = seen(ledger, asker, key)
+            found = seen(ledger, asker.holder, key)
         except ConflictError:
             return {"charge": None, "rounds": []}
         rounds = [[one.number, one.attempts, one.output_hash] for one in ledger.charge_rounds(key)]
@@ -106,9 +103,8 @@ async def charge(books: ItsBooks, asker: Asker, key: KeyQuery) -> dict[str, Any]
 @router.get("/ledger/entry", summary="One entry")
 async def entry(books: ItsBooks, asker: Asker, index: Annotated[int, Query(ge=1, le=LARGEST)]) -> dict[str, Any]:
     """Its canonical JSON, and the hash of that."""
-    require_role(asker, Act.READ)
     found = await books.do(lambda ledger: ledger.page(before=index + 1, limit=1))
-    if not found or found[0].index != index or not asker.covers(found[0].scope or None):
+    if not found or found[0].index != index or not asker.holder.covers(found[0].scope or None):
         raise HTTPException(404, "There is no such entry")
     document = found[0].document()
     return {"document": document, "hash": digest(document)}
@@ -119,7 +115,7 @@ async def spending(
     books: ItsBooks, asker: Asker, scope: Annotated[str, Query(max_length=500)], limit: Limit = 100
 ) -> dict[str, Any]:
     """The entry that spent each, oldest first, and all that was spent up to and with it."""
-    require(asker, Act.READ, scope)
+    asker.require(scope)
     found = await books.do(lambda ledger: ledger.spending(scope, limit=limit))
     return {"spending": [{"entry": one.document(), "total": dict(total)} for one, total in found]}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
 
 from epsilog.spend import VERB_PATHS, Balance, Charge, ChargeRecord, Ledger, Verb, spelled_moment
@@ -19,15 +19,15 @@ from epsilog.terms import CheckError, ConflictError, NeighboringRelation
 from epsilog.web import ledger_asks as asks
 from epsilog.web import prices
 from epsilog.web.books import ItsBooks
-from epsilog.web.doors import LOOPBACK, Act, Asker, Holder, require
+from epsilog.web.doors import LOOPBACK, Asker, Guest, Holder, guest
 
-router = APIRouter(tags=["ledger's verbs"], route_class=asks.ExactRoute)
+router = APIRouter(tags=["ledger's verbs"], route_class=asks.ExactRoute, dependencies=[Depends(guest)])
 
 
 @router.post("/ledger/create", summary="Make a budget")
 async def create(ask: asks.BudgetAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Sets the cap of a scope, once and before any charge at or under it; the same again changes nothing."""
-    require(asker, Act.OWN, ask.scope)
+    asker.require(ask.scope)
     given = ask.model_dump(exclude={"scope", "caps", "relation"})
     relation = NeighboringRelation(ask.relation)
 
@@ -42,8 +42,8 @@ async def create(ask: asks.BudgetAsk, books: ItsBooks, asker: Asker) -> dict[str
 @router.post("/ledger/cap", summary="Set another cap")
 async def cap(ask: asks.CapAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Higher or lower; what is spent or promised stays so."""
-    require(asker, Act.OWN, ask.scope)
-    by = signed(ask.by, asker)
+    asker.require(ask.scope)
+    by = signed(ask.by, asker.holder)
 
     def do(ledger: Ledger) -> Balance:
         if any(budget.scope == ask.scope and budget.quota for budget in ledger.budgets_above(ask.scope)):
@@ -56,16 +56,15 @@ async def cap(ask: asks.CapAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]
 @router.post("/ledger/retire", summary="End a scope")
 async def retire(ask: asks.ActAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Nothing new is charged at or under it, ever; what runs may end."""
-    require(asker, Act.OWN, ask.scope)
-    by = signed(ask.by, asker)
+    asker.require(ask.scope)
+    by = signed(ask.by, asker.holder)
     return _budget(await books.do(lambda ledger: ledger.retire(ask.scope, by=by, reason=ask.reason)))
 
 
 @router.post("/ledger/accept", summary="Accept a restored ledger")
 async def accept(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Accepts what may be missing since the backup that this ledger was restored from."""
-    require(asker, Act.OWN, None)
-    by = signed(ask.by, asker)
+    by = signed(ask.by, asker.holder)
     await books.do(lambda ledger: ledger.accept_restored(by=by, reason=ask.reason))
     return {"accepted": True}
 
@@ -73,8 +72,7 @@ async def accept(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> dict[str,
 @router.post("/ledger/mark-restored", summary="Note that the ledger came out of a backup")
 async def mark_restored(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Nothing happens in it until an owner accepts that."""
-    require(asker, Act.OWN, None)
-    by = signed(ask.by, asker)
+    by = signed(ask.by, asker.holder)
     await books.do(lambda ledger: ledger.mark_restored(by=by, reason=ask.reason))
     return {"accepted": False}
 
@@ -82,10 +80,10 @@ async def mark_restored(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> di
 @router.post("/ledger/register", summary="Register a plan")
 async def register(ask: asks.PlanAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Its key is then for this plan, at this scope."""
-    require(asker, Act.SPEND, ask.scope)
+    asker.require(ask.scope)
 
     def do(ledger: Ledger) -> ChargeRecord:
-        _refuse_foreign(ledger, asker, ask.key)
+        _refuse_foreign(ledger, asker.holder, ask.key)
         ledger.register_plan(ask.scope, ask.plan_hash, key=ask.key)
         return ledger.charge_record(ask.key)
 
@@ -95,11 +93,11 @@ async def register(ask: asks.PlanAsk, books: ItsBooks, asker: Asker) -> dict[str
 @router.post("/ledger/override", summary="Allow one charge at a price of one's own")
 async def override(ask: asks.OverrideAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """One charge at an amount that the accountant does not prove; every check of the ledger names it."""
-    require(asker, Act.OWN, ask.scope)
+    asker.require(ask.scope)
     release, given = ask.term(), ask.arguments()
 
     def do(ledger: Ledger) -> ChargeRecord:
-        _refuse_foreign(ledger, asker, ask.key)
+        _refuse_foreign(ledger, asker.holder, ask.key)
         ledger.override_price(ask.scope, release, key=ask.key, **given)
         return ledger.charge_record(ask.key)
 
@@ -111,11 +109,11 @@ async def reserve(
     ask: asks.ReserveAsk, books: ItsBooks, asker: Asker, idempotency_key: asks.IdempotencyKey = None
 ) -> dict[str, Any]:
     """Nothing is spent before its start. The same key and request give the same charge, which is then ``replayed``."""
-    require(asker, Act.SPEND, ask.scope)
+    asker.require(ask.scope)
     key, release, given, until = asks.key_of(ask, idempotency_key), ask.term(), ask.arguments(), ask.moment()
 
     def do(ledger: Ledger) -> Charge:
-        _refuse_foreign(ledger, asker, key)
+        _refuse_foreign(ledger, asker.holder, key)
         return ledger.reserve(ask.scope, release, key=key, until=until, **given)
 
     return _charge(await books.do(do, priced=True))
@@ -126,11 +124,11 @@ async def charge(
     ask: asks.RequestAsk, books: ItsBooks, asker: Asker, idempotency_key: asks.IdempotencyKey = None
 ) -> dict[str, Any]:
     """Reserves, starts and commits at once, before the release. One that is ``replayed`` was charged before."""
-    require(asker, Act.SPEND, ask.scope)
+    asker.require(ask.scope)
     key, release, given = asks.key_of(ask, idempotency_key), ask.term(), ask.arguments()
 
     def do(ledger: Ledger) -> Charge:
-        _refuse_foreign(ledger, asker, key)
+        _refuse_foreign(ledger, asker.holder, key)
         return ledger.charge(ask.scope, release, key=key, **given)
 
     return _charge(await books.do(do, priced=True))
@@ -141,7 +139,7 @@ async def charge(
 )
 async def fits(ask: asks.FitsAsk, books: ItsBooks, asker: Asker) -> Response:
     """What is left on the path of a scope; and of a release, how many charges and repetitions fit."""
-    require(asker, Act.READ, ask.scope)
+    asker.require(ask.scope)
     request = ask.request()
     left, path = await books.do(lambda ledger: (ledger.what_fits(ask.scope), ledger.budgets_above(ask.scope)))
     if request is None:
@@ -152,11 +150,10 @@ async def fits(ask: asks.FitsAsk, books: ItsBooks, asker: Asker) -> Response:
 @router.post("/ledger/abandon", summary="Close a charge whose run is gone")
 async def abandon(ask: asks.ChargeActAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """It stays charged; one that is only reserved is counted as spent."""
-    require_role(asker, Act.OWN)
-    by = signed(ask.by, asker)
+    by = signed(ask.by, asker.holder)
 
     def do(ledger: Ledger) -> ChargeRecord:
-        seen(ledger, asker, ask.key)
+        seen(ledger, asker.holder, ask.key)
         ledger.abandon(ask.key, by=by, reason=ask.reason)
         return ledger.charge_record(ask.key)
 
@@ -170,42 +167,39 @@ class Later:
     Attributes:
         verb: what is written of it.
         asks: what is asked.
-        act: what it is to the charge's scope.
         summary: a line for the API's description.
         says: further words.
     """
 
     verb: Verb
     asks: type[asks.KeyAsk]
-    act: Act
     summary: str
     says: str
 
 
 LATER = (
-    Later(Verb.STARTED, asks.KeyAsk, Act.SPEND, "Spend a reservation", "For ever: before data is touched, and once."),
-    Later(Verb.ROUND_STARTED, asks.RoundAsk, Act.SPEND, "Begin a round", "Again, if nothing of it was released."),
-    Later(Verb.ROUND_RELEASED, asks.OutputAsk, Act.SPEND, "Release a round", "Before it leaves; twice is once."),
-    Later(Verb.COMMITTED, asks.EvidenceAsk, Act.SPEND, "Close a charge that has started", "Twice the same is once."),
-    Later(Verb.HELD_UNTIL, asks.UntilAsk, Act.SPEND, "Hold a reservation", "What was said last stands."),
-    Later(Verb.CANCELLED, asks.CancelAsk, Act.SPEND, "Give a reservation back", "Before its start."),
-    Later(Verb.EXPIRED, asks.KeyAsk, Act.SPEND, "Give back what is over", "Once its time has come."),
-    Later(Verb.REVOKED, asks.ChargeActAsk, Act.OWN, "Give back somebody's reservation", "Before its start."),
-    Later(Verb.DECOMMISSIONED, asks.ChargeActAsk, Act.OWN, "Take out of use", "It stays spent, for ever."),
+    Later(Verb.STARTED, asks.KeyAsk, "Spend a reservation", "For ever: before data is touched, and once."),
+    Later(Verb.ROUND_STARTED, asks.RoundAsk, "Begin a round", "Again, if nothing of it was released."),
+    Later(Verb.ROUND_RELEASED, asks.OutputAsk, "Release a round", "Before it leaves; twice is once."),
+    Later(Verb.COMMITTED, asks.EvidenceAsk, "Close a charge that has started", "Twice the same is once."),
+    Later(Verb.HELD_UNTIL, asks.UntilAsk, "Hold a reservation", "What was said last stands."),
+    Later(Verb.CANCELLED, asks.CancelAsk, "Give a reservation back", "Before its start."),
+    Later(Verb.EXPIRED, asks.KeyAsk, "Give back what is over", "Once its time has come."),
+    Later(Verb.REVOKED, asks.ChargeActAsk, "Give back somebody's reservation", "Before its start."),
+    Later(Verb.DECOMMISSIONED, asks.ChargeActAsk, "Take out of use", "It stays spent, for ever."),
 )
 
 
 def _endpoint(later: Later) -> Callable[..., Any]:
     async def endpoint(ask: asks.KeyAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
-        require_role(asker, later.act)
         body = ask.model_dump(exclude={"key"})
         if "by" in body:
-            body["by"] = signed(body["by"], asker)
+            body["by"] = signed(body["by"], asker.holder)
         if "until" in body:
             body["until"] = spelled_moment(until=asks.moment(body["until"]))
 
         def do(ledger: Ledger) -> ChargeRecord:
-            seen(ledger, asker, ask.key)
+            seen(ledger, asker.holder, ask.key)
             ledger.advance(ask.key, later.verb, body)
             return ledger.charge_record(ask.key)
 
@@ -222,11 +216,6 @@ for _later in LATER:
     router.add_api_route(
         f"/ledger/{VERB_PATHS[_later.verb]}", _endpoint(_later), methods=["POST"], summary=_later.summary
     )
-
-
-def require_role(asker: Holder, act: Act) -> None:
-    """Refuses what a role does not allow anywhere, before a charge is looked for."""
-    require(asker, act, asker.scope)
 
 
 def seen(ledger: Ledger, asker: Holder, key: str) -> ChargeRecord:
@@ -249,11 +238,11 @@ def _refuse_foreign(ledger: Ledger, asker: Holder, key: str) -> None:
         raise ConflictError(f"key {key!r} is taken by another request")
 
 
-def _require_share(ledger: Ledger, asker: Holder, scope: str) -> None:
+def _require_share(ledger: Ledger, asker: Guest, scope: str) -> None:
     """A share is the budget above's to set aside, since others under that cannot use it: its owner says how large."""
     above = [budget.scope for budget in ledger.budgets_above(scope) if budget.scope != scope]
     if above:
-        require(asker, Act.OWN, above[-1])
+        asker.require(above[-1])
 
 
 def signed(by: str, asker: Holder) -> str:

@@ -14,17 +14,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Annotated, Any, TextIO, final
+from typing import Any, TextIO, final
 
 import anyio
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epsilog.spend import Balance
-from epsilog.web.doors import HOLDER, Act, Holder, holder, require
+from epsilog.web.doors import HOLDER, Asker, Holder
+from epsilog.web.needs import placed
 from epsilog.web.problems import FAILURE, problem
 from epsilog.web.questions import PREFIX
 from epsilog.web.reading import opened
@@ -101,8 +102,8 @@ class Observer:
 def template(scope: Scope) -> str:
     """The route that answered, with its parameters unfilled; what none answered is all one."""
     path = getattr(scope.get("route"), "path", None)
-    if not isinstance(path, str):
-        return "none"
+    if not isinstance(path, str):  # a holder may have been turned away at the door
+        return (HOLDER in scope and placed(scope["method"], scope["path"])) or "none"
     inner = scope["path"].startswith(f"{PREFIX}/") and not path.startswith(f"{PREFIX}/")  # as the router has it
     return PREFIX + path if inner else path
 
@@ -122,14 +123,13 @@ async def ready(request: Request) -> Response:
 
 
 @router.get("/metrics", summary="Figures in Prometheus's text format", response_class=Response)
-def metrics(request: Request, asker: Annotated[Holder, Depends(holder)]) -> Response:
+def metrics(request: Request, asker: Asker) -> Response:
     """How much was asked and refused, and the sums of the budgets at and under the asker's scope."""
-    require(asker, Act.READ, asker.scope)
     found = generate_latest(request.app.state.metrics.registry)
     if request.app.state.ledger is not None:
         registry = CollectorRegistry()
         with opened(request.app.state.ledger) as ledger:
-            budgets = [balance for balance in ledger.budgets() if asker.covers(balance.scope)]
+            budgets = [balance for balance in ledger.budgets() if asker.holder.covers(balance.scope)]
         registry.register(_Budgets(budgets))
         found += generate_latest(registry)
     return Response(found, media_type=_TEXT)

@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from epsilog.spend import Balance, Entry, LedgerView, digest, located, read_ledger
 from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
-from epsilog.web.doors import Act, Asker, require
+from epsilog.web.doors import Asker, guest
 from epsilog.web.jobs import Job, Shelf, watch
 
-router = APIRouter(tags=["ledger and runs"])
+router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(guest)])
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _REPORTS: dict[str, str] = {RunFile.REPORT: "application/json", RunFile.PAGE: "text/html"}
@@ -38,7 +38,7 @@ def budgets(request: Request, asker: Asker) -> dict[str, Any]:
         return {"present": False, "entries": 0, "head": None, "budgets": []}
     with _ledger(request) as ledger:
         count, head = ledger.head()
-        found = [_budget(balance) for balance in ledger.budgets() if asker.sees(balance.scope)]
+        found = [_budget(balance) for balance in ledger.budgets() if asker.holder.sees(balance.scope)]
     return {"present": True, "entries": count, "head": head, "budgets": found}
 
 
@@ -50,7 +50,7 @@ def cycles(
     limit: int = Query(100, ge=1, le=500),
 ) -> dict[str, Any]:
     """The newest charges at and under a budget from the moment each was started, oldest first, with the running sum."""
-    require(asker, Act.READ, scope)
+    asker.require(scope)
     with _ledger(request) as ledger:
         budget, found = ledger.balance(scope), ledger.spending(scope, limit=limit)
     return {
@@ -81,8 +81,8 @@ def entries(
 
     Without a scope, all that the asker sees.
     """
-    scope = asker.scope if scope is None else scope
-    require(asker, Act.READ, scope)
+    scope = asker.holder.scope if scope is None else scope
+    asker.require(scope)
     with _ledger(request) as ledger:
         found = ledger.page(scope, before=before, limit=limit + 1)
     shown = found[:limit]
@@ -90,9 +90,8 @@ def entries(
 
 
 @router.post("/ledger/verify", summary="Work the whole ledger out again", status_code=202)
-def verify(request: Request, asker: Asker) -> dict[str, Any]:
+def verify(request: Request) -> dict[str, Any]:
     """Rechecks every hash, refolds every entry and compares the balances. One check at a time: a second joins it."""
-    require(asker, Act.AUDIT, None)
     shelf: Shelf = request.app.state.verifications
     for job in shelf.jobs():
         if job.running:
@@ -106,23 +105,20 @@ def verify(request: Request, asker: Asker) -> dict[str, Any]:
 
 
 @router.get("/ledger/verify/{name}/events", summary="Watch the check", response_class=StreamingResponse)
-async def verify_events(name: str, request: Request, asker: Asker) -> StreamingResponse:
+async def verify_events(name: str, request: Request) -> StreamingResponse:
     """Server-sent events, each the whole state; ends when the check does."""
-    require(asker, Act.AUDIT, None)
     return watch(request.app.state.verifications.job(name), request)
 
 
 @router.get("/ledger/verify/{name}", summary="Where the check stands")
-def verify_state(name: str, request: Request, asker: Asker) -> dict[str, Any]:
+def verify_state(name: str, request: Request) -> dict[str, Any]:
     """How many entries held so far, and in the end whether all did."""
-    require(asker, Act.AUDIT, None)
     return dict(request.app.state.verifications.job(name).snapshot)
 
 
 @router.post("/ledger/verify/{name}/cancel", summary="End the check")
-def verify_cancel(name: str, request: Request, asker: Asker) -> dict[str, Any]:
+def verify_cancel(name: str, request: Request) -> dict[str, Any]:
     """What was checked so far says nothing about the rest."""
-    require(asker, Act.AUDIT, None)
     job = request.app.state.verifications.job(name)
     job.stop("cancelled")
     return dict(job.snapshot)
@@ -138,9 +134,8 @@ def _verified(job: Job, url: str) -> dict[str, Any]:
 
 
 @router.get("/runs", summary="Finished runs")
-def runs(request: Request, asker: Asker) -> dict[str, Any]:
+def runs(request: Request) -> dict[str, Any]:
     """One line for each run that wrote a report."""
-    require(asker, Act.READ, None)
     folder = request.app.state.runs
     if folder is None or not folder.is_dir():
         return {"present": folder is not None, "runs": []}
@@ -150,16 +145,14 @@ def runs(request: Request, asker: Asker) -> dict[str, Any]:
 
 
 @router.get("/runs/{name}", summary="One run's report")
-def run(request: Request, name: str, asker: Asker) -> dict[str, Any]:
+def run(request: Request, name: str) -> dict[str, Any]:
     """The report as it was written."""
-    require(asker, Act.READ, None)
     return _report(_folder(request, name))
 
 
 @router.get("/runs/{name}/{file}", summary="Download a report")
-def report(request: Request, name: str, file: str, asker: Asker) -> FileResponse:
+def report(request: Request, name: str, file: str) -> FileResponse:
     """``report.json`` or ``report.html``, to keep."""
-    require(asker, Act.READ, None)
     path = _folder(request, name) / file
     if file not in _REPORTS or not path.is_file():
         raise HTTPException(404, "There is no such report")
