@@ -1,7 +1,9 @@
 """The file of tokens: what it keeps, who may read it, and when it is not believed."""
 
 import datetime as dt
+import errno
 import json
+import logging
 import os
 import re
 import subprocess
@@ -298,6 +300,82 @@ def test_a_token_runs_out_while_it_is_known(file):
     now += 1
     assert not good(keys, text)
     assert not good(Keys(file, clock=lambda: now), text)
+
+
+class Clock:
+    """A clock that can be set."""
+
+    def __init__(self):
+        self.now = float(int(time.time()))
+
+    def __call__(self):
+        return self.now
+
+    def in_seconds(self, seconds):
+        return dt.datetime.fromtimestamp(self.now + seconds, dt.UTC)
+
+
+def test_what_has_run_out_stays_so_when_the_clock_is_set_back(file):
+    clock = Clock()
+    _, used = made(file, expires=clock.in_seconds(100))
+    _, unused = made(file, "bob", expires=clock.in_seconds(100))
+    _, later = made(file, "carl", expires=clock.in_seconds(1000))
+    keys = Keys(file, clock=clock)
+    assert good(keys, used)
+    clock.now += 100
+    assert not good(keys, used)
+    clock.now -= 100
+    assert [good(keys, text) for text in (used, unused, later)] == [False, False, True]
+    assert [token.ended is not None for token in tokens.read_tokens(file)] == [True, True, False]
+    clock.now -= 10**6
+    assert [good(Keys(file, clock=clock), text) for text in (used, unused, later)] == [False, False, True]
+    made(file, "dora")
+    tokens.revoke_token(file, "carl")
+    assert [good(Keys(file, clock=clock), text) for text in (used, unused, later)] == [False, False, False]
+
+
+def test_where_it_cannot_be_noted_the_process_knows_and_tries_again(file, monkeypatch, caplog):
+    clock = Clock()
+    _, text = made(file, expires=clock.in_seconds(100))
+    keys, before = Keys(file, clock=clock), file.read_bytes()
+    tried = []
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "disabled", False)
+
+    def refuse(*given, **_):
+        tried.append(given)
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(tokens.disk, "write_atomically", refuse)
+    clock.now += 100
+    assert not any(good(keys, text) for _ in range(5))
+    clock.now -= 50
+    assert not good(keys, text)
+    assert (len(tried), file.read_bytes()) == (1, before)
+    assert "cannot be noted" in caplog.text
+    monkeypatch.undo()
+    clock.now += 50 + tokens.RETRY
+    assert not good(keys, text)
+    assert tokens.read_tokens(file)[0].ended is not None
+
+
+def test_time_goes_on_while_nobody_looks_and_the_clock_goes_back(file, monkeypatch):
+    clock, elapsed = Clock(), Clock()
+    monkeypatch.setattr(tokens.time, "time", clock)
+    monkeypatch.setattr(tokens.time, "monotonic", elapsed)
+    _, text = made(file, expires=clock.in_seconds(100))
+    keys = Keys(file)
+    assert good(keys, text)
+    elapsed.now += 99
+    clock.now -= 5000
+    assert good(keys, text)
+    elapsed.now += 1
+    assert not good(keys, text)
+
+
+def test_a_file_of_before_that_was_noted_is_read(file):
+    _, text = made(file)
+    rewritten(lambda document: document["tokens"][0].pop("ended"))(file)
+    assert good(Keys(file), text)
 
 
 def test_it_does_not_begin_to_stand_while_it_is_verified(file):

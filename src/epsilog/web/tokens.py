@@ -2,6 +2,9 @@
 
 A token is ``eps_<id>_<secret>``: 64 bits to find its row by, which are no secret, and 256 bits that are. The file keeps
 an argon2id hash of the whole. It is never half written, and a server sees each change of it with the next request.
+
+A token that has run out once is worth nothing for ever: a server's time never goes back while it runs, and the file
+notes each token that was seen to have run out, so that a clock which is set back brings none to life.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import fcntl
 import hashlib
 import hmac
 import json
+import logging
+import math
 import os
 import re
 import secrets
@@ -32,7 +37,10 @@ LOOKS = re.compile(r"eps_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)  # the tex
 VERSION = 0  # of the file
 LARGEST = 4 * 2**20  # bytes of a file
 LONGEST_NAME = 100  # characters
-_KEYS = ("id", "name", "role", "scope", "created", "expires", "hash")
+_KEYS = ("id", "name", "role", "scope", "created", "expires", "ended", "hash")
+_KEYS_BEFORE = tuple(key for key in _KEYS if key != "ended")  # files of the time before it was noted
+RETRY = 60.0  # seconds after which a server tries again to note what ran out
+_LOG = logging.getLogger("uvicorn.error")
 _COST = {"time_cost": 2, "memory_cost": 19 * 1024, "parallelism": 1}  # 2 passes over 19 MiB: OWASP's least for argon2id
 
 
@@ -47,6 +55,7 @@ class Token:
         scope: where, and everywhere under it; None is the whole ledger.
         created: when, in UTC.
         expires: from when on it is worth nothing, in UTC; None is never.
+        ended: when it was first seen to have run out, whatever a clock says later; None is not yet.
         hash: argon2id, with its parameters and salt.
     """
 
@@ -56,6 +65,7 @@ class Token:
     scope: str | None
     created: dt.datetime
     expires: dt.datetime | None
+    ended: dt.datetime | None
     hash: str
 
     def __post_init__(self) -> None:
@@ -74,18 +84,24 @@ class Token:
 
     def expired(self, now: float) -> bool:
         """Whether it is worth nothing any more, at a time of Unix."""
-        return self.expires is not None and now >= self.expires.timestamp()
+        return self.ended is not None or (self.expires is not None and now >= self.expires.timestamp())
+
+    def seen(self, now: float) -> Token:
+        """The same, with a note if it has run out by now."""
+        if self.ended is not None or not self.expired(now):
+            return self
+        return replace(self, ended=dt.datetime.fromtimestamp(int(now), dt.UTC))
 
     def to_json(self) -> dict[str, str | None]:
         """As it is shown: all but the hash."""
-        expires = None if self.expires is None else self.expires.isoformat()
         return {
             "id": self.id,
             "name": self.name,
             "role": self.role.value,
             "scope": self.scope,
             "created": self.created.isoformat(),
-            "expires": expires,
+            "expires": None if self.expires is None else self.expires.isoformat(),
+            "ended": None if self.ended is None else self.ended.isoformat(),
         }
 
 
@@ -123,7 +139,7 @@ def create_token(
     token_id = secrets.token_hex(8)
     text = f"eps_{token_id}_{secrets.token_urlsafe(32)}"
     role = check.member(Role)(role=role)
-    made = Token(token_id, name, role, scope, now, expires, hash="")
+    made = Token(token_id, name, role, scope, now, expires, None, hash="")
     made = replace(made, hash=_argon2().PasswordHasher(**_COST).hash(text))
     with _changing(path) as tokens:
         if any(other.name == name for other in tokens.values()):
@@ -162,11 +178,12 @@ class Keys:
 
     Args:
         path: the file.
-        clock: the time of Unix.
+        clock: the time of Unix; only the latest that it ever said counts.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self._path, self._clock = path, clock
+    def __init__(self, path: Path, *, clock: Callable[[], float] | None = None) -> None:
+        self._path, self._clock = path, clock or _steady()
+        self._latest, self._due = -math.inf, math.inf
         self._key = secrets.token_bytes(32)  # of this process: a digest says nothing to another
         self._tokens: Mapping[str, Token] = {}
         self._good: dict[bytes, str] = {}
@@ -201,7 +218,7 @@ class Keys:
     def stands(self, token: Token) -> bool:
         """Whether the token is still in the file, as it was, and has not run out."""
         self._refresh()
-        return self._tokens.get(token.id) == token and not token.expired(self._clock())
+        return self._tokens.get(token.id) == token and not token.expired(self._now())
 
     def close(self) -> None:
         """Lets the file go."""
@@ -215,20 +232,48 @@ class Keys:
     def _refresh(self) -> None:
         """Reads the file again if another lies there, or it was written. While it cannot be used nobody comes in."""
         try:
-            if self._stamp == _stamp(os.lstat(self._path)):
-                return
+            changed = self._stamp != _stamp(os.lstat(self._path))
         except OSError as error:
             self._forget()
             raise _unusable(self._path, f"it is not there: {error.strerror}") from None
+        if changed:
+            self._read()
+        if self._now() >= self._due:
+            self._note()
+
+    def _read(self) -> None:
         self._forget()
         with _opened(self._path) as descriptor:
             stamp = _stamp(os.fstat(descriptor))
             self._tokens = _parsed(self._path, descriptor)
             self._held, self._stamp = os.dup(descriptor), stamp
+        running = [one.expires.timestamp() for one in self._tokens.values() if one.expires and one.ended is None]
+        self._due = min(running, default=math.inf)
+
+    def _note(self) -> None:
+        """Has the file say which tokens have run out; where it cannot be written, this process knows all the same."""
+        try:
+            with _changing(self._path, make=False, wait=False, now=self._now()):
+                pass
+        except (OSError, StorageError) as error:
+            self._due = self._now() + RETRY
+            _LOG.warning("a token has run out, which cannot be noted in its file: %s", error)
+        else:
+            self._read()
+
+    def _now(self) -> float:
+        self._latest = max(self._latest, self._clock())
+        return self._latest
 
     def _forget(self) -> None:
         self.close()
         self._tokens, self._good, self._stamp = {}, {}, None
+
+
+def _steady() -> Callable[[], float]:
+    """A clock of Unix that goes on as this machine does, however its clock is set back."""
+    ahead = time.time() - time.monotonic()
+    return lambda: max(time.time(), time.monotonic() + ahead)
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:
@@ -290,12 +335,18 @@ def _parsed(path: Path, descriptor: int) -> dict[str, Token]:
 
 
 def _row(row: dict[str, Any]) -> Token:
-    if tuple(row) != _KEYS or not LOOKS.fullmatch(f"eps_{check.text()(id=row['id'])}_{'x' * 43}"):
+    if tuple(row) not in {_KEYS, _KEYS_BEFORE} or not LOOKS.fullmatch(f"eps_{check.text()(id=row['id'])}_{'x' * 43}"):
         raise ValueError
     _argon2().extract_parameters(row["hash"])  # a ValueError where it is none
-    expires = None if row["expires"] is None else _moment(row["expires"])
     return Token(
-        row["id"], row["name"], Role(row["role"]), row["scope"], _moment(row["created"]), expires, hash=row["hash"]
+        row["id"],
+        row["name"],
+        Role(row["role"]),
+        row["scope"],
+        _moment(row["created"]),
+        None if row["expires"] is None else _moment(row["expires"]),
+        None if row.get("ended") is None else _moment(row["ended"]),
+        hash=row["hash"],
     )
 
 
@@ -307,8 +358,11 @@ def _moment(text: str) -> dt.datetime:
 
 
 @contextlib.contextmanager
-def _changing(path: Path, *, make: bool = True) -> Iterator[dict[str, Token]]:
-    """The rows, to be changed by one at a time and written when that went well."""
+def _changing(
+    path: Path, *, make: bool = True, wait: bool = True, now: float | None = None
+) -> Iterator[dict[str, Token]]:
+    """The rows, to be changed by one at a time and written when that went well; what has run out is noted with it."""
+    now = time.time() if now is None else now
     if not path.absolute().parent.is_dir():
         raise CheckError("file", "in a folder that is there", repr(str(path)))
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -317,13 +371,13 @@ def _changing(path: Path, *, make: bool = True) -> Iterator[dict[str, Token]]:
     except OSError as error:
         raise _unusable(path, f"its lock {path.name}.lock cannot be opened: {error.strerror}") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         tokens = dict[str, Token]()
         if not make or os.path.lexists(path):
             with _opened(path) as descriptor:
                 tokens = _parsed(path, descriptor)
         yield tokens
-        rows = [token.to_json() | {"hash": token.hash} for token in tokens.values()]
+        rows = [token.seen(now).to_json() | {"hash": token.hash} for token in tokens.values()]
         content = json.dumps({"v": VERSION, "kind": "tokens", "tokens": rows}, indent=1, ensure_ascii=False) + "\n"
         disk.write_atomically(path, content.encode(), private=True)
     finally:
