@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from epsilog.spend import Ledger, Verb, open_ledger, read_ledger
+from epsilog.spend.rows import Row
 from epsilog.terms import PureDP
 
 
@@ -52,7 +53,7 @@ def rounds(ledger: Ledger, count: int) -> None:
                 (Verb.ROUND_STARTED, {"round": number}),
                 (Verb.ROUND_RELEASED, {"round": number, "output_hash": "ab" * 32}),
             ):
-                session.append(ledger._entry(session, verb, "acme", "run", body=body))
+                session.append(Row.of(ledger._entry(session.head(), verb, "acme", "run", body=body)))
 
 
 def rows(folder: Path, count: int, entries: int) -> Iterator[tuple[str, str]]:

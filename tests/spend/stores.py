@@ -10,10 +10,10 @@ from importlib.util import find_spec
 
 from tests.spend.postgres.server import binaries, server
 
-from epsilog.spend.entries import GENESIS, digest
+from epsilog.spend.entries import GENESIS
 from epsilog.spend.folds import Balance, ChargeRecord
 from epsilog.spend.postgres import PostgresStore
-from epsilog.spend.rows import Row, Stored, digest_of, parsed, stored_state
+from epsilog.spend.rows import Stored, digest_of, parsed, stored_state
 from epsilog.spend.sqlite import SqliteStore
 from epsilog.spend.sqlite.library import sqlite
 from epsilog.terms import LedgerIntegrityError, StorageError
@@ -88,12 +88,9 @@ class MemorySession:
     def last_round(self, key):
         return next(iter(self.rounds(key)[::-1]), None)
 
-    def append(self, entry):
-        document = entry.document()
-        hashed = digest(document)
-        row = Row(entry.index, entry.scope, document, hashed)
-        self._store(head=(entry.index, hashed))
-        self.state = replace(self.state, rows=(*self.state.rows, row))
+    def append(self, *rows):
+        self._store(head=rows[-1].head)
+        self.state = replace(self.state, rows=(*self.state.rows, *rows))
 
     def put_balances(self, changed):
         new = {balance.scope: balance.document() for balance in changed}

@@ -9,6 +9,7 @@ from tests.spend.stores import AVAILABLE, STORES
 from epsilog.spend import Amounts, State, Verb, chain
 from epsilog.spend.entries import GENESIS, Entry, digest
 from epsilog.spend.folds import Balance, ChargeRecord, RoundState
+from epsilog.spend.rows import Row
 from epsilog.terms import LedgerIntegrityError, NeighboringRelation, StorageError
 
 NOTHING = Amounts.zero(["epsilon"])
@@ -34,7 +35,7 @@ def append(session, *, scope="acme", verb=Verb.STARTED, body=None):
     """Adds an entry that follows; whether it keeps the ledger's rules is not the store's business."""
     count, head = session.head()
     entry = Entry(count + 1, head, "2026-01-01T00:00:00+00:00", verb, scope, "key", body=body or {})
-    session.append(entry)
+    session.append(Row.of(entry))
     return entry
 
 

@@ -2,8 +2,12 @@
 
 import dataclasses
 import math
+from enum import StrEnum
 
 import pytest
+import rfc8785
+from hypothesis import example, given
+from hypothesis import strategies as some
 
 from epsilog import terms
 from epsilog.terms import NeighboringRelation, codec
@@ -60,6 +64,36 @@ def test_round_trip_through_canonical_bytes(term):
     stored = codec.canonical(codec.to_json(term))
     assert codec.from_json(json.loads(stored)) == term
     assert codec.canonical(codec.to_json(codec.from_json(json.loads(stored)))) == stored
+
+
+class Word(StrEnum):
+    ONE = "one"
+
+
+VALUES = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=5) | some.sampled_from(Word),
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def spelled(write, value):
+    """What it writes, or that it refuses."""
+    try:
+        return write(value)
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):
+        return "refused"
+
+
+@given(VALUES)
+@example({"\U00010000": 1, "\uffff": 2})  # in another order by UTF-16 units than by characters
+@example({"b": '\x00\x1f\x7f"\\/\u2028\n\r\t\b\f', "a": [2**53 - 1, -(2**53) + 1, -0.0, 1e16, 1e-7, 5e-324]})
+@example([2**53])
+@example([math.nan])
+@example({"a": "\ud800"})
+@example({Word.ONE: Word.ONE, "a": (True, None)})
+def test_canonical_bytes_are_those_of_rfc_8785(value):
+    assert spelled(codec.canonical, value) == spelled(rfc8785.dumps, value)
 
 
 def test_every_type_has_a_sample_and_a_tag():

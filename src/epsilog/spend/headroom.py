@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from epsilog.accounting.roots import largest
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.filters import fits
 from epsilog.spend.folds import Balance, room
@@ -73,6 +72,8 @@ def _fit(request: Request, path: Sequence[Balance]) -> bool:
 
 def most_repetitions(request: Request, path: Sequence[Balance]) -> int:
     """How many repetitions of what a request repeats fit as one plan."""
+    from epsilog.accounting.roots import largest  # half of what a command on a ledger would take to start
+
     repeated = check.instance(Repeated)(release=request.release)
 
     def fit(count: int) -> bool:

@@ -18,8 +18,9 @@ from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import filter_of
 from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import HERE, Pricing
-from epsilog.spend.pricing import Price
+from epsilog.spend.pricing import Price, price_at_once, states_price
 from epsilog.spend.requests import Request, waiver_of
+from epsilog.spend.rows import Row
 from epsilog.spend.shapes import check_shape, moment
 from epsilog.spend.states import AHEAD, CLOSED, LATER, RULES, State
 from epsilog.spend.store import Session, Store
@@ -96,7 +97,7 @@ class Ledger(LedgerView):
         verb = Verb.QUOTA_CREATED if check.flag()(quota=quota) else Verb.BUDGET_CREATED
         with self._settled(verb) as session:
             path = session.balances(scopes.ancestors(scope))
-            entry = self._entry(session, verb, scope, None, body=body)
+            entry = self._entry(session.head(), verb, scope, None, body=body)
             if path and path[-1].scope == scope:
                 there = path[-1]
                 again = folds.opened_balance(entry, quota=there.quota)
@@ -129,7 +130,7 @@ class Ledger(LedgerView):
             if (dict(budget.caps), budget.promise and dict(budget.promise)) == (body["caps"], body.get("promise")):
                 return budget
             return self._act(
-                session, path_of(session, scope), self._entry(session, Verb.CAP_CHANGED, scope, None, body=body)
+                session, path_of(session, scope), self._entry(session.head(), Verb.CAP_CHANGED, scope, None, body=body)
             )
 
     def retire(self, scope: str, *, by: str, reason: str) -> Balance:
@@ -148,7 +149,9 @@ class Ledger(LedgerView):
                 return budget
             body = {"by": by, "reason": reason}
             return self._act(
-                session, path_of(session, scope), self._entry(session, Verb.SCOPE_RETIRED, scope, None, body=body)
+                session,
+                path_of(session, scope),
+                self._entry(session.head(), Verb.SCOPE_RETIRED, scope, None, body=body),
             )
 
     @contextmanager
@@ -191,16 +194,16 @@ class Ledger(LedgerView):
                 if standing.accepted:
                     raise ConflictError("no restore of this ledger waits to be accepted")
                 body = {**body, "restored": standing.restored}
-            entry = self._entry(session, verb, "", None, body=body)
+            entry = self._entry(session.head(), verb, "", None, body=body)
             check_shape(entry)
             folds.restand(standing, entry)
-            session.append(entry)
+            session.append(Row.of(entry))
 
     def _act(self, session: Session, path: list[Balance], entry: Entry) -> Balance:
         """Writes what an owner does to a budget, which is the last on its path."""
         check_shape(entry)
         after = folds.along(path, entry)
-        session.append(entry)
+        session.append(Row.of(entry))
         session.put_balances(after)
         return after[-1]
 
@@ -220,12 +223,12 @@ class Ledger(LedgerView):
             path, known = path_of(session, scope), session.charge(key)
             if known is not None and (known.scope, known.plan) == (scope, plan_hash):
                 return  # the same again
-            entry = self._entry(session, Verb.PLAN_REGISTERED, scope, key, body={"plan_hash": plan_hash})
+            entry = self._entry(session.head(), Verb.PLAN_REGISTERED, scope, key, body={"plan_hash": plan_hash})
             check_shape(entry)
             charge = folds.advance(known, entry)
             folds.along(path, entry)
             session.put_charge(charge)
-            session.append(entry)
+            session.append(Row.of(entry))
 
     def reserve(
         self,
@@ -331,18 +334,18 @@ class Ledger(LedgerView):
             stands = known is not None and (known.scope, known.state) == (scope, State.ALLOWED)
             if known is not None and stands and session.entry(known.opened).body == body:
                 return  # the same again
-            entry = self._entry(session, Verb.PRICE_OVERRIDDEN, scope, key, body=body)
+            entry = self._entry(session.head(), Verb.PRICE_OVERRIDDEN, scope, key, body=body)
             charge = folds.advance(known, entry)
             folds.along(path, entry)
             session.put_charge(charge)
-            session.append(entry)
+            session.append(Row.of(entry))
 
     def _reserve(self, scope: str, key: str, request: Request, then: Mapping[Verb, Mapping[str, Any]]) -> Charge:
         """Writes a reservation, and in the same transaction what comes then."""
         scopes.check_key(key)
         prices: dict[str, Price] = {}
-        while True:
-            transaction = self._store.writing if prices else self._store.reading  # nothing is written without a price
+        while True:  # nothing is written without a price, and nobody waits for one that must be worked out
+            transaction = self._store.writing if prices or states_price(request) else self._store.reading
             try:
                 with transaction() as session:
                     path = path_of(session, scope)
@@ -351,17 +354,18 @@ class Ledger(LedgerView):
                     if known is not None and known.state not in AHEAD:
                         return self._again(session, known, scope, request, then)
                     folds.refuse_unsettled(folds.Standing.after(session.latest("")), Verb.RESERVED, known)
-                    unpriced = {budget.kind for budget in path} - prices.keys()
-                    if not unpriced:
+                    kinds = {budget.kind for budget in path}
+                    prices |= {
+                        kind: stated for kind in kinds - prices.keys() if (stated := price_at_once(request, kind))
+                    }
+                    if not (unpriced := kinds - prices.keys()):
                         headroom.refuse_unbearable(prices, path)
                         reserved = self._reservation(session, scope, key, request, path=path, prices=prices)
                         return self._open(session, reserved, known, path, then)
             except BudgetExceededError as refusal:
                 raise headroom.explained(refusal, request, path, prices, self._pricing.repetitions) from None
             allowed = known is not None and (known.scope, known.waiver) == (scope, waiver_of(request.to_json()))
-            prices |= {
-                kind: self._pricing.price(request, kind, allowed) for kind in unpriced
-            }  # slow: nobody waits for it
+            prices |= {kind: self._pricing.price(request, kind, allowed) for kind in unpriced}
 
     def _again(
         self,
@@ -396,7 +400,7 @@ class Ledger(LedgerView):
         kinds = sorted({budget.kind for budget in path})
         amounts = {kind: prices[kind].amounts for kind in kinds}
         body = {"request": request.to_json(), "methods": {kind: prices[kind].method for kind in kinds}}
-        return self._entry(session, Verb.RESERVED, scope, key, amounts=amounts, body=body)
+        return self._entry(session.head(), Verb.RESERVED, scope, key, amounts=amounts, body=body)
 
     def _open(
         self,
@@ -408,12 +412,13 @@ class Ledger(LedgerView):
     ) -> Charge:
         """Writes a reservation and what comes then."""
         charge, path = folds.advance(known, reserved), folds.along(path, reserved)
-        session.append(reserved)
+        rows = [Row.of(reserved)]
         for verb, body in then.items():
             amounts = reserved.amounts if RULES[verb].moves else {}
-            entry = self._entry(session, verb, reserved.scope, reserved.key, amounts=amounts, body=body)
+            entry = self._entry(rows[-1].head, verb, reserved.scope, reserved.key, amounts=amounts, body=body)
             path, charge = folds.along(path, entry), folds.advance(charge, entry)
-            session.append(entry)
+            rows.append(Row.of(entry))
+        session.append(*rows)
         session.put_balances(path)
         session.put_charge(charge)
         return Charge(self, reserved, replayed=False)
@@ -432,7 +437,7 @@ class Ledger(LedgerView):
                 return
             folds.refuse_unsettled(folds.Standing.after(session.latest("")), verb, charge)
             amounts = charge.amounts if RULES[verb].moves else {}
-            entry = self._entry(session, verb, charge.scope, key, amounts=amounts, body=body)
+            entry = self._entry(session.head(), verb, charge.scope, key, amounts=amounts, body=body)
             check_shape(entry)
             last = session.last_round(key) if verb in (Verb.COMMITTED, Verb.ROUND_STARTED) else None
             moved = folds.advance(charge, entry, last=last)
@@ -444,7 +449,7 @@ class Ledger(LedgerView):
             else:
                 session.put_balances(folds.along(session.balances(scopes.ancestors(charge.scope)), entry))
                 session.put_charge(moved)
-            session.append(entry)
+            session.append(Row.of(entry))
 
     def expire(self, key: str) -> None:
         """Gives back a reservation whose time is over and that has not started: anyone may, once its time has come."""
@@ -489,7 +494,7 @@ class Ledger(LedgerView):
 
     def _entry(
         self,
-        session: Session,
+        head: tuple[int, str],
         verb: Verb,
         scope: str,
         key: str | None,
@@ -497,10 +502,10 @@ class Ledger(LedgerView):
         body: Mapping[str, Any],
         amounts: Mapping[str, Amounts] | None = None,
     ) -> Entry:
-        """The next entry, not written yet."""
-        count, head = session.head()
+        """The entry after a head, not written yet."""
+        count, hashed = head
         time = self._clock().astimezone(UTC).isoformat(timespec="microseconds")
-        return Entry(count + 1, head, time, verb, scope, key, amounts or {}, body)
+        return Entry(count + 1, hashed, time, verb, scope, key, amounts or {}, body)
 
     def find(self, key: str) -> Charge | None:
         """The charge with a key, if there is one."""

@@ -26,6 +26,7 @@ from epsilog.terms import (
     ZeroConcentratedDP,
 )
 
+_STATEMENTS = PureDP | ApproximateDP | ZeroConcentratedDP | GaussianDP
 _LARGEST = 1e9  # dearer than any cap can be
 
 
@@ -83,6 +84,11 @@ def price_at_once(request: Request, kind: str, *, overridden: bool = False) -> P
     if request.amount is not None:
         return price(request, kind, overridden=True) if overridden else None
     return _by_statement(request, kind)
+
+
+def states_price(request: Request) -> bool:
+    """Whether a request is likely to be priced at once, under budgets of the kind that its release speaks of."""
+    return request.amount is None and isinstance(request.release, _STATEMENTS)
 
 
 def _by_statement(request: Request, kind: str) -> Price | None:

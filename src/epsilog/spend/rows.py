@@ -29,6 +29,17 @@ class Row(NamedTuple):
     document: Any
     hash: Any
 
+    @classmethod
+    def of(cls, entry: Entry) -> Row:
+        """An entry as it is written."""
+        document = entry.document()
+        return cls(entry.index, entry.scope, document, digest(document))
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """How many entries there are with this one, and its hash."""
+        return self.position, self.hash
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:

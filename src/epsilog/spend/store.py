@@ -72,8 +72,8 @@ class Session(View, Protocol):
     def last_round(self, key: str) -> RoundState | None:
         """The last round of a charge that began, if any did."""
 
-    def append(self, entry: Entry) -> None:
-        """Adds an entry after the head and moves the head to it."""
+    def append(self, *rows: Row) -> None:
+        """Adds entries after the head, at least one, and moves the head to the last."""
 
     def put_balances(self, changed: Iterable[Balance]) -> None:
         """Stores balances, at least one."""

@@ -8,14 +8,15 @@ What databases say differently is in a ``Dialect``. Texts must compare by their 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Any, Self
 
 import sqlalchemy as sa
 
-from epsilog.spend.entries import GENESIS, Entry, digest
+from epsilog.spend.entries import GENESIS, Entry
 from epsilog.spend.folds import Balance, ChargeRecord, RoundState
 from epsilog.spend.rows import Row, Stored, digest_of, parsed, stored_state
 from epsilog.terms import LedgerIntegrityError
@@ -28,7 +29,7 @@ heads = sa.Table(
     metadata,
     sa.Column("one", sa.Integer, sa.CheckConstraint("one = 1"), primary_key=True),
     sa.Column("format", sa.Integer, nullable=False),
-    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("count", sa.BigInteger, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
     sa.Column("id", sa.Text, nullable=False),
     sa.Column("home", sa.Text, nullable=False),
@@ -36,7 +37,7 @@ heads = sa.Table(
 entries = sa.Table(
     "entries",
     metadata,
-    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("position", sa.BigInteger, primary_key=True),
     sa.Column("scope", sa.Text, nullable=False),
     sa.Column("document", sa.Text, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
@@ -58,8 +59,8 @@ rounds = sa.Table(
     "rounds",
     metadata,
     sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("number", sa.BigInteger, primary_key=True),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
     sa.Column("output_hash", sa.Text),
 )
 
@@ -82,7 +83,7 @@ def _rows(*, scope: bool, start: bool, limit: bool) -> sa.Select[Any]:
 
 # built once: building a statement costs more than running it
 _ROWS = {asked: _rows(scope=asked[0], start=asked[1], limit=asked[2]) for asked in product((False, True), repeat=3)}
-_HEAD = sa.select(heads.c.format, heads.c.count, heads.c.hash)
+HEAD = sa.select(heads.c.format, heads.c.count, heads.c.hash)
 _LAST = sa.select(entries).order_by(entries.c.position.desc()).limit(1)
 _LATEST = _LAST.where(entries.c.scope == sa.bindparam("scope"))
 _ENTRY = sa.select(entries).where(entries.c.position == sa.bindparam("position"))
@@ -94,14 +95,27 @@ _PAGE = (
 )
 _PAGE_UNDER = _PAGE.where(_subtree(entries.c.scope.concat("")))  # without the index: walks back from the newest
 _BALANCES = sa.select(balances).order_by(balances.c.scope)
-_SOME_BALANCES = _BALANCES.where(balances.c.scope.in_(sa.bindparam("scopes", expanding=True)))
 _CHARGE = sa.select(charges.c.document).where(charges.c.key == sa.bindparam("key"))
 _HAS_CHARGES = sa.select(charges.c.key).where(_subtree(charges.c.scope)).limit(1)
 _ROUNDS = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number)
 _LAST_ROUND = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number.desc()).limit(1)
 _ROUND = _ROUNDS.where(rounds.c.number == sa.bindparam("number"))
-_APPEND = entries.insert()
+_CHARGES, _ALL_ROUNDS = sa.select(charges), sa.select(rounds)
+_APPEND = entries.insert().inline()
 _MOVE_HEAD = heads.update().values(count=sa.bindparam("position"), hash=sa.bindparam("digest"))
+
+
+@cache
+def _balances_of(count: int) -> sa.Select[Any]:
+    """The balances of so many scopes, which are named by their numbers."""
+    return _BALANCES.where(balances.c.scope.in_([sa.bindparam(f"scope{number}") for number in range(count)]))
+
+
+@cache
+def _spelled(statement: sa.ClauseElement, words: sa.Dialect) -> tuple[str, Mapping[str, object]]:
+    """A statement as a driver takes it, with its parameters by name, and those that are always the same."""
+    compiled = statement.compile(dialect=words)
+    return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,7 @@ class Dialect:
     """What one database says in words of its own, as statements that are built once.
 
     Attributes:
+        words: how the database's driver spells statements, with parameters by name.
         page_of_verb: the newest entries of one verb.
         put_balance: inserts a balance, or replaces that of its scope.
         put_charge: inserts a charge, or replaces that of its key.
@@ -116,6 +131,7 @@ class Dialect:
         check: refuses a database that is damaged, or made otherwise than we make it.
     """
 
+    words: sa.Dialect
     page_of_verb: sa.Select[Any]
     put_balance: sa.Insert
     put_charge: sa.Insert
@@ -125,6 +141,7 @@ class Dialect:
     @classmethod
     def of(
         cls,
+        words: sa.Dialect,
         insert: Callable[[sa.Table], Any],
         *,
         verb_of: Callable[[sa.ColumnElement[str]], sa.ColumnElement[str]],
@@ -133,6 +150,7 @@ class Dialect:
         """Builds the statements.
 
         Args:
+            words: as above.
             insert: the database's own, which knows ``on_conflict_do_update``.
             verb_of: reads the verb out of a document.
             check: as above.
@@ -144,7 +162,7 @@ class Dialect:
             return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)  # type: ignore[no-any-return]
 
         of_verb = _PAGE_UNDER.where(verb_of(entries.c.document) == sa.bindparam("verb"))
-        return cls(of_verb, upsert(balances), upsert(charges), upsert(rounds), check)
+        return cls(words, of_verb, upsert(balances), upsert(charges), upsert(rounds), check)
 
 
 def first_head(home: str) -> dict[str, object]:
@@ -152,29 +170,43 @@ def first_head(home: str) -> dict[str, object]:
     return {"one": 1, "format": FORMAT, "count": 0, "hash": GENESIS, "id": uuid.uuid4().hex, "home": home}
 
 
-def stored_head(connection: sa.Connection) -> tuple[int, str]:
+def stored_head(found: Iterable[Sequence[Any]]) -> tuple[int, str]:
     """Count of entries and hash of the last, as the head row has them."""
-    rows = [tuple(row) for row in connection.execute(_HEAD)]
+    rows = [tuple(row) for row in found]
     if [row[0] for row in rows] != [FORMAT] or [*map(type, rows[0])] != [int, int, str]:
         raise LedgerIntegrityError(f"the head must be one row of format {FORMAT}, got {rows}")
     return rows[0][1], rows[0][2]
 
 
 class SqlSession:
-    """One transaction of a database: a ``Session`` in its tables."""
+    """One transaction of a database: a ``Session`` in its tables.
+
+    It speaks to the driver itself, in statements that are spelled once: to hand each one through SQLAlchemy costs as
+    much as all else that a charge does.
+    """
 
     def __init__(self, connection: sa.Connection, dialect: Dialect) -> None:
-        self._connection, self._dialect = connection, dialect
+        raw = connection.connection.driver_connection
+        assert raw is not None, "a connection from the pool is open"
+        self._connection, self._raw, self._dialect = connection, raw, dialect
         self._head: tuple[int, str] | None = None
 
-    def _rows(self, query: sa.Executable, **parameters: object) -> Sequence[Any]:
-        return self._connection.execute(query, parameters).all()
+    def _asked(self, query: sa.ClauseElement, parameters: Mapping[str, object]) -> Any:
+        """A cursor over what a query finds."""
+        text, constants = _spelled(query, self._dialect.words)
+        return self._raw.execute(text, {**constants, **parameters})
+
+    def _rows(self, query: sa.ClauseElement, **parameters: object) -> list[Any]:
+        return self._asked(query, parameters).fetchall()  # type: ignore[no-any-return]
+
+    def _entries(self, query: sa.ClauseElement, **parameters: object) -> list[Row]:
+        return [Row(*row) for row in self._rows(query, **parameters)]
 
     def head(self) -> tuple[int, str]:
         """Count of entries and hash of the last, once the last entry bears them out."""
         if self._head is None:
-            count, head = stored_head(self._connection)
-            last = self._rows(_LAST)
+            count, head = stored_head(self._rows(HEAD))
+            last = self._entries(_LAST)
             position, hashed = (last[0].position, digest_of(last[0])) if last else (0, GENESIS)
             if (position, hashed) != (count, head):
                 raise LedgerIntegrityError("the last entry is not the one that the head names", index=position)
@@ -192,8 +224,8 @@ class SqlSession:
         if count == seen[0]:
             held = head == seen[1]
         else:
-            row = self._rows(_ENTRY, position=seen[0]) if seen[0] else ()
-            held = seen[0] == 0 or (bool(row) and digest_of(row[0]) == seen[1])
+            rows = self._entries(_ENTRY, position=seen[0]) if seen[0] else []
+            held = seen[0] == 0 or (bool(rows) and digest_of(rows[0]) == seen[1])
         if not held:
             raise LedgerIntegrityError(
                 "is not the one that this process has seen: an older or another file was put in its place",
@@ -202,37 +234,37 @@ class SqlSession:
 
     def entry(self, position: int) -> Entry:
         """The entry at an index that exists."""
-        rows = self._rows(_ENTRY, position=position)
+        rows = self._entries(_ENTRY, position=position)
         if not rows:
             raise LedgerIntegrityError("is missing", index=position)
         return parsed(rows[0])
 
     def latest(self, scope: str) -> Entry | None:
         """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
-        rows = self._rows(_LATEST, scope=scope)
+        rows = self._entries(_LATEST, scope=scope)
         return parsed(rows[0]) if rows else None
 
     def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
         """The entries as they lie there, oldest first."""
         query = _ROWS[scope is not None, start is not None, limit is not None]
-        found = self._connection.execute(query, _given(start=start, scope=scope, limit=limit))
-        return (Row(*row) for row in found)
+        return (Row(*row) for row in self._asked(query, _given(start=start, scope=scope, limit=limit)))
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
         """The newest entries before an index, newest first; ``verb`` needs a scope."""
         query = _PAGE if scope is None else _PAGE_UNDER if verb is None else self._dialect.page_of_verb
         given = _given(before=before, limit=limit, scope=scope, verb=verb)
-        return [parsed(row) for row in self._rows(query, **given)]
+        return [parsed(row) for row in self._entries(query, **given)]
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all for None."""
-        rows = self._rows(_BALANCES) if scopes is None else self._rows(_SOME_BALANCES, scopes=list(scopes))
-        return [stored_state(Balance.parse, row.document, scope=row.scope) for row in rows]
+        named = None if scopes is None else {f"scope{number}": scope for number, scope in enumerate(scopes)}
+        rows = self._rows(_BALANCES) if named is None else self._rows(_balances_of(len(named)), **named)
+        return [stored_state(Balance.parse, document, scope=scope) for scope, document in rows]
 
     def charge(self, key: str) -> ChargeRecord | None:
         """The charge with a key, if there is one."""
         rows = self._rows(_CHARGE, key=key)
-        return stored_state(ChargeRecord.parse, rows[0].document, key=key) if rows else None
+        return stored_state(ChargeRecord.parse, rows[0][0], key=key) if rows else None
 
     def has_charges(self, scope: str) -> bool:
         """Whether any charge was ever made at a scope or under it."""
@@ -250,36 +282,35 @@ class SqlSession:
         """One round of a charge, if it began."""
         return next(iter(self._round_states(_ROUND, key=key, number=number)), None)
 
-    def _round_states(self, query: sa.Executable, **parameters: object) -> list[RoundState]:
-        return [RoundState(row.number, row.attempts, row.output_hash) for row in self._rows(query, **parameters)]
+    def _round_states(self, query: sa.ClauseElement, **parameters: object) -> list[RoundState]:
+        return [RoundState(*state) for _, *state in self._rows(query, **parameters)]
 
     def stored(self) -> Stored:
         """Everything that is kept beside the entries, as it lies there."""
         return Stored(
-            stored_head(self._connection),
-            {row.scope: row.document for row in self._rows(sa.select(balances))},
-            {row.key: (row.scope, row.document) for row in self._rows(sa.select(charges))},
-            {(row.key, row.number): RoundState(*row[1:]) for row in self._rows(sa.select(rounds))},
+            stored_head(self._rows(HEAD)),
+            dict(self._rows(_BALANCES)),
+            {key: (scope, document) for key, scope, document in self._rows(_CHARGES)},
+            {(key, number): RoundState(number, *rest) for key, number, *rest in self._rows(_ALL_ROUNDS)},
         )
 
     def check(self) -> None:
         """Refuses a database that is damaged, or made otherwise than we make it."""
         self._dialect.check(self._connection)
 
-    def append(self, entry: Entry) -> None:
-        """Adds an entry after the head and moves the head to it."""
-        document = entry.document()
-        hashed = digest(document)
-        row = {"position": entry.index, "scope": entry.scope, "document": document, "hash": hashed}
-        self._write(_APPEND, [row])
-        self._write(_MOVE_HEAD, [{"position": entry.index, "digest": hashed}])
-        self._head = (entry.index, hashed)
+    def append(self, *rows: Row) -> None:
+        """Adds entries after the head, at least one, and moves the head to the last."""
+        self._write(_APPEND, [row._asdict() for row in rows])
+        self._head = rows[-1].head
+        self._write(_MOVE_HEAD, [dict(zip(("position", "digest"), self._head, strict=True))])
 
-    def _write(self, statement: sa.Insert | sa.Update, rows: list[dict[str, Any]]) -> None:
+    def _write(self, statement: sa.ClauseElement, rows: list[dict[str, Any]]) -> None:
         """Writes rows, all of which the database must have taken: a trigger or a rule drops some in silence."""
-        done = self._connection.execute(statement, rows, execution_options={"preserve_rowcount": True})
-        if done.rowcount != len(rows):
-            raise LedgerIntegrityError(f"the database kept {done.rowcount} of {len(rows)} rows that were written")
+        text, _ = _spelled(statement, self._dialect.words)
+        cursor = self._raw.cursor()
+        cursor.executemany(text, rows)
+        if cursor.rowcount != len(rows):
+            raise LedgerIntegrityError(f"the database kept {cursor.rowcount} of {len(rows)} rows that were written")
 
     def put_balances(self, changed: Iterable[Balance]) -> None:
         """Stores balances, at least one."""

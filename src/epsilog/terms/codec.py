@@ -132,7 +132,34 @@ def from_json(document: Any) -> Any:
 
 def canonical(document: Any) -> bytes:
     """The RFC 8785 bytes of plain JSON values."""
-    return rfc8785.dumps(document)
+    try:
+        return _plain(document).encode()
+    except (TypeError, RecursionError, UnicodeEncodeError):
+        return rfc8785.dumps(document)
+
+
+def _plain(value: Any) -> str:
+    """The same of what ledgers are full of, in a third of the time; anything else is a ``TypeError``."""
+    kind = type(value)
+    if kind is str:
+        return _quoted(value)
+    if kind is dict:
+        if not all(map(str.isascii, value)):  # RFC 8785 orders names by their UTF-16 units
+            raise TypeError
+        return "{" + ",".join([f"{_quoted(name)}:{_plain(value[name])}" for name in sorted(value)]) + "}"
+    if kind is int and abs(value) <= LARGEST_INTEGER:
+        return str(value)
+    if value is None or kind is bool:
+        return _WORDS[value]
+    if kind is list or kind is tuple:
+        return "[" + ",".join(map(_plain, value)) + "]"
+    if kind is float:
+        return rfc8785.dumps(value).decode()
+    raise TypeError
+
+
+_quoted = json.encoder.encode_basestring  # escapes as RFC 8785 does, 3.2.2.2
+_WORDS = {None: "null", True: "true", False: "false"}
 
 
 def fingerprint(document: Any) -> str:

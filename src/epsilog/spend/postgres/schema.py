@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import insert, psycopg
 
-from epsilog.spend.tables import Dialect, first_head, heads, stored_head
+from epsilog.spend.tables import HEAD, Dialect, first_head, heads, stored_head
 from epsilog.terms import LedgerIntegrityError
 
 # Texts compare by their bytes, and a position may be any that a ledger grows to.
@@ -112,7 +112,7 @@ def check(connection: sa.Connection) -> None:
     if found != PARTS:
         other = ", ".join(sorted(found ^ PARTS)[:3])
         raise LedgerIntegrityError(f"the schema is not made as a ledger's: {other} was added, altered or removed")
-    stored_head(connection)
+    stored_head(connection.execute(HEAD))
 
 
 def create(connection: sa.Connection, home: str) -> None:
@@ -127,4 +127,4 @@ def _verb_of(document: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
     return sa.func.substring(document, '"verb":"([a-z-]+)"}$')
 
 
-DIALECT = Dialect.of(insert, verb_of=_verb_of, check=check)
+DIALECT = Dialect.of(psycopg.dialect(), insert, verb_of=_verb_of, check=check)  # type: ignore[no-untyped-call]

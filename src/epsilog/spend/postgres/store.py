@@ -161,6 +161,8 @@ class PostgresStore:
             yield
         except sa.exc.DBAPIError as error:
             raise self._translated(error.orig) from error
+        except _driver().Error as error:
+            raise self._translated(error) from error
         except UnicodeDecodeError as error:
             raise LedgerIntegrityError(f"{self.address} holds bytes that are no text: {error}") from error
 
@@ -179,12 +181,18 @@ class PostgresStore:
             engine.dispose()
 
 
-def _engine(url: sa.URL, **options: Any) -> sa.Engine:
+def _driver() -> Any:
+    """Psycopg, which is there where the extra is."""
     try:
-        import psycopg  # noqa: F401
+        import psycopg
     except ImportError as error:
         message = f"PostgreSQL needs the extra `postgres`: pip install 'epsilog[postgres]' ({error})"
         raise EpsilogError(message) from error
+    return psycopg
+
+
+def _engine(url: sa.URL, **options: Any) -> sa.Engine:
+    _driver()
     encoding = {"client_encoding": "utf8"}  # whatever a role or an address says
     return sa.create_engine(url, connect_args=encoding, **options)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.dialects.sqlite import dialect, insert
 
 from epsilog.spend.sqlite.place import peek
-from epsilog.spend.tables import FORMAT, Dialect, first_head, heads, stored_head
+from epsilog.spend.tables import FORMAT, HEAD, Dialect, first_head, heads, stored_head
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 APPLICATION_ID = 0x65707367  # "epsg", in the header of the file
@@ -80,7 +80,7 @@ def check_format(connection: sa.Connection) -> int:
     for name in sorted(made.keys() | expected.keys()):
         if made.get(name, "nothing") != expected.get(name, "nothing"):
             raise LedgerIntegrityError(f"the file holds another {name!r} than a ledger's: it was added or altered")
-    stored_head(connection)
+    stored_head(connection.execute(HEAD))
     return version
 
 
@@ -92,7 +92,12 @@ def check(connection: sa.Connection) -> None:
         raise LedgerIntegrityError(f"SQLite finds the file damaged: {pages}")
 
 
-DIALECT = Dialect.of(insert, verb_of=lambda document: sa.func.json_extract(document, "$.verb"), check=check)
+DIALECT = Dialect.of(
+    dialect(paramstyle="named"),
+    insert,
+    verb_of=lambda document: sa.func.json_extract(document, "$.verb"),
+    check=check,
+)
 
 
 def create(connection: sa.Connection, home: str) -> None:
