@@ -113,3 +113,10 @@ def test_a_way_past_a_face_is_noticed(tmp_path, line):
     path = tmp_path / "src/epsilog/plan/mixed.py"
     path.write_text(f"{path.read_text()}\n{line}\n")
     assert [found.split(":")[0] for found in past_a_face(tmp_path)] == ["epsilog.plan.mixed"]
+
+
+def test_a_ledger_is_opened_without_the_accountant():
+    heavy = "numpy", "scipy", "jax", "epsilog.accounting"
+    code = f"import sys, epsilog, epsilog.spend; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,8 @@ def test_a_team_comes_in_by_tls_and_token_and_stays_out_without(team):
     assert team.ask("/api/v1/ledger")[0] == 401
     assert team.ask("/api/v1/ledger", anna, headers=[("Authorization", f"Bearer {anna}")])[0] == 401
     assert team.ask("/api/v1/ledger", headers=[("Authorization", "Bearer " + "a" * 30_000)])[0] == 401
-    assert team.ask("/api/v1/ledger", anna, headers=[("X-Long", "a" * 2**20)])[0] in {400, 431}
+    with suppress(ssl.SSLError, ConnectionError):  # the server may hang up on it before all of it is sent
+        assert team.ask("/api/v1/ledger", anna, headers=[("X-Long", "a" * 2**20)])[0] in {400, 431}
     assert team.ask("/api/v1/ledger", anna, headers=[("X-Forwarded-For", "127.0.0.1")])[0] == 421
     assert team.ask("/api/v1/ledger", anna, headers=[("Origin", "https://evil.example")])[0] == 403
     epsilog("token", "revoke", "anna", cwd=team.folder)

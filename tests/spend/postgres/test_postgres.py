@@ -68,7 +68,7 @@ def test_what_the_database_drops_is_not_acknowledged(place, ledger, table, act):
     drops = f"FUNCTION {place.name}.drop_it()"
     place.run(f"CREATE {drops} RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
     place.run(f"CREATE TRIGGER more {words}")  # after it was opened
-    with pytest.raises(LedgerIntegrityError, match="kept 0 of [13] rows"):
+    with pytest.raises(LedgerIntegrityError, match=r"kept 0 of [13] rows"):
         ledger.charge("acme", PureDP(0.25), key="one")
     place.run(f"DROP {drops} CASCADE")
     assert not ledger.charge("acme", PureDP(0.25), key="one").replayed
