@@ -27,6 +27,7 @@ from epsilog.terms import (
     ZeroConcentratedDP,
 )
 from epsilog.web import app as web_app
+from epsilog.web import ledger_verbs
 from epsilog.web.app import create_app
 from epsilog.web.desk import Desk
 from epsilog.web.doors import Holder, Role, holder
@@ -69,8 +70,8 @@ def held_by(served):
     """Makes whoever asks somebody else, while the test lasts."""
     app = served[0]
 
-    def become(role, scope):
-        app.dependency_overrides[holder] = lambda: Holder("anna", role, scope)
+    def become(role, scope, name="anna"):
+        app.dependency_overrides[holder] = lambda: Holder(name, role, scope)
 
     yield become
     app.dependency_overrides.clear()
@@ -331,6 +332,90 @@ def test_roles_bound_what_is_done_and_seen(ledger, site, top, held_by):
     assert ledger.verify().count == ledger.head()[0]
     with pytest.raises(AccessError, match="auditor may not own"):
         ledger.retire(top, by="carl", reason="over")
+
+
+def test_a_charge_is_for_who_reserved_it_and_for_owners(ledger, top, held_by, served, monkeypatch):
+    key, soon = f"{top}-mine", datetime.now(UTC) + timedelta(hours=1)
+    held_by(Role.SPENDER, top)
+    mine = ledger.reserve(top, PureDP(0.125), key=key, rounds=1, until=soon)
+    assert ledger.reserve(top, PureDP(0.125), key=key, rounds=1, until=soon).replayed
+    ledger.charge(top, PureDP(0.125), key=f"{top}-done")
+    ledger.register_plan(top, HASH, key=f"{top}-plan")
+    before = ledger.head()
+    theirs = (
+        lambda: ledger.reserve(top, PureDP(0.125), key=key, rounds=1, until=soon),
+        lambda: ledger.charge(top, PureDP(0.125), key=f"{top}-done"),
+        lambda: ledger.register_plan(top, HASH, key=f"{top}-plan"),
+        lambda: ledger.reserve(top, PureDP(0.125), key=f"{top}-plan", plan_hash=HASH),
+        lambda: mine.hold(soon + timedelta(hours=1)),
+        lambda: mine.cancel("in the way"),
+        mine.start,
+    )
+    for scope in (top, None):
+        held_by(Role.SPENDER, scope, "bob")
+        for ask in theirs:
+            with pytest.raises(AccessError, match="is that of 'anna': they go on with it, or an owner"):
+                ask()
+        with pytest.raises(ConflictError, match="is held until"):  # which anybody may say, once its time has come
+            ledger.expire(key)
+    monkeypatch.setattr(ledger_verbs, "_refuse_foreign", lambda *_: None)  # bob looked, and then anna was first
+    for ask in theirs[:2]:
+        with pytest.raises(AccessError, match="is that of 'anna'"):
+            ask()
+    assert ledger.head() == before
+    held_by(Role.SPENDER, top)
+    mine.start()
+    held_by(Role.SPENDER, top, "bob")
+    for ask in (lambda: mine.round_started(1), lambda: mine.round_released(1, output_hash=HASH), mine.commit):
+        with pytest.raises(AccessError, match="is that of 'anna'"):
+            ask()
+    held_by(Role.OWNER, top, "dora")
+    mine.round_started(1)
+    mine.round_released(1, output_hash=HASH)
+    mine.commit()
+    with read_ledger(served[2]) as here:
+        assert {here.charge_record(f"{top}-{end}").by for end in ("mine", "done", "plan")} == {"anna"}
+        assert here.verify().count == here.head()[0]
+
+
+def test_a_charge_that_names_nobody_is_for_all_who_may_spend_there(ledger, top, held_by, served):
+    with open_ledger(served[2]) as here:
+        here.reserve(top, PureDP(0.125), key=f"{top}-1")
+    held_by(Role.SPENDER, top, "bob")
+    found = ledger.find(f"{top}-1")
+    assert ledger.charge_record(f"{top}-1").by is None
+    found.start()
+    found.commit()
+    with open_ledger(served[2]) as here:  # what a name was noted with is the same request without one
+        ledger.charge(top, PureDP(0.125), key=f"{top}-2")
+        assert here.charge(top, PureDP(0.125), key=f"{top}-2").replayed
+
+
+def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(ledger, top, held_by, served):
+    allow = functools.partial(ledger.override_price, top, PureDP(0.25), amount={"epsilon": "0.125"}, reason="proof")
+    held_by(Role.SPENDER, top)
+    ledger.register_plan(top, HASH, key=f"{top}-1")
+    for name in ("dora", "emil"):  # the same again is the same, whoever says so
+        held_by(Role.OWNER, top, name)
+        allow(key=f"{top}-1", plan_hash=HASH)
+        allow(key=f"{top}-2")
+    held_by(Role.SPENDER, top, "bob")
+    ledger.reserve(top, PureDP(0.25), key=f"{top}-2", amount={"epsilon": "0.125"})
+    with pytest.raises(AccessError, match="is that of 'anna'"):  # who announced it
+        ledger.reserve(top, PureDP(0.25), key=f"{top}-1", amount={"epsilon": "0.125"}, plan_hash=HASH)
+    held_by(Role.SPENDER, top)
+    ledger.reserve(top, PureDP(0.25), key=f"{top}-1", amount={"epsilon": "0.125"}, plan_hash=HASH)
+    with read_ledger(served[2]) as here:
+        said = [(entry.key, entry.verb, entry.body.get("by")) for entry in here.history(top) if entry.key]
+        assert said == [
+            (f"{top}-1", "plan-registered", "anna"),
+            (f"{top}-1", "price-overridden", "dora"),
+            (f"{top}-2", "price-overridden", "dora"),
+            (f"{top}-2", "reserved", "bob"),
+            (f"{top}-1", "reserved", "anna"),
+        ]
+        assert [here.charge_record(f"{top}-{number}").by for number in (1, 2)] == ["anna", "bob"]
+        here.verify()
 
 
 def _refused(ask):

@@ -138,6 +138,7 @@ class ChargeRecord:
         plan: SHA-256 of the one plan that it may be reserved for, if that was registered.
         until: when a reservation may be given back by anyone, UTC, ISO 8601; None for never.
         decommissioned: index of the entry that took what it released out of use; None while it is in use.
+        by: who registered or reserved it, by the name of their token; None where nobody was named.
     """
 
     key: str
@@ -151,6 +152,7 @@ class ChargeRecord:
     plan: str | None = field(default=None, metadata=_LATER)
     until: str | None = field(default=None, metadata=_LATER)
     decommissioned: int | None = field(default=None, metadata=_LATER)
+    by: str | None = field(default=None, metadata=_LATER)
 
     def document(self) -> str:
         """The JSON that is stored."""
@@ -468,15 +470,23 @@ def _opened(charge: ChargeRecord | None, entry: Entry, rule: Rule) -> ChargeReco
         raise ConflictError(f"charge {entry.key!r} must be reserved once")
     assert rule.leads is not None, "every verb of a charge leads to a state"
     if request is None:
-        plan = entry.body["plan_hash"]
-        return ChargeRecord(key, entry.scope, rule.leads, entry.amounts, None, opened=entry.index, plan=plan)
+        plan, by = entry.body["plan_hash"], entry.body.get("by")
+        return ChargeRecord(key, entry.scope, rule.leads, entry.amounts, None, opened=entry.index, plan=plan, by=by)
     waiver = waiver_of(request) if rule.leads is State.ALLOWED else None
     if charge is not None:
         _require_announced(charge, entry)
         waiver = waiver or charge.waiver
-    plan = None if charge is None else charge.plan
+    allowing = rule.leads is State.ALLOWED  # whoever allows a price does not take the charge from who announced it
     return ChargeRecord(
-        key, entry.scope, rule.leads, entry.amounts, request["rounds"], opened=entry.index, waiver=waiver, plan=plan
+        key,
+        entry.scope,
+        rule.leads,
+        entry.amounts,
+        request["rounds"],
+        opened=entry.index,
+        waiver=waiver,
+        plan=None if charge is None else charge.plan,
+        by=(None if charge is None else charge.by) if allowing else entry.body.get("by"),
     )
 
 

@@ -46,13 +46,25 @@ class Ledger(LedgerView):
         store: where it is kept; closed with the ledger.
         clock: tells the time that entries note; order never depends on it.
         pricing: works prices out.
+        by: who asks, if that is known: noted with the budgets, plans, prices and reservations that they make.
     """
 
     _store: Store
 
-    def __init__(self, store: Store, *, clock: Callable[[], datetime] = utc_now, pricing: Pricing = HERE) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        pricing: Pricing = HERE,
+        by: str | None = None,
+    ) -> None:
         super().__init__(store)
-        self._clock, self._pricing = clock, pricing
+        self._clock, self._pricing, self._by = clock, pricing, by
+
+    def on_behalf_of(self, by: str) -> Ledger:
+        """The same ledger for somebody who is known by name; it closes with this one."""
+        return Ledger(self._store, clock=self._clock, pricing=self._pricing, by=check.text()(by=by))
 
     def create_budget(
         self,
@@ -332,8 +344,8 @@ class Ledger(LedgerView):
             body = {"request": request.under(path[-1].relation, path[-1].privacy_unit).to_json(), "reason": reason}
             known = session.charge(key)
             stands = known is not None and (known.scope, known.state) == (scope, State.ALLOWED)
-            if known is not None and stands and session.entry(known.opened).body == body:
-                return  # the same again
+            if known is not None and stands and body.items() <= session.entry(known.opened).body.items():
+                return  # the same again, whoever says so
             entry = self._entry(session.head(), Verb.PRICE_OVERRIDDEN, scope, key, body=body)
             charge = folds.advance(known, entry)
             folds.along(path, entry)
@@ -503,6 +515,8 @@ class Ledger(LedgerView):
         amounts: Mapping[str, Amounts] | None = None,
     ) -> Entry:
         """The entry after a head, not written yet."""
+        if self._by is not None and "by" in RULES[verb].may_say:
+            body = {**body, "by": self._by}
         count, hashed = head
         time = self._clock().astimezone(UTC).isoformat(timespec="microseconds")
         return Entry(count + 1, hashed, time, verb, scope, key, amounts or {}, body)

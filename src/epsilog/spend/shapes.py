@@ -32,7 +32,7 @@ def check_shape(entry: Entry) -> None:
     for kind, amount in entry.amounts.items():
         _quantities(kind, amount)
     for name in ("by", "reason"):
-        if name in rule.says:
+        if name in entry.body:
             check.text()(**{name: entry.body[name]})
     _CHECKS.get(entry.verb, lambda _: None)(entry.body)
 

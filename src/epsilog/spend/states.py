@@ -79,24 +79,28 @@ class Rule:
 _BUDGET = frozenset({"kind", "caps", "relation", "privacy_unit", "simulation"})
 _PROMISE = frozenset({"promise"})  # what the caps are to keep, where that was said in other quantities
 _ACT = frozenset({"by", "reason"})  # what an owner says of an act: who, and why
+_BY = frozenset({"by"})  # who asked for it, where that is known: the holder of a token
 
 RULES = {
-    Verb.BUDGET_CREATED: Rule(says=_BUDGET, may_say=_PROMISE),
-    Verb.QUOTA_CREATED: Rule(says=_BUDGET, may_say=_PROMISE),
+    Verb.BUDGET_CREATED: Rule(says=_BUDGET, may_say=_PROMISE | _BY),
+    Verb.QUOTA_CREATED: Rule(says=_BUDGET, may_say=_PROMISE | _BY),
     Verb.CAP_CHANGED: Rule(says=_ACT | {"caps"}, may_say=_PROMISE),
     Verb.SCOPE_RETIRED: Rule(says=_ACT),
     Verb.PLAN_REGISTERED: Rule(
         says=frozenset({"plan_hash"}),
+        may_say=_BY,
         needs=(None,),
         leads=State.REGISTERED,
     ),
     Verb.PRICE_OVERRIDDEN: Rule(
         says=frozenset({"request", "reason"}),
+        may_say=_BY,
         needs=(None, State.REGISTERED),
         leads=State.ALLOWED,
     ),
     Verb.RESERVED: Rule(
         says=frozenset({"request", "methods"}),
+        may_say=_BY,
         needs=(None, State.REGISTERED, State.ALLOWED),
         leads=State.RESERVED,
         adds="reserved",

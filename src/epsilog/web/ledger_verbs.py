@@ -15,11 +15,11 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
 
 from epsilog.spend import VERB_PATHS, Balance, Charge, ChargeRecord, Ledger, Verb, spelled_moment
-from epsilog.terms import CheckError, ConflictError, NeighboringRelation
+from epsilog.terms import AccessError, CheckError, ConflictError, NeighboringRelation
 from epsilog.web import ledger_asks as asks
 from epsilog.web import prices
 from epsilog.web.books import ItsBooks
-from epsilog.web.doors import LOOPBACK, Asker, Guest, Holder, guest
+from epsilog.web.doors import LOOPBACK, MAY, Act, Asker, Guest, Holder, guest
 
 router = APIRouter(tags=["ledger's verbs"], route_class=asks.ExactRoute, dependencies=[Depends(guest)])
 
@@ -34,7 +34,7 @@ async def create(ask: asks.BudgetAsk, books: ItsBooks, asker: Asker) -> dict[str
     def do(ledger: Ledger) -> Balance:
         if ask.quota:
             _require_share(ledger, asker, ask.scope)
-        return ledger.create_budget(ask.scope, relation=relation, **given, **_caps(ask.caps))
+        return _for(asker, ledger).create_budget(ask.scope, relation=relation, **given, **_caps(ask.caps))
 
     return _budget(await books.do(do))
 
@@ -84,7 +84,7 @@ async def register(ask: asks.PlanAsk, books: ItsBooks, asker: Asker) -> dict[str
 
     def do(ledger: Ledger) -> ChargeRecord:
         _refuse_foreign(ledger, asker.holder, ask.key)
-        ledger.register_plan(ask.scope, ask.plan_hash, key=ask.key)
+        _for(asker, ledger).register_plan(ask.scope, ask.plan_hash, key=ask.key)
         return ledger.charge_record(ask.key)
 
     return _record(await books.do(do))
@@ -98,7 +98,7 @@ async def override(ask: asks.OverrideAsk, books: ItsBooks, asker: Asker) -> dict
 
     def do(ledger: Ledger) -> ChargeRecord:
         _refuse_foreign(ledger, asker.holder, ask.key)
-        ledger.override_price(ask.scope, release, key=ask.key, **given)
+        _for(asker, ledger).override_price(ask.scope, release, key=ask.key, **given)
         return ledger.charge_record(ask.key)
 
     return _record(await books.do(do))
@@ -114,7 +114,7 @@ async def reserve(
 
     def do(ledger: Ledger) -> Charge:
         _refuse_foreign(ledger, asker.holder, key)
-        return ledger.reserve(ask.scope, release, key=key, until=until, **given)
+        return _own(_for(asker, ledger).reserve(ask.scope, release, key=key, until=until, **given), asker.holder)
 
     return _charge(await books.do(do, priced=True))
 
@@ -129,7 +129,7 @@ async def charge(
 
     def do(ledger: Ledger) -> Charge:
         _refuse_foreign(ledger, asker.holder, key)
-        return ledger.charge(ask.scope, release, key=key, **given)
+        return _own(_for(asker, ledger).charge(ask.scope, release, key=key, **given), asker.holder)
 
     return _charge(await books.do(do, priced=True))
 
@@ -199,7 +199,9 @@ def _endpoint(later: Later) -> Callable[..., Any]:
             body["until"] = spelled_moment(until=asks.moment(body["until"]))
 
         def do(ledger: Ledger) -> ChargeRecord:
-            seen(ledger, asker.holder, ask.key)
+            found = seen(ledger, asker.holder, ask.key)
+            if later.verb is not Verb.EXPIRED:  # which anybody may say, once its time has come
+                _require_own(asker.holder, found.key, found.scope, found.by)
             ledger.advance(ask.key, later.verb, body)
             return ledger.charge_record(ask.key)
 
@@ -227,8 +229,8 @@ def seen(ledger: Ledger, asker: Holder, key: str) -> ChargeRecord:
 
 
 def _refuse_foreign(ledger: Ledger, asker: Holder, key: str) -> None:
-    """A key that is known elsewhere says nothing but that it is taken."""
-    if asker.scope is None:
+    """A key that is known elsewhere says nothing but that it is taken; one of a colleague's is theirs."""
+    if asker.scope is None and Act.OWN in MAY[asker.role]:
         return
     try:
         found = ledger.charge_record(key)
@@ -236,6 +238,28 @@ def _refuse_foreign(ledger: Ledger, asker: Holder, key: str) -> None:
         return  # nothing is known of it
     if not asker.covers(found.scope):
         raise ConflictError(f"key {key!r} is taken by another request")
+    _require_own(asker, found.key, found.scope, found.by)
+
+
+def _require_own(asker: Holder, key: str, scope: str, by: str | None) -> None:
+    """Refuses a charge of somebody else's to all but the owners of its scope.
+
+    Whoever started a charge of another's would release nothing for it, and whoever went on with theirs might release
+    twice for one price.
+    """
+    if by is not None and by != asker.name and Act.OWN not in MAY[asker.role]:
+        raise AccessError(f"charge {key!r} is that of {by!r}: they go on with it, or an owner of {scope!r}")
+
+
+def _own(charge: Charge, asker: Holder) -> Charge:
+    """A charge that was asked for, if it is the asker's: another may have been first with the same key and request."""
+    _require_own(asker, charge.key, charge.scope, charge.entry.body.get("by"))
+    return charge
+
+
+def _for(asker: Guest, ledger: Ledger) -> Ledger:
+    """The ledger as it notes who asks, where they are known by a token."""
+    return ledger if asker.holder is LOOPBACK else ledger.on_behalf_of(asker.holder.name)
 
 
 def _require_share(ledger: Ledger, asker: Guest, scope: str) -> None:

@@ -10,10 +10,10 @@ A holder has one role, at one scope of the tree and all that lies under it:
 | auditor | yes  |       |     | whole ledger only |
 
 To read is to see balances, what fits, charges and entries at and under the scope, and the budgets above it, which its
-refusals name anyway. To spend is to register a plan, to reserve, hold, start, note rounds, commit and cancel. To own is
-every owner's act: to create a budget, change its cap, retire it, allow a price, revoke, abandon; how large a quota is,
-the owner of the budget above says. To audit is to read the whole chain, word for word: it cannot be checked in part, so
-it takes a holder of the whole ledger.
+refusals name anyway. To spend is to register a plan and to reserve, and to hold, start, note rounds, commit and cancel
+what the same holder reserved; an owner may go on with everybody's. To own is every owner's act: to create a budget,
+change its cap, retire it, allow a price, revoke, abandon; how large a quota is, the owner of the budget above says. To
+audit is to read the whole chain, word for word: it cannot be checked in part, so it takes a holder of the whole ledger.
 """
 
 from __future__ import annotations
