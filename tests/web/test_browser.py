@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.prove.drawn import finish, make_plan
 
+from epsilog.spend import read_ledger, sound_documents, write_bundle
 from epsilog.web import Entrance, create_app, embed, tokens
 
 pytestmark = pytest.mark.slow
@@ -476,6 +477,13 @@ def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, sit
     shown = lambda: browser.find_element("css selector", "main").text  # noqa: E731
     until(lambda: "agrees with the evidence that it carries" in shown())
     assert "What differs" not in shown()
+    with read_ledger(tmp_path / "ledger.db") as books:
+        write_bundle(sound_documents(books), tmp_path / "ledger.bundle", origin="o")
+    chooser.send_keys(str(tmp_path / "ledger.bundle"))
+    until(lambda: "and with the ledger that paid for the run" in shown())
+    assert "entries hold" in shown()
+    one(browser, "[aria-label='Leave out ledger.bundle']").click()
+    until(lambda: "agrees with the evidence that it carries" in shown())
     forged = tmp_path / "forged.json"
     forged.write_text(
         (tmp_path / "run" / "report.json").read_text().replace('"adaptive_clip":false', '"adaptive_clip":true', 1)
@@ -486,6 +494,9 @@ def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, sit
     (tmp_path / "none.json").write_text("{}")
     chooser.send_keys(str(tmp_path / "none.json"))
     until(lambda: "does not carry" in shown())
+    (tmp_path / "key.pem").write_text("-----BEGIN PRIVATE KEY-----")
+    chooser.send_keys(str(tmp_path / "key.pem"))
+    until(lambda: "It was not sent anywhere" in shown())
 
 
 def test_the_game_in_words(browser, site):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from epsilog.signing import Note
 from epsilog.spend import bundles, chain
@@ -129,13 +129,19 @@ def sound_documents(ledger: LedgerView) -> Iterator[str]:
         yield document
 
 
-def read_transcript(url: str | Path) -> Transcript:
+def read_transcript(url: str | Path | BinaryIO) -> Transcript:
     """Verifies a ledger or a bundle of one, told apart by content, and reads every entry.
+
+    Args:
+        url: a ledger's file or URL, a bundle's file, or a bundle that is open already.
 
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold.
     """
     if isinstance(url, Path) and bundles.is_bundle(url):
+        with url.open("rb") as file:
+            return _of_bundle(file)
+    if not isinstance(url, str | Path):
         return _of_bundle(url)
     with read_ledger(url) as ledger:
         verified = ledger.verify()
@@ -153,10 +159,9 @@ def _proven(ledger: LedgerView, verified: Verified) -> Iterator[tuple[Entry, str
         raise LedgerIntegrityError("the ledger was changed while it was read")
 
 
-def _of_bundle(path: Path) -> Transcript:
-    with path.open("rb") as file:
-        bundle = bundles.Bundle.over(file)
-        verified = chain.reprice(chain.fold(bundle.rows()))
+def _of_bundle(file: BinaryIO) -> Transcript:
+    bundle = bundles.Bundle.over(file)
+    verified = chain.reprice(chain.fold(bundle.rows()))
     return Transcript(verified, tuple(bundle.entries), tuple(bundle.documents), bundle.note)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from epsilog.signing import Note
 from epsilog.spend import AHEAD, CLOSED, CREATING, RULES, Amounts, Entry, State, Verb, digest, merkle, read_transcript
@@ -95,8 +95,8 @@ class Books:
     note: Note | None = None
 
     @classmethod
-    def read(cls, ledger: str | Path) -> Self:
-        """Verifies a ledger or a bundle; one that does not hold is an answer, a file that is not there an error."""
+    def read(cls, ledger: str | Path | BinaryIO) -> Self:
+        """Verifies a ledger or a bundle, perhaps an open one; one that does not hold is an answer, no file an error."""
         if isinstance(ledger, Path) and not ledger.is_file():
             raise RecordsError(f"{ledger} cannot be read: {'it is no file' if ledger.exists() else 'No such file'}")
         try:

@@ -31,10 +31,27 @@ def told(fact: Fact, example: Any = None) -> Any:
     return Field(description=fact.says, examples=None if example is None else [example], json_schema_extra=extra)
 
 
-class ReportAsk(Ask):
-    """A report, to be checked."""
+LONGEST_NOTE = 64 * 1024  # characters of a signature or a checkpoint
 
-    report: Annotated[str, Field(description="report.json or report.html, its whole text", max_length=LONGEST_TEXT)]
+
+class ReportAsk(Ask):
+    """A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere."""
+
+    report: Annotated[
+        str | None, Field(description="report.json or report.html, its whole text", max_length=LONGEST_TEXT)
+    ] = None
+    bundle: Annotated[
+        str | None, Field(description="a bundle of the ledger that paid, its whole text", max_length=LONGEST_TEXT)
+    ] = None
+    signature: Annotated[
+        str | None, Field(description="the report's signature (.intoto.jsonl)", max_length=LONGEST_NOTE)
+    ] = None
+    checkpoint: Annotated[
+        str | None, Field(description="a checkpoint that was kept: the bundle begins with it", max_length=LONGEST_NOTE)
+    ] = None
+    key: Annotated[
+        str | None, Field(description="whose signature counts: the public line NAME+ID+KEY", max_length=1000)
+    ] = None
 
 
 class FederatedSchedule(Ask):

@@ -498,10 +498,18 @@ export type RatePoint = {
   tpr: number;
 };
 
-/** A report, to be checked. */
+/** A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere. */
 export type ReportAsk = {
   /** report.json or report.html, its whole text */
-  report: string;
+  report: string | null;
+  /** a bundle of the ledger that paid, its whole text */
+  bundle: string | null;
+  /** the report's signature (.intoto.jsonl) */
+  signature: string | null;
+  /** a checkpoint that was kept: the bundle begins with it */
+  checkpoint: string | null;
+  /** whose signature counts: the public line NAME+ID+KEY */
+  key: string | null;
 };
 
 /** What a charge asks for. */

@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
@@ -10,25 +10,65 @@ import { Problem } from "../lib/types";
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
 const grade = (verdict: string) => GRADES[verdict] ?? "weak";
-const LONGEST = 4 * 1024 * 1024; // characters, as the server takes them
+const LONGEST = 4 * 1024 * 1024; // characters of a report or a bundle, as the server takes them
 
-type State = { name: string } & ({ at: "asked" } | { at: "answered"; answer: CheckedReport } | { at: "refused"; problem: Problem });
+const KINDS = { report: "report", bundle: "bundle of the ledger", signature: "signature of the report", checkpoint: "kept checkpoint", key: "public key" } as const;
+type Kind = keyof typeof KINDS;
+type Given = Partial<Record<Kind, { name: string; text: string }>>;
+type State = { at: "empty" } | { at: "asked" } | { at: "answered"; answer: CheckedReport } | { at: "refused"; problem: Problem };
 
-/** A report that somebody was given: dropped here, read by the server beside this page, and kept nowhere. */
+/** What a text is, by how it begins: as `epsilog verify` tells files apart. */
+export function kindOf(text: string): Kind {
+  if (text.startsWith("epsilog-bundle/v0\n")) return "bundle";
+  if (/^[^\s+]+\+[0-9a-f]{8}\+\S+\s*$/.test(text)) return "key";
+  if (/^\s*\{/.test(text)) return /^[^\n]*"payloadType"/.test(text) ? "signature" : "report";
+  return /^\s*</.test(text) ? "report" : "checkpoint";
+}
+
+async function read(file: File): Promise<string> {
+  if (file.size > LONGEST) throw new Problem(`${file.name} is too long for a page`, "`epsilog verify` takes files of any length.");
+  const text = await file.text();
+  if (text.includes("PRIVATE KEY")) throw new Problem("This is a private key", "It was not sent anywhere. What verifies is its public line.");
+  return text;
+}
+
+/** What somebody was given: dropped here, read by the server beside this page, and kept nowhere. */
 export function Verify() {
-  const [state, setState] = useState<State | null>(null);
+  const [given, setGiven] = useState<Given>({});
+  const [state, setState] = useState<State>({ at: "empty" });
   const [over, setOver] = useState(false);
-  const check = async (file: File | undefined): Promise<void> => {
-    if (!file) return;
-    const { name } = file;
-    setState({ name, at: "asked" });
+  const latest = useRef(0);
+  const check = async (now: Given): Promise<void> => {
+    const turn = ++latest.current;
+    const settle = (found: State) => turn === latest.current && setState(found); // what was asked later is shown
+    setGiven(now);
+    if (!now.report && !now.bundle) return void settle({ at: "empty" });
+    settle({ at: "asked" });
     try {
-      if (file.size > LONGEST) throw new Problem("This report is too long for a page", "`epsilog verify` takes reports of any length.");
-      setState({ name, at: "answered", answer: await post<CheckedReport>("verify", { report: await file.text() }) });
+      const ask = Object.fromEntries(Object.entries(now).map(([kind, file]) => [kind, file.text]));
+      settle({ at: "answered", answer: await post<CheckedReport>("verify", ask) });
     } catch (error) {
-      setState({ name, at: "refused", problem: error instanceof Problem ? error : new Problem("This file cannot be read", String(error)) });
+      settle({ at: "refused", problem: error instanceof Problem ? error : new Problem("This cannot be checked", String(error)) });
     }
   };
+  const add = async (files: FileList | null | undefined): Promise<void> => {
+    const now = { ...given };
+    try {
+      for (const file of Array.from(files ?? [])) {
+        const text = await read(file);
+        now[kindOf(text)] = { name: file.name, text };
+      }
+    } catch (error) {
+      latest.current++;
+      return setState({ at: "refused", problem: error instanceof Problem ? error : new Problem("This file cannot be read", String(error)) });
+    }
+    await check(now);
+  };
+  const without = (kind: Kind): Given => Object.fromEntries(Object.entries(given).filter(([other]) => other !== kind));
+  const names = (Object.keys(KINDS) as Kind[]).flatMap((kind) => {
+    const file = given[kind];
+    return file ? [{ kind, name: file.name }] : [];
+  });
   return (
     <div class="stack">
       <Card>
@@ -42,49 +82,71 @@ export function Verify() {
           onDrop={(event) => {
             event.preventDefault();
             setOver(false);
-            void check(event.dataTransfer?.files[0]);
+            void add(event.dataTransfer?.files);
           }}
         >
-          <span>Drop a report here (report.html or report.json), or choose one:</span>
+          <span>Drop a report here (report.html or report.json), the bundle of its ledger, or both; or choose them:</span>
           <input
             type="file"
-            accept=".html,.json"
+            multiple
             onChange={(event) => {
               const { currentTarget } = event;
-              void check(currentTarget.files?.[0]).finally(() => {
+              void add(currentTarget.files).finally(() => {
                 currentTarget.value = "";
               });
             }}
           />
         </label>
+        {names.length > 0 && (
+          <ul class="given" aria-label="What is checked">
+            {names.map(({ kind, name }) => (
+              <li>
+                {name} <span class="beside">({KINDS[kind]})</span>{" "}
+                <button type="button" class="quiet" onClick={() => void check(without(kind))} aria-label={`Leave out ${name}`}>
+                  leave out
+                </button>
+              </li>
+            ))}
+          </ul>
+        )}
         <p class="beside">
-          Nothing in it is believed: every figure is worked out again from the evidence that it carries, on this machine, and nothing is kept. What binds a report to a run is its ledger, which{" "}
-          <code>epsilog verify report.html --ledger ledger.db</code> takes as well.
+          Nothing in it is believed: every figure is worked out again from the evidence that a report carries, and every entry of a bundle, on this machine; nothing is kept. What binds a report to a run is its ledger: let{" "}
+          <code>epsilog ledger bundle</code> write a bundle of it. A signature, a public key and a checkpoint that you kept may be dropped as well.
         </p>
       </Card>
       <div aria-live="polite">
-        {state?.at === "asked" && <p class="empty">Working {state.name} out again…</p>}
-        {state?.at === "refused" && <Trouble problem={state.problem} />}
-        {state?.at === "answered" && <Found name={state.name} answer={state.answer} />}
+        {state.at === "empty" && names.length > 0 && <p class="empty">There is nothing to check yet: drop the report or the bundle that this belongs to.</p>}
+        {state.at === "asked" && <p class="empty">Working {names.map((one) => one.name).join(" and ")} out again…</p>}
+        {state.at === "refused" && <Trouble problem={state.problem} />}
+        {state.at === "answered" && <Found given={given} answer={state.answer} />}
       </div>
     </div>
   );
 }
 
-function Found({ name, answer }: { name: string; answer: CheckedReport }) {
+/** What may be relied on, in a sentence. */
+function summary(given: Given, verdict: string): string {
+  const [subject, bound] = given.report ? ["report", given.bundle !== undefined] : ["ledger", true];
+  if (verdict === "failed") return `Do not rely on this ${subject}.`;
+  if (!given.report) return "Every entry of the ledger holds.";
+  return bound ? "The report agrees with its evidence and with the ledger that paid for the run." : "The report agrees with the evidence that it carries.";
+}
+
+function Found({ given, answer }: { given: Given; answer: CheckedReport }) {
   const differing = answer.parts.flatMap((part) => part.differing);
   const fields = answer.parts.reduce((sum, part) => sum + part.fields, 0);
-  const failed = answer.verdict === "failed";
   return (
     <div class="stack">
-      <Card title={name}>
-        <Notice grade={failed ? "void" : "weak"}>{failed ? "Do not rely on this report." : "The report agrees with the evidence that it carries."}</Notice>
-        <p>{typeset(answer.stands)}</p>
-        <p class="beside">
-          {showWhole(fields - differing.length)} of {showWhole(fields)} values come out again.
-        </p>
+      <Card title={(given.report ?? given.bundle)?.name ?? ""}>
+        <Notice grade={grade(answer.verdict)}>{summary(given, answer.verdict)}</Notice>
+        {answer.stands && <p>{typeset(answer.stands)}</p>}
+        {given.report && (
+          <p class="beside">
+            {showWhole(fields - differing.length)} of {showWhole(fields)} values come out again.
+          </p>
+        )}
       </Card>
-      <Card title="Part by part">
+      {given.report && <Card title="Part by part">
         <Table
           prose
           caption="The report beside what comes out again"
@@ -98,7 +160,7 @@ function Found({ name, answer }: { name: string; answer: CheckedReport }) {
         {differing.length > 0 && (
           <Table prose caption="What differs" columns={[{ title: "place" }, { title: "the report says" }, { title: "the evidence says" }]} rows={differing.slice(0, 100).map(([place, says, again]) => [<code>{place}</code>, says, again])} />
         )}
-      </Card>
+      </Card>}
       <Card title="Check by check">
         <Table
           prose

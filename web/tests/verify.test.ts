@@ -1,0 +1,12 @@
+import { expect, test } from "vitest";
+import { kindOf } from "../src/pages/Verify";
+
+test("files are told apart by how they begin", () => {
+  expect(kindOf("epsilog-bundle/v0\n{}\n")).toBe("bundle");
+  expect(kindOf("example.org/claims+0a1b2c3d+AbC=\n")).toBe("key");
+  expect(kindOf('{"payload":"e30=","payloadType":"application/vnd.in-toto+json"}\n')).toBe("signature");
+  expect(kindOf('{"kind":"report","v":0}')).toBe("report");
+  expect(kindOf("<!doctype html>")).toBe("report");
+  expect(kindOf("acme/ledger\n2\nabc=\n\n— example.org/claims AbC=\n")).toBe("checkpoint");
+  expect(kindOf("> As of Monday: -----BEGIN")).toBe("checkpoint");
+});
