@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from epsilog.cli.app import app
 from epsilog.spend import open_ledger, read_ledger
-from epsilog.terms import BudgetExceededError, CheckError
+from epsilog.terms import BudgetExceededError, CheckError, RecordsError
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
 pytest.importorskip("polars")
@@ -141,6 +141,17 @@ def test_what_is_wrong_is_refused_and_costs_nothing(here, words, more, said):
     assert said in str(done.exception)
     with read_ledger("books.db") as ledger:
         assert ledger.head()[0] == 2
+
+
+def test_a_file_that_can_be_read_in_two_ways_costs_nothing(here):
+    (here / "visits.csv").write_text('id,age,ward\na,30,"eye\nb,40,ear\n')
+    with read_ledger("books.db") as ledger:
+        before = ledger.head()
+        for words in (("count",), ("sum", "age", "--low", 0, "--high", 45)):
+            done = answer(*words)
+            assert isinstance(done.exception, RecordsError)
+            assert "a quote stands inside a value, or is not closed" in str(done.exception)
+        assert ledger.head() == before
 
 
 def test_a_key_is_needed_and_the_budget_refuses(here):

@@ -1,9 +1,11 @@
 """Asking a ledger's budget a question about a data frame: charged first, drawn once, kept, and only then told.
 
-A crash may come between any two of these steps:
+Everything is checked beforehand. What a budget can bear is then read and summed, in memory alone: whatever can fail in
+reading fails while nothing is charged, and nothing of it leaves before it is paid for. A crash may come between any two
+of these steps:
 
-1. Everything is checked; the price is reserved, and spent by ``start``. No value was read yet. Asked again, it goes on.
-2. The frame is read, noise is drawn, and the answer is written to disk as a draft: durable, and told to nobody.
+1. The price is reserved, and spent by ``start``. Asked again, it goes on.
+2. Noise is drawn, and the answer is written to disk as a draft: durable, and told to nobody.
 3. The ledger notes its SHA-256 as released. Of several who drew for one key the ledger takes one; others are discarded.
 4. The charge is committed, and the answer is told. From here on the key stands for this answer, wherever it is kept.
 
@@ -18,6 +20,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +30,7 @@ from epsilog.answers.queries import Query
 from epsilog.answers.samplers import RandBelow
 from epsilog.answers.shelf import Shelf
 from epsilog.answers.telling import expected_error, told
-from epsilog.spend import Balance, Charge, Request, State, digest, price
+from epsilog.spend import Balance, Charge, Request, State, digest, headroom_for, price
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation, Release, check
 from epsilog.terms.codec import canonical, to_json
 
@@ -141,6 +144,7 @@ def ask(
     Raises:
         BudgetExceededError: some budget cannot bear it; nothing was charged.
         ConflictError: the key came with another question, or its answer is kept elsewhere.
+        RecordsError: the frame cannot be read; nothing was charged.
         UnsupportedMechanismError: no discrete noise has a proven price under a budget (those of kind gdp).
 
     >>> import tempfile, epsilog as ep
@@ -155,9 +159,16 @@ def ask(
     asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, error=error)
     key = check.text()(key=key)
     check_frame(frame, query, unit)
+
+    @cache
+    def sums() -> list[list[int]]:
+        return totals(frame, query, asked.plan.parts, unit=unit, rows=asked.rows)
+
     shelf = Shelf(Path(keep), key)
     if not shelf.holds():
         shelf.prepare()
+        if asked.fits():  # else it is refused below, and no value was read
+            sums()
     elif ledger.find(key) is None:  # looked up after the shelf: whoever drew had reserved before
         raise ConflictError(f"{shelf.folder} holds an answer under key {key!r} that is not this ledger's")
     charge = ledger.reserve(
@@ -171,10 +182,11 @@ def ask(
     )
 
     bound = _bound(charge, asked.question)
+    if charge.state == State.RESERVED and not shelf.holds():
+        sums()
 
     def draw() -> bytes:
-        sums = totals(frame, query, asked.plan.parts, unit=unit, rows=asked.rows)
-        return _document(charge, bound, asked.plan, told(query, asked.plan, sums, below))
+        return _document(charge, bound, asked.plan, told(query, asked.plan, sums(), below))
 
     return Answer.read(_once(charge, shelf, bound, draw))
 
@@ -210,7 +222,8 @@ def quote(
     """
     asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, error=error)
     request = Request(asked.plan.release, asked.relation)
-    charged = {kind: dict(price(request, kind).amounts) for kind in sorted(asked.kinds)}
+    kinds = sorted({budget.kind for budget in asked.path})
+    charged = {kind: dict(price(request, kind).amounts) for kind in kinds}
     return Quote(charged, expected_error(asked.query, asked.plan), asked.plan.release)
 
 
@@ -237,8 +250,12 @@ class _Asked:
     unit: str | None
     rows: int
     relation: NeighboringRelation
-    kinds: frozenset[str]
+    path: Sequence[Balance]
     plan: Plan
+
+    def fits(self) -> bool:
+        """Whether the budgets could bear it a moment ago; the ledger decides."""
+        return headroom_for(Request(self.plan.release, self.relation), self.path).charges != 0
 
     @property
     def question(self) -> dict[str, Any]:
@@ -267,7 +284,7 @@ def _asked(
         raise CheckError("scope", "a budget at or above it", repr(scope), verb="have")
     relation, kinds = path[-1].relation, frozenset(budget.kind for budget in path)
     plan = planned(query, rows=rows, relation=relation, kinds=kinds, epsilon=epsilon, rho=rho, error=error)
-    return _Asked(query, unit, rows, relation, kinds, plan)
+    return _Asked(query, unit, rows, relation, path, plan)
 
 
 def _source(below: RandBelow | None, *, simulation: bool) -> RandBelow:
