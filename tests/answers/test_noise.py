@@ -65,7 +65,7 @@ def test_an_error_is_met_and_costs_the_least(query, kind, error):
     [
         (Count(), {"pure"}, {}, "price must be one of epsilon, rho and error, got none"),
         (Count(), {"pure"}, {"epsilon": 1, "error": 2.0}, "got epsilon, error"),
-        (Count(), {"pure"}, {"rho": 1}, "price must be epsilon or error, unless every budget is zcdp, got rho"),
+        (Count(), {"pure"}, {"rho": 1}, "price must be epsilon or error, unless every budget is zcdp or rdp, got rho"),
         (Count(), {"pure", "zcdp"}, {"rho": 1}, "price must be epsilon or error"),
         (Count(), {"pure"}, {"epsilon": "1e-12"}, "epsilon must be 0 or at least one unit"),
         (Count(), {"pure"}, {"epsilon": 0}, "epsilon must be above 0"),

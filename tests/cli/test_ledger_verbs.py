@@ -376,3 +376,19 @@ def test_a_promise_is_made_shown_and_changed(ask):
     shown = ask("show", as_json=True)[1]
     assert [budget["promise"] for budget in shown["budgets"]] == [None, {"epsilon": "3", "delta": "0.00001"}]
     assert "(for delta 0.00001, epsilon 3); dora: agreed" in ask("history")[1]
+
+
+def test_a_budget_declares_renyi_orders_or_promises_by_them(ask):
+    code, text = ask("create", "o", "--kind", "rdp", "--rdp", "8=3", "--rdp", "2=1")
+    assert (code, text.split(": ")[1]) == (0, "rdp_2 1, rdp_8 3 (rdp)\n")
+    made = ask("create", "p", "--kind", "rdp", "--epsilon", 2, "--delta", "1e-5", "--orders", "8, 16", as_json=True)[1]
+    assert (list(made["caps"]), made["promise"]["epsilon"]) == (["rdp_8", "rdp_16"], "2")
+    assert "rdp_2 2, rdp_8 4; spent" in ask("cap", "o", "--rdp", "2=2", "--rdp", "8=4", *ACT)[1]
+    for wrong in (("--rdp", "8"), ("--rdp", "1=3"), ("--rdp", "2=1", "--rdp", "2.0=1"), ("--orders", "8")):
+        with pytest.raises(ValueError, match=r"rdp|order"):
+            ask("create", "q", "--kind", "rdp", *wrong)
+    shown = ask("show", as_json=True)[1]["budgets"]
+    assert {budget["scope"]: list(budget["available"]) for budget in shown if budget["kind"] == "rdp"} == {
+        "o": ["rdp_2", "rdp_8"],
+        "p": ["rdp_8", "rdp_16"],
+    }

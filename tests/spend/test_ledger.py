@@ -294,7 +294,7 @@ def test_bad_scopes_are_refused(ledger, scope):
         ({"delta": "nan"}, "delta must be a decimal"),
         ({"release": "gaussian"}, "release must be a Release"),
         ({"amount": {"rho": "1"}}, "amount must name epsilon"),
-        ({"amount": {1: "1"}}, "quantity must be one of epsilon, delta, rho, mu_squared, got 1"),
+        ({"amount": {1: "1"}}, "quantity must be one of epsilon, delta, rho, mu_squared and rdp_ORDER, got 1"),
         ({"amount": "1"}, "amount must be a Mapping, got '1'"),
         ({"amount": {"epsilon": "1", "delta": "1e-9"}}, "amount must have delta 0 under a pure budget"),
         ({"amount": {"epsilon": "1"}, "delta": "1e-9"}, "delta must be left out where amount is given"),

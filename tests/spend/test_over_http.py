@@ -2,12 +2,26 @@
 
 import pytest
 from tests.spend.test_ledger import *  # noqa: F403
+from tests.spend.test_orders import (
+    test_a_share_is_set_aside_at_every_order_and_none_of_a_budget_where_some_order_is_enough,
+    test_a_stated_amount_is_at_least_what_is_proved_at_every_order,
+    test_each_budget_on_a_path_is_charged_in_its_own_quantities,
+    test_every_order_must_fit_where_each_has_a_cap_of_its_own,
+    test_some_order_is_enough_where_epsilon_and_delta_are_promised,
+)
 from tests.spend.test_owners import *  # noqa: F403
 from tests.web.conftest import serving
 
 from epsilog.spend import open_here, open_ledger
 from epsilog.web.app import create_app
 
+__all__ = [  # of those that are chosen one by one
+    "test_a_share_is_set_aside_at_every_order_and_none_of_a_budget_where_some_order_is_enough",
+    "test_a_stated_amount_is_at_least_what_is_proved_at_every_order",
+    "test_each_budget_on_a_path_is_charged_in_its_own_quantities",
+    "test_every_order_must_fit_where_each_has_a_cap_of_its_own",
+    "test_some_order_is_enough_where_epsilon_and_delta_are_promised",
+]
 pytestmark = pytest.mark.slow
 
 # what looks at the file or the database itself

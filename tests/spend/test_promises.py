@@ -138,5 +138,5 @@ def test_a_promise_travels_in_a_bundle(place, ledger, tmp_path):
 
 
 def test_no_other_kind_promises():
-    with pytest.raises(CheckError, match="promise must be of a zcdp or gdp budget"):
+    with pytest.raises(CheckError, match="promise must be of a zcdp or gdp or rdp budget"):
         cap_of("approximate", promised(), ADD_OR_REMOVE_ONE)

@@ -30,7 +30,7 @@ from epsilog.accounting.closed_forms import (
 from epsilog.accounting.curve import Profile, mu, profile, rho
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.accounting.premises import assumptions
-from epsilog.accounting.renyi import rdp, renyi_delta, renyi_epsilon
+from epsilog.accounting.renyi import epsilon_by_order, rdp, rdp_attained, renyi_delta, renyi_epsilon
 
 __all__ = [
     "FederatedEstimate",
@@ -40,6 +40,7 @@ __all__ = [
     "classic_gaussian_stddev",
     "delta",
     "epsilon",
+    "epsilon_by_order",
     "epsilon_curve",
     "even_split",
     "fl_formula",
@@ -50,6 +51,7 @@ __all__ = [
     "mu",
     "profile",
     "rdp",
+    "rdp_attained",
     "renyi_delta",
     "renyi_epsilon",
     "rho",

@@ -43,6 +43,7 @@ _MOST_NODES = 100_000  # of a quadrature
 _LARGEST_ORDER = 2.0**20  # of a sampled Gaussian; beyond it sampling is left out of account
 _FEW = 14  # roundings of a largest loss, or of a bound that is a product
 _QUADRATURE = 1e-12  # relative, of a trapezoid sum: docs/accounting/rounding.md, 4
+_SLACK = 1e-5  # relative: far more than all that is added for rounding, at orders and noise that are measured in this
 _LARGE = 30.0  # nats from which on a logarithm is taken of the larger term alone, and of the rest beside it
 
 
@@ -200,6 +201,39 @@ def _(release: PoissonSampled, orders: Array, *, relation: NeighboringRelation) 
     return np.asarray(np.minimum(sampled, plain))  # by convexity
 
 
+def rdp_attained(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array | None:
+    """Bounds from below the Renyi divergence that some neighbours attain, in nats; shape (k,) to (k,).
+
+    It is the sum over the parts whose divergence ``rdp`` has exactly, in the direction that is the larger one for each
+    of them: between products of fixed laws divergences add up, and none is negative. A statement counts as the largest
+    that satisfies it. None where no part is known exactly.
+
+    >>> rdp_attained(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE).round(4)
+    array([0.25, 1.  ])
+    """
+    orders, relation = _checked(orders), check.member(NeighboringRelation)(relation=relation)
+    bag = flatten(check.instance(Release)(release=release))
+    parts = [(part, count) for part, count in bag.items() if _is_exact(part)]
+    if not parts:
+        return None
+    total = np.zeros_like(orders)
+    with np.errstate(over="ignore", under="ignore"):
+        for part, count in parts:
+            whole = np.floor(orders)  # of a sampled part, whose other orders are known less well: it grows with them
+            at = np.maximum(whole, 2.0) if isinstance(part, PoissonSampled) else orders
+            found = _rdp(part, at, relation=relation)
+            total += count * np.where(at <= orders, found, 0.0)
+    return np.asarray(total * (1 - _SLACK))
+
+
+def _is_exact(part: Release) -> bool:
+    """Whether ``rdp`` rounds up what some neighbours attain, and bounds nothing beyond that."""
+    if isinstance(part, PoissonSampled):
+        inner = part.release
+        return isinstance(inner, Gaussian) and 1e-6 < inner.noise_multiplier < 1e6 and part.sampling_probability > 1e-12
+    return isinstance(part, Gaussian | GaussianDP | Laplace | RandomizedResponse | PureDP | ZeroConcentratedDP)
+
+
 def _reach(shift: float, noise: float) -> float:
     """A shift over noise, rounded up; ``inf`` without noise."""
     reach = shift / noise if noise > 0 else math.inf
@@ -295,11 +329,28 @@ def renyi_epsilon(
 
 def epsilon_of(divergence: Array, orders: Array, delta: float) -> float:
     """Bounds epsilon by divergences at orders."""
-    bounds, logs, less = divergence, np.log(orders), np.log(orders - 1)
-    with np.errstate(over="ignore"):
-        sizes = bounds + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
-        bounds = bounds + less - logs - (math.log(delta) + logs) / (orders - 1) + gamma(16.0) * sizes
+    bounds = epsilon_by_order(divergence, orders, delta=delta)
     return float(np.maximum(bounds.min(), 0.0))  # keeps a NaN, as max(0.0, nan) would not
+
+
+def epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -> Array:
+    """Bounds epsilon from above by the Renyi divergence at each order alone, in nats; a bound below 0 means 0.
+
+    Args:
+        divergence: an upper bound at each order, in nats; shape (k,).
+        orders: Renyi orders, finite and above 1; shape (k,).
+        delta: failure probability, in (0, 1).
+
+    Source:
+        Canonne et al. 2020, Prop. 12 (arXiv:2004.00010v4).
+
+    >>> epsilon_by_order(np.array([0.5, 1.0]), np.array([8.0, 16.0]), delta=1e-5).round(3)
+    array([1.714, 1.518])
+    """
+    logs, less = np.log(orders), np.log(orders - 1)
+    with np.errstate(over="ignore"):
+        sizes = divergence + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
+        return np.asarray(divergence + less - logs - (math.log(delta) + logs) / (orders - 1) + gamma(16.0) * sizes)
 
 
 def renyi_delta(

@@ -136,7 +136,7 @@ def ask(
         keep: the folder where answers are kept.
         rows: the most rows of a unit that count: the first of its rows that have what is asked for.
         epsilon: of the answer, at most; with discrete Laplace noise. A zcdp budget is charged half of its square.
-        rho: of the answer, at most, where every budget is zcdp; with discrete Gaussian noise.
+        rho: of the answer, at most, where every budget is zcdp or rdp; with discrete Gaussian noise.
         error: the half-width that is wanted, instead of a price; it is charged the least that gives it.
         simulation: whether this is no release of real data; only budgets of simulations take it.
         below: where a simulation's randomness comes from; None for the operating system.

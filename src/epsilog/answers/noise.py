@@ -151,8 +151,8 @@ def planned(
         query: what is asked.
         rows: the most rows that one unit adds.
         relation: which data sets are neighbours.
-        kinds: of the budgets that pay. Where all are zcdp, a rho or an error gets discrete Gaussian noise; all else
-            gets discrete Laplace noise.
+        kinds: of the budgets that pay. Where all are zcdp or rdp, a rho or an error gets discrete Gaussian noise;
+            all else gets discrete Laplace noise.
         epsilon: what may be charged, of a pure guarantee.
         rho: what may be charged, of zCDP.
         error: the half-width that is wanted of the answer's interval.
@@ -166,9 +166,9 @@ def planned(
         raise CheckError("price", "one of epsilon, rho and error", said)
     if isinstance(query, MostCommon):
         return _chosen(query, rows, relation, epsilon)
-    gaussian = kinds == {"zcdp"} and epsilon is None
+    gaussian = kinds <= {"zcdp", "rdp"} and epsilon is None
     if rho is not None and not gaussian:
-        raise CheckError("price", "epsilon or error, unless every budget is zcdp", "rho")
+        raise CheckError("price", "epsilon or error, unless every budget is zcdp or rdp", "rho")
     parts = parts_of(query, rows, relation)
     if isinstance(query, Histogram) and (relation is _REPLACE or rows > 1):
         return _of_many_cells(query, parts[0], rows, relation, epsilon=epsilon, rho=rho, error=error, gaussian=gaussian)

@@ -67,9 +67,11 @@ def answer(
     ] = None,
     threshold: Annotated[int | None, typer.Option("--threshold", help="Whether a count reaches it: above.")] = None,
     epsilon: Annotated[
-        str | None, typer.Option("--epsilon", help="Its epsilon, at most: pure, approximate, zcdp budgets.")
+        str | None, typer.Option("--epsilon", help="Its epsilon, at most: pure, approximate, zcdp, rdp budgets.")
     ] = None,
-    rho: Annotated[str | None, typer.Option("--rho", help="Its rho, at most, where every budget is zcdp.")] = None,
+    rho: Annotated[
+        str | None, typer.Option("--rho", help="Its rho, at most, where every budget is zcdp or rdp.")
+    ] = None,
     error: Annotated[
         float | None, typer.Option("--error", help="Instead: the error that is wanted, for the least that it costs.")
     ] = None,

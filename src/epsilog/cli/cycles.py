@@ -20,7 +20,7 @@ def cycles(
         typer.Option("--plan", help="A run folder, a plan or a report, which says N, name and period; again for more."),
     ] = None,
     delta: Annotated[
-        float | None, typer.Option("--delta", help="Reads epsilon off a zcdp or gdp budget, at this delta.")
+        float | None, typer.Option("--delta", help="Reads epsilon off a zcdp, gdp or rdp budget, at this delta.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write them as Markdown, to this file.")

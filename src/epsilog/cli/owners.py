@@ -20,21 +20,30 @@ By = Annotated[str, typer.Option("--by", help="Who decides; kept for ever.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept for ever.")]
 Key = Annotated[str, typer.Argument(help="The charge's key.")]
 Epsilon = Annotated[
-    str | None, typer.Option("--epsilon", help="Cap; with --delta, what a zcdp or gdp budget promises.")
+    str | None, typer.Option("--epsilon", help="Cap; with --delta, what a zcdp, gdp or rdp budget promises.")
 ]
 Delta = Annotated[str | None, typer.Option("--delta", help="Cap of an approximate budget; or see --epsilon.")]
 Rho = Annotated[str | None, typer.Option("--rho", help="Cap of a zcdp budget.")]
 MuSquared = Annotated[str | None, typer.Option("--mu-squared", help="Cap of a gdp budget.")]
+Rdp = Annotated[
+    list[str] | None,
+    typer.Option("--rdp", help="ORDER=CAP of an rdp budget, once for each order that it declares."),
+]
 
 
 @ledger_app.command("create")
 def create(
     scope: Annotated[str, typer.Argument(help="Names joined by '/'; charges fall under every budget above them.")],
-    kind: Annotated[str, typer.Option("--kind", help="pure, approximate, zcdp or gdp.")],
+    kind: Annotated[str, typer.Option("--kind", help="pure, approximate, zcdp, gdp or rdp.")],
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
     mu_squared: MuSquared = None,
+    rdp: Rdp = None,
+    orders: Annotated[
+        str | None,
+        typer.Option("--orders", help="Renyi orders, with commas, of an rdp budget that promises (epsilon, delta)."),
+    ] = None,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     privacy_unit: Annotated[
         str | None, typer.Option("--privacy-unit", help="What one neighbour differs in; unsaid if blank.")
@@ -52,7 +61,7 @@ def create(
     """
     from epsilog.spend import located, open_ledger
 
-    caps = _given(epsilon=epsilon, delta=delta, rho=rho, mu_squared=mu_squared)
+    caps = _given(epsilon=epsilon, delta=delta, rho=rho, mu_squared=mu_squared) | _by_order(rdp)
     with open_ledger(located(ledger)) as books:
         made = books.create_budget(
             scope,
@@ -61,6 +70,7 @@ def create(
             privacy_unit=privacy_unit,
             simulation=simulation,
             quota=quota,
+            orders=None if orders is None else [each.strip() for each in orders.split(",")],
             **caps,
         )
     promise = made.promise and dict(made.promise)
@@ -102,6 +112,7 @@ def cap(
     delta: Delta = None,
     rho: Rho = None,
     mu_squared: MuSquared = None,
+    rdp: Rdp = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -109,7 +120,7 @@ def cap(
 
     Example: epsilog ledger cap acme/claims --epsilon 4 --delta 1e-5 --by dora --reason "board, 3 May"
     """
-    caps = _given(epsilon=epsilon, delta=delta, rho=rho, mu_squared=mu_squared)
+    caps = _given(epsilon=epsilon, delta=delta, rho=rho, mu_squared=mu_squared) | _by_order(rdp)
     with to_write(ledger) as books:
         _tell(books.change_cap(scope, by=by, reason=reason, **caps), as_json=as_json)
 
@@ -172,6 +183,19 @@ def read_amounts(parts: list[str]) -> dict[str, str]:
 
 def _given(**caps: str | None) -> dict[str, str]:
     return {quantity: cap for quantity, cap in caps.items() if cap is not None}
+
+
+def _by_order(parts: list[str] | None) -> dict[str, str]:
+    """Caps by order, as they are given on a command line."""
+    from epsilog.spend import rdp_quantity
+
+    if not all("=" in part for part in parts or ()):
+        raise CheckError("rdp", "ORDER=CAP", " ".join(parts or ()))
+    pairs = [part.split("=", 1) for part in parts or ()]
+    found = {rdp_quantity(order): cap for order, cap in pairs}
+    if len(found) < len(pairs):
+        raise CheckError("rdp", "given once for each order", " ".join(parts or ()))
+    return found
 
 
 def _tell(budget: Balance, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ the house is in ``checkpoints`` (one hash over all entries, by ``merkle``), ``bu
 and ``receipts`` (one of them, and where it lies).
 """
 
-from epsilog.spend.amounts import Amounts
+from epsilog.spend.amounts import MOST_ORDERS, Amounts, is_quantity, rdp_quantity
 from epsilog.spend.bundles import is_bundle, write_bundle
 from epsilog.spend.chain import Verified
 from epsilog.spend.charge import Charge, ChargeView, RunCharge
@@ -66,6 +66,7 @@ __all__ = [
     "CLOSED",
     "CREATING",
     "FILTERS",
+    "MOST_ORDERS",
     "REFUSALS",
     "RULES",
     "VERB_PATHS",
@@ -106,6 +107,7 @@ __all__ = [
     "headroom_for",
     "is_bundle",
     "is_ledger",
+    "is_quantity",
     "is_receipt",
     "is_served",
     "is_there",
@@ -117,6 +119,7 @@ __all__ = [
     "price_at_once",
     "price_from_json",
     "price_to_json",
+    "rdp_quantity",
     "read_cycles",
     "read_ledger",
     "read_transcript",

@@ -1,7 +1,9 @@
 """Integer money: amounts are whole numbers of a small unit, so that sums are exact and nothing is lost below the cap.
 
-One unit is 1e-9 of epsilon, 1e-15 of rho or mu squared, 1e-18 of delta. A charge rounds up to the next unit, a cap
-rounds down, and stored amounts are plain decimal strings that hold a whole number of units.
+One unit is 1e-9 of epsilon, 1e-15 of rho, of mu squared and of Renyi divergence, 1e-18 of delta. A charge rounds up to
+the next unit, a cap rounds down, and stored amounts are plain decimal strings that hold a whole number of units.
+
+Renyi divergence is a quantity of its own at each order: ``rdp_2`` at order 2, ``rdp_1.5`` at 1.5.
 
 >>> charged = Amounts.charged({"epsilon": "0.1", "delta": "1e-6"})
 >>> charged
@@ -18,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Real
 from typing import Self
 
@@ -25,6 +28,10 @@ from epsilog.terms import CheckError, check
 
 Number = str | float | Fraction | Decimal  # a decimal string, or a number (numpy's too)
 DECIMALS = {"epsilon": 9, "delta": 18, "rho": 15, "mu_squared": 15}
+MOST_ORDERS = 32  # that one budget can declare
+_ORDER_DECIMALS = 15  # of Renyi divergence, at any order
+_LARGEST_ORDER = 65536
+_ORDER = re.compile(r"rdp_([1-9]\d{0,4}(?:\.\d{0,3}[1-9])?)", re.ASCII)
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)
 _STORED = re.compile(r"(0|[1-9]\d*)(?:\.(\d*[1-9]))?", re.ASCII)
 _LONGEST = 100  # characters of a decimal string
@@ -53,9 +60,48 @@ _SCALES: dict[str, int] = {quantity: 10**decimals for quantity, decimals in DECI
 
 
 def _scale(quantity: str) -> int:
-    if quantity not in _SCALES:
-        raise CheckError("quantity", f"one of {', '.join(_SCALES)}", repr(quantity))
-    return _SCALES[quantity]
+    scale = _SCALES.get(quantity)
+    return 10 ** decimals_of(quantity) if scale is None else scale
+
+
+def decimals_of(quantity: str) -> int:
+    """How many decimals a unit of a quantity has; a ``ValueError`` for what is no quantity."""
+    if quantity in DECIMALS:
+        return DECIMALS[quantity]
+    if order_of(quantity) is None:
+        raise CheckError("quantity", f"one of {', '.join(DECIMALS)} and rdp_ORDER", repr(quantity)[:_LONGEST])
+    return _ORDER_DECIMALS
+
+
+@lru_cache(1024)
+def order_of(quantity: str) -> Fraction | None:
+    """The Renyi order that a quantity is of, above 1; None for any other.
+
+    >>> order_of("rdp_2"), order_of("rho")
+    (Fraction(2, 1), None)
+    """
+    spelled = _ORDER.fullmatch(quantity) if isinstance(quantity, str) else None
+    order = Fraction(spelled[1]) if spelled else Fraction(1)
+    return order if 1 < order <= _LARGEST_ORDER else None
+
+
+def is_quantity(name: str) -> bool:
+    """Whether amounts can be of it."""
+    return name in DECIMALS or order_of(name) is not None
+
+
+def rdp_quantity(order: Number) -> str:
+    """The quantity of Renyi divergence at an order.
+
+    >>> rdp_quantity(2), rdp_quantity("1.50")
+    ('rdp_2', 'rdp_1.5')
+    """
+    exact = _exact("order", order)
+    found = f"rdp_{as_text('delta', int(exact * 10**18))}" if (exact * 10**4).denominator == 1 else ""
+    if order_of(found) is None:
+        bound = f"above 1, at most {_LARGEST_ORDER}, and with at most 4 decimals"
+        raise CheckError("order", bound, repr(order)[:_LONGEST])
+    return found
 
 
 def charge_units(quantity: str, value: Number) -> int:
@@ -79,16 +125,17 @@ def cap_units(quantity: str, value: Number) -> int:
         raise CheckError("delta", "in [0, 1)", repr(value))
     units = math.floor(exact * _scale(quantity))
     if exact > 0 and units == 0:
-        raise CheckError(quantity, f"0 or at least one unit (1e-{DECIMALS[quantity]})", repr(value))
+        raise CheckError(quantity, f"0 or at least one unit (1e-{decimals_of(quantity)})", repr(value))
     return units
 
 
 def units_of(quantity: str, text: str) -> int:
     """Reads back what ``as_text`` wrote, to the unit; any other spelling is an error."""
-    scale, parts = _scale(quantity), _STORED.fullmatch(text) if isinstance(text, str) else None
-    if parts is None or len(parts[2] or "") > DECIMALS[quantity] or len(text) > _LONGEST:
+    scale, decimals = _scale(quantity), decimals_of(quantity)
+    parts = _STORED.fullmatch(text) if isinstance(text, str) else None
+    if parts is None or len(parts[2] or "") > decimals or len(text) > _LONGEST:
         raise CheckError(quantity, "a plain decimal of whole units", repr(text))
-    return int(parts[1]) * scale + int((parts[2] or "").ljust(DECIMALS[quantity], "0"))
+    return int(parts[1]) * scale + int((parts[2] or "").ljust(decimals, "0"))
 
 
 def as_text(quantity: str, units: int) -> str:
@@ -98,7 +145,14 @@ def as_text(quantity: str, units: int) -> str:
     '0.00001'
     """
     whole, rest = divmod(units, _scale(quantity))
-    return f"{whole}.{rest:0{DECIMALS[quantity]}d}".rstrip("0").rstrip(".")
+    return f"{whole}.{rest:0{decimals_of(quantity)}d}".rstrip("0").rstrip(".")
+
+
+@lru_cache(1024)
+def _place(quantity: str) -> tuple[int, Fraction]:
+    """Where a quantity stands among others: orders last, from the least on."""
+    order = order_of(quantity)
+    return (list(DECIMALS).index(quantity), Fraction(0)) if order is None else (len(DECIMALS), order)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -141,7 +195,7 @@ class Amounts(Mapping[str, str]):
         return as_text(quantity, self.units[quantity])
 
     def __iter__(self) -> Iterator[str]:
-        return (quantity for quantity in DECIMALS if quantity in self.units)
+        return iter(sorted(self.units, key=_place))
 
     def __len__(self) -> int:
         return len(self.units)
@@ -159,6 +213,15 @@ class Amounts(Mapping[str, str]):
 
     def __sub__(self, other: Amounts) -> Amounts:
         return self._paired(other, int.__sub__)
+
+    def part(self, quantities: Iterable[str]) -> Amounts:
+        """The same, of some quantities only; each of which must be there."""
+        wanted = set(quantities)
+        if wanted == self.units.keys():
+            return self
+        if not wanted <= self.units.keys():
+            raise CheckError("amounts", f"of {', '.join(sorted(wanted))}", f"{list(self)}")
+        return Amounts({quantity: self.units[quantity] for quantity in wanted})
 
     def left_after(self, taken: Amounts) -> Amounts:
         """What is left when something is taken: of each quantity nothing, where more is taken than there is."""

@@ -114,10 +114,12 @@ class Books:
             if "promise" in entry.body:
                 self.promised.append((entry, moved[entry.scope]))
             return
-        key, kinds = entry.key, {budget.kind for budget in budgets}
+        key = entry.key
         if entry.verb is Verb.RESERVED:
-            if set(entry.amounts) != kinds or set(entry.body["methods"]) != kinds:
-                raise ValueError(f"must be charged as {sorted(kinds)}, got {sorted(entry.amounts)}")
+            due = folds.measures(budgets)
+            given = {kind: tuple(amount) for kind, amount in entry.amounts.items()}
+            if given != due or set(entry.body["methods"]) != set(due):
+                raise ValueError(f"must be charged as {due}, got {given}")
             self.reserved.append(entry)
         last = self.rounds.get((key, self.begun.get(key, 0)))
         charge = folds.advance(self.charges.get(key), entry, last=last)
@@ -201,7 +203,7 @@ def _hold_promise(entry: Entry, balance: folds.Balance) -> None:
     """Requires that the caps of a budget keep what it promises; an error otherwise."""
     assert balance.promise is not None
     delta, relation = balance.promise["delta"], balance.relation
-    epsilon = promises.epsilon_of(balance.kind, balance.caps, delta=delta, relation=relation)
+    epsilon = promises.kept_epsilon(balance.kind, balance.caps, delta=delta, relation=relation)
     if epsilon > Fraction(balance.promise["epsilon"]):
         said = f"promises {dict(balance.promise)} by {dict(balance.caps)}, of which epsilon {epsilon:.9g} is proved"
         raise LedgerIntegrityError(said, index=entry.index)
@@ -223,7 +225,7 @@ def _least(
 ) -> Amounts | None:
     """What a reservation costs at least under one kind of budget; the same question is asked once."""
     asked = {name: value for name, value in entry.body["request"].items() if name not in ("plan_hash", "rounds")}
-    question = json.dumps([asked, kind, charged.get("delta")], sort_keys=True)
+    question = json.dumps([asked, kind, list(charged), charged.get("delta")], sort_keys=True)
     if question not in known:
         try:
             late = time.monotonic() > deadline

@@ -210,7 +210,7 @@ def read_cycles(
         raise StorageError("the ledger is written to while it is read: read a backup of it")
     if delta is not None:
         delta = check.between(0, 1)(delta=delta)
-        check.one_of(("zcdp", "gdp"))(**{"the budget's kind, where a delta is given,": budget.kind})
+        check.one_of(promises.KINDS)(**{"the budget's kind, where a delta is given,": budget.kind})
     named = {one.plan_hash for one in releases}
     strange = tuple(sorted(plan.name for digest, plan in (plans or {}).items() if digest not in named))
     found = Cycles(budget, _grouped(budget, releases), delta, strange)
@@ -245,7 +245,7 @@ def fold(budget: Balance, entries: Iterable[Entry], plans: Mapping[str, Stated])
             known.plan_hash, known.amounts = entry.body["request"]["plan_hash"], entry.amounts
         if rule.takes == "reserved" and rule.adds is not None:
             stated = plans.get(known.plan_hash or "")
-            amounts = known.amounts[budget.kind]
+            amounts = budget.cost(known.amounts)
             found[key] = Released(key, entry.scope, amounts, rule.leads, known.plan_hash, stated, known.allowed)
         if key in found:
             told = f"{entry.body['by']}: {entry.body['reason']}" if "by" in rule.says else found[key].ended

@@ -20,9 +20,11 @@ _FORMULA = re.compile('(?<![\\s";])[\\s";]*+(?=[=+@\uff1d\uff0b\uff0d\uff20-])')
 _PARTS = frozenset(";\t\r\n")
 FORMATS = (".csv", ".jsonl", ".parquet")
 _SUMS = [(kind, quantity) for kind, rule in FILTERS.items() for quantity in rule.quantities]
+_BY_ORDER = [kind for kind, rule in FILTERS.items() if rule.by_order]  # of which each budget has orders of its own
 COLUMNS = (
     *("index", "time", "verb", "scope", "key"),
     *(f"{kind} {quantity}" for kind, quantity in _SUMS),
+    *_BY_ORDER,
     *("by", "reason", "body", "hash"),
 )
 
@@ -30,9 +32,9 @@ COLUMNS = (
 def export(entries: Iterable[Entry], path: Path) -> int:
     """Writes entries into a file that is not there yet; its name says how.
 
-    Amounts are decimal strings, and an empty cell where nothing moves. ``.jsonl`` holds the canonical documents, so
-    that whoever has them can work the hashes out again. In ``.csv`` a text that a spreadsheet would take for a formula
-    is preceded by an apostrophe, wherever cells may be parted.
+    Amounts are decimal strings, and an empty cell where nothing moves; those at Renyi orders are JSON in one cell.
+    ``.jsonl`` holds the canonical documents, so that whoever has them can work the hashes out again. In ``.csv`` a text
+    that a spreadsheet would take for a formula is preceded by an apostrophe, wherever cells may be parted.
 
     Args:
         entries: as ``Ledger.history`` tells them.
@@ -60,10 +62,11 @@ def export(entries: Iterable[Entry], path: Path) -> int:
 def row(entry: Entry) -> tuple[str | int | None, ...]:
     """An entry as one line of a table; see ``COLUMNS``."""
     amounts = [entry.amounts[kind][quantity] if kind in entry.amounts else None for kind, quantity in _SUMS]
+    orders = [json.dumps(dict(entry.amounts[kind])) if kind in entry.amounts else None for kind in _BY_ORDER]
     said = [str(entry.body[name]) if name in entry.body else None for name in ("by", "reason")]
     body = json.dumps(dict(entry.body), ensure_ascii=False, sort_keys=True)
     where = (entry.index, entry.time, entry.verb.value, entry.scope, entry.key)
-    return (*where, *amounts, *said, body, digest(entry.document()))
+    return (*where, *amounts, *orders, *said, body, digest(entry.document()))
 
 
 def defused(cell: str | int | None) -> str | int | None:

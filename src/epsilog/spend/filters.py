@@ -6,17 +6,18 @@ price one plan whose schedule is fixed beforehand; they never add plans up. Ever
 
 >>> caps = Amounts.capped({"epsilon": "1", "delta": "1e-5"})
 >>> held = Amounts.charged({"epsilon": "0.9", "delta": "0"})
->>> fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.1", "delta": "1e-5"}))
+>>> filter_of("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.1", "delta": "1e-5"}))
 True
->>> fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.100000001", "delta": "0"}))
+>>> filter_of("approximate").fits(caps, held=held, asked=Amounts.charged({"epsilon": "0.100000001", "delta": "0"}))
 False
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from epsilog.spend.amounts import Amounts
+from epsilog.spend.amounts import MOST_ORDERS, Amounts, order_of
 from epsilog.terms import check
 
 
@@ -26,15 +27,35 @@ class Filter:
 
     Attributes:
         kind: its name, as stored.
-        quantities: what a charge under it is made of.
+        quantities: what a charge under it is made of; empty where each budget declares orders of its own.
         promise: what holds while every sum stays within its cap, in words.
         theorem: who proved it.
+        one_is_enough: whether a charge fits as soon as one of its quantities does; else all of them must.
     """
 
     kind: str
     quantities: tuple[str, ...]
     promise: str
     theorem: str
+    one_is_enough: bool = False
+
+    @property
+    def by_order(self) -> bool:
+        """Whether its quantities are Renyi divergences, at orders that each budget declares."""
+        return not self.quantities
+
+    def measures(self, quantities: Iterable[str]) -> bool:
+        """Whether a budget of this kind can have just these quantities."""
+        found = set(quantities)
+        if not self.by_order:
+            return found == set(self.quantities)
+        return 1 <= len(found) <= MOST_ORDERS and all(order_of(quantity) is not None for quantity in found)
+
+    def fits(self, caps: Amounts, *, held: Amounts, asked: Amounts) -> bool:
+        """Whether ``asked`` on top of ``held`` stays within the caps; a sum that meets its cap fits."""
+        total = held + asked
+        within = (total.units[quantity] <= cap for quantity, cap in caps.units.items())
+        return any(within) if self.one_is_enough else all(within)
 
 
 _CONCURRENT = "overlapping charges: Haney et al. 2023 (arXiv:2309.05901)"
@@ -68,17 +89,33 @@ FILTERS = {
             "everything together is mu-GDP",
             "sum of mu squared over mu-GDP steps: Smith & Thakurta 2022 (arXiv:2210.17520)",
         ),
+        Filter(
+            "rdp",
+            (),
+            "everything together has at most the capped Renyi divergence, at every declared order",
+            "sums of Renyi divergence, each at an order fixed beforehand, and all within their caps: Feldman & Zrnic "
+            f"2021 (arXiv:2008.11193); {_CONCURRENT}",
+        ),
     )
 }
 
+SOME_ORDER = Filter(
+    "rdp",
+    (),
+    "everything together is (epsilon, delta)-DP",
+    "sums of Renyi divergence, some order within its cap, and delta shared out evenly among the orders: the filter of "
+    "Feldman & Zrnic 2021 (arXiv:2008.11193) at each order and a union over them, as Lecuyer 2021 (arXiv:2103.01379); "
+    f"the proof is in docs/ledger.md; {_CONCURRENT}",
+    one_is_enough=True,
+)
 
-def filter_of(kind: str) -> Filter:
-    """The filter of a kind of budget; an unknown kind is a ``ValueError``."""
+
+def filter_of(kind: str, *, promised: bool = False) -> Filter:
+    """The filter of a kind of budget; an unknown kind is a ``ValueError``.
+
+    Args:
+        kind: of the budget.
+        promised: whether its caps were worked out from an (epsilon, delta) that they keep.
+    """
     kind = check.one_of(FILTERS)(kind=kind)
-    return FILTERS[kind]
-
-
-def fits(caps: Amounts, *, held: Amounts, asked: Amounts) -> bool:
-    """Whether ``asked`` on top of ``held`` stays within every cap; a sum that meets its cap fits."""
-    total = held + asked
-    return all(total.units[quantity] <= cap for quantity, cap in caps.units.items())
+    return SOME_ORDER if promised and FILTERS[kind].by_order else FILTERS[kind]

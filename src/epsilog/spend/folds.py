@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb
-from epsilog.spend.filters import filter_of, fits
+from epsilog.spend.filters import Filter, filter_of
 from epsilog.spend.promises import check_promise
 from epsilog.spend.requests import waiver_of
 from epsilog.spend.states import CLOSED, RULES, Rule, Stage, State
@@ -37,7 +37,7 @@ class Balance:
 
     Attributes:
         scope: where it stands in the tree.
-        kind: pure, approximate, zcdp or gdp.
+        kind: pure, approximate, zcdp, gdp or rdp.
         relation: the neighboring relation under which everything in it is accounted.
         privacy_unit: what one neighbour differs in; None if not stated.
         simulation: whether it takes charges of simulations, and those only.
@@ -96,12 +96,21 @@ class Balance:
     def terms(self) -> tuple[object, ...]:
         """What is the same where the same budget is made again."""
         limit = self.caps if self.promise is None else self.promise  # of which a later release may find larger caps
-        return self.kind, limit, self.relation, self.privacy_unit, self.simulation, self.quota
+        return self.kind, tuple(self.caps), limit, self.relation, self.privacy_unit, self.simulation, self.quota
+
+    @property
+    def filter(self) -> Filter:
+        """By which rule charges are let in."""
+        return filter_of(self.kind, promised=self.promise is not None)
 
     @property
     def theorem(self) -> str:
         """Why these sums may be compared with the cap."""
-        return filter_of(self.kind).theorem
+        return self.filter.theorem
+
+    def cost(self, amounts: Mapping[str, Amounts]) -> Amounts:
+        """Of a charge's amounts, by kind of budget, those that are this budget's."""
+        return amounts[self.kind].part(self.caps)
 
     def _repr_html_(self) -> str:
         rows = [(name, *(getattr(self, part)[name] for part in _SHOWN)) for name in self.caps]
@@ -270,6 +279,14 @@ def _promise(entry: Entry, kind: str) -> Amounts | None:
     return promise
 
 
+def measures(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
+    """What a charge on a path of budgets is priced in, by kind: all that any of them sums."""
+    found = {balance.kind: filter_of(balance.kind).quantities for balance in path}
+    for kind in (kind for kind, quantities in found.items() if not quantities):
+        found[kind] = tuple(Amounts.zero(name for balance in path if balance.kind == kind for name in balance.caps))
+    return found
+
+
 def along(path: Sequence[Balance], entry: Entry) -> list[Balance]:
     """What an entry does to the budgets at and above its scope, from the top; with the one that it makes.
 
@@ -290,7 +307,7 @@ def apply(balance: Balance, entry: Entry, *, below: Sequence[Balance] = ()) -> B
     rule = RULES[entry.verb]
     if not rule.moves:
         return _altered(balance, entry) if entry.scope == balance.scope else balance
-    amount = entry.amounts[balance.kind]
+    amount = balance.cost(entry.amounts)
     if rule.takes is None and rule.adds is not None:
         _admit(balance, entry, amount, below)
     moved = {} if rule.takes is None else {rule.takes: getattr(balance, rule.takes) - amount}
@@ -306,7 +323,11 @@ def _altered(balance: Balance, entry: Entry) -> Balance:
         caps = Amounts.stored(entry.body["caps"])
         if set(caps) != set(balance.caps):
             raise ConflictError(f"caps of the budget of {balance.scope!r} are {list(balance.caps)}, got {list(caps)}")
-        return replace(balance, caps=caps, promise=_promise(entry, balance.kind))
+        changed = replace(balance, caps=caps, promise=_promise(entry, balance.kind))
+        if changed.filter != balance.filter:
+            stated = "epsilon and delta" if balance.promise else "its orders"
+            raise ConflictError(f"cap of the budget of {balance.scope!r} is stated by {stated}, as it was made")
+        return changed
     return replace(balance, retired=entry.index) if entry.verb is Verb.SCOPE_RETIRED else balance
 
 
@@ -323,6 +344,10 @@ def _created(path: Sequence[Balance], entry: Entry) -> Balance:
                 f"{name} of a quota must be that of the budget of {made.quota!r} ({getattr(path[-1], name)}), "
                 f"got {getattr(made, name)}"
             )
+    if set(made.caps) != set(path[-1].caps):
+        raise ConflictError(f"orders of a quota must be {list(path[-1].caps)}, got {list(made.caps)}")
+    if made.filter.one_is_enough or path[-1].filter.one_is_enough:
+        raise ConflictError("quota of a budget that promises (epsilon, delta) by orders: no share of it can be kept")
     return made
 
 
@@ -338,8 +363,9 @@ def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int
     rest = (balance.set_aside or Amounts.zero(balance.caps)) - was
     if was.units != now.units and balance.held.units == before[depth].held.units:
         grown = now.left_after(was)
-        if any(grown.units.values()) and not fits(balance.caps, held=balance.held + rest + was, asked=grown):
-            raise refusal(balance, grown, balance.caps.left_after(balance.held + rest + was))
+        standing = balance.held + rest + was
+        if any(grown.units.values()) and not balance.filter.fits(balance.caps, held=standing, asked=grown):
+            raise refusal(balance, grown, balance.caps.left_after(standing))
     return replace(balance, set_aside=rest + now)
 
 
@@ -395,7 +421,7 @@ def _refuse_retired(path: Sequence[Balance], entry: Entry) -> None:
         if entry.key is None:
             raise ConflictError(f"scope {balance.scope!r} is retired (entry {balance.retired})")
         nothing = Amounts.zero(balance.caps)
-        asked = entry.amounts.get(balance.kind, nothing)
+        asked = balance.cost(entry.amounts) if entry.amounts else nothing
         raise refusal(balance, asked, nothing, reason=f"scope retired (entry {balance.retired})")
 
 
@@ -408,7 +434,7 @@ def _admit(balance: Balance, entry: Entry, amount: Amounts, below: Sequence[Bala
                 f"{field_name} must be that of the budget of {balance.scope!r} ({stated}), got {asked}: "
                 "losses of different kinds do not add up"
             )
-    if not fits(balance.caps, held=balance.held + _of_others(balance, below), asked=amount):
+    if not balance.filter.fits(balance.caps, held=balance.held + _of_others(balance, below), asked=amount):
         raise refusal(balance, amount, room(balance, below))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.filters import fits
 from epsilog.spend.folds import Balance, room
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
@@ -36,8 +35,12 @@ def rooms(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
 
 def least(path: Sequence[Balance]) -> Amounts:
     """The headroom on a path of budgets: for each quantity the least that any of them still has."""
+    return _least(rooms(path))
+
+
+def _least(found: Sequence[tuple[Balance, Amounts]]) -> Amounts:
     left: dict[str, int] = {}
-    for _, available in rooms(path):
+    for _, available in found:
         for quantity, units in available.units.items():
             left[quantity] = min(units, left.get(quantity, units))
     return Amounts(left)
@@ -58,11 +61,26 @@ def _charges(request: Request, path: Sequence[Balance]) -> int | None:
     """How many times the request's price goes into what is left."""
     counts = []
     for balance, available in rooms(path):
-        cost = price(request, balance.kind)
+        cost = price(request, balance.kind, orders=orders_of(balance))
         if not cost.bearable or balance.retired is not None:
             return 0
-        counts += [available.units[quantity] // units for quantity, units in cost.amounts.units.items() if units]
-    return min(counts, default=None)
+        counts.append(_times(balance, available, cost.amounts))
+    return min((count for count in counts if count is not None), default=None)
+
+
+def _times(balance: Balance, available: Amounts, cost: Amounts) -> int | None:
+    """How many times a price goes into what a budget has left; None for as often as one likes."""
+    if not balance.filter.one_is_enough:
+        return min((available.units[name] // units for name, units in cost.units.items() if units), default=None)
+    open_ = [name for name, cap in balance.caps.units.items() if balance.held.units[name] <= cap]
+    if any(not cost.units[name] for name in open_):
+        return None
+    return max((available.units[name] // cost.units[name] for name in open_), default=0)
+
+
+def orders_of(balance: Balance) -> tuple[str, ...]:
+    """The quantities that a budget has of its own; none where its kind names them."""
+    return tuple(balance.caps) if balance.filter.by_order else ()
 
 
 def _fit(request: Request, path: Sequence[Balance]) -> bool:
@@ -82,8 +100,8 @@ def most_repetitions(request: Request, path: Sequence[Balance]) -> int:
     return largest(fit, start=repeated.count, limit=_MOST)
 
 
-def _price(request: Request, kind: str, overridden: bool) -> Price:
-    return price(request, kind, overridden=overridden)
+def _price(request: Request, kind: str, orders: Sequence[str], overridden: bool) -> Price:
+    return price(request, kind, orders=orders, overridden=overridden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +113,7 @@ class Pricing:
         repetitions: see ``most_repetitions``.
     """
 
-    price: Callable[[Request, str, bool], Price] = _price
+    price: Callable[[Request, str, Sequence[str], bool], Price] = _price
     repetitions: Callable[[Request, Sequence[Balance]], int] = most_repetitions
 
 
@@ -106,7 +124,7 @@ _MOST = 2**40  # repetitions; nobody asks for more
 def refuse_unbearable(prices: Mapping[str, Price], path: Sequence[Balance]) -> None:
     """Refuses a price above everything that a budget can hold, infinity among them."""
     for balance, available in rooms(path):
-        cost = prices[balance.kind]
+        cost = prices[balance.kind].part(balance.caps)
         if not cost.bearable:
             requested = {quantity: str(value) for quantity, value in cost.values.items()}
             raise BudgetExceededError(scope=balance.scope, requested=requested, available=dict(available))
@@ -122,8 +140,7 @@ def explained(
     """The same refusal, with what would fit instead, and whose budgets would have to be larger."""
     if refusal.reason:
         return refusal
-    left = least(path)
-    hint = "at most " + ", ".join(f"{quantity} {amount}" for quantity, amount in left.items()) + " fits"
+    hint = f"at most {_told_room(path)} fits"
     if isinstance(request.release, Repeated) and request.amount is None:
         try:
             count = repetitions(request, path)
@@ -136,6 +153,22 @@ def explained(
     tight = [
         one.scope
         for one, left in rooms(path)
-        if not fits(left, held=Amounts.zero(left), asked=prices[one.kind].amounts)
+        if not one.filter.fits(left, held=Amounts.zero(left), asked=prices[one.kind].part(one.caps).amounts)
     ]
     return refusal.explained(hint=hint, owners=tuple(tight))
+
+
+def _told_room(path: Sequence[Balance]) -> str:
+    """What fits, in words: the least of all budgets, and of one where an order is enough, what it has at each."""
+    strict = [(one, left) for one, left in rooms(path) if not one.filter.one_is_enough]
+    told = [f"{quantity} {amount}" for quantity, amount in _least(strict).items()]
+    told += [
+        " or ".join(
+            f"{quantity} {amount}"
+            for quantity, amount in left.items()
+            if left.units[quantity] or not any(left.units.values())
+        )
+        for one, left in rooms(path)
+        if one.filter.one_is_enough
+    ]
+    return ", ".join(told)

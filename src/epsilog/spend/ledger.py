@@ -6,13 +6,13 @@ of ``folds``, which may refuse, and only then write. From ``start`` on the money
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from epsilog.spend import folds, headroom, promises, scopes
-from epsilog.spend.amounts import Amounts, Number
+from epsilog.spend.amounts import MOST_ORDERS, Amounts, Number, rdp_quantity
 from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import filter_of
@@ -27,6 +27,7 @@ from epsilog.spend.store import Session, Store
 from epsilog.spend.view import LedgerView, budget_of, known_charge, path_of
 from epsilog.terms import (
     BudgetExceededError,
+    CheckError,
     ConflictError,
     NeighboringRelation,
     Release,
@@ -75,26 +76,29 @@ class Ledger(LedgerView):
         privacy_unit: str | None = None,
         simulation: bool = False,
         quota: bool = False,
+        orders: Sequence[Number] | None = None,
         **caps: Number,
     ) -> Balance:
         """Sets the cap of a scope, once and before any charge at or under it; the same again changes nothing.
 
         Args:
             scope: names joined by ``/``.
-            kind: ``pure`` (epsilon), ``approximate`` (epsilon, delta), ``zcdp`` (rho) or ``gdp`` (mu_squared).
+            kind: ``pure`` (epsilon), ``approximate`` (epsilon, delta), ``zcdp`` (rho), ``gdp`` (mu_squared) or ``rdp``
+                (``rdp_2`` at Renyi order 2, ``rdp_8`` at 8, and so on: the orders that are named here).
             relation: the neighboring relation of everything charged to it.
             privacy_unit: what one neighbour differs in; None leaves it unsaid.
             simulation: takes charges of simulations, and those only.
             quota: whether the nearest budget above sets this cap aside as a share that others under it cannot use.
-            **caps: one for each quantity of the kind, rounded down to whole units. Or, for a zcdp or gdp budget, its
-                promise: epsilon and delta, and its cap is the largest that keeps these.
+            orders: Renyi orders of an rdp budget that promises epsilon and delta; None for every other budget.
+            **caps: one for each quantity of the kind, rounded down to whole units. Or, for a zcdp, gdp or rdp budget,
+                its promise: epsilon and delta, and its caps are the largest that keep these.
 
         Raises:
             BudgetExceededError: a quota that the budget above has no room for.
             ConflictError: the scope has another budget, or charges already; or it lies under one that is retired.
         """
         relation = check.member(NeighboringRelation)(relation=relation)
-        limits = _limits(kind, caps, relation)
+        limits = _limits(kind, caps, relation, None if orders is None else tuple(map(rdp_quantity, orders)))
         simulation = check.flag()(simulation=simulation)
         if privacy_unit is not None:
             privacy_unit = check.text()(privacy_unit=privacy_unit)
@@ -136,7 +140,8 @@ class Ledger(LedgerView):
             ConflictError: the scope is retired.
         """
         there = self.balance(scope)  # its kind and relation are for ever; what keeps a promise takes a while to find
-        body = {**_limits(there.kind, caps, there.relation), "by": by, "reason": reason}
+        orders = headroom.orders_of(there) if there.filter.one_is_enough else None
+        body = {**_limits(there.kind, caps, there.relation, orders), "by": by, "reason": reason}
         with self._settled(Verb.CAP_CHANGED) as session:
             budget = budget_of(session, scope)
             if (dict(budget.caps), budget.promise and dict(budget.promise)) == (body["caps"], body.get("promise")):
@@ -366,18 +371,17 @@ class Ledger(LedgerView):
                     if known is not None and known.state not in AHEAD:
                         return self._again(session, known, scope, request, then)
                     folds.refuse_unsettled(folds.Standing.after(session.latest("")), Verb.RESERVED, known)
-                    kinds = {budget.kind for budget in path}
-                    prices |= {
-                        kind: stated for kind in kinds - prices.keys() if (stated := price_at_once(request, kind))
-                    }
-                    if not (unpriced := kinds - prices.keys()):
+                    for kind, orders in _unpriced(path, prices).items():
+                        if (stated := price_at_once(request, kind, orders=orders)) is not None:
+                            prices[kind] = stated
+                    if not (unpriced := _unpriced(path, prices)):
                         headroom.refuse_unbearable(prices, path)
                         reserved = self._reservation(session, scope, key, request, path=path, prices=prices)
                         return self._open(session, reserved, known, path, then)
             except BudgetExceededError as refusal:
                 raise headroom.explained(refusal, request, path, prices, self._pricing.repetitions) from None
             allowed = known is not None and (known.scope, known.waiver) == (scope, waiver_of(request.to_json()))
-            prices |= {kind: self._pricing.price(request, kind, allowed) for kind in unpriced}
+            prices |= {kind: self._pricing.price(request, kind, orders, allowed) for kind, orders in unpriced.items()}
 
     def _again(
         self,
@@ -409,9 +413,9 @@ class Ledger(LedgerView):
         path: list[Balance],
         prices: Mapping[str, Price],
     ) -> Entry:
-        kinds = sorted({budget.kind for budget in path})
-        amounts = {kind: prices[kind].amounts for kind in kinds}
-        body = {"request": request.to_json(), "methods": {kind: prices[kind].method for kind in kinds}}
+        due = sorted(folds.measures(path).items())
+        amounts = {kind: prices[kind].amounts.part(quantities) for kind, quantities in due}
+        body = {"request": request.to_json(), "methods": {kind: prices[kind].method for kind, _ in due}}
         return self._entry(session.head(), Verb.RESERVED, scope, key, amounts=amounts, body=body)
 
     def _open(
@@ -527,16 +531,32 @@ class Ledger(LedgerView):
         return None if entry is None else Charge(self, entry, replayed=True)
 
 
-def _limits(kind: str, caps: Mapping[str, Number], relation: NeighboringRelation) -> dict[str, dict[str, str]]:
+def _unpriced(path: Sequence[Balance], prices: Mapping[str, Price]) -> dict[str, tuple[str, ...]]:
+    """The kinds of budgets on a path that have no price yet, at all of their orders, with these."""
+    return {
+        kind: quantities if filter_of(kind).by_order else ()
+        for kind, quantities in folds.measures(path).items()
+        if kind not in prices or not prices[kind].values.keys() >= set(quantities)
+    }
+
+
+def _limits(
+    kind: str, caps: Mapping[str, Number], relation: NeighboringRelation, orders: Sequence[str] | None
+) -> dict[str, dict[str, str]]:
     """What an entry says of the caps of a budget: all of its quantities, rounded down, and what they are to keep."""
-    quantities = filter_of(kind).quantities
-    if kind in promises.QUANTITIES and set(caps) == promises.PROMISED:
+    rule = filter_of(kind)
+    if kind in promises.KINDS and set(caps) == promises.PROMISED and rule.by_order == (orders is not None):
+        if orders is not None and not (rule.measures(orders) and len(set(orders)) == len(orders)):
+            raise CheckError("orders", f"1 to {MOST_ORDERS}, each once", ", ".join(orders)[:200] or "none")
         promise = Amounts.capped({quantity: caps[quantity] for quantity in sorted(caps)})
-        return {"caps": dict(promises.cap_of(kind, promise, relation)), "promise": dict(promise)}
-    if set(caps) != set(quantities):
-        wanted = ", ".join(quantities) + (" (or epsilon, delta)" if kind in promises.QUANTITIES else "")
-        raise ValueError(f"caps of a {kind} budget must be {wanted}, got {', '.join(caps) or 'none'}")
-    return {"caps": dict(Amounts.capped({quantity: caps[quantity] for quantity in quantities}))}
+        return {"caps": dict(promises.cap_of(kind, promise, relation, orders or ())), "promise": dict(promise)}
+    if orders is not None or not rule.measures(caps):
+        wanted = ", ".join(rule.quantities) or f"rdp_2 for order 2 and so on, 1 to {MOST_ORDERS} of them"
+        if kind in promises.KINDS:
+            wanted += " (or epsilon, delta, and orders)" if rule.by_order else " (or epsilon, delta)"
+        given = ", ".join([*caps, *(() if orders is None else ("orders",))])
+        raise ValueError(f"caps of a {kind} budget must be {wanted}, got {given or 'none'}")
+    return {"caps": dict(Amounts.capped(caps))}
 
 
 def _held(session: Session, charge: folds.ChargeRecord, body: Mapping[str, Any]) -> bool:

@@ -8,13 +8,14 @@ accountant proves that the release costs no more; everything below is for an own
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from epsilog.spend.amounts import DECIMALS, Amounts, Number, charge_units
+from epsilog.spend.amounts import Amounts, Number, charge_units, decimals_of, order_of
 from epsilog.spend.filters import filter_of
-from epsilog.spend.promises import float_below
+from epsilog.spend.promises import float_above, float_below
 from epsilog.spend.requests import Request
 from epsilog.terms import (
     ApproximateDP,
@@ -25,6 +26,10 @@ from epsilog.terms import (
     UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _STATEMENTS = PureDP | ApproximateDP | ZeroConcentratedDP | GaussianDP
 _LARGEST = 1e9  # dearer than any cap can be
@@ -47,31 +52,38 @@ class Price:
         """Whether any budget at all could bear it."""
         return all(float(value) <= _LARGEST for value in self.values.values())
 
+    def part(self, quantities: Iterable[str]) -> Price:
+        """The same, of some quantities only."""
+        return replace(self, values={quantity: self.values[quantity] for quantity in quantities})
+
     @property
     def amounts(self) -> Amounts:
         """What is charged: rounded up."""
         return Amounts.charged(self.values)
 
 
-def price(request: Request, kind: str, *, overridden: bool = False) -> Price:
+def price(request: Request, kind: str, *, orders: Sequence[str] = (), overridden: bool = False) -> Price:
     """Prices a request under a kind of budget.
 
     Args:
         request: what is asked.
         kind: of the budget.
+        orders: the quantities of an rdp budget; others have none of their own.
         overridden: whether an owner has allowed the stated amount, so that nothing needs to prove it.
 
     Raises:
         UnsupportedMechanismError: no proven price for this release under this kind.
         ValueError: ``delta`` or a part of ``amount`` is missing, or ``amount`` is below what the accountant proves.
     """
-    stated = None if request.amount is None else _stated_amount(request.amount, kind)
+    if bool(orders) != filter_of(kind).by_order:
+        raise CheckError("orders", "named for an rdp budget, and for no other", f"{list(orders)} for {kind}", verb="be")
+    stated = None if request.amount is None else _stated_amount(request.amount, kind, orders)
     if stated is not None and overridden:
         return replace(stated, method="allowed by an owner")
     try:
         if stated is None:
-            return _proven(request, kind)
-        _refuse_unproven(request, kind, stated)
+            return _proven(request, kind, orders)
+        _refuse_unproven(request, kind, stated, orders)
     except UnsupportedMechanismError as error:
         reason = f"{error.reason}; " if error.reason else ""
         reason += "an owner can allow an amount, with a reason (override_price)"
@@ -79,11 +91,11 @@ def price(request: Request, kind: str, *, overridden: bool = False) -> Price:
     return stated
 
 
-def price_at_once(request: Request, kind: str, *, overridden: bool = False) -> Price | None:
+def price_at_once(request: Request, kind: str, *, orders: Sequence[str] = (), overridden: bool = False) -> Price | None:
     """The price where nothing has to be worked out: by an owner's word, or by the release's own statement."""
     if request.amount is not None:
-        return price(request, kind, overridden=True) if overridden else None
-    return _by_statement(request, kind)
+        return price(request, kind, orders=orders, overridden=True) if overridden else None
+    return _by_statement(request, kind, orders)
 
 
 def states_price(request: Request) -> bool:
@@ -91,7 +103,7 @@ def states_price(request: Request) -> bool:
     return request.amount is None and isinstance(request.release, _STATEMENTS)
 
 
-def _by_statement(request: Request, kind: str) -> Price | None:
+def _by_statement(request: Request, kind: str, orders: Sequence[str]) -> Price | None:
     """What a release states of itself, where a budget of this kind is charged just that."""
     match kind, request.release:
         case "pure", PureDP(epsilon):
@@ -104,19 +116,46 @@ def _by_statement(request: Request, kind: str) -> Price | None:
             return Price({"rho": repr(stated)}, "as stated")
         case "gdp", GaussianDP(stated):
             return Price({"mu_squared": Fraction(repr(stated)) ** 2}, "as stated")
+        case "rdp", ZeroConcentratedDP(stated):
+            return _at_each(orders, Fraction(repr(stated)))
+        case "rdp", GaussianDP(stated):
+            return _at_each(orders, Fraction(repr(stated)) ** 2 / 2)
     return None
 
 
-def _proven(request: Request, kind: str) -> Price:
-    stated = _by_statement(request, kind)
+def _at_each(orders: Sequence[str], rho: Fraction) -> Price:
+    """What is stated in rho, or in the mu of Gaussians, at each order: that many times as much."""
+    return Price({quantity: rho * _order(quantity) for quantity in orders}, "as stated")
+
+
+def _order(quantity: str) -> Fraction:
+    order = order_of(quantity)
+    assert order is not None, "quantities of an rdp budget are orders"
+    return order
+
+
+def _doubles(orders: Iterable[str], rounded: Callable[[Fraction], float]) -> npt.NDArray[np.float64]:
+    import numpy as np
+
+    return np.array([rounded(_order(quantity)) for quantity in orders])
+
+
+def _proven(request: Request, kind: str, orders: Sequence[str]) -> Price:
+    stated = _by_statement(request, kind, orders)
     if stated is not None:
         return stated
     if kind in ("pure", "approximate"):
         return _epsilon_price(request, kind)
-    from epsilog.accounting import mu, rho
+    from epsilog.accounting import mu, rdp, rho
     from epsilog.accounting.rounding import MU, up
 
     relation = _relation(request)
+    if kind == "rdp":  # at a double that is not below the order: the divergence grows with it
+        found_at = rdp(request.release, _doubles(orders, float_above), relation=relation)
+        return Price(
+            dict(zip(orders, found_at.tolist(), strict=True)),
+            "Renyi divergence at each order (Mironov 2017, Proposition 1)",
+        )
     if kind == "zcdp":
         return Price(
             {"rho": rho(request.release, relation)}, "sum of rho (Bun & Steinke 2016, Propositions 1.4 and 1.6)"
@@ -127,9 +166,9 @@ def _proven(request: Request, kind: str) -> Price:
     return Price({"mu_squared": Fraction(up(found, MU)) ** 2}, "mu of Gaussians (Dong et al. 2022, Corollary 3.3)")
 
 
-def _refuse_unproven(request: Request, kind: str, stated: Price) -> None:
+def _refuse_unproven(request: Request, kind: str, stated: Price, orders: Sequence[str]) -> None:
     """A stated amount stands if one of the proven prices at its delta is no dearer, in every quantity."""
-    proven = _proven_at(request, kind, str(stated.values.get("delta", "0")))
+    proven = _proven_at(request, kind, str(stated.values.get("delta", "0")), orders)
     for price_ in proven:
         if price_.bearable and all(
             units <= stated.amounts.units[quantity] for quantity, units in price_.amounts.units.items()
@@ -144,14 +183,14 @@ def _refuse_unproven(request: Request, kind: str, stated: Price) -> None:
     )
 
 
-def _proven_at(request: Request, kind: str, delta: str) -> list[Price]:
+def _proven_at(request: Request, kind: str, delta: str, orders: Sequence[str]) -> list[Price]:
     """Every price that is proven for a release at a delta."""
     bare, found = replace(request, amount=None), []
     if kind in ("pure", "approximate"):
         accounted = _accounted(bare, delta)
         found.append(accounted if kind == "approximate" else Price({"epsilon": accounted.values["epsilon"]}, ""))
-    if kind in ("zcdp", "gdp") or isinstance(request.release, PureDP | ApproximateDP):
-        found.append(_proven(bare, kind))  # a statement, to its last decimal
+    if kind not in ("pure", "approximate") or isinstance(request.release, PureDP | ApproximateDP):
+        found.append(_proven(bare, kind, orders))  # a statement, to its last decimal
     return found
 
 
@@ -159,9 +198,10 @@ def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | Non
     """What a charged request costs at least, by proof and rounded down; None where nothing proves a lower bound.
 
     The epsilon is the accountant's certified lower bound at the delta that was charged, and that delta is at least what
-    was asked for. Under zCDP and GDP budgets it is the rho or mu squared of Gaussians, or of the statement.
+    was asked for. Under zCDP and GDP budgets it is the rho or mu squared of Gaussians, or of the statement; under RDP
+    budgets the divergence that some neighbours attain.
     """
-    from epsilog.accounting import epsilon, mu
+    from epsilog.accounting import epsilon, mu, rdp_attained
     from epsilog.accounting.rounding import MU, down
 
     if kind in ("pure", "approximate"):
@@ -171,7 +211,13 @@ def proven_least(request: Request, kind: str, charged: Amounts) -> Amounts | Non
         least = {"epsilon": _units_below("epsilon", lower)}
         return Amounts(least | ({"delta": charge_units("delta", request.delta or "0")} if kind != "pure" else {}))
     if isinstance(request.release, ZeroConcentratedDP | GaussianDP):
-        return _proven(request, kind).amounts
+        return _proven(request, kind, list(charged) if kind == "rdp" else ()).amounts
+    if kind == "rdp":
+        orders = _doubles(charged, float_below)
+        attained = rdp_attained(request.release, orders, relation=_relation(request))
+        if attained is None:
+            return None
+        return Amounts({q: _units_below(q, lower) for q, lower in zip(charged, attained.tolist(), strict=True)})
     found = mu(request.release, _relation(request))
     if found is None:
         return None
@@ -186,13 +232,13 @@ def _units_below(quantity: str, lower: float | Fraction) -> int:
     return (
         charge_units(quantity, _LARGEST) + 1
         if lower > _LARGEST
-        else math.floor(Fraction(lower) * 10 ** DECIMALS[quantity])
+        else math.floor(Fraction(lower) * 10 ** decimals_of(quantity))
     )
 
 
-def _stated_amount(amount: Mapping[str, Number], kind: str) -> Price:
+def _stated_amount(amount: Mapping[str, Number], kind: str, orders: Sequence[str]) -> Price:
     """The caller's own figures: a pure budget bears no delta, and delta left out is 0."""
-    quantities = filter_of(kind).quantities
+    quantities = filter_of(kind).quantities or orders
     given = {"delta": "0"} | dict(amount)
     missing = [quantity for quantity in quantities if quantity not in given]
     if missing:

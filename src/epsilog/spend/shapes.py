@@ -49,8 +49,10 @@ def moment(**named: object) -> str:
 
 
 def _quantities(kind: str, amount: Mapping[str, Any]) -> None:
-    if set(amount) != set(filter_of(kind).quantities):
-        raise ValueError(f"a {kind} amount must be of {filter_of(kind).quantities}, got {sorted(amount)}")
+    rule = filter_of(kind)
+    if not rule.measures(amount):
+        wanted = "of orders" if rule.by_order else f"of {rule.quantities}"
+        raise ValueError(f"a {kind} amount must be {wanted}, got {sorted(amount)}")
 
 
 def _budget(body: Mapping[str, Any]) -> None:

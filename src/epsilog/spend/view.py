@@ -163,7 +163,7 @@ class LedgerView:
         sums = [budget.spent]  # no charge is older than the budget it falls under
         for entry in newest:
             try:
-                sums.append(sums[-1] - entry.amounts[budget.kind])
+                sums.append(sums[-1] - budget.cost(entry.amounts))
             except (KeyError, ValueError) as error:
                 raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
         return list(zip(newest, sums, strict=False))[::-1]

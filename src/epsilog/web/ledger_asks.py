@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import Field
 
-from epsilog.spend import Request
+from epsilog.spend import MOST_ORDERS, Request
 from epsilog.terms import CheckError, NeighboringRelation, Release
 from epsilog.terms.codec import UNREADABLE, from_json, parse
 from epsilog.web.asks import Ask, Relation
@@ -22,11 +22,11 @@ Text = Annotated[str, Field(max_length=2000)]
 Scope = Annotated[str, Field(max_length=500, description="names joined by '/'", examples=["acme/claims"])]
 Key = Annotated[str, Field(max_length=500, description="the charge's idempotency key", examples=["question-1"])]
 Amount = Annotated[str, Field(max_length=100, description="an exact decimal number", examples=["0.5"])]
-Amounts = Annotated[dict[str, Amount], Field(max_length=8, description="by quantity", examples=[{"epsilon": "0.5"}])]
+Amounts = Annotated[dict[str, Amount], Field(max_length=40, description="by quantity", examples=[{"epsilon": "0.5"}])]
 Hash = Annotated[str, Field(max_length=64, description="SHA-256, 64 hex digits")]
 By = Annotated[str, Field(max_length=500, description="who decides; kept for ever")]
 Reason = Annotated[str, Field(max_length=2000, description="why; kept for ever")]
-Kind = Annotated[str, Field(max_length=40, description="pure, approximate, zcdp or gdp", examples=["pure"])]
+Kind = Annotated[str, Field(max_length=40, description="pure, approximate, zcdp, gdp or rdp", examples=["pure"])]
 
 
 class ExactRoute(APIRoute):
@@ -78,6 +78,9 @@ class BudgetAsk(ScopeAsk):
     privacy_unit: Text | None = None
     simulation: bool = False
     quota: Annotated[bool, Field(description="whether it is a share that the budget above sets aside")] = False
+    orders: Annotated[
+        list[Amount] | None, Field(max_length=MOST_ORDERS, description="of an rdp budget that promises epsilon, delta")
+    ] = None
 
 
 class WholeAsk(Ask):

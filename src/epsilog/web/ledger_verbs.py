@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
 
-from epsilog.spend import VERB_PATHS, Balance, Charge, ChargeRecord, Ledger, Verb, spelled_moment
+from epsilog.spend import VERB_PATHS, Balance, Charge, ChargeRecord, Ledger, Verb, is_quantity, spelled_moment
 from epsilog.terms import AccessError, CheckError, ConflictError, NeighboringRelation
 from epsilog.web import ledger_asks as asks
 from epsilog.web import prices
@@ -275,8 +275,8 @@ def signed(by: str, asker: Holder) -> str:
 
 
 def _caps(caps: dict[str, str]) -> dict[str, Any]:
-    if caps.keys() - {"epsilon", "delta", "rho", "mu_squared"}:  # they are keywords, beside others
-        raise CheckError("caps", "of epsilon, delta, rho or mu_squared", ", ".join(caps)[:200])
+    if not all(map(is_quantity, caps)):  # they are keywords, beside others
+        raise CheckError("caps", "of epsilon, delta, rho, mu_squared or rdp_ORDER", ", ".join(caps)[:200])
     return dict(caps)
 
 

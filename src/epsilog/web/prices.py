@@ -42,6 +42,7 @@ class PriceAsk(Ask):
 
     request: dict[str, Any]
     kind: str
+    orders: list[str]
     overridden: bool
 
 
@@ -75,7 +76,7 @@ class Repetitions(Answer):
 
 @questions.add("/ledger/price", Priced, summary="What a request costs under a kind of budget")
 def _price(ask: PriceAsk) -> dict[str, Any]:
-    return price_to_json(price(Request.from_json(ask.request), ask.kind, overridden=ask.overridden))
+    return price_to_json(price(Request.from_json(ask.request), ask.kind, orders=ask.orders, overridden=ask.overridden))
 
 
 @questions.add("/ledger/repetitions", Repetitions, summary="How many repetitions fit")
@@ -116,11 +117,11 @@ class DeskPricing:
         """What fits, as it is answered."""
         return await self._desk.answer(questions.by_path["/ledger/headroom"], _asked(request, path))
 
-    def _price(self, request: Request, kind: str, overridden: bool) -> Price:
-        known = price_at_once(request, kind, overridden=overridden)
+    def _price(self, request: Request, kind: str, orders: Sequence[str], overridden: bool) -> Price:
+        known = price_at_once(request, kind, orders=orders, overridden=overridden)
         if known is not None:
             return known
-        ask = PriceAsk(request=request.to_json(), kind=kind, overridden=overridden)
+        ask = PriceAsk(request=request.to_json(), kind=kind, orders=list(orders), overridden=overridden)
         return price_from_json(self._ask("/ledger/price", ask))
 
     def _repetitions(self, request: Request, path: Sequence[Balance]) -> int:

@@ -61,7 +61,7 @@ def cycles(
                 "scope": entry.scope,
                 "key": entry.key,
                 "time": entry.time,
-                "amount": dict(entry.amounts[budget.kind]),
+                "amount": dict(budget.cost(entry.amounts)),
                 "cumulative": dict(total),
             }
             for entry, total in found

@@ -17,7 +17,7 @@ export type ActAsk = {
 export type BudgetAsk = {
   /** names joined by '/' */
   scope: string;
-  /** pure, approximate, zcdp or gdp */
+  /** pure, approximate, zcdp, gdp or rdp */
   kind: string;
   /** by quantity */
   caps: Record<string, unknown>;
@@ -26,6 +26,8 @@ export type BudgetAsk = {
   simulation: boolean;
   /** whether it is a share that the budget above sets aside */
   quota: boolean;
+  /** of an rdp budget that promises epsilon, delta */
+  orders: string[] | null;
 };
 
 /** A reservation that its owner gives back. */

@@ -56,7 +56,7 @@ interface Entry {
 const PAGE = 25;
 const CYCLES = 100;
 const LETTERS: Record<string, string> = { epsilon: "ε", delta: "δ", rho: "ρ", mu_squared: "μ²" };
-const letter = (name: string): string => LETTERS[name] ?? name;
+const letter = (name: string): string => LETTERS[name] ?? name.replace(/^rdp_(.+)$/, "D($1)"); // a Renyi divergence at its order
 const words = (money: Money): string => Object.entries(money).map(([name, amount]) => `${letter(name)} ${showAmount(amount)}`).join(", ");
 const main = (money: Money): string => Object.keys(money).find((name) => name !== "delta") ?? "delta";
 const minute = (time: string): string => time.slice(0, 16).replace("T", " ");

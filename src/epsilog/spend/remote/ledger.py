@@ -9,13 +9,13 @@ the error says that it is not known: nobody releases for a charge without knowin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from epsilog.spend import chain, scopes, wire
-from epsilog.spend.amounts import Amounts, Number
+from epsilog.spend.amounts import Amounts, Number, rdp_quantity
 from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb, sha256
 from epsilog.spend.folds import Balance
@@ -114,10 +114,11 @@ class RemoteLedger(RemoteView):
         privacy_unit: str | None = None,
         simulation: bool = False,
         quota: bool = False,
+        orders: Sequence[Number] | None = None,
         **caps: Number,
     ) -> Balance:
         """Sets the cap of a scope; see ``Ledger.create_budget``."""
-        ask = {
+        ask: dict[str, Any] = {
             "scope": scope,
             "kind": kind,
             "caps": dict(Amounts.capped(caps)),
@@ -126,6 +127,8 @@ class RemoteLedger(RemoteView):
             "simulation": check.flag()(simulation=simulation),
             "quota": check.flag()(quota=quota),
         }
+        if orders is not None:
+            ask["orders"] = [rdp_quantity(order).removeprefix("rdp_") for order in orders]
         return self._budget("/create", ask)
 
     def change_cap(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
