@@ -55,7 +55,8 @@ def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
     assert scores[0] > 0.9
     assert scores[0] >= scores[1] > scores[2]
     works = [one.of("backdoor", "success")[0] for one in found]
-    assert works[0] > 0.5
+    alone = [one.of("utility", "backdoor, nobody attacking")[0] for one in found]
+    assert works[0] > max(0.5, alone[0] + 0.3)
 
 
 @pytest.mark.slow
@@ -152,6 +153,9 @@ def test_sentences_say_what_the_numbers_say():
         in told
     )
     assert "s: without DP backdoor works on 25% of rows (25% to 25%)." in told
+    calm = tuple(run | {"utility": run["utility"] | {"backdoor, nobody attacking": 0.2}} for run in sure.runs)
+    told_both = "works on 25% of rows (25% to 25%); where nobody attacks, on 20% of rows (20% to 20%)."
+    assert f"s: without DP backdoor {told_both}" in sentences([replace(sure, runs=calm)], PROTOCOL)
     assert any("at epsilon 1 losses tell members from others beyond chance in no seed" in each for each in told)
     assert not any("FPR" in each for each in told)
     more = sentences([condition(None), condition(1.0, tpr=0.25, largest=0.3)], PROTOCOL)

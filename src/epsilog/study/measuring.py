@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from statistics import median
 from typing import Any
 
 from epsilog.accounting import calibrate, profile, true_positive_rate
-from epsilog.study.backdoor import Backdoor, told_of_backdoor
+from epsilog.study.backdoor import Backdoor, success, told_of_backdoor
 from epsilog.study.canaries import Canaries, told_of_canaries
 from epsilog.study.cells import Cells, Shelf
 from epsilog.study.membership import ATTACKS, SHADOWS, Membership, told_of_membership
@@ -65,6 +65,11 @@ class Protocol:
         """Plain JSON values."""
         attacks = [{"attack": type(one).__name__.lower(), **_named(one)} for one in self.questions]
         return {"budgets": list(self.budgets), "seeds": list(self.seeds), "attacks": attacks}
+
+
+def unattacked(name: str) -> str:
+    """Of the numbers of a model that nobody attacks, the one that belongs to a backdoor's trigger."""
+    return f"{name}, nobody attacking"
 
 
 def _named(question: Any) -> dict[str, Any]:
@@ -217,11 +222,12 @@ def _run(trial: Trial, protocol: Protocol, shared: Shelf, tell: Callable[[str], 
 
         return shared(f"seed {trial.seed}, {name}", announced)
 
-    found: dict[str, Numbers | None] = {UTILITY: cell(UTILITY, lambda: _utility(trial))}
-    for question in protocol.questions:
-        if _applies(question, trial.scheme):
-            told = cell(question.name, partial(_told, question, trial))
-            found |= told if isinstance(question, Membership) else {question.name: told}
+    asked = [question for question in protocol.questions if _applies(question, trial.scheme)]
+    triggers = [question for question in asked if isinstance(question, Backdoor)]
+    found: dict[str, Numbers | None] = {UTILITY: cell(UTILITY, lambda: _utility(trial, triggers))}
+    for question in asked:
+        told = cell(question.name, partial(_told, question, trial))
+        found |= told if isinstance(question, Membership) else {question.name: told}
     return found
 
 
@@ -229,9 +235,14 @@ def _say(tell: Callable[[str], None], where: str, what: str) -> None:
     tell(f"{where}, {what}")
 
 
-def _utility(trial: Trial) -> Numbers | None:
+def _utility(trial: Trial, triggers: Iterable[Backdoor]) -> Numbers | None:
+    """The score of a model that nobody attacks, and how often each trigger works on it all the same."""
     model = trial.trained()
-    return None if model is None else {"score": score(trial.task, model)}
+    if model is None:
+        return None
+    return {"score": score(trial.task, model)} | {
+        unattacked(each.name): success(trial.task, model, each) for each in triggers
+    }
 
 
 def _told(question: Backdoor | Membership | Property | Canaries, trial: Trial) -> Any:

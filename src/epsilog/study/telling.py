@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from epsilog.prove import Series, line_plot, standalone
-from epsilog.study.measuring import UTILITY, Condition, Protocol
+from epsilog.study.measuring import UTILITY, Condition, Protocol, unattacked
 from epsilog.study.membership import ATTACKS
 from epsilog.terms.digits import upper_text
 
@@ -55,6 +55,7 @@ def _columns(conditions: Sequence[Condition]) -> dict[str, dict[str, Cell]]:
     backdoors: dict[str, Cell] = {}
     for name in _backdoors(conditions):
         backdoors |= {f"{name} works": shows(name, "success"), f"score, {name}": shows(name, "score")}
+        backdoors[unattacked(name)] = shows(UTILITY, unattacked(name))
     membership: dict[str, Cell] = {}
     for attack in ATTACKS:
         membership[f"AUC, {attack}"] = shows(attack, "auc")
@@ -134,8 +135,9 @@ def _of_utility(subject: str, group: Sequence[Condition]) -> Iterator[str]:
 def _of_backdoors(one: Condition) -> Iterator[str]:
     for name in _backdoors([one]):
         if (works := one.of(name, "success")) is not None:
-            span = f"{works[0]:.0%} of rows ({works[1]:.0%} to {works[2]:.0%})"
-            yield f"{one.subject}: {one.where} {name} works on {span}."
+            told = f"{one.subject}: {one.where} {name} works on {_share(works)}"
+            alone = one.of(UTILITY, unattacked(name))
+            yield f"{told}." if alone is None else f"{told}; where nobody attacks, on {_share(alone)}."
 
 
 def _of_membership(one: Condition) -> Iterator[str]:
@@ -225,6 +227,10 @@ def _line(subject: str, conditions: Sequence[Condition], attack: str, name: str)
 
 def _spread(values: tuple[float, float, float] | None) -> str:
     return "" if values is None else f"{values[0]:.3f} ({values[1]:.3f} to {values[2]:.3f})"
+
+
+def _share(values: tuple[float, float, float]) -> str:
+    return f"{values[0]:.0%} of rows ({values[1]:.0%} to {values[2]:.0%})"
 
 
 def _upper(value: float | None) -> str:
