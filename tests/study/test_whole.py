@@ -107,7 +107,7 @@ def test_the_study_of_clothes_runs_in_short(tmp_path):
         (tmp_path / "fashion" / file.name).write_text(re.sub("(rounds|per_release) = 40", r"\1 = 6", file.read_text()))
     text = (folder / "fashion.toml").read_text()
     for old, new in (
-        (', "fashion/central-100.toml", "fashion/client-30.toml"', ""),
+        (', "fashion/central-100.toml", "fashion/client-30.toml", "fashion/client-100.toml"', ""),
         ("budgets = [1, 2, 8]", "budgets = [8]"),
         ("seeds = [1, 2, 3, 4, 5]", "seeds = [1]"),
         ("shadows = 5 ", "shadows = 0 "),
