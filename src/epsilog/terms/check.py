@@ -110,6 +110,8 @@ def _is_number(value: object) -> bool:
 
 
 def _real(name: str, value: Any) -> float:
+    if type(value) is float:  # what most are
+        return value + 0.0
     if not _is_number(value):
         raise CheckError(name, "a number", _shown(value))
     try:
@@ -124,6 +126,8 @@ def _real(name: str, value: Any) -> float:
 
 
 def _whole(name: str, value: Any) -> int:
+    if type(value) is int:  # what most are
+        return value
     if not _is_number(value) or not isinstance(value, Integral):
         raise CheckError(name, "a whole number", _shown(value))
     return int(value)
@@ -289,7 +293,14 @@ def each(rule: Rule[T]) -> Rule[tuple[T, ...]]:
         shapeless = isinstance(value, _numpy("ndarray")) and value.ndim == 0
         if isinstance(value, str | bytes | Mapping | Set) or shapeless or not isinstance(value, Iterable):
             raise CheckError(name, "a series", _shown(value))
-        return tuple(rule(**{f"{name}[{i}]": item}) for i, item in enumerate(value))
+        items = tuple(value)
+        try:
+            found = tuple([rule.read(name, item) for item in items])
+            if all(map(rule.holds, found)):
+                return found
+        except CheckError:
+            pass
+        return tuple(rule(**{f"{name}[{i}]": item}) for i, item in enumerate(items))  # says which
 
     return Rule(read)
 

@@ -59,6 +59,8 @@ def term(tag: str) -> Callable[[K], K]:
 
 def encode(value: Any) -> Any:
     """Turns a term (or a tuple, an enum, a number, text, None) into plain JSON values; ``inf`` becomes "inf"."""
+    if value is None or type(value) in (int, str, bool):  # what most are
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         tag = _tag_of.get(type(value))
         if tag is None:

@@ -109,8 +109,7 @@ class RunFolder:
     def settle(self, outcome: Outcome) -> None:
         """Gives a released round its final name, appends its lines, drops the older checkpoint."""
         final = self.checkpoint(outcome.state.round)
-        _waiting(final).replace(final)
-        disk.sync_folder(final.parent)
+        _waiting(final).replace(final)  # a power cut may take the new name: under the old one it is found all the same
         _append(self.rounds, _line(outcome.record))
         _append(self.custody, _line(outcome.custody))
         self.checkpoint(outcome.state.round - 1).unlink(missing_ok=True)

@@ -125,19 +125,18 @@ class Randomness:
         Opened twice, a simulated stream repeats itself; no two streams share a draw.
         """
         if self.seed is None:
-            return Stream(np.random.Generator(_secure(os.getpid(), purpose, round)))
+            return _secure(os.getpid(), purpose, round)
         whose = "" if client is None else f"/{client}"
         named = hashlib.sha256(f"epsilog/train/{self.seed}/{purpose}/{round}{whose}".encode()).digest()
         return Stream.replayed(int.from_bytes(named[:16], "little"), self.noise_factor)
 
 
 @lru_cache(maxsize=8)
-def _secure(process: int, purpose: str, round: int) -> np.random.BitGenerator:  # noqa: ARG001, A002
+def _secure(process: int, purpose: str, round: int) -> Stream:  # noqa: ARG001, A002
     """AES-128 in counter mode (FIPS 197) under a fresh key; opened again by the same process, it goes on."""
     from randomgen import AESCounter
 
-    made: np.random.BitGenerator = AESCounter(key=int.from_bytes(os.urandom(16), "little"))
-    return made
+    return Stream(np.random.Generator(AESCounter(key=int.from_bytes(os.urandom(16), "little"))))
 
 
 os.register_at_fork(after_in_child=_secure.cache_clear)  # a number may come again where processes are numbered anew

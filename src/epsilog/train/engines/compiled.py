@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -80,11 +80,10 @@ class CompiledEngine:
     def sum_of_updates(self, now: Round, *, clip_norm: float) -> Clipped:
         """As ``base.Engine`` says."""
         training = self.task.training
-        taken = np.minimum(self._counts, training.batch_size or self._counts.max(initial=0))
         compute = partial(
             program.sum_of_updates,
             self.task.model,
-            _tiles(taken, int(taken.max()), now.model.size),
+            self._tiles,
             vector=now.model,
             clip_norm=clip_norm,
             learning_rate=np.asarray(training.learning_rate * now.pace, self._precision),
@@ -125,6 +124,12 @@ class CompiledEngine:
                 padding.append((runs.noise_stddev * drawn[: len(part), :, -1]).sum(axis=1) / np.sqrt(runs.steps))
         return _merged(parts, size, np.concatenate(padding))
 
+    @cached_property
+    def _tiles(self) -> Tiles:
+        """Of local steps."""
+        taken = np.minimum(self._counts, self.task.training.batch_size or self._counts.max(initial=0))
+        return _tiles(taken, int(taken.max()), self.task.model.size)
+
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set."""
         with exact():
@@ -157,6 +162,9 @@ class CompiledEngine:
         """Cuts a cohort into parts of at most so many clients, rows that are listed, and rows that are fetched."""
         limits = np.array([slots, LISTED, np.inf if self._resident else self._fetched])
         weights = np.stack([np.ones(cohort.size), listed[cohort], self._counts[cohort]], axis=1)
+        if cohort.size and (weights.sum(axis=0) <= limits).all():
+            yield cohort
+            return
         first, load = 0, np.zeros(3)
         for place, weight in enumerate(weights):
             if place > first and (load + weight > limits).any():

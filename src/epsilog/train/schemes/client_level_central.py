@@ -13,6 +13,7 @@ from epsilog.train.schemes.base import PADDING, Change, Now, trains
 def change(scheme: ClientLevelCentral, engine: Engine, now: Now, /) -> Change:
     """Sum of clipped updates plus noise, over the public expected cohort."""
     clipped = engine.sum_of_updates(now.computed, clip_norm=scheme.clip_norm if now.private else np.inf)
-    draws = now.streams("noise").normals((clipped.total.size + PADDING,))
-    noisy = np.append(clipped.total, np.zeros(PADDING)) + (scheme.noise_stddev if now.private else 0.0) * draws
+    noisy = now.streams("noise").normals((clipped.total.size + PADDING,))
+    noisy *= scheme.noise_stddev if now.private else 0.0
+    noisy[:-PADDING] += clipped.total
     return Change(noisy[:-PADDING] / scheme.expected_cohort, clipped, noisy[-PADDING:])
