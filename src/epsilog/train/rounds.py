@@ -67,7 +67,7 @@ def begin(task: Task) -> State:
 
 def output_hash(model: Vector) -> str:
     """SHA-256 of a model's bytes as little-endian doubles, 64 hex digits."""
-    return hashlib.sha256(np.ascontiguousarray(model, "<f8")).hexdigest()
+    return hashlib.sha256(np.ascontiguousarray(model, "<f8").data).hexdigest()
 
 
 def bound_to(scheme: Scheme, task: Task) -> str:

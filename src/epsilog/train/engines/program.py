@@ -10,6 +10,7 @@ come in as arrays: the program is a pure function.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ import jax.numpy as jnp
 from epsilog.train import clipping
 from epsilog.train.models import Model, gradients
 from epsilog.train.models.base import Params
+
+LANES = 16, 64  # sums at a time (measured)
 
 
 class Tiles(NamedTuple):
@@ -81,12 +84,12 @@ def sum_of_updates(
     def add(slot: Any, sums: Any) -> Any:
         total, largest, clipped, dropped = sums
         end = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), start)
-        update = _change(end, start, work.weights[slot])
+        update, weight = _change(end, start), work.weights[slot]
         there = work.lists[slot, 1] > 0  # a client without rows has no update, whatever a model makes of blank rows
-        norm = jnp.where(there, jnp.sqrt(sum(jnp.sum(part**2) for part in jax.tree.leaves(update))), 0.0)
+        norm = jnp.where(there, weight * jnp.sqrt(sum(map(_squared, jax.tree.leaves(update)))), 0.0)
         factor = clipping.factors(norm, clip_norm, xp=jnp)
         kept = there & (factor > 0)
-        total = jax.tree.map(lambda whole, part: whole + jnp.where(kept, factor * part, 0.0), total, update)
+        total = jax.tree.map(lambda whole, part: whole + jnp.where(kept, factor * weight * part, 0.0), total, update)
         largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norm, 0.0))
         return total, largest, clipped + (factor < 1), dropped + (factor == 0)
 
@@ -125,7 +128,8 @@ def sum_of_noisy_runs(
     def add(slot: Any, sums: Any) -> Any:
         total, *seen = sums
         end, *seen = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), (start, *seen))
-        return jax.tree.map(jnp.add, total, _change(end, start, work.weights[slot])), *seen
+        weight = work.weights[slot]
+        return jax.tree.map(lambda whole, part: whole + weight * part, total, _change(end, start)), *seen
 
     def step(slot: Any, index: Any, carried: Any) -> Any:
         params, *seen = carried
@@ -180,6 +184,28 @@ def _descend(params: Params, gradient: Params, step_size: Any) -> Params:
     return jax.tree.map(lambda part, slope: part - step_size * slope, params, gradient)
 
 
-def _change(end: Params, start: Params, weight: Any) -> Params:
-    """``weight`` times ``end - start`` in float64, whatever precision the run had."""
-    return jax.tree.map(lambda new, old: weight * (new.astype(jnp.float64) - old.astype(jnp.float64)), end, start)
+def _change(end: Params, start: Params) -> Params:
+    """What a client changed, in the precision of its run: whatever is measured, weighed and summed is these numbers."""
+    return jax.tree.map(jnp.subtract, end, start)
+
+
+def _squared(part: Any) -> Any:
+    """The sum of an array's squares, in float64.
+
+    On a CPU one chain of additions waits for each of them, and the compiler may not split it: it is summed in lanes.
+    """
+    return jax.lax.platform_dependent(part.reshape(-1), cpu=_in_lanes, default=lambda flat: (_wide(flat) ** 2).sum())
+
+
+def _in_lanes(flat: Any) -> Any:
+    size, blocks = math.prod(LANES), flat.size // math.prod(LANES)
+
+    def add(index: Any, lanes: Any) -> Any:
+        return lanes + _wide(jax.lax.dynamic_slice(flat, (index * size,), (size,))).reshape(LANES) ** 2
+
+    lanes = jax.lax.fori_loop(0, blocks, add, jnp.zeros(LANES, jnp.float64)) if blocks else jnp.float64(0)
+    return jnp.sum(lanes) + (_wide(flat[blocks * size :]) ** 2).sum()
+
+
+def _wide(part: Any) -> Any:
+    return part.astype(jnp.float64)
