@@ -110,7 +110,7 @@ class Books:
                 self._ledger.close()
 
 
-def _books(request: Request) -> Books:
+async def _books(request: Request) -> Books:
     found: Books | None = request.app.state.books
     if found is None:
         raise HTTPException(404, "This server was started without a ledger")

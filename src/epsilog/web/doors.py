@@ -34,7 +34,7 @@ class Guest:
         require(self.holder, self.act, scope)
 
 
-def holder(request: Request) -> Holder:
+async def holder(request: Request) -> Holder:
     """Who sends a request: the holder of its token, where the server has tokens."""
     if request.app.state.entrance.tokens is None:
         return LOOPBACK
@@ -44,7 +44,7 @@ def holder(request: Request) -> Holder:
     return found
 
 
-def guest(request: Request, who: Annotated[Holder, Depends(holder)]) -> Guest:
+async def guest(request: Request, who: Annotated[Holder, Depends(holder)]) -> Guest:
     """Who sends a request to an address of the table, as the doorkeeper has found already where there are tokens."""
     need = needed(request.method, request.scope["path"])
     if need is None:
