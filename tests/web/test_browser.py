@@ -425,6 +425,136 @@ def test_a_ledger_behind_tokens_asks_for_one_and_keeps_it_nowhere(browser, serve
     assert clean(browser) == []
 
 
+@contextmanager
+def held(browser, serve_app, folder, role, fill_ledger):
+    """The ledger's page, with the token of anna, who is such a holder of acme; and the file of the ledger."""
+    file, path = folder / "tokens.json", fill_ledger(folder / "ledger.db")
+    _, token = tokens.create_token(file, "anna", role=role, scope="acme")
+    with serve_app(create_app(ledger=str(path), entrance=Entrance(file))) as site:
+        browser.get(site.url + "/ledger")
+        until(lambda: one(browser, "input[name=token]")).send_keys(token)
+        one(browser, "form button[type=submit]").click()
+        until(lambda: "acme/claims" in text(browser, "main"))
+        yield path
+        browser.get("about:blank")
+
+
+def opened(browser, title):
+    """A part of what may be done, opened by keyboard."""
+    from selenium.webdriver.common.keys import Keys
+
+    part = until(lambda: next(p for p in browser.find_elements("css selector", ".part") if p.text.startswith(title)))
+    if part.get_attribute("open") is None:
+        part.find_element("css selector", "summary").send_keys(Keys.ENTER)
+    until(lambda: part.find_elements("css selector", "form"))
+    return part
+
+
+def fill(part, **values):
+    """Types into the fields of one form."""
+    from selenium.webdriver.common.keys import Keys
+
+    for name, value in values.items():
+        field = part.find_element("css selector", f"[name={name}]")
+        field.send_keys(Keys.CONTROL, "a")
+        field.send_keys(value)
+
+
+def press(part, label):
+    """A button, by keyboard."""
+    from selenium.webdriver.common.keys import Keys
+
+    until(lambda: next(b for b in part.find_elements("css selector", "button") if b.text == label)).send_keys(
+        Keys.ENTER
+    )
+
+
+def test_whoever_may_spends_from_the_ledgers_page_and_no_more_is_offered(browser, serve_app, tmp_path, fill_ledger):
+    with held(browser, serve_app, tmp_path, "spender", fill_ledger) as path:
+        charge = opened(browser, "Charge a release")
+        assert [p.text for p in browser.find_elements("css selector", ".part > summary")] == [
+            "Charge a release",
+            "See a charge through",
+        ]
+        fill(charge, scope="acme/claims/anna", value="0.25", key="mine")
+        press(charge, "Does it fit?")
+        until(lambda: "It fits 4 times. Left at this scope: ε 1.125." in charge.text)
+        fill(charge, value="2")
+        press(charge, "Reserve")
+        until(lambda: "The budget of acme/claims refuses. At most epsilon 1.125 fits" in charge.text)
+        said = charge.find_element("css selector", ".refusal").text
+        for line in ("cap 3", "spent 1.75", "reserved 0.125", "left 1.125", "asked 2", "short by 0.875"):
+            assert line in said
+        assert "More is for the owner of acme/claims to allow. Nothing was written." in said
+        fill(charge, value="-1")
+        press(charge, "Reserve")
+        until(lambda: "must be above 0" in charge.text)
+        fill(charge, value="0.5")
+        press(charge, "Reserve")
+        through = opened(browser, "See a charge through")  # by itself
+        until(lambda: "It is reserved at acme/claims/anna, for ε 0.5, by anna." in through.text)
+        assert charge.find_element("css selector", "[name=key]").get_attribute("value") != "mine"
+        press(through, "Start: spend it, for ever")
+        until(lambda: "It is started" in through.text)
+        press(through, "Commit")
+        until(lambda: "The charge is committed now." in through.text)
+        until(lambda: "mine" in text(browser, "table.dense tbody tr"))  # the page shows what was written
+        with read_ledger(path) as ledger:
+            assert (ledger.find("mine").state, ledger.balance("acme/claims").spent["epsilon"]) == ("committed", "2.25")
+        fill(through, key="waiting")  # of nobody: whoever may spend there goes on with it
+        press(through, "Look it up")
+        until(lambda: "It is reserved at acme/claims/bob" in through.text)
+        press(through, "Give it back")
+        until(lambda: "Why needs a value" in through.text)
+        fill(through, reason="not needed")
+        press(through, "Give it back")
+        until(lambda: "The charge is cancelled now." in through.text)
+    assert clean(browser) == []
+
+
+def test_owners_allow_prices_and_set_caps_on_the_ledgers_page(browser, serve_app, tmp_path, fill_ledger):
+    with held(browser, serve_app, tmp_path, "owner", fill_ledger) as path:
+        allow = opened(browser, "Allow one charge")
+        fill(allow, key="allowed", value="2", price_epsilon="0.5")
+        press(allow, "Allow it")
+        until(lambda: "Why this price is right needs a value" in allow.text)
+        fill(allow, reason="proof 12")
+        press(allow, "Allow it")
+        until(lambda: "Allowed, once" in allow.text)
+        caps = opened(browser, "Set another cap")
+        fill(caps, epsilon="3.5", reason="board, 3 May")
+        press(caps, "Set the cap")
+        until(lambda: "The cap of acme/claims is ε 3.5 now." in caps.text)
+        charge = opened(browser, "Charge a release")
+        fill(charge, key="allowed", value="2")
+        charge.find_element("css selector", "form details > summary").click()
+        fill(charge, price_epsilon="0.5")
+        press(charge, "Charge at once, for ever")
+        until(lambda: "Charged: ε 0.5, under the key allowed." in charge.text)
+        for width in (1280, 390):
+            screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+            browser.execute_script(AXE.read_text())
+            found = browser.execute_async_script("axe.run(document).then(arguments[0])")
+            assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        with read_ledger(path) as ledger:
+            assert ledger.balance("acme/claims").caps["epsilon"] == "3.5"
+            assert dict(ledger.charge_record("allowed").amounts["pure"]) == {"epsilon": "0.5"}
+            (changed,) = ledger.page("acme/claims", verb="cap-changed", limit=5)
+            assert (changed.body["by"], changed.body["reason"]) == ("anna (token of anna)", "board, 3 May")
+    assert clean(browser) == []
+
+
+def test_a_reader_is_offered_nothing(browser, serve_app, tmp_path, fill_ledger):
+    with held(browser, serve_app, tmp_path, "reader", fill_ledger):
+        until(lambda: "The chain of entries" in text(browser, "main"))
+        time.sleep(0.3)  # who they are was asked meanwhile
+        assert not browser.find_elements("css selector", ".part")
+    assert clean(browser) == []
+
+
 def test_the_game_by_keyboard(browser, site):
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys

@@ -268,6 +268,13 @@ READS = {
 }
 
 
+@pytest.mark.parametrize(("role", "acts"), [("reader", "read"), ("spender", "read spend"), ("auditor", "audit read")])
+def test_holders_are_told_who_they_are(app, file, role, acts):
+    text = token_of(file, role=role, scope="acme/claims")
+    said = {"name": "anna", "role": role, "scope": "acme/claims", "acts": acts.split()}
+    assert ask(app, "GET", "/api/v1/holder", token=text).json() == said
+
+
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("scope", [None, "acme", "acme/claims", "acme/claim", "lab", "nowhere"])
 def test_a_holder_reads_their_subtree_and_no_other(app, file, role, scope):

@@ -51,6 +51,7 @@ _BY_PATH = {
     "GET /certificates/{name}/events": _READ,
     "POST /certificates/{name}/{verb}": _SPEND,
     "GET /certificates/{name}/evidence.json": _READ,
+    "GET /holder": _READ,
     "GET /ledger": _READ,
     "GET /ledger/cycles": _READ,
     "GET /ledger/entries": _READ,

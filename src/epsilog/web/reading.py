@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from epsilog.spend import Balance, Entry, LedgerView, digest, located, read_ledger
 from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
-from epsilog.web.doors import Asker, guest
+from epsilog.web.doors import MAY, Asker, guest
 from epsilog.web.jobs import Job, Shelf, watch
 
 router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(guest)])
@@ -29,6 +29,13 @@ router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(guest)])
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _REPORTS: dict[str, str] = {RunFile.REPORT: "application/json", RunFile.PAGE: "text/html"}
 LONGEST_REPORT = 20_000_000  # bytes
+
+
+@router.get("/holder", summary="Who asks, and what they may do")
+def holder(asker: Asker) -> dict[str, Any]:
+    """The name, the role and the scope of a token (null for the whole ledger), so that a page offers no more."""
+    who = asker.holder
+    return {"name": who.name, "role": who.role, "scope": who.scope, "acts": sorted(MAY[who.role])}
 
 
 @router.get("/ledger", summary="Budgets and what has happened under them")

@@ -50,8 +50,16 @@ export function Field({ form, name }: { form: Form; name: string }) {
           value={raw}
           placeholder={spec.optional ? "blank" : undefined}
           required={!spec.optional}
+          list={spec.offers && `${id}-offers`}
           onInput={(e) => form.set(name, e.currentTarget.value)}
         />
+      )}
+      {spec.offers && (
+        <datalist id={`${id}-offers`}>
+          {spec.offers.map((each) => (
+            <option key={each} value={each} />
+          ))}
+        </datalist>
       )}
       <Below id={id} spec={spec} error={error} />
     </div>

@@ -62,8 +62,8 @@ function parsed({ status, text }: Found): unknown {
 }
 
 function refused(status: number, body: unknown): Problem {
-  const problem = body as { title?: string; detail?: string; errors?: Problem["errors"] };
-  return new Problem(problem.title ?? "Refused", problem.detail ?? "", problem.errors ?? [], status);
+  const problem = body as { title?: string; detail?: string; errors?: Problem["errors"]; refusal?: Problem["refusal"] };
+  return new Problem(problem.title ?? "Refused", problem.detail ?? "", problem.errors ?? [], status, problem.refusal ?? null);
 }
 
 export const server: Engine = {

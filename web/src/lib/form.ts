@@ -19,6 +19,7 @@ export interface FieldSpec {
   most?: number; // allowed
   atMost?: string; // the name of a field that it must not be above
   choices?: readonly (readonly [value: string, label: string])[];
+  offers?: readonly string[]; // texts that are likely
 }
 
 export type Raw = Record<string, string>;
@@ -73,6 +74,9 @@ export interface Form {
   commit(): void;
   refuse(errors: readonly FieldError[]): void;
 }
+
+/** A form that lives as long as its page: what it does is done once, so no address brings it back. */
+export const passing: Store = { read: () => ({}), write: () => {}, watch: () => () => {} };
 
 /** `rule` adds errors that need several fields at once. */
 export function useForm(

@@ -7,6 +7,20 @@ export interface FieldError {
   message: string;
 }
 
+/** What a budget says that cannot bear a charge; amounts are decimal strings, by quantity. */
+export interface Refusal {
+  scope: string;
+  requested: Record<string, string>;
+  available: Record<string, string>;
+  caps: Record<string, string>;
+  spent: Record<string, string>;
+  reserved: Record<string, string>;
+  shortfall: Record<string, string>;
+  reason: string;
+  hint: string;
+  owners: string[];
+}
+
 /** A refusal in words, with the fields it names. */
 export class Problem extends Error {
   constructor(
@@ -14,6 +28,7 @@ export class Problem extends Error {
     detail: string,
     readonly errors: FieldError[] = [],
     readonly status = 0,
+    readonly refusal: Refusal | null = null,
   ) {
     super(detail);
   }

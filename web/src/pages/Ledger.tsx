@@ -8,24 +8,10 @@ import { Trouble } from "../components/Trouble";
 import { useAnswer } from "../lib/answer";
 import { get, post } from "../lib/api";
 import { OVER, useJob } from "../lib/job";
+import { type Budget, letter, type Money, words } from "../lib/money";
 import { show, showAmount, showWhole } from "../lib/numbers";
 import { Problem } from "../lib/types";
-
-type Money = Record<string, string>; // decimal strings, shown digit for digit
-
-interface Budget {
-  scope: string;
-  kind: string;
-  relation: string;
-  privacy_unit: string | null;
-  simulation: boolean;
-  theorem: string;
-  caps: Money;
-  reserved: Money;
-  spent: Money;
-  available: Money;
-  promise: Money | null;
-}
+import { Acts } from "./Acts";
 
 interface Cycle {
   scope: string;
@@ -55,9 +41,6 @@ interface Entry {
 
 const PAGE = 25;
 const CYCLES = 100;
-const LETTERS: Record<string, string> = { epsilon: "ε", delta: "δ", rho: "ρ", mu_squared: "μ²" };
-const letter = (name: string): string => LETTERS[name] ?? name.replace(/^rdp_(.+)$/, "D($1)"); // a Renyi divergence at its order
-const words = (money: Money): string => Object.entries(money).map(([name, amount]) => `${letter(name)} ${showAmount(amount)}`).join(", ");
 const main = (money: Money): string => Object.keys(money).find((name) => name !== "delta") ?? "delta";
 const minute = (time: string): string => time.slice(0, 16).replace("T", " ");
 
@@ -73,11 +56,12 @@ export function Ledger() {
         </p>
       </Card>
     );
-  const { budgets } = book.answer;
+  const { budgets, entries } = book.answer;
   return (
     <div class="stack">
       {budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} />}
-      {budgets.length > 0 && <Cycles budgets={budgets} />}
+      {budgets.length > 0 && <Acts budgets={budgets} done={book.retry} />}
+      {budgets.length > 0 && <Cycles budgets={budgets} entries={entries} />}
       <Chain book={book.answer} />
     </div>
   );
@@ -127,9 +111,9 @@ function Budgets({ budgets }: { budgets: Budget[] }) {
   );
 }
 
-function Cycles({ budgets }: { budgets: Budget[] }) {
+function Cycles({ budgets, entries }: { budgets: Budget[]; entries: number }) {
   const [scope, choose] = useState(budgets[0]!.scope);
-  const found = useAnswer(scope, (each, signal) => get<{ caps: Money; cycles: Cycle[] }>(`ledger/cycles?scope=${encodeURIComponent(each)}&limit=${CYCLES}`, signal), { delay: 0 });
+  const found = useAnswer({ scope, entries }, ({ scope: each }, signal) => get<{ caps: Money; cycles: Cycle[] }>(`ledger/cycles?scope=${encodeURIComponent(each)}&limit=${CYCLES}`, signal), { delay: 0 });
   return (
     <Card title="What each release cost, and all of them together">
       {budgets.length > 1 && (
@@ -145,7 +129,7 @@ function Cycles({ budgets }: { budgets: Budget[] }) {
         </div>
       )}
       {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
-      {found.answer && (found.answer.cycles.length > 0 ? <Spent caps={found.answer.caps} cycles={found.answer.cycles} scope={found.of!} /> : <p class="empty">Nothing has been started under this budget.</p>)}
+      {found.answer && (found.answer.cycles.length > 0 ? <Spent caps={found.answer.caps} cycles={found.answer.cycles} scope={found.of!.scope} /> : <p class="empty">Nothing has been started under this budget.</p>)}
     </Card>
   );
 }
@@ -178,7 +162,7 @@ function Chain({ book }: { book: Book }) {
   const [scope, setScope] = useState("");
   const [cursors, setCursors] = useState<number[]>([]); // where each older page began
   const query = new URLSearchParams({ limit: String(PAGE), ...(scope && { scope }), ...(cursors.length > 0 && { before: String(cursors.at(-1)) }) });
-  const page = useAnswer(query.toString(), (text, signal) => get<{ entries: Entry[]; next: number | null }>(`ledger/entries?${text}`, signal), { delay: 0 });
+  const page = useAnswer({ text: query.toString(), entries: book.entries }, ({ text }, signal) => get<{ entries: Entry[]; next: number | null }>(`ledger/entries?${text}`, signal), { delay: 0 });
   const next = page.answer?.next ?? null;
   return (
     <Card title="The chain of entries">

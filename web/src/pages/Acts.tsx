@@ -1,0 +1,513 @@
+// What may be done to the ledger from its page, by those whose token allows it: charge, see a charge through, allow a
+// price, set another cap. The server decides and refuses; nothing is offered here that a role does not allow.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Card } from "../components/Card";
+import { Field } from "../components/Field";
+import { Notice } from "../components/Notice";
+import { Table } from "../components/Table";
+import { Trouble } from "../components/Trouble";
+import { useAnswer } from "../lib/answer";
+import { get, post } from "../lib/api";
+import { type FieldSpec, type Form, passing, useForm, type Values } from "../lib/form";
+import { type Budget, letter, type Money, under, words } from "../lib/money";
+import { showAmount, showWhole } from "../lib/numbers";
+import { Problem, type Refusal } from "../lib/types";
+
+interface Holder {
+  name: string;
+  role: string;
+  scope: string | null;
+  acts: string[];
+}
+
+interface Charged {
+  key: string;
+  amounts: Record<string, Money>;
+  replayed: boolean;
+}
+
+interface Charge {
+  key: string;
+  scope: string;
+  state: string;
+  amounts: Record<string, Money>;
+  rounds: number | null;
+  by?: string;
+}
+
+interface Mine {
+  budgets: Budget[];
+  who: Holder;
+  done: () => void; // something was written
+}
+
+const costs = (amounts: Record<string, Money>): string => Object.values(amounts).map(words).join("; ");
+/** Whether it is nobody's token that lets us in, but this machine. */
+const isHere = (who: Holder): boolean => who.name === "loopback";
+const article = (role: string): string => (/^[aeiou]/.test(role) ? `an ${role}` : `a ${role}`);
+
+export function Acts({ budgets, done }: { budgets: Budget[]; done: () => void }) {
+  const asked = useAnswer("holder", (path, signal) => get<Holder>(path, signal), { delay: 0 });
+  const [going, setGoing] = useState("");
+  const who = asked.answer;
+  if (!who?.acts.includes("spend")) return null;
+  const mine = { budgets, who, done };
+  return (
+    <Card title="Spend, and decide" screen>
+      <p class="method">
+        {isHere(who) ? (
+          "This server asks for no tokens: whoever is on this machine owns the ledger."
+        ) : (
+          <>
+            You come in as {who.name}, {article(who.role)} of {who.scope === null ? "the whole ledger" : <code>{who.scope}</code>}.
+          </>
+        )}{" "}
+        What is written is kept for ever.
+      </p>
+      <Part title="Charge a release">
+        <NewCharge {...mine} goOn={setGoing} />
+      </Part>
+      <Part title="See a charge through" opens={going}>
+        <GoOn key={going} {...mine} first={going} />
+      </Part>
+      {who.acts.includes("own") && (
+        <>
+          <Part title="Allow one charge at another price">
+            <Allow {...mine} />
+          </Part>
+          <Part title="Set another cap">
+            <Caps {...mine} />
+          </Part>
+        </>
+      )}
+    </Card>
+  );
+}
+
+/** A part that is folded until it is wanted; it opens by itself for something new. */
+function Part({ title, opens, children }: { title: string; opens?: string; children: ComponentChildren }) {
+  const [open, setOpen] = useState(false);
+  useEffect(() => {
+    if (opens) setOpen(true);
+  }, [opens]);
+  return (
+    <details class="part" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>{title}</summary>
+      {open && children}
+    </details>
+  );
+}
+
+/** One thing at a time is asked of the server; what came of it is said below the form. */
+function useAct(form?: Form) {
+  const [busy, setBusy] = useState(false);
+  const [said, setSaid] = useState<ComponentChildren>(null);
+  const [trouble, setTrouble] = useState<Problem | null>(null);
+  const act = async (work: () => Promise<ComponentChildren>): Promise<void> => {
+    setBusy(true);
+    setSaid(null);
+    setTrouble(null);
+    try {
+      setSaid(await work());
+    } catch (error) {
+      const problem = error instanceof Problem ? error : new Problem("An error of ours", String(error));
+      form?.refuse(problem.errors);
+      setTrouble(problem);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const outcome = (
+    <>
+      <div role="status">{said && <Notice grade="good">{said}</Notice>}</div>
+      {trouble && <Refused problem={trouble} />}
+    </>
+  );
+  return { busy, act, outcome };
+}
+
+/** A refusal: with every sum that it names, what would fit, and who can allow more. */
+function Refused({ problem }: { problem: Problem }) {
+  const { refusal } = problem;
+  if (refusal === null)
+    return (
+      <>
+        <Trouble problem={problem} />
+        {(problem.status === 0 || problem.status >= 500) && <p class="method">It may stand all the same. Look in the chain below before you ask again; the same key is charged once.</p>}
+      </>
+    );
+  return (
+    <div class="notice void" role="alert">
+      <span class="mark" aria-hidden="true">
+        ✕
+      </span>
+      <div class="refusal">
+        <b>The budget of {refusal.scope} refuses{refusal.reason && `: ${refusal.reason}`}.</b> {refusal.hint && `${refusal.hint[0]!.toUpperCase()}${refusal.hint.slice(1)}. `}
+        {refusal.owners.length > 0 && `More is for the owner of ${refusal.owners.join(" and of ")} to allow. `}
+        Nothing was written.
+        <Sums refusal={refusal} />
+      </div>
+    </div>
+  );
+}
+
+function Sums({ refusal }: { refusal: Refusal }) {
+  const quantities = Object.keys(refusal.requested);
+  const lines: [string, Money][] = [
+    ["cap", refusal.caps],
+    ["spent", refusal.spent],
+    ["reserved", refusal.reserved],
+    ["left", refusal.available],
+    ["asked", refusal.requested],
+    ["short by", refusal.shortfall],
+  ];
+  const told = lines.filter(([, money]) => quantities.some((each) => money[each] !== undefined));
+  return (
+    <Table
+      caption="What was asked, and what there is"
+      columns={[{ title: "amount" }, ...quantities.map((each) => ({ title: letter(each), number: true }))]}
+      rows={told.map(([name, money]) => [name, ...quantities.map((each) => (money[each] === undefined ? "–" : showAmount(money[each])))])}
+    />
+  );
+}
+
+/** A form's errors but for what was not typed yet; once it was sent, all of them. */
+const patient = (form: Form, sent: boolean): Form => (sent ? form : { ...form, errors: Object.fromEntries(Object.entries(form.errors).filter(([name]) => form.raw[name]?.trim())) });
+
+const text = (name: string, label: string, more: Partial<FieldSpec> = {}): FieldSpec => ({ name, label, kind: "text", initial: "", most: 500, ...more });
+
+const newKey = (): string => `page-${[...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+
+const SYMBOLS: Record<string, string> = { pure: "ε", approximate: "ε", zcdp: "ρ", gdp: "μ" };
+const FIELDS: Record<string, string> = { pure: "epsilon", approximate: "epsilon", zcdp: "rho", gdp: "mu" };
+
+/** Where, what and under which key: the fields of a stated release. */
+function stated({ budgets, who }: Mine): FieldSpec[] {
+  const scopes = budgets.filter((each) => under(who.scope, each.scope)).map((each) => each.scope);
+  return [
+    text("scope", "Scope", { initial: scopes[0] ?? who.scope ?? "", offers: scopes, hint: "a budget’s, or one under it" }),
+    {
+      name: "release",
+      label: "It keeps",
+      kind: "choice",
+      initial: "pure",
+      choices: [
+        ["pure", "ε-DP"],
+        ["approximate", "(ε, δ)-DP"],
+        ["zcdp", "ρ-zCDP"],
+        ["gdp", "μ-GDP"],
+      ],
+    },
+    { name: "value", label: "With", kind: "real", initial: "0.1", above: 0, symbol: "ε" },
+    { name: "delta", label: "And with", kind: "real", symbol: "δ", initial: "", optional: true, above: 0, below: 1, hint: "of what it keeps, or else at which approximate budgets are charged" },
+    text("key", "Key", { initial: newKey(), hint: "the same key and request are charged once" }),
+  ];
+}
+
+const needsDelta = (values: Values): Record<string, string> => (values.release === "approximate" && values.delta === null ? { delta: "needs a value" } : {});
+
+/** The path of a scope: the budgets that a charge there must fit. */
+const path = (budgets: Budget[], scope: string): Budget[] => budgets.filter((each) => under(each.scope, scope.trim()));
+
+/** Whether a delta says anything: the release has one, or a budget is charged at one. */
+const hasDelta = (budgets: Budget[], release: unknown, scope: string): boolean => release === "approximate" || path(budgets, scope).some((each) => each.kind === "approximate");
+
+const quantitiesAt = (budgets: Budget[], scope: string): string[] => [...new Set(path(budgets, scope).flatMap((each) => Object.keys(each.caps)))];
+
+const priceFields = (quantities: string[], optional: boolean): FieldSpec[] =>
+  quantities.map((each) => text(`price_${each}`, "Price", { symbol: letter(each), optional, most: 100 }));
+
+/** A price that was typed, as exact text; null where none was. */
+function priceOf(values: Values, quantities: string[]): Money | null {
+  const given = quantities.map((each) => [each, values[`price_${each}`]] as const).filter(([, amount]) => amount);
+  return given.length > 0 ? Object.fromEntries(given as [string, string][]) : null;
+}
+
+function releaseOf(values: Values, budgets: Budget[], price: Money | null) {
+  const kind = String(values.release);
+  const term = { type: kind, [FIELDS[kind]!]: values.value, ...(kind === "approximate" && { delta: values.delta }) };
+  const scope = String(values.scope);
+  const at = kind !== "approximate" && values.delta !== null && price === null && hasDelta(budgets, kind, scope) ? { delta: String(values.delta) } : {};
+  return { ask: { scope, release: { v: 0, term }, ...at }, simulation: path(budgets, scope).at(-1)?.simulation ?? false };
+}
+
+/** The fields of a stated release, with the letter of what it keeps. */
+function Stated({ form, budgets }: { form: Form; budgets: Budget[] }) {
+  const kind = form.raw.release ?? "pure";
+  const shown = { ...form, specs: form.specs.map((each) => (each.name === "value" ? { ...each, symbol: SYMBOLS[kind] ?? "ε" } : each)) };
+  return (
+    <>
+      <div class="wide">
+        <Field form={shown} name="scope" />
+        <Field form={shown} name="key" />
+      </div>
+      <div class="pair">
+        <Field form={shown} name="release" />
+        <Field form={shown} name="value" />
+        {hasDelta(budgets, kind, form.raw.scope ?? "") && <Field form={shown} name="delta" />}
+      </div>
+    </>
+  );
+}
+
+/** A form over a stated release, with a price in the quantities of its scope. */
+function useStated(mine: Mine, more: readonly FieldSpec[], optional: boolean) {
+  const [sent, setSent] = useState(false);
+  const [at, setAt] = useState("");
+  const base = useMemo(() => stated(mine), []);
+  const scope = at || base[0]!.initial;
+  const quantities = quantitiesAt(mine.budgets, scope);
+  const specs = useMemo(() => [...base, ...priceFields(quantities, optional), ...more], [quantities.join(" ")]);
+  const form = useForm(specs, passing, needsDelta);
+  const typed = { ...form, set: (name: string, value: string) => (name === "scope" && setAt(value), form.set(name, value)) };
+  return { form: patient(typed, sent), values: form.values, quantities, sent: () => setSent(true) };
+}
+
+function NewCharge({ goOn, ...mine }: Mine & { goOn: (key: string) => void }) {
+  const { form, values, quantities, sent } = useStated(mine, [], true);
+  const { busy, act, outcome } = useAct(form);
+  const ask = () => {
+    const price = priceOf(values!, quantities);
+    const { ask, simulation } = releaseOf(values!, mine.budgets, price);
+    return { look: ask, write: { ...ask, key: values!.key, simulation, ...(price && { amount: price }) } };
+  };
+  const fits = async (): Promise<ComponentChildren> => {
+    const found = await post<{ available: Money; charges: number | null }>("ledger/fits", ask().look);
+    const many = found.charges === null ? "It costs nothing" : found.charges === 0 ? "It does not fit" : `It fits ${found.charges === 1 ? "once" : `${showWhole(found.charges)} times`}`;
+    return `${many}. Left at this scope: ${words(found.available)}.`;
+  };
+  const write = (verb: "reserve" | "charge") => async (): Promise<ComponentChildren> => {
+    const made = await post<Charged>(`ledger/${verb}`, ask().write);
+    mine.done();
+    form.set("key", newKey());
+    if (verb === "reserve") goOn(made.key);
+    return (
+      <>
+        {made.replayed ? "This key was known, and is charged once" : verb === "reserve" ? "Reserved" : "Charged"}: {costs(made.amounts)}, under the key <code>{made.key}</code>.
+      </>
+    );
+  };
+  const go = (work: () => Promise<ComponentChildren>) => {
+    sent();
+    if (values) void act(work);
+  };
+  return (
+    <form
+      class="act"
+      onSubmit={(e) => {
+        e.preventDefault();
+        go(fits);
+      }}
+      noValidate
+    >
+      <Stated form={form} budgets={mine.budgets} />
+      <details>
+        <summary>At a price that an owner has allowed</summary>
+        <div class="pair">
+          {quantities.map((each) => (
+            <Field key={each} form={form} name={`price_${each}`} />
+          ))}
+        </div>
+      </details>
+      <div class="buttons">
+        <button type="submit" class="quiet" disabled={busy}>
+          Does it fit?
+        </button>
+        <button type="button" class="main" disabled={busy} onClick={() => go(write("reserve"))}>
+          Reserve
+        </button>
+        <button type="button" disabled={busy} onClick={() => go(write("charge"))}>
+          Charge at once, for ever
+        </button>
+      </div>
+      {outcome}
+    </form>
+  );
+}
+
+/** What can be done to a charge as it stands: the button, the verb, and whether a reason is kept. */
+const NEXT: Record<string, readonly (readonly [label: string, verb: string, says: "" | "reason" | "act", act: string])[]> = {
+  reserved: [
+    ["Start: spend it, for ever", "start", "", "spend"],
+    ["Give it back", "cancel", "reason", "spend"],
+  ],
+  started: [
+    ["Commit", "commit", "", "spend"],
+    ["Abandon: its run is gone", "abandon", "act", "own"],
+  ],
+  committed: [["Take out of use", "decommission", "act", "own"]],
+};
+
+function GoOn({ budgets, who, done, first }: Mine & { first: string }) {
+  const [sent, setSent] = useState(false);
+  const [key, setKey] = useState(first);
+  const specs = useMemo(() => [text("key", "Key", { initial: first }), text("reason", "Why", { hint: "kept for ever, where it is asked", optional: true, most: 2000 })], []);
+  const form = useForm(specs, passing);
+  const looked = useAnswer(key || null, (each, signal) => get<{ charge: Charge | null }>(`ledger/charges?key=${encodeURIComponent(each)}`, signal), { delay: 0 });
+  const { busy, act, outcome } = useAct(form);
+  const found = looked.answer?.charge;
+  const theirs = found?.by !== undefined && found.by !== who.name;
+  const may = found && budgets.length > 0 ? (NEXT[found.state] ?? []).filter(([, , , needs]) => who.acts.includes(needs) && (!theirs || who.acts.includes("own"))) : [];
+  const step = (verb: string, says: string) => async (): Promise<ComponentChildren> => {
+    const reason = form.raw.reason?.trim() ?? "";
+    if (says && !reason) {
+      throw new Problem("A reason is needed", "It is kept with the charge.", [{ field: "reason", message: "needs a value" }], 422);
+    }
+    const { charge } = await post<{ charge: Charge }>(`ledger/${verb}`, { key, ...(says && { reason }), ...(says === "act" && { by: who.name }) });
+    done();
+    looked.retry();
+    return `The charge is ${charge.state} now.`;
+  };
+  return (
+    <form
+      class="act"
+      onSubmit={(e) => {
+        e.preventDefault();
+        setSent(true);
+        if (form.values) (key === form.values.key ? looked.retry() : setKey(String(form.values.key)));
+      }}
+      noValidate
+    >
+      <div class="line">
+        <Field form={patient(form, sent)} name="key" />
+        <button type="submit" class="quiet">
+          Look it up
+        </button>
+      </div>
+      {looked.problem && <Trouble problem={looked.problem} retry={looked.retry} />}
+      {looked.answer && !found && <p class="empty">Nothing is known of this key here.</p>}
+      {found && (
+        <>
+          <p>
+            It is <b>{found.state}</b> at <code>{found.scope}</code>
+            {Object.keys(found.amounts).length > 0 && `, for ${costs(found.amounts)}`}
+            {found.by !== undefined && `, by ${found.by}`}
+            {found.rounds !== null && `, for at most ${showWhole(found.rounds)} rounds`}.
+          </p>
+          {may.some(([, , says]) => says) && <Field form={form} name="reason" />}
+          <div class="buttons">
+            {may.map(([label, verb, says]) => (
+              <button key={verb} type="button" class={says ? "quiet" : "main"} disabled={busy} onClick={() => void act(step(verb, says))}>
+                {label}
+              </button>
+            ))}
+          </div>
+          {theirs && may.length === 0 && <p class="method">It is for {found.by} to go on with, or for an owner.</p>}
+        </>
+      )}
+      {outcome}
+    </form>
+  );
+}
+
+function Allow(mine: Mine) {
+  const reason = useMemo(() => [text("reason", "Why this price is right", { most: 2000, hint: "kept for ever" })], []);
+  const { form, values, quantities, sent } = useStated(mine, reason, false);
+  const { busy, act, outcome } = useAct(form);
+  const allow = async (): Promise<ComponentChildren> => {
+    const { ask, simulation } = releaseOf(values!, mine.budgets, {});
+    await post("ledger/override", { ...ask, key: values!.key, amount: priceOf(values!, quantities), reason: values!.reason, simulation });
+    mine.done();
+    return (
+      <>
+        Allowed, once: whoever charges this release at {String(values!.scope)} with the key <code>{String(values!.key)}</code> states this price. Every check of the ledger names it.
+      </>
+    );
+  };
+  return (
+    <form
+      class="act"
+      onSubmit={(e) => {
+        e.preventDefault();
+        sent();
+        if (values) void act(allow);
+      }}
+      noValidate
+    >
+      <Stated form={form} budgets={mine.budgets} />
+      <div class="pair">
+        {quantities.map((each) => (
+          <Field key={each} form={form} name={`price_${each}`} />
+        ))}
+      </div>
+      <Field form={form} name="reason" />
+      <div class="buttons">
+        <button type="submit" class="main" disabled={busy}>
+          Allow it
+        </button>
+      </div>
+      {outcome}
+    </form>
+  );
+}
+
+function Caps(mine: Mine) {
+  const owned = mine.budgets.filter((each) => under(mine.who.scope, each.scope));
+  const [scope, choose] = useState(owned[0]?.scope ?? "");
+  const budget = owned.find((each) => each.scope === scope);
+  if (!budget) return <p class="empty">There is no budget at or under your scope.</p>;
+  return (
+    <>
+      <div class="field act">
+        <label for="cap-scope">Budget</label>
+        <select id="cap-scope" value={scope} onInput={(e) => choose(e.currentTarget.value)}>
+          {owned.map((each) => (
+            <option key={each.scope} value={each.scope}>
+              {each.scope}
+            </option>
+          ))}
+        </select>
+      </div>
+      <Cap key={scope} budget={budget} who={mine.who} done={mine.done} />
+    </>
+  );
+}
+
+function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => void }) {
+  const [sent, setSent] = useState(false);
+  const limits = budget.promise ?? budget.caps;
+  const quantities = Object.keys(limits);
+  const specs = useMemo(
+    () => [
+      ...quantities.map((each) => text(each, budget.promise ? "What it promises" : "Cap", { symbol: letter(each), initial: limits[each]!, most: 100 })),
+      text("by", "Who decides", { initial: isHere(who) ? "" : who.name, hint: "kept for ever" }),
+      text("reason", "Why", { most: 2000, hint: "kept for ever" }),
+    ],
+    [],
+  );
+  const form = useForm(specs, passing);
+  const { busy, act, outcome } = useAct(form);
+  const set = async (): Promise<ComponentChildren> => {
+    const values = form.values as Record<string, string>;
+    const caps = Object.fromEntries(quantities.map((each) => [each, values[each]!]));
+    const made = await post<{ budget: { caps: Money } }>("ledger/cap", { scope: budget.scope, caps, by: values.by, reason: values.reason });
+    done();
+    return `The cap of ${budget.scope} is ${words(made.budget.caps)} now.`;
+  };
+  return (
+    <form
+      class="act"
+      onSubmit={(e) => {
+        e.preventDefault();
+        setSent(true);
+        if (form.values) void act(set);
+      }}
+      noValidate
+    >
+      <div class="pair roomy">
+        {specs.map((each) => (
+          <Field key={each.name} form={patient(form, sent)} name={each.name} />
+        ))}
+      </div>
+      <p class="method">What is spent or promised stays so. Below that, a cap refuses every further charge.</p>
+      <div class="buttons">
+        <button type="submit" class="main" disabled={busy}>
+          Set the cap
+        </button>
+      </div>
+      {outcome}
+    </form>
+  );
+}
