@@ -35,8 +35,19 @@ class Memory:
 
 
 class MemorySession:
+    whole = True
+
     def __init__(self, state):
         self.state = state
+
+    @contextmanager
+    def part(self):
+        before = self.state
+        try:
+            yield
+        except BaseException:
+            self.state = before
+            raise
 
     def check(self):
         pass

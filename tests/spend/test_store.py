@@ -116,6 +116,26 @@ def test_a_transaction_sees_its_own_writes_and_leaves_nothing_when_it_fails(stor
         assert session.head()[0] == 1
 
 
+def test_a_part_is_undone_by_itself(store):
+    with store.writing() as session:
+        append(session, scope="first")
+        with session.part():
+            append(session, scope="second")
+            session.put_balances([budget("second")])
+        with suppress(ZeroDivisionError), session.part():
+            append(session, scope="third")
+            session.put_balances([budget("second", "0.5"), budget("third")])
+            session.put_charge(charge("k", "third"))
+            raise ZeroDivisionError
+        assert session.whole
+        append(session, scope="fourth")
+    with store.reading() as session:
+        assert [row.scope for row in session.rows()] == ["first", "second", "fourth"]
+        assert session.balances(None) == [budget("second")]
+        assert (session.charge("k"), session.head()[0]) == (None, 3)
+        session.check()
+
+
 def test_a_view_does_not_change_while_others_write(place, store):
     other = place.open()
 

@@ -58,7 +58,16 @@ class View(Protocol):
 
 
 class Session(View, Protocol):
-    """One transaction: a view that sees its own writes."""
+    """One transaction: a view that sees its own writes.
+
+    Attributes:
+        whole: whether the transaction still stands; False once a part could not be undone, and then all of it is lost.
+    """
+
+    whole: bool
+
+    def part(self) -> AbstractContextManager[None]:
+        """A block whose writes are undone by themselves where it raises; what else is written stays."""
 
     def latest(self, scope: str) -> Entry | None:
         """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -185,11 +186,39 @@ class SqlSession:
     much as all else that a charge does.
     """
 
-    def __init__(self, connection: sa.Connection, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        dialect: Dialect,
+        *,
+        translating: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         raw = connection.connection.driver_connection
         assert raw is not None, "a connection from the pool is open"
-        self._connection, self._raw, self._dialect = connection, raw, dialect
+        self._connection, self._raw, self._dialect, self._translating = connection, raw, dialect, translating
         self._head: tuple[int, str] | None = None
+        self.whole = True
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """A block whose writes are undone by themselves where it raises; what else is written stays."""
+        before = self._head
+        with self._translating():
+            self._raw.execute("SAVEPOINT part")
+            try:
+                yield
+            except BaseException:
+                self._head = before
+                self._end_part("ROLLBACK TO SAVEPOINT part")
+                raise
+            self._end_part()
+
+    def _end_part(self, *words: str) -> None:
+        """Ends it; fails where the database has given up the whole transaction."""
+        self.whole = False
+        for statement in (*words, "RELEASE SAVEPOINT part"):
+            self._raw.execute(statement)
+        self.whole = True
 
     def _asked(self, query: sa.ClauseElement, parameters: Mapping[str, object]) -> Any:
         """A cursor over what a query finds."""

@@ -6,9 +6,7 @@ Verbs that may wait for a price have threads of their own, so that a start or a 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from typing import Annotated, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -16,64 +14,13 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from epsilog.spend import Ledger, is_there, located, open_here
-from epsilog.spend.store import Session, Store
 from epsilog.terms import StorageError
 from epsilog.web.prices import DeskPricing
+from epsilog.web.turns import InTurn
 
 T = TypeVar("T")
 AT_ONCE = 16  # verbs that wait for the disk; the disk takes one at a time
 PRICED_AT_ONCE = 96  # verbs that wait for a price, or for their turn at the desk
-
-
-class InTurn:
-    """A store whose writers come to their turn in the order in which they asked.
-
-    A database that is busy is asked again after a while, by whoever happens to ask: among many threads some wait for
-    seconds. Here the next is called by the one before.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store, self._lock, self._taken = store, threading.Lock(), False
-        self._waiting: deque[threading.Event] = deque()
-
-    @property
-    def address(self) -> str:
-        """That of the store."""
-        return self._store.address
-
-    def reading(self) -> AbstractContextManager[Session]:
-        """One consistent view; readers wait for nobody."""
-        return self._store.reading()
-
-    @contextmanager
-    def writing(self) -> Iterator[Session]:
-        """The only writer, once those who asked before have written."""
-        self._wait()
-        try:
-            with self._store.writing() as session:
-                yield session
-        finally:
-            self._call_the_next()
-
-    def close(self) -> None:
-        """Closes the store; those who wait are told by it."""
-        self._store.close()
-
-    def _wait(self) -> None:
-        with self._lock:
-            if not self._taken:
-                self._taken = True
-                return
-            called = threading.Event()
-            self._waiting.append(called)
-        called.wait()
-
-    def _call_the_next(self) -> None:
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().set()  # the turn stays taken
-            else:
-                self._taken = False
 
 
 class Books:

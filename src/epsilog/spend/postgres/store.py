@@ -140,7 +140,7 @@ class PostgresStore:
                     f"ledger {self.address} is a copy: it was made at {made} and lies at {here}, and both could be "
                     "spent. Read it only"
                 )
-            session = SqlSession(connection, schema.DIALECT)
+            session = SqlSession(connection, schema.DIALECT, translating=self._translating)
             session.check_continues(self._seen)
             yield session
         if session.known_head is not None:

@@ -234,7 +234,7 @@ class SqliteStore:
         if self.read_only:
             raise StorageError(f"ledger {self.path} is open for reading only")
         with self._begun("BEGIN IMMEDIATE") as connection:
-            session = SqlSession(connection, schema.DIALECT)
+            session = SqlSession(connection, schema.DIALECT, translating=self._translating)
             self._check(connection, session)
             yield session
         self._check_place()

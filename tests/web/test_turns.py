@@ -1,0 +1,216 @@
+"""A server's writers come to their turn, one after another, and commit together."""
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from epsilog.spend import Ledger, open_ledger, read_ledger
+from epsilog.spend.sqlite import SqliteStore
+from epsilog.spend.sqlite.library import sqlite
+from epsilog.spend.tables import SqlSession
+from epsilog.terms import BudgetExceededError, ConflictError, EpsilogError, PureDP, StorageError
+from epsilog.web import turns
+from epsilog.web.turns import InTurn
+
+
+class Slow:
+    """A store that takes one transaction at a time, and notes what was kept; it is its own session."""
+
+    address = "slow"
+
+    def __init__(self):
+        self.inside = self.most = self.commits = 0
+        self.written, self.kept = [], []
+        self.refuses = None  # what a commit raises
+
+    @contextmanager
+    def reading(self):
+        yield tuple(self.kept)
+
+    @contextmanager
+    def writing(self):
+        self.inside += 1
+        self.whole, self.most, self.written = True, max(self.most, self.inside), []
+        try:
+            yield self
+            if self.refuses is not None:
+                raise self.refuses
+            self.kept += self.written
+            self.commits += 1
+        finally:
+            self.inside -= 1
+
+    @contextmanager
+    def part(self):
+        before = len(self.written)
+        try:
+            yield
+        except BaseException:
+            del self.written[before:]
+            raise
+
+    def close(self):
+        self.address = "closed"
+
+
+def together(shared, acts):
+    """Lets some act in threads that have all come to wait behind one who writes nothing; what each raised, or None.
+
+    That one is told what the first of them is.
+    """
+    found = [None] * len(acts)
+
+    def run(number):
+        try:
+            acts[number]()
+        except (EpsilogError, ArithmeticError) as error:
+            found[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(acts))]
+    try:
+        with shared.writing():
+            for number, thread in enumerate(threads):
+                thread.start()
+                until = time.monotonic() + 30
+                while len(shared._waiting) <= number:
+                    assert time.monotonic() < until
+                    time.sleep(0.001)
+        led = None
+    except StorageError as error:
+        led = error
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert (led is None) is (not acts or not isinstance(found[0], StorageError))
+    return found
+
+
+def writes(shared, *numbers, fails=None):
+    def act():
+        with shared.writing() as session:
+            session.written += numbers
+            if fails is not None:
+                raise fails
+
+    return act
+
+
+def test_writers_write_in_the_order_in_which_they_asked_and_commit_once():
+    store = Slow()
+    shared = InTurn(store)
+    assert together(shared, [writes(shared, number) for number in range(20)]) == [None] * 20
+    assert (store.kept, store.most, store.commits, shared.address) == (list(range(20)), 1, 1, "slow")
+    assert not shared._taken
+    with shared.reading() as view:
+        assert view == tuple(range(20))
+    shared.close()
+    assert store.address == "closed"
+
+
+def test_a_reader_waits_for_nobody_and_sees_what_lasts():
+    store = Slow()
+    shared = InTurn(store)
+    with shared.writing() as session:
+        session.written.append(1)
+        with shared.reading() as view:
+            assert view == ()
+
+
+def test_only_so_many_wait_for_one_commit(monkeypatch):
+    monkeypatch.setattr(turns, "MOST", 8)
+    store = Slow()
+    shared = InTurn(store)
+    together(shared, [writes(shared, number) for number in range(20)])
+    assert (store.kept, store.commits) == (list(range(20)), 3)  # with the one that they waited for
+
+
+def test_one_that_fails_undoes_its_own_part_alone():
+    store, mistake = Slow(), ZeroDivisionError("mine")
+    shared = InTurn(store)
+    found = together(shared, [writes(shared, 1), writes(shared, 2, 3, fails=mistake), writes(shared, 4)])
+    assert found == [None, mistake, None]
+    assert (store.kept, store.commits) == ([1, 4], 1)
+
+
+def test_nobody_is_told_anything_by_a_commit_that_fails():
+    store = Slow()
+    shared = InTurn(store)
+    store.refuses = OSError("disk full")
+    found = together(shared, [writes(shared, 1), writes(shared, 2, fails=ConflictError("no")), writes(shared, 3)])
+    assert [type(error) for error in found] == [StorageError] * 3
+    assert "disk full" in str(found[2])
+    store.refuses = None
+    found = together(shared, [writes(shared, 4), writes(shared, 5)])
+    assert (found, store.kept) == ([None, None], [4, 5])
+
+
+def test_a_transaction_that_is_lost_is_lost_for_all_of_its_group():
+    store = Slow()
+    shared = InTurn(store)
+
+    def breaks():
+        with shared.writing() as session:
+            session.whole = False
+            raise StorageError("the disk is gone")
+
+    found = together(shared, [writes(shared, 1), breaks, writes(shared, 2)])
+    assert [type(error) for error in found] == [StorageError, StorageError, type(None)]
+    assert (store.kept, store.commits) == ([2], 1)  # whoever comes after them begins another
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with open_ledger(tmp_path / "l.db") as made:
+        made.create_budget("acme", kind="pure", epsilon="1")
+    shared = InTurn(SqliteStore(tmp_path / "l.db"))
+    with Ledger(shared) as opened:
+        yield opened, shared, tmp_path / "l.db"
+
+
+def test_charges_that_commit_together_meet_the_cap_and_keep_one_chain(ledger):
+    books, shared, path = ledger
+    acts = [lambda key=f"k{number % 9}": books.charge("acme", PureDP(0.125), key=key) for number in range(18)]
+    found = together(shared, acts)
+    assert [type(error) for error in found[8::9]] == [BudgetExceededError, BudgetExceededError]
+    assert found.count(None) == 16  # eight charges, and each of them once more
+    with read_ledger(path) as after:
+        assert after.verify().balances["acme"].available == {"epsilon": "0"}
+        assert after.head()[0] == 1 + 3 * 8
+
+
+def test_what_the_database_refuses_is_said_as_the_store_says_it(ledger, monkeypatch):
+    books, shared, path = ledger
+    real, count = SqlSession.append, iter(range(100))
+
+    def sometimes(self, *rows):
+        real(self, *rows)
+        if next(count) == 1:
+            raise sqlite.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(SqlSession, "append", sometimes)
+    acts = [lambda key=key: books.charge("acme", PureDP(0.25), key=key) for key in "abc"]
+    found = together(shared, acts)
+    assert (found[0], found[2]) == (None, None)
+    assert isinstance(found[1], StorageError)
+    with read_ledger(path) as after:
+        assert {*after.verify().charges} == {"a", "c"}
+
+
+def test_a_rollback_by_the_database_itself_loses_the_group_and_nothing_else(ledger):
+    books, shared, path = ledger
+    books.charge("acme", PureDP(0.25), key="before")
+    acts = [lambda key=key: books.charge("acme", PureDP(0.125), key=key) for key in "abc"]
+
+    def lost():
+        with shared.writing() as session:
+            session._raw.execute("ROLLBACK")  # as SQLite does when the disk is full
+            raise sqlite.OperationalError("database or disk is full")
+
+    found = together(shared, [acts[0], lost, acts[1], acts[2]])
+    assert isinstance(found[0], StorageError)
+    assert isinstance(found[1], StorageError)
+    assert found[2:] == [None, None]
+    with read_ledger(path) as after:
+        assert {*after.verify().charges} == {"before", "b", "c"}
