@@ -25,7 +25,7 @@ from epsilog.cli import montecarlo as montecarlo_commands
 from epsilog.cli import programme, proving, service, show
 from epsilog.cli.app import app, told
 from epsilog.plan.correlated import Comparison, Row
-from epsilog.spend import open_ledger, read_ledger, selftest
+from epsilog.spend import open_ledger, powercuts, read_ledger, selftest
 from epsilog.terms import CheckError, DeltaPolicy, Gaussian, Laplace, NeighboringRelation, Repeated, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.facts import Fact
@@ -197,7 +197,7 @@ def test_a_count_is_at_least_one():
     least = {option: bound for option, bound in bounds.items() if bound is not None}
     indexes = [(("ledger", name), "after") for name in ("history", "watch")]
     seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05}
-    assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys(indexes, 0) | seconds
+    assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys([*indexes, (("selftest",), "cuts")], 0) | seconds
 
 
 LIBRARY = {
@@ -847,14 +847,16 @@ def test_a_selftests_options_reach_both_campaigns(monkeypatch, tmp_path):
     killed = selftest.KillReport(kills=3, acknowledged=9, lost=0, unacknowledged=0, doubled=0, entries=20)
     raced = selftest.RaceReport(attempts=24, cap=12, accepted=12, refused=12, entries=13)
     calls = []
-    for name, found in (("kill_campaign", killed), ("race_campaign", raced)):
+    cut = powercuts.CutReport(cuts=7, confirmed=9, lost=0, broken=0, overspent=0)
+    told = {"kill_campaign": killed, "race_campaign": raced, "power_cut_campaign": cut}
+    for name, found in told.items():
 
         def stand_in(folder, found=found, name=name, **named):
             assert folder.is_dir()
             calls.append((name, folder.parent, named))
             return found
 
-        monkeypatch.setattr(f"epsilog.spend.selftest.{name}", stand_in)
+        monkeypatch.setattr(f"epsilog.spend.{'powercuts' if found is cut else 'selftest'}.{name}", stand_in)
     text = text_of("selftest", "--kills", 3, "--attempts", 3, "--folder", tmp_path, "--seed", 8)
     assert calls == [
         ("kill_campaign", tmp_path, {"seed": 8, "kills": 3, "url": None}),
@@ -875,7 +877,13 @@ def test_a_selftests_options_reach_both_campaigns(monkeypatch, tmp_path):
     assert "Killed writers kills 3 acknowledged 9 lost 0 unacknowledged 0 doubled 0 entries 20" in text
     assert "Race for a budget attempts 24 cap 12 accepted 12 refused 12 entries 13" in text
     document = json.loads(text_of("selftest", "--json"))
-    assert (document["kills"]["entries"], document["race"]["entries"]) == (20, 13)
+    assert (document["kills"]["entries"], document["race"]["entries"], "cuts" in document) == (20, 13, False)
+    calls.clear()
+    text = text_of("selftest", "--folder", tmp_path, "--cuts", 7, "--seed", 8)
+    assert calls[-1] == ("power_cut_campaign", tmp_path, {"seed": 8, "cuts": 7})
+    assert "Power cuts, simulated cuts 7 confirmed 9 lost 0 broken 0 overspent 0" in text
+    refused = CliRunner().invoke(app, ["selftest", "--cuts", "1", "--database", "postgresql:///d"])
+    assert "cuts must be 0 where a database is tried" in str(refused.exception)
 
 
 # --- programmes -------------------------------------------------------------------------------------------------------

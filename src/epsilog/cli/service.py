@@ -185,6 +185,9 @@ def selftest(
             "--database", help="A PostgreSQL URL to be tried instead; two new schemas are made and left there."
         ),
     ] = None,
+    cuts: Annotated[
+        int, typer.Option("--cuts", min=0, help="Power cuts to simulate, of a file; strace must be installed.")
+    ] = 0,
     seed: Annotated[int, typer.Option("--seed", help="Picks the moments.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -192,18 +195,24 @@ def selftest(
 
     Example: epsilog selftest --kills 200
     """
+    from epsilog.spend.powercuts import power_cut_campaign
     from epsilog.spend.selftest import kill_campaign, race_campaign
 
+    if cuts and database is not None:
+        raise CheckError("cuts", "0 where a database is tried: its server's disk is not ours to cut", str(cuts))
     killed_at, raced_at = (None, None) if database is None else _new_schemas(database)
     with tempfile.TemporaryDirectory(dir=folder) as work:
         killed = kill_campaign(Path(work), seed=seed, kills=kills, url=killed_at)
         raced = race_campaign(Path(work), attempts=attempts, cap=4 * attempts, url=raced_at)
+        cut = power_cut_campaign(Path(work), seed=seed, cuts=cuts) if cuts else None
+    found = {"kills": killed, "race": raced} | ({} if cut is None else {"cuts": cut})
     if as_json:
-        print_json({"kills": dataclasses.asdict(killed), "race": dataclasses.asdict(raced)})
+        print_json({name: dataclasses.asdict(report) for name, report in found.items()})
     else:
-        figures("Killed writers", [(name, str(value)) for name, value in dataclasses.asdict(killed).items()])
-        figures("Race for a budget", [(name, str(value)) for name, value in dataclasses.asdict(raced).items()])
-    if not (killed.passed and raced.passed):
+        titles = {"kills": "Killed writers", "race": "Race for a budget", "cuts": "Power cuts, simulated"}
+        for name, report in found.items():
+            figures(titles[name], [(field, str(value)) for field, value in dataclasses.asdict(report).items()])
+    if not all(report.passed for report in found.values()):
         raise typer.Exit(NOT_VERIFIED)
 
 

@@ -21,12 +21,13 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from epsilog.spend.opening import open_ledger, read_ledger
+from epsilog.spend.view import LedgerView
 from epsilog.terms import BudgetExceededError, PureDP
 
 __all__ = ["KillReport", "RaceReport", "kill_campaign", "race_campaign"]
 
 _SCOPE = "selftest/campaign"
-_STEPS = ("reserved", "started", "round-released", "committed")  # in the order in which a writer acknowledges them
+STEPS = ("reserved", "started", "round-released", "committed")  # in the order in which a writer acknowledges them
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,22 @@ def _wait_for(note: Path, process: ForkServerProcess) -> None:
 
 
 def _write_until_killed(path: str | Path, acks: Path, name: str) -> None:
-    """Charges for ever, and writes down each step after the ledger has confirmed it."""
+    """Charges for ever."""
+    write_steps(path, acks, name)
+
+
+def write_steps(path: str | Path, acks: Path, name: str, *, charges: int | None = None) -> None:
+    """Charges, for ever or until refused, and writes down each step after the ledger has confirmed it.
+
+    Args:
+        path: of the ledger.
+        acks: what it writes to.
+        name: which its keys begin with.
+        charges: how many it tries; None for no end.
+    """
     descriptor = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    with open_ledger(path) as ledger:
-        for number in itertools.count():
+    with open_ledger(path) as ledger, contextlib.suppress(BudgetExceededError):
+        for number in itertools.count() if charges is None else range(charges):
             key = f"{name}-{number}"
 
             def confirm(step: str, key: str = key) -> None:
@@ -145,21 +158,27 @@ def _judge(path: str | Path, folder: Path, kills: int) -> KillReport:
         for line in notes.read_text().splitlines(keepends=True):
             if line.endswith("\n"):
                 key, step = line.split()
-                seen[key] = max(seen.get(key, -1), _STEPS.index(step))
+                seen[key] = max(seen.get(key, -1), STEPS.index(step))
                 acknowledged += 1
     with open_ledger(path) as ledger:
         verified = ledger.verify()
-        reached = dict.fromkeys(verified.charges, -1)
-        for entry in ledger.history(_SCOPE):
-            if entry.key is not None and entry.verb in _STEPS:
-                reached[entry.key] = max(reached[entry.key], _STEPS.index(entry.verb))
-        lost = sum(reached.get(key, -1) < step for key, step in seen.items())
-        unacknowledged = sum(seen.get(key, -1) < step for key, step in reached.items())
+        found = reached(ledger)
+        lost = sum(found.get(key, -1) < step for key, step in seen.items())
+        unacknowledged = sum(seen.get(key, -1) < step for key, step in found.items())
         for key in verified.charges:
             rounds = verified.charges[key].rounds
             ledger.reserve(_SCOPE, PureDP(0.001), key=key, rounds=rounds)
         doubled = len(ledger.verify().charges) - len(verified.charges)
     return KillReport(kills, acknowledged, lost, unacknowledged, doubled, verified.count)
+
+
+def reached(ledger: LedgerView) -> dict[str, int]:
+    """The last of the steps that each charge of a campaign has taken."""
+    found: dict[str, int] = {}
+    for entry in ledger.history():
+        if entry.key is not None and entry.verb in STEPS:
+            found[entry.key] = max(found.get(entry.key, -1), STEPS.index(entry.verb))
+    return found
 
 
 def race_campaign(
