@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -216,11 +217,23 @@ class Updates(Protocol):
 
 
 def noisy_updates(engine: Updates, now: Round, *, clip_norm: float, noise_stddev: float) -> Clipped:
-    """``Engine.sum_of_noisy_updates`` of whoever has the rows: a sum of clipped updates, and noise on it."""
-    clipped = engine.sum_of_updates(now, clip_norm=clip_norm)
-    total, padding = clipped.total.copy(), np.zeros(now.cohort.size)
+    """``Engine.sum_of_noisy_updates`` of whoever has the rows: a sum of clipped updates, and noise on it.
+
+    Draws depend on nobody's data: they are made beside the updates.
+    """
+    with ThreadPoolExecutor(1) as beside:
+        drawing = beside.submit(_summed_noise, now, noise_stddev)
+        clipped = engine.sum_of_updates(now, clip_norm=clip_norm)
+        noise = drawing.result()
+    return replace(clipped, total=clipped.total + noise.total, padding=noise.padding)
+
+
+def _summed_noise(now: Round, noise_stddev: float) -> Clipped:
+    """Every client's noise in one sum, and what each drew for its padding."""
+    total, padding, drawn = np.zeros(now.model.size), np.zeros(now.cohort.size), np.empty(now.model.size + 1)
     for place, client in enumerate(now.cohort.tolist()):
-        drawn = noise_stddev * now.noise(client).normals((total.size + 1,))
+        now.noise(client).fill(drawn)
+        drawn *= noise_stddev
         total += drawn[:-1]
         padding[place] = drawn[-1]
-    return replace(clipped, total=total, padding=padding)
+    return Clipped(total, None, 0, 0, 0, padding)
