@@ -1,6 +1,7 @@
 """The fast engine computes what the slow one computes, from the same draws."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -82,6 +83,20 @@ def test_no_update_and_no_gradient_is_longer_than_the_bound(small_task):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [3, 1024, 5000])
+def test_squares_in_lanes_leave_no_number_out(size, dtype):
+    """Held against correctly rounded sums; a number that is not finite is never lost in a lane."""
+    drawn = np.random.default_rng(size).standard_normal(size).astype(dtype)
+    with program.exact():
+        assert float(program._squared(drawn)) == pytest.approx(math.fsum(np.float64(drawn) ** 2), rel=1e-13)
+        for place in (0, size - 1):
+            for bad in (np.nan, np.inf):
+                spoilt = drawn.copy()
+                spoilt[place] = bad
+                assert not np.isfinite(program._squared(spoilt))
+
+
 def test_a_client_whose_update_is_not_finite_counts_as_zero_and_is_counted(small_task):
     def spoil(features, *_):
         features[2] = 1e99  # a row that can be used, and that makes local training diverge

@@ -125,6 +125,17 @@ def test_a_torn_or_missing_last_line_is_repaired(charge, task, tmp_path, name, s
     assert files(tmp_path) == before
 
 
+def test_a_checkpoint_whose_new_name_a_power_cut_took_is_found_under_the_old_one(charge_for, small_task, tmp_path):
+    task = small_task()
+    charge = charge_for(CENTRAL, task.unit)
+    whole, final = train(task, charge, tmp_path), tmp_path / "checkpoints" / "round-0003.npz"
+    before = files(tmp_path)
+    final.replace(final.with_name("round-0003.npz.tmp"))
+    assert np.array_equal(train(task, charge, tmp_path).model, whole.model)
+    assert files(tmp_path) == before
+    assert final.exists()
+
+
 def test_a_finished_run_is_only_read(charge_for, task, scheme, tmp_path):
     charge = charge_for(scheme, task.unit)
     first = train(task, charge, tmp_path)
