@@ -106,7 +106,7 @@ def serving(app):
         yield Site("127.0.0.1", listener.getsockname()[1])
     finally:
         server.should_exit = True
-        thread.join(timeout=10)
+        thread.join(timeout=120)
         listener.close()
         assert not thread.is_alive()
 

@@ -22,7 +22,7 @@ from epsilog.spend import read_ledger
 from epsilog.terms import CheckError, ProgrammeError
 
 ROOT = Path(__file__).parents[3]
-PATIENCE = 200  # seconds, for what takes some ten on a quiet machine
+PATIENCE = 900  # seconds, for what takes some thirty on a quiet machine
 ROUNDS = 3
 
 
