@@ -342,6 +342,7 @@ def test_where_it_cannot_be_noted_the_process_knows_and_tries_again(file, monkey
     for name in ("uvicorn", "uvicorn.error"):  # a server that ran in this process may have kept them to itself
         monkeypatch.setattr(logging.getLogger(name), "disabled", False)
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+        caplog.set_level(logging.WARNING, logger=name)
 
     def refuse(*given, **_):
         tried.append(given)
