@@ -21,8 +21,9 @@ CAPS = {  # those of the first day
     "r/b": {"epsilon": Decimal(2), "delta": Decimal("2e-6")},
     "r/b/x": {"epsilon": Decimal("0.7"), "delta": Decimal("2e-6")},
     "r/q": {"epsilon": Decimal("0.5"), "delta": Decimal("1e-6")},
+    "r/q/n": {"epsilon": Decimal("0.35"), "delta": Decimal("1e-6")},
 }
-SHARES = {"r/q": "r"}  # quotas, and what they are shares of
+SHARES = {"r/q": "r", "r/q/n": "r/q"}  # quotas, and what they are shares of; one is a share of a share
 ACT = {"by": "dora", "reason": "agreed"}
 BEGUN = ("started", "committed", "abandoned", "decommissioned")
 SUMS = {  # the states whose prices a sum is made of
@@ -32,7 +33,7 @@ SUMS = {  # the states whose prices a sum is made of
     "decommissioned": ("decommissioned",),
 }
 KEYS = st.sampled_from([f"key-{number}" for number in range(6)])
-SCOPES = st.sampled_from(["r", "r/a", "r/a/anna", "r/b", "r/b/x", "r/b/x/y", "r/ab", "r/q", "r/q/x"])
+SCOPES = st.sampled_from(["r", "r/a", "r/a/anna", "r/b", "r/b/x", "r/b/x/y", "r/ab", "r/q", "r/q/x", "r/q/n"])
 EPSILONS = st.sampled_from(["0", "0.000000001", "0.1", "0.35", "0.7", "1"])
 DELTAS = st.sampled_from(["0", "1e-18", "1e-6"])
 ROUNDS = st.integers(1, 4)
@@ -277,10 +278,13 @@ class LedgerMachine(RuleBasedStateMachine):
             if charge["state"] in ("registered", "reserved", "started"):
                 charge["stuck"] = True
 
-    @rule(scope=st.sampled_from(["r/a", "r/b/x", "r/q"]))
+    @rule(scope=st.sampled_from(["r/a", "r/b/x", "r/q", "r/q/n"]))
     def retire(self, scope):
-        self.ledger.retire(scope, **ACT)
-        self.model.retired.add(scope)
+        above = [budget for budget in CAPS if scope.startswith(f"{budget}/")]
+        gone = scope not in self.model.retired and self.model.is_retired(above)
+        with self.as_modelled(ConflictError if gone else None):
+            self.ledger.retire(scope, **ACT)
+            self.model.retired.add(scope)
 
     @rule(key=KEYS, number=ROUNDS)
     def round_started(self, key, number):
