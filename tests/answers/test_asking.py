@@ -242,6 +242,15 @@ def test_a_quote_says_what_an_answer_will_cost_and_how_exact_it_will_be(ledger, 
     assert quote(ledger, "acme", Mean("age", (0, 9)), unit=None, epsilon="0.5").error is None
 
 
+def test_a_budget_of_renyi_orders_pays_for_both_noises(ledger, put):
+    ledger.create_budget("orders", kind="rdp", epsilon="9", delta="1e-5", orders=(4, 8))
+    told = quote(ledger, "orders", Count(), unit=None, rho="0.125")
+    answer = put(scope="orders", epsilon=None, rho="0.125")
+    assert told.charged == answer.charged
+    assert [float(answer.charged["rdp"][order]) for order in ("rdp_4", "rdp_8")] == pytest.approx([0.5, 1], rel=1e-5)
+    assert 0 < float(put(scope="orders", key="r").charged["rdp"]["rdp_4"]) < 0.5
+
+
 STEPS = ["reserve", "start", "round_started", "draw", "drafted", "round_released", "publish", "commit"]
 
 

@@ -30,7 +30,7 @@ from epsilog.answers.queries import Query
 from epsilog.answers.samplers import RandBelow
 from epsilog.answers.shelf import Shelf
 from epsilog.answers.telling import expected_error, told
-from epsilog.spend import Balance, Charge, Request, State, digest, headroom_for, price
+from epsilog.spend import Balance, Charge, Request, State, digest, headroom_for, orders_on, price
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation, Release, check
 from epsilog.terms.codec import canonical, to_json
 
@@ -222,8 +222,8 @@ def quote(
     """
     asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, error=error)
     request = Request(asked.plan.release, asked.relation)
-    kinds = sorted({budget.kind for budget in asked.path})
-    charged = {kind: dict(price(request, kind).amounts) for kind in kinds}
+    due = orders_on(asked.path).items()
+    charged = {kind: dict(price(request, kind, orders=orders).amounts) for kind, orders in due}
     return Quote(charged, expected_error(asked.query, asked.plan), asked.plan.release)
 
 

@@ -195,8 +195,8 @@ def selftest(
 
     Example: epsilog selftest --kills 200
     """
-    from epsilog.spend.powercuts import power_cut_campaign
-    from epsilog.spend.selftest import kill_campaign, race_campaign
+    from epsilog.spend.powercuts import CutReport, power_cut_campaign
+    from epsilog.spend.selftest import KillReport, RaceReport, kill_campaign, race_campaign
 
     if cuts and database is not None:
         raise CheckError("cuts", "0 where a database is tried: its server's disk is not ours to cut", str(cuts))
@@ -205,7 +205,9 @@ def selftest(
         killed = kill_campaign(Path(work), seed=seed, kills=kills, url=killed_at)
         raced = race_campaign(Path(work), attempts=attempts, cap=4 * attempts, url=raced_at)
         cut = power_cut_campaign(Path(work), seed=seed, cuts=cuts) if cuts else None
-    found = {"kills": killed, "race": raced} | ({} if cut is None else {"cuts": cut})
+    found: dict[str, KillReport | RaceReport | CutReport] = {"kills": killed, "race": raced}
+    if cut is not None:
+        found["cuts"] = cut
     if as_json:
         print_json({name: dataclasses.asdict(report) for name, report in found.items()})
     else:

@@ -24,7 +24,7 @@ from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.exports import export
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import CREATING, Balance, ChargeRecord
-from epsilog.spend.headroom import Headroom, Pricing, headroom_for, most_repetitions
+from epsilog.spend.headroom import Headroom, Pricing, headroom_for, most_repetitions, orders_on
 from epsilog.spend.ledger import Ledger
 from epsilog.spend.opening import (
     AnyLedger,
@@ -115,6 +115,7 @@ __all__ = [
     "most_repetitions",
     "open_here",
     "open_ledger",
+    "orders_on",
     "price",
     "price_at_once",
     "price_from_json",

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.folds import Balance, room
+from epsilog.spend.filters import filter_of
+from epsilog.spend.folds import Balance, measures, room
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
 from epsilog.terms import BudgetExceededError, EpsilogError, Repeated, check
@@ -76,6 +77,12 @@ def _times(balance: Balance, available: Amounts, cost: Amounts) -> int | None:
     if any(not cost.units[name] for name in open_):
         return None
     return max((available.units[name] // cost.units[name] for name in open_), default=0)
+
+
+def orders_on(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
+    """The kinds of the budgets on a path, each with the orders that a price under it is asked for: see ``price``."""
+    due = sorted(measures(path).items())
+    return {kind: quantities if filter_of(kind).by_order else () for kind, quantities in due}
 
 
 def orders_of(balance: Balance) -> tuple[str, ...]:

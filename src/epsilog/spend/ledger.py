@@ -534,9 +534,9 @@ class Ledger(LedgerView):
 def _unpriced(path: Sequence[Balance], prices: Mapping[str, Price]) -> dict[str, tuple[str, ...]]:
     """The kinds of budgets on a path that have no price yet, at all of their orders, with these."""
     return {
-        kind: quantities if filter_of(kind).by_order else ()
-        for kind, quantities in folds.measures(path).items()
-        if kind not in prices or not prices[kind].values.keys() >= set(quantities)
+        kind: orders
+        for kind, orders in headroom.orders_on(path).items()
+        if kind not in prices or not prices[kind].values.keys() >= set(orders)
     }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.signing import Note
-from epsilog.spend import Amounts, Entry, Kept, Price, Request, Verb, is_bundle, is_ledger, price
+from epsilog.spend import FILTERS, Amounts, Entry, Kept, Price, Request, Verb, is_bundle, is_ledger, price
 from epsilog.terms import Finding, RecordsError, RunFile, UnsupportedMechanismError, Verdict, codec
 from epsilog.verify.books import Books
 from epsilog.verify.evidence import read_file
@@ -146,7 +146,7 @@ def check_prices(entries: Iterable[Entry]) -> Finding:
             allowed.add(entry.key)
         if entry.verb is Verb.RESERVED:
             for kind, charged in entry.amounts.items():
-                again = _price_again(entry.body["request"], kind, asked)
+                again = _price_again(entry.body["request"], kind, charged, asked)
                 found[_grade(charged, again, allowed=entry.key in allowed)].append(entry.index)
     priced = sum(map(len, found.values()))
     if found["less"]:
@@ -184,17 +184,20 @@ def _covers(charged: Amounts, again: Price, share: float) -> bool:
     )
 
 
-def _price_again(stored: Mapping[str, Any], kind: str, asked: dict[bytes, Price | None]) -> Price | None:
+def _price_again(
+    stored: Mapping[str, Any], kind: str, charged: Amounts, asked: dict[bytes, Price | None]
+) -> Price | None:
     """The accountant's price for a stored request, whatever amount the caller stated; None where none is proven."""
     question = {name: stored[name] for name in ("release", "relation", "delta", "amount")}
-    known = codec.canonical(question | {"kind": kind})
+    orders = list(charged) if FILTERS[kind].by_order else []
+    known = codec.canonical(question | {"kind": kind, "orders": orders})
     if known not in asked:
         request = Request.from_json(stored)
         if request.amount is not None:
             delta = request.amount.get("delta", "0")
             request = replace(request, amount=None, delta=None if Fraction(delta) == 0 else delta)
         try:
-            asked[known] = price(request, kind)
+            asked[known] = price(request, kind, orders=orders)
         except (UnsupportedMechanismError, ValueError):
             asked[known] = None
     return asked[known]
