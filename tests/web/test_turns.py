@@ -214,3 +214,75 @@ def test_a_rollback_by_the_database_itself_loses_the_group_and_nothing_else(ledg
     assert found[2:] == [None, None]
     with read_ledger(path) as after:
         assert {*after.verify().charges} == {"before", "b", "c"}
+
+
+def test_a_transaction_lost_to_an_error_that_says_nothing_is_lost_for_all_of_its_group():
+    store = Slow()
+    shared = InTurn(store)
+
+    def breaks():
+        with shared.writing() as session:
+            session.whole = False
+            raise MemoryError
+
+    def breaks_in_turn():
+        with pytest.raises(StorageError, match="MemoryError"):
+            breaks()
+
+    found = together(shared, [writes(shared, 1), breaks_in_turn, writes(shared, 2)])
+    assert [type(error) for error in found] == [StorageError, type(None), type(None)]
+    assert store.kept == [2]
+
+
+def test_a_part_that_cannot_begin_ends_the_transaction_for_all_of_its_group(ledger):
+    books, shared, path = ledger
+
+    class Fails:
+        def __init__(self, raw):
+            self.raw = raw
+
+        def __getattr__(self, name):
+            return getattr(self.raw, name)
+
+        def execute(self, text, *parameters):
+            if text.startswith("SAVEPOINT"):
+                self.raw.execute("ROLLBACK")  # as SQLite does when there is no memory left
+                raise sqlite.OperationalError("out of memory")
+            return self.raw.execute(text, *parameters)
+
+    def last():
+        with shared.writing() as session:
+            session._raw = Fails(session._raw)
+
+    acts = [lambda key=key: books.charge("acme", PureDP(0.125), key=key) for key in "abcd"]
+    found = together(shared, [acts[0], last, acts[1], acts[2], acts[3]])
+    assert [type(error) for error in found] == [StorageError, StorageError, StorageError, type(None), type(None)]
+    with read_ledger(path) as after:
+        assert {*after.verify().charges} == {"c", "d"}
+
+
+def test_an_interrupt_while_all_is_committed_leaves_the_turn_to_the_next():
+    store = Slow()
+    shared = InTurn(store)
+    store.refuses = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), shared.writing():
+        pass
+    store.refuses = None
+    writes(shared, 1)()
+    assert (store.kept, shared._taken) == ([1], False)
+
+
+def test_who_waits_too_long_or_is_interrupted_goes_without_a_turn(monkeypatch):
+    monkeypatch.setattr(turns, "PATIENCE", 0.01)
+    store = Slow()
+    shared = InTurn(store)
+    with shared.writing():
+        with pytest.raises(StorageError, match="busy"):
+            writes(shared, 1)()
+        monkeypatch.setattr(turns.threading.Event, "wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            writes(shared, 2)()
+        monkeypatch.undo()
+        assert not shared._waiting
+    writes(shared, 3)()
+    assert (store.kept, shared._taken) == ([3], False)

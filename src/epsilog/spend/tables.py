@@ -204,19 +204,19 @@ class SqlSession:
         """A block whose writes are undone by themselves where it raises; what else is written stays."""
         before = self._head
         with self._translating():
-            self._raw.execute("SAVEPOINT part")
+            self._all("SAVEPOINT part")
             try:
                 yield
             except BaseException:
                 self._head = before
-                self._end_part("ROLLBACK TO SAVEPOINT part")
+                self._all("ROLLBACK TO SAVEPOINT part", "RELEASE SAVEPOINT part")
                 raise
-            self._end_part()
+            self._all("RELEASE SAVEPOINT part")
 
-    def _end_part(self, *words: str) -> None:
-        """Ends it; fails where the database has given up the whole transaction."""
+    def _all(self, *statements: str) -> None:
+        """Begins or ends a part; one that fails has left no transaction that anybody knows anything about."""
         self.whole = False
-        for statement in (*words, "RELEASE SAVEPOINT part"):
+        for statement in statements:
             self._raw.execute(statement)
         self.whole = True
 

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from epsilog.spend.store import Session, Store
 from epsilog.terms import StorageError
 
+PATIENCE = 60.0  # seconds to wait for those who asked before: they in turn may wait for another process
 MOST = 64  # writers that share a commit: the first of them waits for the last
 
 
@@ -36,10 +37,10 @@ class _Group:
 
     def end(self, error: BaseException | None) -> None:
         """Commits, or after an error that leaves no transaction to go on with, undoes all of it."""
+        if error is not None:
+            self._trouble = str(error) or repr(error)  # some say nothing: out of memory, an interrupt
         try:
             self._transaction.__exit__(None if error is None else type(error), error, None)
-            if error is not None:
-                self._trouble = str(error)
         except BaseException as trouble:
             self._trouble = str(trouble) or repr(trouble)
             if not isinstance(trouble, Exception):
@@ -106,16 +107,33 @@ class InTurn:
                 return
             called = threading.Event()
             self._waiting.append(called)
-        called.wait()
+        try:
+            if called.wait(PATIENCE):
+                return
+        except BaseException:  # an interrupt
+            self._leave(called)
+            raise
+        self._leave(called)
+        raise StorageError(f"ledger {self.address} was busy with those who asked before, for {PATIENCE:g} s")
+
+    def _leave(self, called: threading.Event) -> None:
+        """Waits no longer; whose turn it is already, passes it on."""
+        with self._lock:
+            if called in self._waiting:
+                self._waiting.remove(called)
+                return
+        self._call_the_next()
 
     def _pass_on(self, group: _Group, broken: BaseException | None) -> None:
         """Lets the next one write into the same transaction, or ends it where nobody waits."""
         with self._lock:
             goes_on = broken is None and bool(self._waiting) and group.size < MOST
-        if not goes_on:
-            self._group = None
-            group.end(broken)
-        self._call_the_next()
+        try:
+            if not goes_on:
+                self._group = None
+                group.end(broken)
+        finally:
+            self._call_the_next()
 
     def _call_the_next(self) -> None:
         with self._lock:
