@@ -217,6 +217,18 @@ def test_kinds_of_budgets_choose_the_noise(ledger, tmp_path):
     with pytest.raises(UnsupportedMechanismError):
         ask(ledger, "g", Count(), FRAME, unit=None, key="g", keep=tmp_path, epsilon="0.25")
     assert ledger.find("g") is None
+    for key, query, more in (
+        ("g1", Count(), {"mu": "0.125"}),
+        ("g2", Mean("age", (0, 99)), {"mu": 0.125}),
+        ("g3", Histogram("kind", ("a", "b")), {"mu": "1/8", "unit": "id", "rows": 2}),
+    ):
+        told = ask(ledger, "g", query, FRAME, key=key, keep=tmp_path, **{"unit": None} | more)
+        assert json.loads(told.document)["noise"][0]["law"]["term"]["type"] == "gaussian"
+        assert float(told.charged["gdp"]["mu_squared"]) == pytest.approx(1 / 64, rel=1e-9)
+        assert float(told.charged["gdp"]["mu_squared"]) <= 1 / 64
+    ledger.create_budget("g/z", kind="zcdp", rho="1")
+    told = ask(ledger, "g/z", Count(), FRAME, unit=None, key="g4", keep=tmp_path, error=12)
+    assert told.charged.keys() == {"gdp", "zcdp"}
     ledger.verify()
 
 

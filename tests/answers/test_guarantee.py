@@ -11,7 +11,8 @@ from epsilog.answers import Above, Count, Histogram, Mean, MostCommon, Sum
 from epsilog.answers.choice import permute_and_flip, spread
 from epsilog.answers.columns import totals
 from epsilog.answers.noise import margin_of_choice, parts_of, planned, scale_of, worth
-from epsilog.terms import NeighboringRelation, PureDP, ZeroConcentratedDP
+from epsilog.spend import Request, price
+from epsilog.terms import Gaussian, GaussianDP, NeighboringRelation, PureDP, ZeroConcentratedDP
 
 ADD, REPLACE, ZERO = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -33,7 +34,8 @@ QUERIES = [
     Histogram("v", categories=("x", 3, 0)),
     Histogram("v", edges=(-7, 0, 3)),
 ]
-PRICES = {"pure": {"epsilon": "0.5"}, "zcdp": {"rho": "0.1"}}
+PRICES = {"pure": {"epsilon": "0.5"}, "zcdp": {"rho": "0.1"}, "gdp": {"mu": "0.3"}}
+TOLD = {"pure": Fraction("0.5"), "zcdp": Fraction("0.1"), "gdp": Fraction("0.09")}  # as the ledger has it: mu squared
 
 
 def units(rows):
@@ -60,21 +62,29 @@ def moves(query, rows, relation):
     return {tuple(a - b for a, b in zip(every[p], every[q], strict=True)) for p, q in pairs}
 
 
+def exact_scale(noise):
+    """What is drawn with: a Gaussian's is the product of two doubles, which is none."""
+    if isinstance(noise, Gaussian):
+        return Fraction(noise.noise_multiplier) * Fraction(noise.sensitivity)
+    return Fraction(scale_of(noise))
+
+
 def losses(query, rows, relation, kind):
     plan = planned(query, rows=rows, relation=relation, kinds=frozenset({kind}), **PRICES[kind])
     scales = [
-        Fraction(scale_of(noise))
-        for part, noise in zip(plan.parts, plan.noises, strict=True)
-        for _ in range(part.cells)
+        exact_scale(noise) for part, noise in zip(plan.parts, plan.noises, strict=True) for _ in range(part.cells)
     ]
     shifts = moves(query, rows, relation)
     if kind == "pure":
         return plan, max(sum(abs(d) / b for d, b in zip(shift, scales, strict=True)) for shift in shifts)
-    return plan, max(sum(d**2 / (2 * s**2) for d, s in zip(shift, scales, strict=True)) for shift in shifts)
+    half = 2 if kind == "zcdp" else 1
+    return plan, max(sum(d**2 / (half * s**2) for d, s in zip(shift, scales, strict=True)) for shift in shifts)
 
 
 def stated(release):
     """What the ledger charges: the accountant's bound, or the statement."""
+    if isinstance(release, GaussianDP):
+        return worth(release.mu) ** 2
     if isinstance(release, PureDP | ZeroConcentratedDP):
         return worth(release.epsilon if isinstance(release, PureDP) else release.rho)
     return None
@@ -86,12 +96,13 @@ def stated(release):
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: type(query).__name__)
 def test_no_neighbour_moves_an_answer_further_than_its_price(query, relation, rows, kind):
     plan, loss = losses(query, rows, relation, kind)
-    told = Fraction("0.5") if kind == "pure" else Fraction("0.1")
-    promised = stated(plan.release)
+    told, promised = TOLD[kind], stated(plan.release)
     if promised is None:
-        promised = Fraction(
-            epsilon(plan.release, delta=0.0, relation=relation).upper if kind == "pure" else rho(plan.release, relation)
-        )
+        promised = {
+            "pure": lambda: Fraction(epsilon(plan.release, delta=0.0, relation=relation).upper),
+            "zcdp": lambda: Fraction(rho(plan.release, relation)),
+            "gdp": lambda: Fraction(price(Request(plan.release, relation), "gdp").values["mu_squared"]),
+        }[kind]()
     assert loss <= promised <= told
     assert promised > told * (1 - Fraction(1, 10**9))  # all of the price is used
 
@@ -111,7 +122,7 @@ def test_no_neighbour_moves_an_answer_further_than_its_price(query, relation, ro
 )
 def test_some_neighbours_lose_nearly_all_that_is_charged(query, relation, kind):
     """A control: with noise 1% smaller the test above would fail."""
-    assert losses(query, 1, relation, kind)[1] > 0.99 * (0.5 if kind == "pure" else 0.1)
+    assert losses(query, 1, relation, kind)[1] > 0.99 * float(TOLD[kind])
 
 
 def law(scores, scale):

@@ -7,15 +7,24 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtr
 
-from epsilog.answers.samplers import discrete_gaussian, discrete_laplace, exp_coin, noisy_count
-from epsilog.terms import DiscreteGaussian, DiscreteLaplace, Gaussian
+from epsilog.answers.samplers import discrete_gaussian, discrete_laplace, exp_coin, noisy_count, rounded_gaussian
+from epsilog.terms import DiscreteGaussian, DiscreteLaplace, Gaussian, PureDP
 
 FALSE_ALARM = 1e-6
+
+
+def rounded(k, scale):
+    """The chance of the normal law between k - 1/2 and k + 1/2, by its upper end on the side of k."""
+    far = (abs(k) - 0.5) / float(scale)
+    return ndtr(-far) - ndtr(-far - 1 / float(scale))
+
+
 LAWS = {
     "laplace": (discrete_laplace, lambda k, scale: math.exp(-abs(k) / scale)),
     "gaussian": (discrete_gaussian, lambda k, scale: math.exp(-(k**2) / (2 * scale**2))),
+    "rounded": (rounded_gaussian, rounded),
 }
 
 
@@ -55,9 +64,24 @@ def test_draws_follow_their_law_and_not_one_30_percent_off(law, scale):
 
 @pytest.mark.slow
 def test_the_default_randomness_is_the_operating_system_s():
-    assert discrete_laplace.__kwdefaults__ == discrete_gaussian.__kwdefaults__ == {"below": secrets.randbelow}
+    for law in (discrete_laplace, discrete_gaussian, rounded_gaussian):
+        assert law.__kwdefaults__ == {"below": secrets.randbelow}
     draws = [discrete_gaussian(2.0) for _ in range(2000)]
     assert p_value(draws, lambda k: math.exp(-(k**2) / 8)) > FALSE_ALARM
+
+
+def test_as_many_digits_are_drawn_as_the_answer_has():
+    """At a scale of 10^30 the first 32 binary digits leave all but the first few decimal ones open."""
+    asked, real = Counter(), random.Random(3).randrange  # noqa: S311
+
+    def below(n):
+        asked[n] += 1
+        return real(n)
+
+    draws = [rounded_gaussian(Fraction(10) ** 30, below=below) for _ in range(60)]
+    assert asked[1 << 32] > 4 * len(draws)
+    assert len({draw % 10**6 for draw in draws}) > 55
+    assert {draw % 2 for draw in draws} == {0, 1}
 
 
 @pytest.mark.parametrize("exponent", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(5, 2)])
@@ -76,6 +100,7 @@ def test_a_count_gets_the_noise_that_its_release_describes():
     for release, weight in (
         (DiscreteLaplace(noise_scale=1.5), lambda k: math.exp(-abs(k - 7) / 1.5)),
         (DiscreteGaussian(noise_stddev=1.5), lambda k: math.exp(-((k - 7) ** 2) / 4.5)),
+        (Gaussian(noise_multiplier=0.5, sensitivity=3.0), lambda k: rounded(k - 7, 1.5)),
     ):
         draws = [noisy_count(7, release, below=below) for _ in range(4000)]
         assert p_value(draws, weight) > FALSE_ALARM
@@ -83,7 +108,7 @@ def test_a_count_gets_the_noise_that_its_release_describes():
 
 
 @pytest.mark.parametrize("scale", [0, -1, float("nan"), float("inf"), "1", True])
-@pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian])
+@pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian, rounded_gaussian])
 def test_bad_scales_are_refused(draw, scale):
     with pytest.raises(ValueError, match="noise_"):
         draw(scale)
@@ -92,5 +117,5 @@ def test_bad_scales_are_refused(draw, scale):
 def test_bad_counts_and_releases_are_refused():
     with pytest.raises(ValueError, match="count must be a whole number"):
         noisy_count(7.5, DiscreteLaplace(1.0))
-    with pytest.raises(ValueError, match="release must be a DiscreteGaussian or DiscreteLaplace"):
-        noisy_count(7, Gaussian(1.0))
+    with pytest.raises(ValueError, match="release must be a DiscreteGaussian or DiscreteLaplace or Gaussian"):
+        noisy_count(7, PureDP(1.0))

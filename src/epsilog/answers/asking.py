@@ -118,6 +118,7 @@ def ask(
     rows: int = 1,
     epsilon: Number | None = None,
     rho: Number | None = None,
+    mu: Number | None = None,
     error: float | None = None,
     simulation: bool = False,
     below: RandBelow | None = None,
@@ -137,6 +138,8 @@ def ask(
         rows: the most rows of a unit that count: the first of its rows that have what is asked for.
         epsilon: of the answer, at most; with discrete Laplace noise. A zcdp budget is charged half of its square.
         rho: of the answer, at most, where every budget is zcdp or rdp; with discrete Gaussian noise.
+        mu: of the answer, at most, where a budget is gdp, and others zcdp or rdp; with Gaussian noise that is drawn
+            exactly and rounded to the grid.
         error: the half-width that is wanted, instead of a price; it is charged the least that gives it.
         simulation: whether this is no release of real data; only budgets of simulations take it.
         below: where a simulation's randomness comes from; None for the operating system.
@@ -145,7 +148,7 @@ def ask(
         BudgetExceededError: some budget cannot bear it; nothing was charged.
         ConflictError: the key came with another question, or its answer is kept elsewhere.
         RecordsError: the frame cannot be read; nothing was charged.
-        UnsupportedMechanismError: no discrete noise has a proven price under a budget (those of kind gdp).
+        UnsupportedMechanismError: the noise has no proven price under a budget (discrete Laplace noise under gdp).
 
     >>> import tempfile, epsilog as ep
     >>> with tempfile.TemporaryDirectory() as folder, ep.open_ledger(Path(folder) / "budget.db") as ledger:
@@ -156,7 +159,7 @@ def ask(
     (6, {'epsilon': '0.5'}, True)
     """
     below = _source(below, simulation=check.flag()(simulation=simulation))
-    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, error=error)
+    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
     key = check.text()(key=key)
     check_frame(frame, query, unit)
 
@@ -200,6 +203,7 @@ def quote(
     rows: int = 1,
     epsilon: Number | None = None,
     rho: Number | None = None,
+    mu: Number | None = None,
     error: float | None = None,
 ) -> Quote:
     """Says what a question would cost and how exact its answer would be; charges nothing and reads no data.
@@ -212,6 +216,7 @@ def quote(
         rows: see ``ask``.
         epsilon: see ``ask``.
         rho: see ``ask``.
+        mu: see ``ask``.
         error: see ``ask``.
 
     >>> import tempfile, epsilog as ep
@@ -220,7 +225,7 @@ def quote(
     ...     quote(ledger, "acme/claims", ep.answers.Count(), unit=None, error=20).charged["pure"]["epsilon"]
     '0.146003416'
     """
-    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, error=error)
+    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
     request = Request(asked.plan.release, asked.relation)
     due = orders_on(asked.path).items()
     charged = {kind: dict(price(request, kind, orders=orders).amounts) for kind, orders in due}
@@ -272,6 +277,7 @@ def _asked(
     rows: int,
     epsilon: Number | None,
     rho: Number | None,
+    mu: Number | None,
     error: float | None,
 ) -> _Asked:
     """Checks a question, and plans the noise that answers it."""
@@ -283,7 +289,7 @@ def _asked(
     if not path:
         raise CheckError("scope", "a budget at or above it", repr(scope), verb="have")
     relation, kinds = path[-1].relation, frozenset(budget.kind for budget in path)
-    plan = planned(query, rows=rows, relation=relation, kinds=kinds, epsilon=epsilon, rho=rho, error=error)
+    plan = planned(query, rows=rows, relation=relation, kinds=kinds, epsilon=epsilon, rho=rho, mu=mu, error=error)
     return _Asked(query, unit, rows, relation, path, plan)
 
 

@@ -15,7 +15,9 @@ from fractions import Fraction
 from statistics import NormalDist
 
 from epsilog.accounting import epsilon as accounted_epsilon
+from epsilog.accounting import mu as accounted_mu
 from epsilog.accounting import rho as accounted_rho
+from epsilog.accounting.rounding import MU, up
 from epsilog.answers.choice import spread
 from epsilog.answers.queries import Above, Count, Histogram, Mean, MostCommon, Query, Sum, grid
 from epsilog.spend import Amounts
@@ -25,6 +27,8 @@ from epsilog.terms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    Gaussian,
+    GaussianDP,
     NeighboringRelation,
     PureDP,
     Release,
@@ -46,7 +50,7 @@ __all__ = [
     "worth",
 ]
 
-Noise = DiscreteLaplace | DiscreteGaussian
+Noise = DiscreteLaplace | DiscreteGaussian | Gaussian  # the last is rounded to whole steps
 Number = str | float | Fraction | Decimal  # a decimal string, or a number
 
 CONFIDENCE = 0.95
@@ -143,6 +147,7 @@ def planned(
     kinds: frozenset[str],
     epsilon: Number | None = None,
     rho: Number | None = None,
+    mu: Number | None = None,
     error: float | None = None,
 ) -> Plan:
     """Finds the noise for a price, or the least price for an error.
@@ -151,34 +156,60 @@ def planned(
         query: what is asked.
         rows: the most rows that one unit adds.
         relation: which data sets are neighbours.
-        kinds: of the budgets that pay. Where all are zcdp or rdp, a rho or an error gets discrete Gaussian noise;
-            all else gets discrete Laplace noise.
+        kinds: of the budgets that pay. Where all are zcdp, rdp or gdp, a rho, a mu or an error gets Gaussian noise:
+            rounded to the grid where one of them is gdp, else discrete. All else gets discrete Laplace noise.
         epsilon: what may be charged, of a pure guarantee.
-        rho: what may be charged, of zCDP.
+        rho: what may be charged, of zCDP, where none of the budgets is gdp.
+        mu: what may be charged, of Gaussian DP, where one of the budgets is gdp.
         error: the half-width that is wanted of the answer's interval.
 
     Raises:
-        CheckError: not exactly one of the three, or one that this question or these budgets cannot be asked with.
+        CheckError: not exactly one of the four, or one that this question or these budgets cannot be asked with.
     """
-    stated = {"epsilon": epsilon, "rho": rho, "error": error}
+    stated = {"epsilon": epsilon, "rho": rho, "mu": mu, "error": error}
     if sum(value is not None for value in stated.values()) != 1:
         said = ", ".join(name for name, value in stated.items() if value is not None) or "none"
-        raise CheckError("price", "one of epsilon, rho and error", said)
+        raise CheckError("price", "one of epsilon, rho, mu and error", said)
     if isinstance(query, MostCommon):
         return _chosen(query, rows, relation, epsilon)
-    gaussian = kinds <= {"zcdp", "rdp"} and epsilon is None
-    if rho is not None and not gaussian:
-        raise CheckError("price", "epsilon or error, unless every budget is zcdp or rdp", "rho")
+    law: type[Noise] = DiscreteLaplace
+    if epsilon is None and kinds <= {"zcdp", "rdp", "gdp"}:
+        law = Gaussian if "gdp" in kinds else DiscreteGaussian
+    if rho is not None and law is not DiscreteGaussian:
+        raise CheckError("price", "epsilon, mu or error, unless every budget is zcdp or rdp", "rho")
+    if mu is not None and law is not Gaussian:
+        raise CheckError("price", "epsilon, rho or error, unless budgets are gdp, or gdp beside zcdp and rdp", "mu")
+    price = _Price(epsilon, rho, None if mu is None else _squared(mu))
     parts = parts_of(query, rows, relation)
     if isinstance(query, Histogram) and (relation is _REPLACE or rows > 1):
-        return _of_many_cells(query, parts[0], rows, relation, epsilon=epsilon, rho=rho, error=error, gaussian=gaussian)
+        return _of_many_cells(query, parts[0], rows, relation, price=price, error=error, law=law)
     reach = [check.integer(1)(sensitivity=part.sensitivity(rows, relation)) for part in parts]
     if error is not None:
-        noises = [_for_error(query, parts, reach[0], error, gaussian=gaussian)]
+        noises = [_for_error(query, parts, reach[0], error, law=law)]
     else:
-        noises = _for_price(reach, relation, epsilon, rho)
+        noises = _for_price(reach, relation, price)
     release = noises[0] if len(noises) == 1 else Composed(noises)
     return Plan(release, parts, tuple(noises))
+
+
+@dataclass(frozen=True, slots=True)
+class _Price:
+    """What may be charged: at most one of these is stated."""
+
+    epsilon: Number | None
+    rho: Number | None
+    mu_squared: Fraction | None
+
+
+def _squared(mu: Number) -> Fraction:
+    """The square of a mu, as it was said."""
+    try:
+        found = Fraction(mu) if isinstance(mu, str) else check.ratio()(mu=mu)
+    except (ValueError, ZeroDivisionError):
+        raise CheckError("mu", "a finite number", repr(mu)[:80]) from None
+    if found <= 0:
+        raise CheckError("mu", "above 0", repr(mu)[:80])
+    return found**2
 
 
 def _of_many_cells(
@@ -187,10 +218,9 @@ def _of_many_cells(
     rows: int,
     relation: NeighboringRelation,
     *,
-    epsilon: Number | None,
-    rho: Number | None,
+    price: _Price,
     error: float | None,
-    gaussian: bool,
+    law: type[Noise],
 ) -> Plan:
     """A histogram in which one neighbour moves several cells: charged by its statement.
 
@@ -200,18 +230,24 @@ def _of_many_cells(
 
     Source:
         Discrete Laplace noise: the triangle inequality, cell by cell. Discrete Gaussian noise: Canonne, Kamath &
-        Steinke 2020 (arXiv:2004.00010), Theorem 14.
+        Steinke 2020 (arXiv:2004.00010), Theorem 14. Rounded Gaussian noise: Dong, Roth & Su 2022, Theorem 2.7, for the
+        whole vector, before it is rounded.
     """
     far = 2 if relation is _REPLACE else 1
     norm, squared = far * rows, far * rows**2
     if error is not None:
-        scale = scale_of(_for_error(query, (part,), rows, error, gaussian=gaussian))
-    elif rho is not None:
-        scale = _scale(_up(math.sqrt(squared / (2 * _float_within(_whole_units("rho", rho))))))
+        scale = float(scale_of(_for_error(query, (part,), rows, error, law=law)))
+    elif price.rho is not None:
+        scale = _scale(_up(math.sqrt(squared / (2 * _float_within(_whole_units("rho", price.rho))))))
+    elif price.mu_squared is not None:
+        scale = _scale(_up(math.sqrt(squared / _float_within(_whole_units("mu_squared", price.mu_squared)))))
     else:
-        assert epsilon is not None, "a price is an epsilon or a rho"
-        scale = _scale(_up(norm / _float_within(_whole_units("epsilon", epsilon))))
-    if gaussian:
+        assert price.epsilon is not None, "a price is an epsilon, a rho or a mu"
+        scale = _scale(_up(norm / _float_within(_whole_units("epsilon", price.epsilon))))
+    if law is Gaussian:
+        noise = Gaussian(scale)
+        return Plan(GaussianDP(_root_of(Fraction(squared) / Fraction(scale) ** 2)), (part,), (noise,))
+    if law is DiscreteGaussian:
         stated = _statement("rho", Fraction(squared) / (2 * Fraction(scale) ** 2))
         return Plan(ZeroConcentratedDP(stated), (part,), (DiscreteGaussian(scale, rows),))
     return Plan(PureDP(_statement("epsilon", norm / Fraction(scale))), (part,), (DiscreteLaplace(scale, rows),))
@@ -226,6 +262,14 @@ def _statement(quantity: str, loss: Fraction) -> float:
     """The number to state for a loss: whole units of the ledger's money, and no less."""
     stated = float(Amounts.charged({quantity: loss})[quantity])
     while worth(stated) < loss:
+        stated = math.nextafter(stated, math.inf)
+    return stated
+
+
+def _root_of(loss: Fraction) -> float:
+    """The mu to state for its square, and no less."""
+    stated = math.sqrt(loss)
+    while worth(stated) ** 2 < loss:
         stated = math.nextafter(stated, math.inf)
     return stated
 
@@ -256,24 +300,34 @@ def _whole_units(quantity: str, value: Number) -> Fraction:
     return found
 
 
-def _for_price(
-    reach: list[int], relation: NeighboringRelation, epsilon: Number | None, rho: Number | None
-) -> list[Noise]:
+def _for_price(reach: list[int], relation: NeighboringRelation, price: _Price) -> list[Noise]:
     """The least noise that the accountant prices at what was said, which the parts share evenly."""
     far = 2 if relation is _REPLACE else 1
-    if rho is not None:
-        whole = _whole_units("rho", rho)
+    if price.mu_squared is not None:
+        whole = _whole_units("mu_squared", price.mu_squared)
+        multiplier = far * math.sqrt(len(reach) / float(whole))
+        gaussians: list[Noise] = [Gaussian(_scale(multiplier * steps) / steps, float(steps)) for steps in reach]
+        return _paid(gaussians, lambda release: _mu_squared(release, relation) <= whole)
+    if price.rho is not None:
+        whole = _whole_units("rho", price.rho)
         noises: list[Noise] = []
         for steps in reach:
             guess = far * steps / math.sqrt(2 * float(whole / len(reach)))
             noises.append(DiscreteGaussian(_scale(guess), steps))
         return _paid(noises, lambda release: Fraction(accounted_rho(release, relation)) <= whole)
-    assert epsilon is not None, "a price is an epsilon or a rho"
-    whole = _whole_units("epsilon", epsilon)
+    assert price.epsilon is not None, "a price is an epsilon, a rho or a mu"
+    whole = _whole_units("epsilon", price.epsilon)
     laplace: list[Noise] = [DiscreteLaplace(_scale(float(far * steps * len(reach) / whole)), steps) for steps in reach]
     return _paid(
         laplace, lambda release: Fraction(accounted_epsilon(release, delta=0.0, relation=relation).upper) <= whole
     )
+
+
+def _mu_squared(release: Release, relation: NeighboringRelation) -> Fraction:
+    """What a gdp budget is charged."""
+    found = accounted_mu(release, relation)
+    assert found is not None, "Gaussians have a mu"
+    return Fraction(up(found, MU)) ** 2
 
 
 def _paid(noises: list[Noise], fits: Callable[[Release], bool]) -> list[Noise]:
@@ -281,7 +335,7 @@ def _paid(noises: list[Noise], fits: Callable[[Release], bool]) -> list[Noise]:
     for power in range(-51, -30):
         if fits(Composed(noises)):
             return noises
-        noises = [_of_scale(noise, _scale(scale_of(noise) * (1 + 2.0**power))) for noise in noises]
+        noises = [_larger(noise, 1 + 2.0**power) for noise in noises]
     raise CalibrationError("no noise was found that the accountant prices at what was said")
 
 
@@ -293,11 +347,23 @@ def _scale(scale: float) -> float:
 
 def scale_of(noise: Noise) -> float:
     """The parameter of a law, in steps."""
+    if isinstance(noise, Gaussian):
+        return noise.noise_multiplier * noise.sensitivity
     return noise.noise_scale if isinstance(noise, DiscreteLaplace) else noise.noise_stddev
 
 
-def _of_scale(noise: Noise, scale: float) -> Noise:
-    return type(noise)(scale, noise.sensitivity)
+def _larger(noise: Noise, factor: float) -> Noise:
+    if isinstance(noise, Gaussian):
+        return Gaussian(_scale(scale_of(noise) * factor) / noise.sensitivity, noise.sensitivity)
+    return type(noise)(_scale(scale_of(noise) * factor), noise.sensitivity)
+
+
+def _of_law(law: type[Noise], scale: float, sensitivity: int) -> Noise:
+    """Noise of a law, of at most this scale."""
+    if law is not Gaussian:
+        return law(scale, sensitivity)
+    made = Gaussian(scale / sensitivity, float(sensitivity))
+    return made if scale_of(made) <= scale else Gaussian(math.nextafter(made.noise_multiplier, 0.0), made.sensitivity)
 
 
 def half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided: bool = False) -> int:
@@ -312,7 +378,8 @@ def half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided: bool = 
     (30, 20)
     """
     miss = check.between(0, 1)(miss=miss) / _ROUNDING * (1 if one_sided else 0.5)
-    tail = _laplace_tail if isinstance(noise, DiscreteLaplace) else _gaussian_tail
+    tails = {DiscreteLaplace: _laplace_tail, DiscreteGaussian: _gaussian_tail, Gaussian: _rounded_tail}
+    tail = tails[type(noise)]
     low, high = -1, 1
     while tail(scale_of(noise), high) > miss:
         low, high = high, 2 * high
@@ -340,21 +407,25 @@ def _gaussian_tail(stddev: float, h: int) -> float:
     return math.fsum(weights[h + 1 :]) / (2 * math.fsum(weights) - 1)
 
 
-def _for_error(query: Query, parts: tuple[Part, ...], sensitivity: int, error: float, *, gaussian: bool) -> Noise:
+def _rounded_tail(stddev: float, h: int) -> float:
+    """The chance that the normal law, rounded, is above h."""
+    return NormalDist().cdf(-(h + 0.5) / stddev)
+
+
+def _for_error(query: Query, parts: tuple[Part, ...], sensitivity: int, error: float, *, law: type[Noise]) -> Noise:
     """The most noise whose half-width is at most the error; its price is the least that such an answer has."""
     error = check.positive()(error=error)
     if len(parts) > 1:
-        raise CheckError("price", "epsilon or rho for a mean over a count that is not public", "error")
+        raise CheckError("price", "epsilon, rho or mu for a mean over a count that is not public", "error")
     steps = Fraction(error) / parts[0].step
     if isinstance(query, Mean):
         assert query.population is not None, "a mean of one part has a public count"
         steps = (Fraction(error) - parts[0].step / 2) / parts[0].step * query.population
     one_sided = isinstance(query, Above)
     wanted = math.floor(steps) - one_sided
-    kind = DiscreteGaussian if gaussian else DiscreteLaplace
 
     def fits(scale: float) -> bool:
-        return half_width(kind(scale, sensitivity), one_sided=one_sided) <= wanted
+        return half_width(_of_law(law, scale, sensitivity), one_sided=one_sided) <= wanted
 
     low, high = 2.0**-4, 2.0**-4
     if wanted < 0 or not fits(low):
@@ -364,7 +435,7 @@ def _for_error(query: Query, parts: tuple[Part, ...], sensitivity: int, error: f
     for _ in range(52):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return kind(low, sensitivity)
+    return _of_law(law, low, sensitivity)
 
 
 def margin_of_choice(release: PureDP, cells: int, reach: int) -> int:

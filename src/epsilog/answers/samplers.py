@@ -3,7 +3,8 @@
 Floating-point noise leaks the answer through its low bits (Mironov 2012); these samplers draw from their laws exactly,
 from the operating system's randomness. They are not constant-time: how long a draw takes tells something of its size.
 
-Source: Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithms 1 to 3.
+Source: Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithms 1 to 3; for the normal law, whose values are no
+whole numbers and which are rounded to such, Karney 2016 (arXiv:1303.6257), algorithm N.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ import secrets
 from collections.abc import Callable
 from fractions import Fraction
 
-from epsilog.terms import DiscreteGaussian, DiscreteLaplace, check
+from epsilog.terms import DiscreteGaussian, DiscreteLaplace, Gaussian, check
 
-__all__ = ["RandBelow", "discrete_gaussian", "discrete_laplace", "exp_coin", "noisy_count"]
+__all__ = ["RandBelow", "discrete_gaussian", "discrete_laplace", "exp_coin", "noisy_count", "rounded_gaussian"]
 
 RandBelow = Callable[[int], int]  # n to a whole number that is uniform over 0 .. n - 1
 
 
 def noisy_count(
-    count: int, release: DiscreteGaussian | DiscreteLaplace, *, below: RandBelow = secrets.randbelow
+    count: int, release: DiscreteGaussian | DiscreteLaplace | Gaussian, *, below: RandBelow = secrets.randbelow
 ) -> int:
-    """Adds the noise that a release describes to a count.
+    """Adds the noise that a release describes to a count; that of a Gaussian is rounded to a whole number.
 
     Args:
         count: the true count; it was charged as ``release`` before.
@@ -35,7 +36,10 @@ def noisy_count(
     98
     """
     count = check.integer(-check.LARGEST_INTEGER)(count=count)
-    check.instance((DiscreteGaussian, DiscreteLaplace))(release=release)
+    check.instance((DiscreteGaussian, DiscreteLaplace, Gaussian))(release=release)
+    if isinstance(release, Gaussian):
+        stddev = Fraction(release.noise_multiplier) * Fraction(release.sensitivity)
+        return count + (rounded_gaussian(stddev, below=below) if stddev else 0)
     if isinstance(release, DiscreteLaplace):
         return count + (discrete_laplace(release.noise_scale, below=below) if release.noise_scale else 0)
     return count + (discrete_gaussian(release.noise_stddev, below=below) if release.noise_stddev else 0)
@@ -82,6 +86,75 @@ def discrete_gaussian(noise_stddev: float | Fraction, *, below: RandBelow = secr
         exponent = (abs(candidate) - variance / t) ** 2 / (2 * variance)
         if exp_coin(*exponent.as_integer_ratio(), below):
             return candidate
+
+
+def rounded_gaussian(noise_stddev: float | Fraction, *, below: RandBelow = secrets.randbelow) -> int:
+    """Draws from the normal law of this standard deviation, and rounds to the nearest whole number.
+
+    A whole number with this noise is what the Gaussian mechanism gives, rounded: every guarantee of that holds for it.
+
+    Args:
+        noise_stddev: the law's parameter sigma, above 0; a float stands for the binary number that it is.
+        below: where randomness comes from.
+
+    Source:
+        Karney 2016 (arXiv:1303.6257), algorithm N: k + x is a half-normal deviate if k has a weight of exp(-k^2 / 2)
+        and x, uniform over (0, 1), is taken with the chance exp(-x (2 k + x) / 2).
+    """
+    stddev = _exactly(noise_stddev=noise_stddev)
+    while True:
+        k = 0
+        while exp_coin(1, 2, below):
+            k += 1
+        if not exp_coin(k * (k - 1), 2, below):  # with the k coins above: exp(-k^2 / 2)
+            continue
+        x = _Unfolding(below)
+        if all(_exp_coin_of(x, k, below) for _ in range(k + 1)):
+            break
+    while True:
+        low, high = stddev * (k + x.low) + Fraction(1, 2), stddev * (k + x.high) + Fraction(1, 2)
+        magnitude = math.floor(low)
+        if high <= magnitude + 1:
+            return -magnitude if below(2) else magnitude
+        x.unfold()
+
+
+class _Unfolding:
+    """A number that is uniform over (0, 1), of which no more digits are drawn than somebody asks for.
+
+    Attributes:
+        low: it is no less.
+        high: it is below.
+    """
+
+    def __init__(self, below: RandBelow) -> None:
+        self._below, self._digits, self._scale = below, 0, 1
+        self.unfold()
+
+    def unfold(self) -> None:
+        """Draws 32 binary digits more."""
+        self._digits, self._scale = (self._digits << 32) + self._below(1 << 32), self._scale << 32
+        self.low, self.high = Fraction(self._digits, self._scale), Fraction(self._digits + 1, self._scale)
+
+
+def _exp_coin_of(x: _Unfolding, k: int, below: RandBelow) -> bool:
+    """True with probability exp(-x (2 k + x) / (2 k + 2)): ``exp_coin`` of an exponent whose digits are being drawn."""
+    j = 1
+    while _falls_below(x, k, (2 * k + 2) * j, below):
+        j += 1
+    return j % 2 == 1
+
+
+def _falls_below(x: _Unfolding, k: int, divisor: int, below: RandBelow) -> bool:
+    """Whether a uniform number is below x (2 k + x) / divisor; as many digits are drawn of both as it takes."""
+    u = _Unfolding(below)
+    while True:
+        if u.high * divisor <= x.low * (2 * k + x.low):
+            return True
+        if u.low * divisor >= x.high * (2 * k + x.high):
+            return False
+        u.unfold()
+        x.unfold()
 
 
 def _exactly(**named: object) -> Fraction:

@@ -72,6 +72,7 @@ def answer(
     rho: Annotated[
         str | None, typer.Option("--rho", help="Its rho, at most, where every budget is zcdp or rdp.")
     ] = None,
+    mu: Annotated[str | None, typer.Option("--mu", help="Its mu, at most, where budgets are gdp.")] = None,
     error: Annotated[
         float | None, typer.Option("--error", help="Instead: the error that is wanted, for the least that it costs.")
     ] = None,
@@ -95,7 +96,7 @@ def answer(
     said = {"low": low, "high": high, "category": category, "edge": edge}
     said |= {"population": population, "threshold": threshold}
     asked = _Terms(question, column, {name: value for name, value in said.items() if value not in (None, [])})
-    terms: dict[str, Any] = {"unit": unit, "rows": rows, "epsilon": epsilon, "rho": rho, "error": error}
+    terms: dict[str, Any] = {"unit": unit, "rows": rows, "epsilon": epsilon, "rho": rho, "mu": mu, "error": error}
     if quote:
         from epsilog.answers import quote as quoted
 
