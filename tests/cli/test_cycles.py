@@ -36,6 +36,7 @@ def runs(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_cycles_are_shown_with_their_plans(runs):
     words = ("acme/2026", "-l", runs / "ledger.db", "--plan", runs / "words", "--plan", runs / "emoji" / "report.html")
     text = cycles(*words)

@@ -27,6 +27,7 @@ def task_of(path):
     return prepare_file(path).task
 
 
+@pytest.mark.slow
 def test_the_plan_says_which_code_trains(write_programme):
     path = write_programme(OWN)
     (path.parent / "net.py").write_text(CODE)

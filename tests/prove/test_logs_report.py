@@ -146,6 +146,7 @@ columns = { round = "round", value = { column = "value", unit = "absolute", on =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("logs", ["with rounds", "without padding", "by lists", "by lists and padding"])
 def test_lists_that_are_not_public_do_not_tell_in_which_rounds_somebody_was(tmp_path, logs):
     """Neither where they name rounds that no other log has, nor where they alone say how many rounds there were."""
@@ -158,6 +159,7 @@ def test_lists_that_are_not_public_do_not_tell_in_which_rounds_somebody_was(tmp_
     assert told[0] == told[1]
 
 
+@pytest.mark.slow
 def test_logs_that_are_not_public_do_not_tell_norms_by_what_was_clipped_to(tmp_path):
     """Clip norms that follow the largest update are functions of the data; so are rounds that have no row."""
     told = []
@@ -259,6 +261,7 @@ def test_steps_of_the_playbook_stand_in_it_with_its_hash(tmp_path):
         assert digest in plain
 
 
+@pytest.mark.slow
 def test_the_publisher_says_what_logs_cannot(tmp_path):
     mapping = (
         MAPPING

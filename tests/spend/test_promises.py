@@ -73,6 +73,7 @@ def test_many_more_gaussian_answers_fit_than_under_basic_composition():
     assert shown == {"approximate": 52, "zcdp": rho // Fraction(1, 20_000), "gdp": mu_squared // Fraction(1, 10_000)}
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("kind", ["zcdp", "gdp"])
 def test_a_promise_is_kept_written_and_verified(place, ledger, kind):
     made = ledger.create_budget("acme", kind=kind, **PROMISE)

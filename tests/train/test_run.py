@@ -303,6 +303,7 @@ def stopped_after_two(task, charge, folder):
     assert sorted(charge.rounds_released) == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_under_another_scheme_of_the_same_price(charge_for, small_task, tmp_path):
     """Two schemes of one price, one after the other, would give a client six participations' worth for the price."""
     assert FEW.release() == MANY.release()

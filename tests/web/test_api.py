@@ -144,6 +144,7 @@ def test_unknown_addresses_and_methods_are_problems(site):
         assert (found.status, found.headers["content-type"]) == (status, "application/problem+json")
 
 
+@pytest.mark.slow
 def test_openapi_describes_every_address(site):
     document = site.ask("GET", "/api/openapi.json").json()
     paths = document["paths"]
@@ -271,6 +272,7 @@ def test_nothing_else_in_the_folder_is_served(site, path):
     assert b"must stay" not in found.body
 
 
+@pytest.mark.slow
 def test_a_server_without_ledger_or_runs_says_so(serve_app):
     with serve_app(create_app()) as bare:
         assert bare.get("ledger").json()["present"] is False

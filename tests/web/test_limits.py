@@ -41,6 +41,7 @@ def test_what_is_given_back_was_never_taken(clock):
     assert [buckets.take("a") for _ in range(3)] == [0, 0, 1]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 2)), max_size=60))
 def test_nobody_gets_more_than_burst_and_flow(steps):
     clock, got = Clock(), dict.fromkeys(range(4), 0)

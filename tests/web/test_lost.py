@@ -118,6 +118,7 @@ def ledger(line):
         yield opened
 
 
+@pytest.mark.slow
 def test_what_is_the_same_twice_is_said_again(ledger, line):
     before = ledger.head()[0]
     for ask in (
@@ -369,6 +370,7 @@ def test_an_answer_of_another_charge_is_no_charge(answer, error):
         assert type(found.value) is error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", [True, None, 0, "false"])
 def test_a_charge_is_new_only_if_that_is_said(word):
     for answer, replayed in ((reserved(), False), (reserved() | {"replayed": word}, True)):

@@ -90,6 +90,7 @@ def head(path):
         return books.head()
 
 
+@pytest.mark.slow
 def test_every_address_of_the_ledger_is_looked_at_here(team):
     site, _, _ = team
     paths = json.loads(site.ask("GET", "/api/openapi.json").body)["paths"]
@@ -187,6 +188,7 @@ def test_a_holder_is_told_of_entries_and_charges_of_their_own_alone(team):
         assert {budget["scope"] for budget in budgets} == {"acme", "acme/claims", "acme/claims/old"}
 
 
+@pytest.mark.slow
 def test_how_large_a_share_is_the_owner_of_the_budget_above_says(serve_app, tmp_path):
     """Else whoever owns a share could take all that the others have."""
     file, path = tmp_path / "tokens.json", tmp_path / "ledger.db"
@@ -216,6 +218,7 @@ def test_how_large_a_share_is_the_owner_of_the_budget_above_says(serve_app, tmp_
         assert said(site, held["acme"], *asks["acme/claims"]).status == 200
 
 
+@pytest.mark.slow
 def test_the_release_that_the_description_shows_is_one(team):
     site, _, _ = team
     shapes = json.loads(site.ask("GET", "/api/openapi.json").body)["components"]["schemas"]

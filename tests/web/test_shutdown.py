@@ -80,6 +80,7 @@ def test_an_interrupt_ends_the_server_and_its_processes_whoever_waits(tmp_path):
             server.kill()
 
 
+@pytest.mark.slow
 def test_one_address_does_not_take_all_connections(monkeypatch):
     """Neither by saying nothing nor by asking for pages, as long as it likes: others are served all the time."""
     import uvicorn

@@ -499,6 +499,7 @@ def test_a_server_that_is_not_there_did_nothing():
 SLOW = (sys.executable, "-c", "import sys\nfor line in sys.stdin: pass")  # a process that never answers
 
 
+@pytest.mark.slow
 def test_a_price_that_takes_too_long_keeps_nobody_waiting_and_writes_nothing(tmp_path, serve_app, monkeypatch):
     monkeypatch.setattr(web_app, "Desk", functools.partial(Desk, command=SLOW))
     path = tmp_path / "ledger.db"
@@ -529,6 +530,7 @@ def test_a_price_that_takes_too_long_keeps_nobody_waiting_and_writes_nothing(tmp
         assert {entry.key for entry in ledger.history("acme")} == {None, "quick"}
 
 
+@pytest.mark.slow
 def test_strangers_who_fill_the_desk_keep_no_price_waiting(tmp_path, serve_app):
     path = tmp_path / "ledger.db"
     with open_ledger(path) as books:
@@ -542,6 +544,7 @@ def test_strangers_who_fill_the_desk_keep_no_price_waiting(tmp_path, serve_app):
         assert ledger.find("priced").state == "committed"
 
 
+@pytest.mark.slow
 def test_what_the_servers_disk_refuses_may_stand_all_the_same(ledger, top, monkeypatch):
     def full(*_, **__):
         raise StorageError("a full disk")

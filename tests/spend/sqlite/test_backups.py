@@ -67,6 +67,7 @@ def test_a_backup_is_the_ledger_as_it_stood_in_one_file_that_nobody_can_charge(l
         books.charge("acme", PureDP(0.1), key="1")
 
 
+@pytest.mark.slow
 def test_a_backup_is_consistent_while_others_write(ledger, tmp_path):
     stop, written = threading.Event(), []
 

@@ -36,6 +36,7 @@ def test_the_column_is_that_of_the_parameters():
     assert replace(SCHEME, rounds=2).coefficients == (1.0, 0.5)
 
 
+@pytest.mark.slow
 @given(
     cycle=st.integers(1, 9),
     total=st.integers(1, 40),
