@@ -97,7 +97,7 @@ def test_amounts_at_orders_are_told_from_the_least_order_on():
 
 
 @given(noise=st.floats(0.6, 10), share=st.floats(1e-4, 0.5), count=st.integers(1, 1000))
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 def test_prices_are_those_of_another_library_and_never_below(noise, share, count):
     theirs = RdpAccountant([2, 4, 8, 16, 32, 64])
     theirs.compose(dp_event.PoissonSampledDpEvent(share, dp_event.GaussianDpEvent(noise)), count)
@@ -470,3 +470,49 @@ def test_as_many_plans_fit_as_the_page_says():
     assert costs[0] <= 2 < costs[1]
     costs = [epsilon(Repeated(plan, k), delta=1e-5).upper for k in (int(said[2]), int(said[2]) + 1)]
     assert costs[0] <= 2 < costs[1]
+
+
+UNITS = st.integers(0, 6)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["top/x", "top/low/y"]), UNITS, UNITS, UNITS, st.sampled_from(["keep", "start", "cancel"])
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.slow
+@given(steps=STEPS, promised=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_both_rules_are_those_of_a_model_in_whole_numbers(steps, promised):
+    """Amounts of any shape, on an owner's word: reserved, and then left, started or given back."""
+    with Ledger(InMemory(None).open()) as ledger:
+        if promised:
+            caps = {"top": ledger.create_budget("top", kind="rdp", **PROMISE | {"orders": (8, 16)}).caps.units}
+        else:
+            caps = {"top": ledger.create_budget("top", kind="rdp", rdp_8="2", rdp_16="4").caps.units}
+        caps["top/low"] = ledger.create_budget("top/low", kind="rdp", rdp_4="1").caps.units
+        held = {scope: dict.fromkeys(cap, 0) for scope, cap in caps.items()}
+        for number, (scope, four, eight, sixteen, then) in enumerate(steps):
+            asked_ = {"rdp_4": four, "rdp_8": eight, "rdp_16": sixteen}
+            on_path = [budget for budget in caps if scope.startswith(budget)]
+            amount = {q: Fraction(n, 5) for q, n in asked_.items() if any(q in caps[budget] for budget in on_path)}
+            units = {q: n * 10**15 // 5 for q, n in asked_.items()}
+            fit = {budget: [held[budget][q] + units[q] <= cap for q, cap in caps[budget].items()] for budget in on_path}
+            fits = all(any(each) if promised and budget == "top" else all(each) for budget, each in fit.items())
+            ledger.override_price(scope, Gaussian(1.0), key=str(number), amount=amount, reason="a test")
+            try:
+                charge = ledger.reserve(scope, Gaussian(1.0), key=str(number), amount=amount)
+            except BudgetExceededError:
+                assert not fits
+                continue
+            assert fits
+            if then == "cancel":
+                charge.cancel("not needed")
+                continue
+            for budget in on_path:
+                held[budget] = {q: before + units[q] for q, before in held[budget].items()}
+            if then == "start":
+                charge.start()
+        verified = ledger.verify()
+        assert {scope: dict(balance.held.units) for scope, balance in verified.balances.items()} == held

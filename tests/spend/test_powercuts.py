@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsilog.spend import powercuts
@@ -76,6 +76,7 @@ def on(*events):
     return disk
 
 
+@settings(deadline=None)
 @given(SEEDS)
 def test_what_was_synced_in_a_synced_folder_is_there_whatever_chance_says(seed):
     disk = on(
