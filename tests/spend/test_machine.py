@@ -108,6 +108,8 @@ class Model:
             return ConflictError
         if (charge["state"] == target and target == "started") or charge.get("stuck"):
             return ConflictError
+        if charge["state"] == target == "cancelled" and charge.get("by another"):
+            return ConflictError  # it was given back, and nobody said of it what is said now
         if target == "committed" and charge["state"] == "started" and charge["started"] != set(charge["released"]):
             return ConflictError
         if target == "started" and self.is_retired(charge["path"]):
@@ -234,6 +236,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if modelled:
             with self.as_modelled(self.model.close(key, ("reserved",), "cancelled")):
                 self.ledger.revoke(key, **ACT)
+                self.model.charges[key]["by another"] = True
 
     @rule(key=KEYS)
     def abandon(self, key):
@@ -259,7 +262,7 @@ class LedgerMachine(RuleBasedStateMachine):
         with self.as_modelled(None if late else ConflictError):
             self.ledger.expire(key)
         if late:
-            charge["state"] = "cancelled"
+            charge |= {"state": "cancelled", "by another": True}
 
     @rule(scope=st.sampled_from(sorted(CAPS)), epsilon=st.sampled_from(["0.2", "0.5", "1", "2", "3.5"]))
     def change_cap(self, scope, epsilon):

@@ -381,6 +381,17 @@ def test_a_charge_below_what_neighbours_attain_is_found(place, ledger, monkeypat
     assert caught.value.index == 2
 
 
+def test_a_charge_at_orders_that_no_budget_has_is_found(ledger, monkeypatch):
+    ledger.create_budget("a", kind="rdp", rdp_2="10")
+    for module in ("folds", "headroom"):
+        monkeypatch.setattr(f"epsilog.spend.{module}.measures", lambda _: {"rdp": ("rdp_2", "rdp_3")})
+    ledger.charge("a", Gaussian(1.0), key="1")
+    monkeypatch.undo()
+    with pytest.raises(LedgerIntegrityError, match="must be charged as") as caught:
+        ledger.verify()
+    assert caught.value.index == 2
+
+
 def test_caps_that_do_not_keep_their_promise_are_found(ledger, monkeypatch):
     honest = cap_of("rdp", Amounts.capped({"epsilon": "2", "delta": "1e-5"}), ADD_OR_REMOVE_ONE, ORDERS[2:])
     units = dict(honest.units) | {"rdp_32": honest.units["rdp_32"] * 1001 // 1000}
