@@ -387,6 +387,9 @@ def test_a_budget_declares_renyi_orders_or_promises_by_them(ask):
     for wrong in (("--rdp", "8"), ("--rdp", "1=3"), ("--rdp", "2=1", "--rdp", "2.0=1"), ("--orders", "8")):
         with pytest.raises(ValueError, match=r"rdp|order"):
             ask("create", "q", "--kind", "rdp", *wrong)
+    left = made["caps"]
+    assert f"at most rdp_8 {left['rdp_8']} or rdp_16 {left['rdp_16']}" in " ".join(ask("fits", "p")[1].split())
+    assert "at most rdp_2 2, rdp_8 4" in " ".join(ask("fits", "o")[1].split())
     shown = ask("show", as_json=True)[1]["budgets"]
     assert {budget["scope"]: list(budget["available"]) for budget in shown if budget["kind"] == "rdp"} == {
         "o": ["rdp_2", "rdp_8"],

@@ -19,7 +19,10 @@ RELEASES = st.sampled_from(
     [PureDP(0.25), PureDP(1.0), ApproximateDP(0.5, 1e-6), ZeroConcentratedDP(0.1), GaussianDP(0.5)]
 )
 AMOUNTS = st.sampled_from(
-    [None, {"epsilon": "0.3"}, {"epsilon": "1", "delta": "1e-6"}, {"rho": "0.05"}, {"mu_squared": "0.5"}]
+    [
+        *(None, {"epsilon": "0.3"}, {"epsilon": "1", "delta": "1e-6"}, {"rho": "0.05"}, {"mu_squared": "0.5"}),
+        {"epsilon": "0.3", "rdp_2": "0.2", "rdp_8": "1", "rdp_16": "2"},
+    ]
 )
 CAPS = st.sampled_from(
     [
@@ -27,6 +30,8 @@ CAPS = st.sampled_from(
         {"kind": "approximate", "epsilon": "2", "delta": "1e-5"},
         {"kind": "zcdp", "rho": "0.3"},
         {"kind": "gdp", "mu_squared": "1"},
+        {"kind": "rdp", "rdp_2": "1", "rdp_8": "3"},
+        {"kind": "rdp", "epsilon": "2", "delta": "1e-5", "orders": (8, 16)},
         {"kind": "pure", "epsilon": "1", "relation": NeighboringRelation.REPLACE_ONE, "simulation": True},
         {"kind": "approximate", "epsilon": "1", "delta": "1e-6", "quota": True},
     ]

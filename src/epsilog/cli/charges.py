@@ -32,6 +32,8 @@ def fits(
 
     Example: epsilog ledger fits acme/claims --release release.json --delta 1e-6
     """
+    from epsilog.spend import room_in_words
+
     term = None if release is None else read_release(release)
     with to_read(ledger) as books:
         found, path = books.what_fits(scope, term, delta=delta), books.budgets_above(scope)
@@ -43,7 +45,7 @@ def fits(
         table("Budgets on the path", ["scope", "cap", "spent", "reserved", "available"], rows)
         counts = {"charges like it": found.charges, "repetitions as one plan": found.repetitions}
         told_counts = [(name, str(count)) for name, count in counts.items() if count is not None]
-        figures(f"{scope} can bear", [("at most", money(found.available)), *told_counts])
+        figures(f"{scope} can bear", [("at most", room_in_words(path)), *told_counts])
         if any(budget.retired is not None for budget in path):
             note("The scope is retired: nothing is charged here any more.")
     if term is not None and found.charges == 0:

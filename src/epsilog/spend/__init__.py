@@ -24,7 +24,7 @@ from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.exports import export
 from epsilog.spend.filters import FILTERS, Filter
 from epsilog.spend.folds import CREATING, Balance, ChargeRecord
-from epsilog.spend.headroom import Headroom, Pricing, headroom_for, most_repetitions, orders_on
+from epsilog.spend.headroom import Headroom, Pricing, headroom_for, most_repetitions, orders_on, room_in_words
 from epsilog.spend.ledger import Ledger
 from epsilog.spend.opening import (
     AnyLedger,
@@ -127,6 +127,7 @@ __all__ = [
     "refusal_from_json",
     "refusal_to_json",
     "restore",
+    "room_in_words",
     "since",
     "sound_documents",
     "spelled_moment",

@@ -147,7 +147,7 @@ def explained(
     """The same refusal, with what would fit instead, and whose budgets would have to be larger."""
     if refusal.reason:
         return refusal
-    hint = f"at most {_told_room(path)} fits"
+    hint = f"at most {room_in_words(path)} fits"
     if isinstance(request.release, Repeated) and request.amount is None:
         try:
             count = repetitions(request, path)
@@ -165,7 +165,7 @@ def explained(
     return refusal.explained(hint=hint, owners=tuple(tight))
 
 
-def _told_room(path: Sequence[Balance]) -> str:
+def room_in_words(path: Sequence[Balance]) -> str:
     """What fits, in words: the least of all budgets, and of one where an order is enough, what it has at each."""
     strict = [(one, left) for one, left in rooms(path) if not one.filter.one_is_enough]
     told = [f"{quantity} {amount}" for quantity, amount in _least(strict).items()]
