@@ -155,7 +155,7 @@ def test_what_cannot_be_read_is_named_and_a_private_key_is_not_repeated(site, si
         "bundle": "no bundle",
         "checkpoint": "SECRET WORDS",
         "key": "SECRET WORDS",
-        "signature": "{}",
+        "signature": '{"payload": "SECRET WORDS"}',
     }.items():
         told = site.post("verify", signed | {field: text})
         assert told.status == 422, field

@@ -51,7 +51,7 @@ def _of_report(report: str, signature: str | None, books: Books | None, brought:
     content = report.encode("utf-8", "surrogatepass")
     signed: tuple[Signed, ...] = (Signed("report"),) if brought.keys else ()
     if signature is not None:
-        with _read("signature", "that of a report"):
+        with _read("signature", "that of a report: DSSE envelopes, one a line", shown=False):
             signed = (signed_file("report", content, read_envelopes(signature.encode()), brought.keys),)
     required = *prove.REQUIRED, *(("signature",) if brought.keys else ())  # whoever gives a key wants a signature
     with _read("report", "one that carries its evidence"):
