@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from epsilog.answers import Above, Answer, Count, Histogram, Mean, MostCommon, Sum, ask, asking, quote
+from epsilog.answers import Above, Answer, Count, FirstAbove, Histogram, Mean, MostCommon, Sum, ask, asking, quote
 from epsilog.answers.columns import totals
 from epsilog.answers.noise import planned
 from epsilog.spend import Charge, back_up, open_ledger, restore
@@ -144,6 +144,9 @@ def test_every_question_is_answered_about_right(tmp_path, relation):
         assert put(MostCommon("kind", ("a", "b"))).value == "a"
         assert put(Above(4)).value is True
         assert put(Above(5)).value is False
+        assert put(FirstAbove(3, "kind", ("b", "a"))).value == "a"
+        assert put(FirstAbove(1, "kind", ("b", "a"))).value == "b"
+        assert put(FirstAbove(9, "kind", ("b", "a"))).value is None
 
 
 @pytest.mark.slow
@@ -241,6 +244,7 @@ def test_kinds_of_budgets_choose_the_noise(ledger, tmp_path):
         Mean("age", (0, 9), population=99),
         Histogram("kind", ("a",)),
         MostCommon("kind", ("a", "b")),
+        FirstAbove(2, "kind", ("a", "b")),
     ],
     ids=lambda query: type(query).__name__,
 )

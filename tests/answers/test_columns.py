@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsilog.answers import Count, Histogram, Mean, MostCommon, Sum
+from epsilog.answers import Count, FirstAbove, Histogram, Mean, MostCommon, Sum
 from epsilog.answers.columns import check_frame, totals
 from epsilog.answers.noise import parts_of
 from epsilog.answers.queries import grid
@@ -31,6 +31,7 @@ QUERIES = [
     Histogram("whole", categories=(1, 2, 7)),
     Histogram("real", edges=(0, 1, 99)),
     MostCommon("unit", ("a", "b", "z")),
+    FirstAbove(2, "unit", ("z", "a")),
 ]
 
 

@@ -7,10 +7,11 @@ from fractions import Fraction
 import pytest
 
 from epsilog.accounting import epsilon, rho
-from epsilog.answers import Above, Count, Histogram, Mean, MostCommon, Sum
+from epsilog.answers import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Sum
 from epsilog.answers.choice import permute_and_flip, spread
 from epsilog.answers.columns import totals
-from epsilog.answers.noise import margin_of_choice, parts_of, planned, scale_of, worth
+from epsilog.answers.noise import margin_of_choice, margin_of_first, parts_of, planned, scale_of, worth
+from epsilog.answers.sparse import first_above, reach
 from epsilog.spend import Request, price
 from epsilog.terms import Gaussian, GaussianDP, NeighboringRelation, PureDP, ZeroConcentratedDP
 
@@ -173,6 +174,68 @@ def test_a_choice_follows_its_law_and_not_another():
     assert p_value(law(scores, scale * Fraction(13, 10))) < 1e-6
 
 
+def law_of_first(counts, threshold, scale):
+    """The exact law of the first count above a threshold, and of none: over every noise of the threshold."""
+    q, b = math.exp(-1 / scale), scale
+    chances = [0.0] * (len(counts) + 1)
+
+    def at_least(x):  # the chance that discrete Laplace noise is x or more
+        return q**x / (1 + q) if x > 0 else 1 - q ** (1 - x) / (1 + q)
+
+    for noise in range(-math.ceil(45 * b), math.ceil(45 * b) + 1):
+        left = (1 - q) / (1 + q) * q ** abs(noise)
+        for place, count in enumerate(counts):
+            reached = at_least(threshold + noise - count)
+            chances[place] += left * reached
+            left *= 1 - reached
+        chances[-1] += left
+    return chances
+
+
+@pytest.mark.parametrize("rows", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_the_chance_of_no_first_count_changes_by_more_than_its_price(relation, rows):
+    price = 0.7
+    scale = float(reach(rows, relation) / worth(price))
+    unit = [step for step in itertools.product(range(rows + 1), repeat=3) if sum(step) <= rows]
+    worst = 0.0
+    for base in itertools.product((0, 2, 9), repeat=3):
+        every = [law_of_first([b + step for b, step in zip(base, one, strict=True)], 4, scale) for one in unit]
+        assert all(sum(one) == pytest.approx(1, abs=1e-12) for one in every)
+        pairs = itertools.permutations(every, 2) if relation is REPLACE else ((one, every[0]) for one in every[1:])
+        for one, other in pairs:
+            worst = max(worst, *(abs(math.log(a / b)) for a, b in zip(one, other, strict=True)))
+    assert 0.45 * price < worst <= price * (1 + 1e-9)
+
+
+def test_first_counts_follow_their_law_and_not_another():
+    """Chi-square on 4 outcomes, false alarm 1e-6; a control with a scale 30% off fails."""
+    import random
+
+    from scipy.special import chdtrc
+
+    counts, threshold, scale, draws = [2, 9, 5], 7, 3, 4_000
+    below = random.Random(4).randrange  # noqa: S311
+    seen = [0] * 4
+    for _ in range(draws):
+        place = first_above(counts, threshold, Fraction(scale), below=below)
+        seen[-1 if place is None else place] += 1
+
+    def p_value(chances):
+        return chdtrc(3, sum((n - draws * p) ** 2 / (draws * p) for n, p in zip(seen, chances, strict=True)))
+
+    assert p_value(law_of_first(counts, threshold, scale)) > 1e-6
+    assert p_value(law_of_first(counts, threshold, 1.3 * scale)) < 1e-6
+
+
+def test_a_first_count_lies_no_further_from_the_threshold_than_is_said():
+    scale = 2
+    margin = margin_of_first(Fraction(scale), 3)
+    for counts, wrong in (((50 - margin - 1, 0, 0), 0), ((50 + margin + 1, 90, 90), 1), ((0, 50 - margin - 1, 0), 1)):
+        chances = law_of_first(counts, 50, scale)
+        assert sum(chances[wrong:] if counts[0] > 50 else chances[wrong : wrong + 1]) <= 0.05
+
+
 def test_what_is_chosen_lies_no_further_below_than_is_said():
     release, spread = PureDP(0.5), 1
     for scores in ([9, 0], [9, 8, 7, 6, 5], [30, 1, 1, 1]):
@@ -196,5 +259,9 @@ def test_what_one_unit_has_is_cut_by_its_own_rows_alone():
 
 
 def test_choices_are_charged_in_whole_units_of_money():
-    plan = planned(MostCommon("v", ("a", "b")), rows=1, relation=ADD, kinds=frozenset({"pure"}), epsilon="0.1000000009")
-    assert plan.release == PureDP(0.1)
+    for query in (MostCommon("v", ("a", "b")), FirstAbove(3, "v", ("a", "b"))):
+        plan = planned(query, rows=1, relation=ADD, kinds=frozenset({"pure"}), epsilon="0.1000000009")
+        assert plan.release == PureDP(0.1)
+    for relation, shifts in ((ADD, 4), (ZERO, 4), (REPLACE, 6)):
+        plan = planned(query, rows=2, relation=relation, kinds=frozenset({"zcdp"}), epsilon="0.1")
+        assert plan.spread == shifts

@@ -45,6 +45,8 @@ def answer(*words, scope="acme", price=("--epsilon", "1000"), more=("--data", "v
         (("histogram", "ward", "--category", "eye", "--category", "ear"), {"eye": 4, "ear": 1}),
         (("histogram", "age", "--edge", 0, "--edge", 45, "--edge", 99), {"[0, 45)": 2, "[45, 99]": 2}),
         (("most-common", "ward", "--category", "eye", "--category", "ear"), "eye"),
+        (("first-above", "ward", "--category", "ear", "--category", "eye", "--threshold", 3), "eye"),
+        (("first-above", "ward", "--category", "ear", "--category", "eye", "--threshold", 9), None),
     ],
 )
 def test_questions_are_answered(here, words, value):

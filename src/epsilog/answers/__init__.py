@@ -1,20 +1,22 @@
 """Answers: questions about a data frame, charged to a budget, answered with exact noise and an error bar, and kept.
 
 ``queries`` says what can be asked, ``files`` reads files, ``columns`` says what rows add, ``noise`` what it costs and
-how far it is off, ``choice`` how the largest count is found, ``samplers`` draw, ``telling`` adds the error bar,
-``shelf`` keeps, and ``asking`` leads through them, in the order in which nothing can be told that was not paid for.
+how far it is off, ``choice`` how the largest count is found and ``sparse`` the first that is large enough, ``samplers``
+draw, ``telling`` adds the error bar, ``shelf`` keeps, and ``asking`` leads through them, in the order in which nothing
+can be told that was not paid for.
 """
 
 from epsilog.answers.asking import Answer, Budgets, Payer, Quote, ask, quote
 from epsilog.answers.columns import types_of
 from epsilog.answers.files import scan
-from epsilog.answers.queries import Above, Count, Histogram, Mean, MostCommon, Query, Sum
+from epsilog.answers.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum
 
 __all__ = [
     "Above",
     "Answer",
     "Budgets",
     "Count",
+    "FirstAbove",
     "Histogram",
     "Mean",
     "MostCommon",

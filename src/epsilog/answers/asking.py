@@ -73,9 +73,11 @@ class Answer:
     """What was released: the same whenever it is asked for again.
 
     Attributes:
-        value: a number; of a histogram one for each cell; of ``Above`` True or False; of ``MostCommon`` a category.
+        value: a number; of a histogram one for each cell; of ``Above`` True or False; of ``MostCommon`` a category; of
+            ``FirstAbove`` a category, or None.
         error: with 95% confidence noise moved the answer no further: each cell of a histogram, the threshold of
-            ``Above``, the count of what was chosen below the largest. Of a mean, the longer side of its interval.
+            ``Above`` and of ``FirstAbove``, the count of what was chosen below the largest. Of a mean, the longer side
+            of its interval.
         lower: the interval's lower end; of a histogram one for each cell, None where there is none.
         upper: its upper end.
         rounding: what rounding to the grid may have moved each row, at most; it is not in the interval of a sum.
@@ -128,7 +130,7 @@ def ask(
     Args:
         ledger: that has the budgets.
         scope: where it is charged; every budget at or above it must bear it.
-        query: ``Count``, ``Sum``, ``Mean``, ``Histogram``, ``MostCommon`` or ``Above``.
+        query: ``Count``, ``Sum``, ``Mean``, ``Histogram``, ``MostCommon``, ``Above`` or ``FirstAbove``.
         frame: of Polars (lazy too) or pandas, or a mapping of columns. Its rows may have been chosen and changed each
             by itself, and by nothing that depends on other units' rows.
         unit: the column that says whose a row is, in the sense of the budget's privacy unit; None if each row is a unit

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.answers.noise import Part, middle_of
-from epsilog.answers.queries import Above, Count, Histogram, Mean, MostCommon, Query, Sum, grid
+from epsilog.answers.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
 from epsilog.terms import CheckError, RecordsError
 
 __all__ = ["check_frame", "totals", "types_of"]
@@ -83,7 +83,11 @@ def _added(table: Any, query: Query) -> tuple[Array, NDArray[np.bool_]]:
             return _snapped(_numbers(table, name), bounds, centred=isinstance(query, Mean))
         case Histogram(column=name, edges=edges) if edges is not None:
             return _binned(_numbers(table, name), edges)
-        case Histogram(column=name, categories=names) | MostCommon(column=name, categories=names):
+        case (
+            Histogram(column=name, categories=names)
+            | MostCommon(column=name, categories=names)
+            | FirstAbove(column=name, categories=names)
+        ):
             assert names is not None, "a histogram without edges has categories"
             return _placed(_values(table, name), names)
     raise CheckError("query", "a question that epsilog.answers has", repr(query))

@@ -19,7 +19,8 @@ from epsilog.accounting import mu as accounted_mu
 from epsilog.accounting import rho as accounted_rho
 from epsilog.accounting.rounding import MU, up
 from epsilog.answers.choice import spread
-from epsilog.answers.queries import Above, Count, Histogram, Mean, MostCommon, Query, Sum, grid
+from epsilog.answers.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
+from epsilog.answers.sparse import reach
 from epsilog.spend import Amounts
 from epsilog.terms import (
     CalibrationError,
@@ -44,6 +45,7 @@ __all__ = [
     "Plan",
     "half_width",
     "margin_of_choice",
+    "margin_of_first",
     "middle_of",
     "parts_of",
     "planned",
@@ -97,7 +99,8 @@ class Plan:
         release: what is charged.
         parts: the sums that are taken.
         noises: what each of them gets; none for a choice, which has no noise of its own.
-        spread: of a choice, how far a neighbour moves the difference of two counts.
+        spread: of a choice, how far a neighbour moves the difference of two counts; of a first count, the two draws
+            that decide.
     """
 
     release: Release
@@ -125,7 +128,7 @@ def parts_of(query: Query, rows: int, relation: NeighboringRelation) -> tuple[Pa
             return (about,) if population is not None else (about, count)
         case Histogram():
             return (_counted(1, cells=len(query.labels)),)
-        case MostCommon(categories=categories):
+        case MostCommon(categories=categories) | FirstAbove(categories=categories):
             return (_counted(1, cells=len(categories)),)
     raise CheckError("query", "a question that epsilog.answers has", repr(query))
 
@@ -170,7 +173,7 @@ def planned(
     if sum(value is not None for value in stated.values()) != 1:
         said = ", ".join(name for name, value in stated.items() if value is not None) or "none"
         raise CheckError("price", "one of epsilon, rho, mu and error", said)
-    if isinstance(query, MostCommon):
+    if isinstance(query, MostCommon | FirstAbove):
         return _chosen(query, rows, relation, epsilon)
     law: type[Noise] = DiscreteLaplace
     if epsilon is None and kinds <= {"zcdp", "rdp", "gdp"}:
@@ -183,11 +186,11 @@ def planned(
     parts = parts_of(query, rows, relation)
     if isinstance(query, Histogram) and (relation is _REPLACE or rows > 1):
         return _of_many_cells(query, parts[0], rows, relation, price=price, error=error, law=law)
-    reach = [check.integer(1)(sensitivity=part.sensitivity(rows, relation)) for part in parts]
+    moves = [check.integer(1)(sensitivity=part.sensitivity(rows, relation)) for part in parts]
     if error is not None:
-        noises = [_for_error(query, parts, reach[0], error, law=law)]
+        noises = [_for_error(query, parts, moves[0], error, law=law)]
     else:
-        noises = _for_price(reach, relation, price)
+        noises = _for_price(moves, relation, price)
     release = noises[0] if len(noises) == 1 else Composed(noises)
     return Plan(release, parts, tuple(noises))
 
@@ -285,11 +288,12 @@ def _up(scale: float) -> float:
     return scale * (1 + 2.0**-50)
 
 
-def _chosen(query: MostCommon, rows: int, relation: NeighboringRelation, epsilon: Number | None) -> Plan:
+def _chosen(query: MostCommon | FirstAbove, rows: int, relation: NeighboringRelation, epsilon: Number | None) -> Plan:
     if epsilon is None:
         raise CheckError("price", "epsilon for a choice", "another")
     stated = PureDP(_float_within(_whole_units("epsilon", epsilon)))
-    return Plan(stated, parts_of(query, rows, relation), spread=spread(rows, relation))
+    moved = spread if isinstance(query, MostCommon) else reach
+    return Plan(stated, parts_of(query, rows, relation), spread=moved(rows, relation))
 
 
 def _whole_units(quantity: str, value: Number) -> Fraction:
@@ -300,24 +304,24 @@ def _whole_units(quantity: str, value: Number) -> Fraction:
     return found
 
 
-def _for_price(reach: list[int], relation: NeighboringRelation, price: _Price) -> list[Noise]:
+def _for_price(moves: list[int], relation: NeighboringRelation, price: _Price) -> list[Noise]:
     """The least noise that the accountant prices at what was said, which the parts share evenly."""
     far = 2 if relation is _REPLACE else 1
     if price.mu_squared is not None:
         whole = _whole_units("mu_squared", price.mu_squared)
-        multiplier = far * math.sqrt(len(reach) / float(whole))
-        gaussians: list[Noise] = [Gaussian(_scale(multiplier * steps) / steps, float(steps)) for steps in reach]
+        multiplier = far * math.sqrt(len(moves) / float(whole))
+        gaussians: list[Noise] = [Gaussian(_scale(multiplier * steps) / steps, float(steps)) for steps in moves]
         return _paid(gaussians, lambda release: _mu_squared(release, relation) <= whole)
     if price.rho is not None:
         whole = _whole_units("rho", price.rho)
         noises: list[Noise] = []
-        for steps in reach:
-            guess = far * steps / math.sqrt(2 * float(whole / len(reach)))
+        for steps in moves:
+            guess = far * steps / math.sqrt(2 * float(whole / len(moves)))
             noises.append(DiscreteGaussian(_scale(guess), steps))
         return _paid(noises, lambda release: Fraction(accounted_rho(release, relation)) <= whole)
     assert price.epsilon is not None, "a price is an epsilon, a rho or a mu"
     whole = _whole_units("epsilon", price.epsilon)
-    laplace: list[Noise] = [DiscreteLaplace(_scale(float(far * steps * len(reach) / whole)), steps) for steps in reach]
+    laplace: list[Noise] = [DiscreteLaplace(_scale(float(far * steps * len(moves) / whole)), steps) for steps in moves]
     return _paid(
         laplace, lambda release: Fraction(accounted_epsilon(release, delta=0.0, relation=relation).upper) <= whole
     )
@@ -438,12 +442,20 @@ def _for_error(query: Query, parts: tuple[Part, ...], sensitivity: int, error: f
     return _of_law(law, low, sensitivity)
 
 
-def margin_of_choice(release: PureDP, cells: int, reach: int) -> int:
+def margin_of_first(scale: Fraction, cells: int) -> int:
+    """How far the count that is shown is below the threshold at most, and those passed over above, with 95% confidence.
+
+    Each of the draws stays within its own half-width but for its share of the chance to miss, and two decide at a time.
+    """
+    return 2 * half_width(DiscreteLaplace(float(scale) * _ROUNDING), miss=(1 - CONFIDENCE) / (cells + 1))
+
+
+def margin_of_choice(release: PureDP, cells: int, moved: int) -> int:
     """How far below the largest count the chosen one is at most, with 95% confidence.
 
-    The choice is that of the largest count under exponential noise of scale reach / epsilon: one that lies t below is
+    The choice is that of the largest count under exponential noise of scale moved / epsilon: one that lies t below is
     chosen only if its own noise is above t.
     """
     if cells == 1:
         return 0
-    return math.ceil(reach / release.epsilon * math.log((cells - 1) / (1 - CONFIDENCE)) * _ROUNDING)
+    return math.ceil(moved / release.epsilon * math.log((cells - 1) / (1 - CONFIDENCE)) * _ROUNDING)

@@ -16,7 +16,7 @@ from typing import Any
 
 from epsilog.terms import CheckError, check
 
-__all__ = ["Above", "Count", "Histogram", "Mean", "MostCommon", "Query", "Sum"]
+__all__ = ["Above", "Count", "FirstAbove", "Histogram", "Mean", "MostCommon", "Query", "Sum"]
 
 _FINE = 20  # a bound is 2^20 to 2^21 steps: what rounding to the grid moves is far below the noise
 _LEAST, _LARGEST = 1e-100, 1e100  # of a bound, so that steps and sums stay within what a double holds
@@ -202,6 +202,32 @@ class MostCommon(Query):
 
     def __post_init__(self) -> None:
         check.fields(self, column=check.text())
+        object.__setattr__(self, "categories", _categories(self.categories))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """As ``Query`` says."""
+        return (self.column,)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstAbove(Query):
+    """The first of several categories that as many rows have as a threshold says, or none of them.
+
+    They are looked at in the order in which they are stated, and the price is the same however many are passed over.
+
+    Attributes:
+        threshold: of how many rows.
+        column: of categories.
+        categories: texts or whole numbers, stated beforehand; rows of another one stay out.
+    """
+
+    threshold: int
+    column: str
+    categories: tuple[str | int, ...]
+
+    def __post_init__(self) -> None:
+        check.fields(self, threshold=check.integer(-_LARGEST_THRESHOLD, _LARGEST_THRESHOLD), column=check.text())
         object.__setattr__(self, "categories", _categories(self.categories))
 
     @property

@@ -7,9 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 from epsilog.answers.choice import permute_and_flip
-from epsilog.answers.noise import CONFIDENCE, Plan, half_width, margin_of_choice, middle_of, worth
-from epsilog.answers.queries import Above, Histogram, Mean, MostCommon, Query, Sum, grid
+from epsilog.answers.noise import CONFIDENCE, Plan, half_width, margin_of_choice, margin_of_first, middle_of, worth
+from epsilog.answers.queries import Above, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
 from epsilog.answers.samplers import RandBelow, noisy_count
+from epsilog.answers.sparse import first_above
 from epsilog.terms import PureDP, check
 
 __all__ = ["expected_error", "told"]
@@ -26,6 +27,8 @@ def told(query: Query, plan: Plan, sums: list[list[int]], below: RandBelow) -> d
     """
     if isinstance(query, MostCommon):
         return _chosen(query, plan, sums[0], below)
+    if isinstance(query, FirstAbove):
+        return _first(query, plan, sums[0], below)
     noisy = [
         [noisy_count(total, noise, below=below) for total in cells]
         for cells, noise in zip(sums, plan.noises, strict=True)
@@ -38,6 +41,8 @@ def expected_error(query: Query, plan: Plan) -> float | None:
     if isinstance(query, Mean) and query.population is None:
         return None
     nothing = [[0] * part.cells for part in plan.parts]  # a mean is in its middle then, where its interval is longest
+    if isinstance(query, FirstAbove):
+        return float(_first(query, plan, nothing[0], secrets.randbelow)["error"])
     if isinstance(query, MostCommon):
         return float(_chosen(query, plan, nothing[0], secrets.randbelow)["error"])
     return float(_shown(query, plan, nothing)["error"])
@@ -47,6 +52,13 @@ def _chosen(query: MostCommon, plan: Plan, counts: list[int], below: RandBelow) 
     assert isinstance(plan.release, PureDP), "a choice is charged by its statement"
     place = permute_and_flip(counts, plan.spread / worth(plan.release.epsilon), below=below)
     return _said(query.categories[place], margin_of_choice(plan.release, len(counts), plan.spread))
+
+
+def _first(query: FirstAbove, plan: Plan, counts: list[int], below: RandBelow) -> dict[str, Any]:
+    assert isinstance(plan.release, PureDP), "a first count is charged by its statement"
+    scale = plan.spread / worth(plan.release.epsilon)
+    place = first_above(counts, query.threshold, scale, below=below)
+    return _said(None if place is None else query.categories[place], margin_of_first(scale, len(counts)))
 
 
 def _shown(query: Query, plan: Plan, noisy: list[list[int]]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Question(StrEnum):
     HISTOGRAM = "histogram"
     MOST_COMMON = "most-common"
     ABOVE = "above"
+    FIRST_ABOVE = "first-above"
 
 
 _TAKES = {
@@ -39,6 +40,7 @@ _TAKES = {
     Question.HISTOGRAM: {"column", "category", "edge"},
     Question.MOST_COMMON: {"column", "category"},
     Question.ABOVE: {"column", "threshold"},
+    Question.FIRST_ABOVE: {"column", "category", "threshold"},
 }
 
 
@@ -57,7 +59,8 @@ def answer(
     low: Annotated[float | None, typer.Option("--low", help="The least value: sum, mean.")] = None,
     high: Annotated[float | None, typer.Option("--high", help="The largest value: sum, mean.")] = None,
     category: Annotated[
-        list[str] | None, typer.Option("--category", help="A category, once for each: histogram, most-common.")
+        list[str] | None,
+        typer.Option("--category", help="A category, once for each: histogram, most-common, first-above."),
     ] = None,
     edge: Annotated[
         list[float] | None, typer.Option("--edge", help="An edge between cells, once for each, rising: histogram.")
@@ -65,7 +68,9 @@ def answer(
     population: Annotated[
         int | None, typer.Option("--population", min=1, help="A public number of rows to divide by: mean.")
     ] = None,
-    threshold: Annotated[int | None, typer.Option("--threshold", help="Whether a count reaches it: above.")] = None,
+    threshold: Annotated[
+        int | None, typer.Option("--threshold", help="That a count is to reach: above, first-above.")
+    ] = None,
     epsilon: Annotated[
         str | None, typer.Option("--epsilon", help="Its epsilon, at most: pure, approximate, zcdp, rdp budgets.")
     ] = None,
@@ -134,6 +139,9 @@ class _Terms:
             Question.MEAN: lambda: answers.Mean(self._column(), self._bounds(), self.said.get("population")),
             Question.HISTOGRAM: lambda: answers.Histogram(self._column(), self._categories(whole), self._edges()),
             Question.MOST_COMMON: lambda: answers.MostCommon(self._column(), self._categories(whole) or ()),
+            Question.FIRST_ABOVE: lambda: answers.FirstAbove(
+                self._given("threshold"), self._column(), self._categories(whole) or ()
+            ),
         }
         return made[self.question]()
 
@@ -183,7 +191,7 @@ def _tell(answer: Answer, *, as_json: bool) -> None:
     if as_json:
         print_json(json.loads(answer.document))
         return
-    rows = [("answer", plain(_number(answer.value)))]
+    rows = [("answer", "none of them" if answer.value is None else plain(_number(answer.value)))]
     if isinstance(answer.value, dict):
         rows = [(plain(name), _number(value)) for name, value in answer.value.items()]
     elif answer.lower is not None:
