@@ -431,7 +431,9 @@ def test_a_missing_ledger_is_made_to_write_and_missed_to_read(path):
     [
         ("round-released", {"round": 1, "output_hash": "zz"}),
         ("round-released", {"round": 1}),
+        ("round-released", {"round": "1", "output_hash": HASH}),
         ("round-started", {"round": 1, "more": 2}),
+        ("round-started", {"round": 2**63}),  # more than a database holds
         ("committed", {"evidence": {"rounds": "zz"}}),
         ("committed", {"evidence": {1: HASH}}),
         ("committed", {}),

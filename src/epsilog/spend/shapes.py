@@ -95,6 +95,15 @@ def _committed(body: Mapping[str, Any]) -> None:
         sha256(**{check.text()(evidence=name): value})
 
 
+def _round(body: Mapping[str, Any]) -> None:
+    check.integer(1)(round=body["round"])
+
+
+def _released(body: Mapping[str, Any]) -> None:
+    _round(body)
+    sha256(output_hash=body["output_hash"])
+
+
 def _accepted(body: Mapping[str, Any]) -> None:
     check.integer(1)(restored=body["restored"])
 
@@ -107,7 +116,8 @@ _CHECKS = {
     Verb.PRICE_OVERRIDDEN: _overridden,
     Verb.RESERVED: _reserved,
     Verb.HELD_UNTIL: _held_until,
-    Verb.ROUND_RELEASED: lambda body: sha256(output_hash=body["output_hash"]),
+    Verb.ROUND_STARTED: _round,
+    Verb.ROUND_RELEASED: _released,
     Verb.COMMITTED: _committed,
     Verb.RESTORE_ACCEPTED: _accepted,
 }
