@@ -11,6 +11,7 @@ from tests.spend.stores import InDatabase
 
 from epsilog.spend import Ledger, Verb, is_there, located, open_ledger, read_ledger, verify_file
 from epsilog.spend.postgres import PostgresStore
+from epsilog.spend.rows import Row
 from epsilog.spend.selftest import kill_campaign, race_campaign
 from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, PureDP, StorageError
 
@@ -60,6 +61,25 @@ def test_a_schema_that_was_altered_is_refused(place, ledger, change):
     for opened in (open_ledger, read_ledger):
         with pytest.raises(LedgerIntegrityError, match="not made as a ledger's"):
             opened(place.url)
+
+
+def test_a_transaction_that_the_server_gave_up_is_not_acknowledged(place, ledger):
+    psycopg = pytest.importorskip("psycopg")
+    before, store = ledger.head(), PostgresStore(place.url)
+
+    def write():
+        with store.writing() as session:
+            session.append(Row(2, "acme", "{}", "0" * 64))
+            with pytest.raises(psycopg.errors.DivisionByZero):  # nobody passes it on, and COMMIT is now a ROLLBACK
+                session._raw.execute("SELECT 1 / 0")
+            with pytest.raises(StorageError), session.part():
+                raise AssertionError
+            assert not session.whole
+
+    with pytest.raises(StorageError, match="given up"):
+        write()
+    assert ledger.head() == before
+    store.close()
 
 
 @pytest.mark.parametrize(("table", "act"), [("entries", "INSERT"), ("head", "UPDATE"), ("charges", "INSERT")])

@@ -143,8 +143,15 @@ class PostgresStore:
             session = SqlSession(connection, schema.DIALECT, translating=self._translating)
             session.check_continues(self._seen)
             yield session
+            self._require_standing(connection)
         if session.known_head is not None:
             self._seen = max(self._seen, session.known_head)
+
+    def _require_standing(self, connection: sa.Connection) -> None:
+        """After an error that nobody passed on, COMMIT would be a ROLLBACK, and the server would not say so."""
+        raw: Any = connection.connection.driver_connection
+        if raw.info.transaction_status is not _driver().pq.TransactionStatus.INTRANS:
+            raise StorageError(f"ledger {self.address}: the server has given up what was to be written")
 
     @contextmanager
     def _begun(self, **options: Any) -> Iterator[sa.Connection]:
