@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from functools import cache
 from typing import Any, Self
 
 from epsilog.spend.amounts import Amounts
@@ -246,9 +247,19 @@ def stage_of(state: RoundState | None) -> Stage:
 
 def _json(state: Balance | ChargeRecord) -> str:
     """One spelling for equal states, so that a stored one can be compared with a refolded one."""
-    said = {f.name: getattr(state, f.name) for f in fields(state)}
-    unsaid = {f.name for f in fields(state) if "later" in f.metadata and said[f.name] is None}
-    return json.dumps({name: said[name] for name in said.keys() - unsaid}, default=dict, sort_keys=True)
+    early, late = _fields(type(state))  # type: ignore[arg-type]  # a class can be hashed, whatever its objects can
+    said = {name: getattr(state, name) for name in early}
+    return _WRITER.encode(said | {name: value for name in late if (value := getattr(state, name)) is not None})
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the fields that are always stored, and of those that are once they say something."""
+    late = tuple(one.name for one in fields(kind) if "later" in one.metadata)
+    return tuple(one.name for one in fields(kind) if one.name not in late), late
+
+
+_WRITER = json.JSONEncoder(default=dict, sort_keys=True)  # one for all: to make one costs as much as to use it
 
 
 def opened_balance(entry: Entry, *, quota: str | None = None) -> Balance:
