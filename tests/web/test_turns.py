@@ -160,6 +160,40 @@ def test_a_transaction_that_is_lost_is_lost_for_all_of_its_group():
     assert (store.kept, store.commits) == ([2], 1)  # whoever comes after them begins another
 
 
+class Late(threading.Event):
+    """What is set just as whoever waits for it with a limit has given up."""
+
+    def wait(self, timeout=None):
+        super().wait()
+        return timeout is None
+
+
+def test_one_who_gives_up_as_it_is_called_leaves_nobody_waiting(monkeypatch):
+    store, refused = Slow(), []
+    shared = InTurn(store)
+    monkeypatch.setattr(turns.threading, "Event", Late)
+
+    def gives_up():
+        with pytest.raises(StorageError, match="busy with those who asked before"), shared.writing():
+            pass
+        refused.append(True)
+
+    def leads():
+        with shared.writing() as session:
+            session.written.append(1)
+            other.start()
+            while not shared._waiting:
+                time.sleep(0.001)
+
+    other = threading.Thread(target=gives_up, daemon=True)
+    first = threading.Thread(target=leads, daemon=True)
+    first.start()
+    for thread in (first, other):
+        thread.join(20)
+        assert not thread.is_alive()
+    assert (refused, store.kept, store.inside, shared._taken, shared._group) == ([True], [1], 0, False, None)
+
+
 @pytest.fixture
 def ledger(tmp_path):
     with open_ledger(tmp_path / "l.db") as made:

@@ -117,21 +117,24 @@ class InTurn:
         raise StorageError(f"ledger {self.address} was busy with those who asked before, for {PATIENCE:g} s")
 
     def _leave(self, called: threading.Event) -> None:
-        """Waits no longer; whose turn it is already, passes it on."""
+        """Waits no longer; whose turn it is already, passes it on, with the transaction that may be open."""
         with self._lock:
             if called in self._waiting:
                 self._waiting.remove(called)
                 return
-        self._call_the_next()
+        if self._group is None:
+            self._call_the_next()
+        else:
+            self._pass_on(self._group, None)
 
     def _pass_on(self, group: _Group, broken: BaseException | None) -> None:
         """Lets the next one write into the same transaction, or ends it where nobody waits."""
-        with self._lock:
-            goes_on = broken is None and bool(self._waiting) and group.size < MOST
+        with self._lock:  # whoever is counted on is called in the same breath: nobody leaves in between
+            if broken is None and self._waiting and group.size < MOST:
+                return self._waiting.popleft().set()
+            self._group = None
         try:
-            if not goes_on:
-                self._group = None
-                group.end(broken)
+            group.end(broken)
         finally:
             self._call_the_next()
 
