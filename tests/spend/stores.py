@@ -10,9 +10,10 @@ from importlib.util import find_spec
 
 from tests.spend.postgres.server import binaries, server
 
+from epsilog.spend.balances import Balance
 from epsilog.spend.entries import GENESIS
-from epsilog.spend.folds import Balance, ChargeRecord
 from epsilog.spend.postgres import PostgresStore
+from epsilog.spend.records import ChargeRecord
 from epsilog.spend.rows import Stored, digest_of, parsed, stored_state
 from epsilog.spend.sqlite import SqliteStore
 from epsilog.spend.sqlite.library import sqlite

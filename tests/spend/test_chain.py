@@ -9,7 +9,7 @@ from tests.spend.stores import InMemory
 
 from epsilog.spend import Amounts, Ledger, Verb, chain
 from epsilog.spend.entries import GENESIS, Entry, digest
-from epsilog.spend.folds import RoundState
+from epsilog.spend.records import RoundState
 from epsilog.spend.rows import Row
 from epsilog.terms import Gaussian, LedgerIntegrityError, PureDP
 from epsilog.terms.codec import canonical

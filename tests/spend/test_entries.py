@@ -4,7 +4,7 @@ import pytest
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import GENESIS, Entry, Verb, digest
-from epsilog.spend.folds import ChargeRecord, advance
+from epsilog.spend.records import ChargeRecord, advance
 from epsilog.terms import ConflictError
 from epsilog.terms.codec import canonical
 

@@ -7,8 +7,9 @@ import pytest
 from tests.spend.stores import AVAILABLE, STORES
 
 from epsilog.spend import Amounts, State, Verb, chain
+from epsilog.spend.balances import Balance
 from epsilog.spend.entries import GENESIS, Entry, digest
-from epsilog.spend.folds import Balance, ChargeRecord, RoundState
+from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.rows import Row
 from epsilog.terms import LedgerIntegrityError, NeighboringRelation, StorageError
 

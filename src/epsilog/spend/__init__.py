@@ -5,16 +5,17 @@ them. A charge is reserved, then started (from there on it is spent for ever), t
 starts. Which sums may be compared with a cap is a theorem, and every budget cites its own.
 
 The rooms, as a charge walks through them: ``requests`` (what is asked), ``scopes`` (where), ``pricing`` (what it
-costs), ``promises`` (what a cap keeps), ``filters`` and ``folds`` (whether it fits, and what it does, by the table in
-``states``), ``entries`` and ``shapes`` (what is written of it), ``charge`` (what its owner holds). ``ledger`` leads
-through them in one transaction, ``view`` reads, ``headroom`` says what would fit, ``chain`` works all of it out again,
-and ``cycles`` tells it cycle by cycle. None of them knows a database: they ask a ``store``. What it keeps is in
-``rows``, as tables of any SQL database in ``tables``, and in one file in ``sqlite``; ``opening`` chooses. What leaves
-the house is in ``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles`` (all of them in a file of text)
-and ``receipts`` (one of them, and where it lies).
+costs), ``promises`` (what a cap keeps), ``filters`` (whether it fits), ``balances`` and ``records`` (what it does, by
+the table in ``states``), ``entries`` and ``shapes`` (what is written of it), ``charge`` (what its owner holds).
+``ledger`` leads through them in one transaction, ``view`` reads, ``headroom`` says what would fit, ``chain`` works all
+of it out again, and ``cycles`` tells it cycle by cycle. None of them knows a database: they ask a ``store``. What it
+keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one file in ``sqlite``; ``opening`` chooses.
+What leaves the house is in ``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles`` (all of them in a
+file of text) and ``receipts`` (one of them, and where it lies).
 """
 
 from epsilog.spend.amounts import MOST_ORDERS, Amounts, is_quantity, rdp_quantity
+from epsilog.spend.balances import CREATING, Balance
 from epsilog.spend.bundles import is_bundle, write_bundle
 from epsilog.spend.chain import Verified
 from epsilog.spend.charge import Charge, ChargeView, RunCharge
@@ -23,7 +24,6 @@ from epsilog.spend.cycles import Cycle, Cycles, Released, Stated, read_cycles
 from epsilog.spend.entries import Entry, Verb, digest
 from epsilog.spend.exports import export
 from epsilog.spend.filters import FILTERS, Filter
-from epsilog.spend.folds import CREATING, Balance, ChargeRecord
 from epsilog.spend.headroom import Headroom, Pricing, headroom_for, most_repetitions, orders_on, room_in_words
 from epsilog.spend.ledger import Ledger
 from epsilog.spend.opening import (
@@ -47,6 +47,7 @@ from epsilog.spend.opening import (
 )
 from epsilog.spend.pricing import Price, price, price_at_once
 from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
+from epsilog.spend.records import ChargeRecord
 from epsilog.spend.requests import Request
 from epsilog.spend.scopes import ancestors
 from epsilog.spend.shapes import moment as spelled_moment

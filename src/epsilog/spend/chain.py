@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from epsilog.spend import folds, promises, scopes
+from epsilog.spend import promises, records, scopes
 from epsilog.spend.amounts import Amounts
+from epsilog.spend.balances import CREATING, Balance, along, measures
 from epsilog.spend.entries import GENESIS, Entry, Verb, digest
 from epsilog.spend.pricing import proven_least
 from epsilog.spend.requests import request_of
@@ -47,8 +48,8 @@ class Verified:
 
     count: int
     head: str
-    balances: dict[str, folds.Balance]
-    charges: dict[str, folds.ChargeRecord]
+    balances: dict[str, Balance]
+    charges: dict[str, records.ChargeRecord]
     overridden: tuple[str, ...] = ()
     priced: int = 0
     unpriced: int = 0
@@ -61,15 +62,15 @@ class Books:
 
     count: int = 0
     head: str = GENESIS
-    balances: dict[str, folds.Balance] = field(default_factory=dict)
-    charges: dict[str, folds.ChargeRecord] = field(default_factory=dict)
-    rounds: dict[tuple[str, int], folds.RoundState] = field(default_factory=dict)
+    balances: dict[str, Balance] = field(default_factory=dict)
+    charges: dict[str, records.ChargeRecord] = field(default_factory=dict)
+    rounds: dict[tuple[str, int], records.RoundState] = field(default_factory=dict)
     reserved: list[Entry] = field(default_factory=list)
     begun: dict[str, int] = field(default_factory=dict)  # the last round of each charge
     populated: set[str] = field(default_factory=set)
-    standing: folds.Standing = field(default_factory=folds.Standing)
+    standing: records.Standing = field(default_factory=records.Standing)
     restored: list[int] = field(default_factory=list)
-    promised: list[tuple[Entry, folds.Balance]] = field(default_factory=list)  # with the budget that it was said of
+    promised: list[tuple[Entry, Balance]] = field(default_factory=list)  # with the budget that it was said of
 
     def read(self, row: Row) -> None:
         """Takes in the next row, if it follows from the one before and keeps every rule."""
@@ -91,14 +92,14 @@ class Books:
         """Takes in the next entry; whatever the rules refuse is an error here too."""
         check_shape(entry)
         if RULES[entry.verb].whole:
-            self.standing = folds.restand(self.standing, entry)
+            self.standing = records.restand(self.standing, entry)
             if entry.verb is Verb.LEDGER_RESTORED:
                 self.restored.append(entry.index)
             return
         known = None if entry.key is None else self.charges.get(entry.key)
-        folds.refuse_unsettled(self.standing, entry.verb, known)
+        records.refuse_unsettled(self.standing, entry.verb, known)
         path = scopes.ancestors(entry.scope)
-        creates = entry.verb in folds.CREATING
+        creates = entry.verb in CREATING
         if creates:
             scopes.refuse_late_budget(
                 entry.scope, exists=entry.scope in self.balances, populated=entry.scope in self.populated
@@ -106,7 +107,7 @@ class Books:
         budgets = [self.balances[scope] for scope in path if scope in self.balances]
         if not creates:
             scopes.require_budget(entry.scope, budgets)
-        moved = {budget.scope: budget for budget in folds.along(budgets, entry)}
+        moved = {budget.scope: budget for budget in along(budgets, entry)}
         if entry.key is None:
             if not (creates or entry.scope in self.balances):
                 raise ConflictError(f"scope {entry.scope!r} has no budget")
@@ -116,16 +117,16 @@ class Books:
             return
         key = entry.key
         if entry.verb is Verb.RESERVED:
-            due = folds.measures(budgets)
+            due = measures(budgets)
             given = {kind: tuple(amount) for kind, amount in entry.amounts.items()}
             if given != due or set(entry.body["methods"]) != set(due):
                 raise ValueError(f"must be charged as {due}, got {given}")
             self.reserved.append(entry)
         last = self.rounds.get((key, self.begun.get(key, 0)))
-        charge = folds.advance(self.charges.get(key), entry, last=last)
+        charge = records.advance(self.charges.get(key), entry, last=last)
         if RULES[entry.verb].stage is not None:
             place = (key, entry.body["round"])
-            self.rounds[place] = folds.advance_round(charge, self.rounds.get(place), entry, last=last)
+            self.rounds[place] = records.advance_round(charge, self.rounds.get(place), entry, last=last)
             self.begun[key] = max(self.begun.get(key, 0), entry.body["round"])
         self.balances |= moved
         self.charges[key] = charge
@@ -199,7 +200,7 @@ def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
     )
 
 
-def _hold_promise(entry: Entry, balance: folds.Balance) -> None:
+def _hold_promise(entry: Entry, balance: Balance) -> None:
     """Requires that the caps of a budget keep what it promises; an error otherwise."""
     assert balance.promise is not None
     delta, relation = balance.promise["delta"], balance.relation

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.entries import Entry, Verb
-from epsilog.spend.folds import ChargeRecord, RoundState
+from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.requests import Request
 from epsilog.spend.shapes import moment
 from epsilog.terms import check

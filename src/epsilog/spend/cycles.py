@@ -14,8 +14,8 @@ from typing import Any
 
 from epsilog.spend import promises
 from epsilog.spend.amounts import Amounts
+from epsilog.spend.balances import Balance
 from epsilog.spend.entries import Entry, Verb
-from epsilog.spend.folds import Balance
 from epsilog.spend.promises import float_above
 from epsilog.spend.states import RULES, State
 from epsilog.spend.view import LedgerView

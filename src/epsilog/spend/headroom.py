@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from epsilog.spend.amounts import Amounts
+from epsilog.spend.balances import Balance, measures, room
 from epsilog.spend.filters import filter_of
-from epsilog.spend.folds import Balance, measures, room
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
 from epsilog.terms import BudgetExceededError, EpsilogError, Repeated, check

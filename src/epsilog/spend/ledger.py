@@ -1,7 +1,7 @@
 """The ledger's verbs: create a budget, reserve, start, commit, or cancel before the start, and what owners do.
 
 Each verb is one transaction: read the head and the balances on the path, fold one entry onto them with the pure rules
-of ``folds``, which may refuse, and only then write. From ``start`` on the money is gone for ever.
+of ``balances`` and ``records``, which may refuse, and only then write. From ``start`` on the money is gone for ever.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from epsilog.spend import folds, headroom, promises, scopes
+from epsilog.spend import balances, headroom, promises, records, scopes
 from epsilog.spend.amounts import MOST_ORDERS, Amounts, Number, rdp_quantity
+from epsilog.spend.balances import Balance
 from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import filter_of
-from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import HERE, Pricing
 from epsilog.spend.pricing import Price, price_at_once, states_price
 from epsilog.spend.requests import Request, waiver_of
@@ -116,7 +116,7 @@ class Ledger(LedgerView):
             entry = self._entry(session.head(), verb, scope, None, body=body)
             if path and path[-1].scope == scope:
                 there = path[-1]
-                again = folds.opened_balance(entry, quota=there.quota)
+                again = balances.opened_balance(entry, quota=there.quota)
                 if there.terms == again.terms and quota == (there.quota is not None):
                     return there
                 scopes.refuse_late_budget(scope, exists=True, populated=True)
@@ -176,7 +176,7 @@ class Ledger(LedgerView):
         """A transaction in which a verb is not refused for what a backup may have lost."""
         with self._store.writing() as session:
             known = None if key is None else session.charge(key)
-            folds.refuse_unsettled(folds.Standing.after(session.latest("")), verb, known)
+            records.refuse_unsettled(records.Standing.after(session.latest("")), verb, known)
             yield session
 
     def mark_restored(self, *, by: str, reason: str) -> None:
@@ -206,20 +206,20 @@ class Ledger(LedgerView):
 
     def _write_whole(self, verb: Verb, body: Mapping[str, Any]) -> None:
         with self._store.writing() as session:
-            standing = folds.Standing.after(session.latest(""))
+            standing = records.Standing.after(session.latest(""))
             if verb is Verb.RESTORE_ACCEPTED:
                 if standing.accepted:
                     raise ConflictError("no restore of this ledger waits to be accepted")
                 body = {**body, "restored": standing.restored}
             entry = self._entry(session.head(), verb, "", None, body=body)
             check_shape(entry)
-            folds.restand(standing, entry)
+            records.restand(standing, entry)
             session.append(Row.of(entry))
 
     def _act(self, session: Session, path: list[Balance], entry: Entry) -> Balance:
         """Writes what an owner does to a budget, which is the last on its path."""
         check_shape(entry)
-        after = folds.along(path, entry)
+        after = balances.along(path, entry)
         session.append(Row.of(entry))
         session.put_balances(after)
         return after[-1]
@@ -242,8 +242,8 @@ class Ledger(LedgerView):
                 return  # the same again
             entry = self._entry(session.head(), Verb.PLAN_REGISTERED, scope, key, body={"plan_hash": plan_hash})
             check_shape(entry)
-            charge = folds.advance(known, entry)
-            folds.along(path, entry)
+            charge = records.advance(known, entry)
+            balances.along(path, entry)
             session.put_charge(charge)
             session.append(Row.of(entry))
 
@@ -352,8 +352,8 @@ class Ledger(LedgerView):
             if known is not None and stands and body.items() <= session.entry(known.opened).body.items():
                 return  # the same again, whoever says so
             entry = self._entry(session.head(), Verb.PRICE_OVERRIDDEN, scope, key, body=body)
-            charge = folds.advance(known, entry)
-            folds.along(path, entry)
+            charge = records.advance(known, entry)
+            balances.along(path, entry)
             session.put_charge(charge)
             session.append(Row.of(entry))
 
@@ -370,7 +370,7 @@ class Ledger(LedgerView):
                     known = session.charge(key)
                     if known is not None and known.state not in AHEAD:
                         return self._again(session, known, scope, request, then)
-                    folds.refuse_unsettled(folds.Standing.after(session.latest("")), Verb.RESERVED, known)
+                    records.refuse_unsettled(records.Standing.after(session.latest("")), Verb.RESERVED, known)
                     for kind, orders in _unpriced(path, prices).items():
                         if (stated := price_at_once(request, kind, orders=orders)) is not None:
                             prices[kind] = stated
@@ -386,7 +386,7 @@ class Ledger(LedgerView):
     def _again(
         self,
         session: Session,
-        known: folds.ChargeRecord,
+        known: records.ChargeRecord,
         scope: str,
         request: Request,
         then: Mapping[Verb, Mapping[str, Any]],
@@ -413,7 +413,7 @@ class Ledger(LedgerView):
         path: list[Balance],
         prices: Mapping[str, Price],
     ) -> Entry:
-        due = sorted(folds.measures(path).items())
+        due = sorted(balances.measures(path).items())
         amounts = {kind: prices[kind].amounts.part(quantities) for kind, quantities in due}
         body = {"request": request.to_json(), "methods": {kind: prices[kind].method for kind, _ in due}}
         return self._entry(session.head(), Verb.RESERVED, scope, key, amounts=amounts, body=body)
@@ -422,17 +422,17 @@ class Ledger(LedgerView):
         self,
         session: Session,
         reserved: Entry,
-        known: folds.ChargeRecord | None,
+        known: records.ChargeRecord | None,
         path: list[Balance],
         then: Mapping[Verb, Mapping[str, Any]],
     ) -> Charge:
         """Writes a reservation and what comes then."""
-        charge, path = folds.advance(known, reserved), folds.along(path, reserved)
+        charge, path = records.advance(known, reserved), balances.along(path, reserved)
         rows = [Row.of(reserved)]
         for verb, body in then.items():
             amounts = reserved.amounts if RULES[verb].moves else {}
             entry = self._entry(rows[-1].head, verb, reserved.scope, reserved.key, amounts=amounts, body=body)
-            path, charge = folds.along(path, entry), folds.advance(charge, entry)
+            path, charge = balances.along(path, entry), records.advance(charge, entry)
             rows.append(Row.of(entry))
         session.append(*rows)
         session.put_balances(path)
@@ -451,19 +451,19 @@ class Ledger(LedgerView):
             held = charge.until if charge.state is State.RESERVED else None
             if verb is Verb.HELD_UNTIL and held is not None and held == body.get("until"):
                 return
-            folds.refuse_unsettled(folds.Standing.after(session.latest("")), verb, charge)
+            records.refuse_unsettled(records.Standing.after(session.latest("")), verb, charge)
             amounts = charge.amounts if RULES[verb].moves else {}
             entry = self._entry(session.head(), verb, charge.scope, key, amounts=amounts, body=body)
             check_shape(entry)
             last = session.last_round(key) if verb in (Verb.COMMITTED, Verb.ROUND_STARTED) else None
-            moved = folds.advance(charge, entry, last=last)
+            moved = records.advance(charge, entry, last=last)
             if RULES[verb].stage is not None:
                 state = session.round(key, body["round"])
                 if verb is Verb.ROUND_RELEASED and state is not None and state.output_hash == body["output_hash"]:
                     return  # the same again
-                session.put_round(key, folds.advance_round(charge, state, entry, last=last))
+                session.put_round(key, records.advance_round(charge, state, entry, last=last))
             else:
-                session.put_balances(folds.along(session.balances(scopes.ancestors(charge.scope)), entry))
+                session.put_balances(balances.along(session.balances(scopes.ancestors(charge.scope)), entry))
                 session.put_charge(moved)
             session.append(Row.of(entry))
 
@@ -559,7 +559,7 @@ def _limits(
     return {"caps": dict(Amounts.capped(caps))}
 
 
-def _held(session: Session, charge: folds.ChargeRecord, body: Mapping[str, Any]) -> bool:
+def _held(session: Session, charge: records.ChargeRecord, body: Mapping[str, Any]) -> bool:
     """Whether a reservation is held as is asked again, or was when it was made; that time may have been moved since."""
     if charge.until is None or charge.until == body["until"]:
         return charge.until is not None

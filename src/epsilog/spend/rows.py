@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from epsilog.spend.entries import Entry, digest
-from epsilog.spend.folds import RoundState
+from epsilog.spend.records import RoundState
 from epsilog.terms import LedgerIntegrityError
 
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # what reading foreign JSON may raise

@@ -1,8 +1,9 @@
 """The life of a charge as one table: for each verb, when it is allowed, where it leads, and where the money goes.
 
-Whatever decides about state or money is a column of ``RULES``: ``shapes`` reads which fields an entry has, ``folds``
-what it does to a charge, to its rounds and to every budget on its path. To add a verb is to add a row. What is not in
-the table compares numbers: whether a reservation or a share fits, that rounds leave no gap, that a time has come.
+Whatever decides about state or money is a column of ``RULES``: ``shapes`` reads which fields an entry has, ``records``
+what it does to a charge and to its rounds, ``balances`` what to every budget on its path. To add a verb is to add a
+row. What is not in the table compares numbers: whether a reservation or a share fits, that rounds leave no gap, that a
+time has come.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from epsilog.spend.balances import Balance
 from epsilog.spend.entries import Entry
-from epsilog.spend.folds import Balance, ChargeRecord, RoundState
+from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.rows import Row, Stored
 
 __all__ = ["Readable", "Session", "Store", "View"]

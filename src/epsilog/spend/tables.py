@@ -17,8 +17,9 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
+from epsilog.spend.balances import Balance
 from epsilog.spend.entries import GENESIS, Entry
-from epsilog.spend.folds import Balance, ChargeRecord, RoundState
+from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.rows import Row, Stored, digest_of, parsed, stored_state
 from epsilog.terms import LedgerIntegrityError
 

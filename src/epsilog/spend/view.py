@@ -7,11 +7,11 @@ from itertools import chain as chain_of
 from types import TracebackType
 from typing import Self
 
-from epsilog.spend import chain, folds, headroom, scopes
+from epsilog.spend import chain, headroom, records, scopes
 from epsilog.spend.amounts import Amounts, Number
+from epsilog.spend.balances import Balance
 from epsilog.spend.charge import ChargeView
 from epsilog.spend.entries import Entry, Verb
-from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
 from epsilog.spend.requests import Request
 from epsilog.spend.rows import parsed
@@ -48,7 +48,7 @@ class LedgerView:
         """Closes it for this process."""
         self._store.close()
 
-    def charge_record(self, key: str) -> folds.ChargeRecord:
+    def charge_record(self, key: str) -> records.ChargeRecord:
         """Where a charge stands; ``Charge`` tells it by name."""
         with self._store.reading() as session:
             return known_charge(session, key)
@@ -65,7 +65,7 @@ class LedgerView:
             known = session.charge(key)
             return None if known is None or known.state in AHEAD else session.entry(known.opened)
 
-    def charge_rounds(self, key: str) -> list[folds.RoundState]:
+    def charge_rounds(self, key: str) -> list[records.RoundState]:
         """The rounds of a charge, in order."""
         scopes.check_key(key)
         with self._store.reading() as session:
@@ -229,7 +229,7 @@ def budget_of(session: View, scope: str) -> Balance:
     return found[0]
 
 
-def known_charge(session: View, key: str) -> folds.ChargeRecord:
+def known_charge(session: View, key: str) -> records.ChargeRecord:
     """Where the charge with this key stands, which there must be."""
     scopes.check_key(key)
     charge = session.charge(key)

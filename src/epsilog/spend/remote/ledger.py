@@ -16,9 +16,9 @@ from typing import Any
 
 from epsilog.spend import chain, scopes, wire
 from epsilog.spend.amounts import Amounts, Number, rdp_quantity
+from epsilog.spend.balances import Balance
 from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb, sha256
-from epsilog.spend.folds import Balance
 from epsilog.spend.headroom import Headroom
 from epsilog.spend.remote.connection import Connection, MissingError
 from epsilog.spend.remote.store import RemoteStore, as_budget, as_row

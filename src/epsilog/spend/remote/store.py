@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from epsilog.spend.balances import Balance
 from epsilog.spend.entries import Entry, digest
-from epsilog.spend.folds import Balance, ChargeRecord, RoundState
+from epsilog.spend.records import ChargeRecord, RoundState
 from epsilog.spend.remote.connection import Connection
 from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed, stored_state
 from epsilog.terms import LedgerIntegrityError, StorageError, check
