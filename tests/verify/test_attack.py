@@ -72,9 +72,9 @@ def wrong_in(places):
 def test_sound_runs_fail_never_and_warn_as_seldom_as_their_confidence_says():
     """Randomised coins of five hundred sound runs against a claim of almost nothing."""
     draws, warned = np.random.default_rng(4), 0
+    silent = evidence(None, epsilon=1e-9)  # one plan: to price it takes nine tenths of a run's time
     for _ in range(500):
-        scores = CanaryScores(ONE.secret, tuple(draws.uniform(-1, 1, COUNT).tolist()))
-        found = one(evidence(scores, epsilon=1e-9))
+        found = one(replace(silent, canaries=CanaryScores(ONE.secret, tuple(draws.uniform(-1, 1, COUNT).tolist()))))
         assert found.verdict != "failed"
         warned += found.verdict == "warned"
     assert warned <= binom.isf(1e-6, 500, 0.1)
