@@ -19,6 +19,7 @@ SAMPLES = [
     terms.Repeated(terms.PoissonSampled(terms.Gaussian(1.0), 0.01), 1000),
     terms.Composed([terms.Laplace(2.0), terms.Repeated(terms.Gaussian(3.0), 7)]),
     terms.FixedSizeSampled(terms.Gaussian(1.0), 30, 2400),
+    terms.TruncatedPoissonSampled(terms.Gaussian(1.0), 0.01, 10_000, 120),
     terms.Composed([]),
     terms.Gaussian(0.0),
 ]

@@ -367,6 +367,7 @@ def test_flags_describe_a_release(reached, words, release):
         (("--mechanism", "cauchy", "-z", 1, "--delta", 0.1), "mechanism must be one of gaussian, laplace"),
         (("-z", 1, "-m", 3, "--delta", 0.1), "sample_size and population must be given together"),
         (("-z", 1, "-N", 3, "--delta", 0.1), "sample_size and population must be given together"),
+        (("-z", 1, "-q", 0.1, "--largest-batch", 3, "--delta", 0.1), "alone or with population and largest_batch"),
         (("-z", 1, "-m", 1, "-N", 3, "-q", 0.5, "--delta", 0.1), "without sampling_probability"),
         (("--file", "nowhere.json", "--delta", 0.1), "file must be readable"),
     ],

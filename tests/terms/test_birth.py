@@ -25,6 +25,8 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         (lambda: terms.PoissonSampled(terms.Gaussian(1.0), 1.5), r"sampling_probability must be in \[0, 1\], got 1.5"),
         (lambda: terms.PoissonSampled(terms.Gaussian(1.0), math.nan), "sampling_probability must be"),
         (lambda: terms.FixedSizeSampled(terms.Gaussian(1.0), 11, 10), r"sample_size must be in \[0, 10\], got 11"),
+        (lambda: terms.TruncatedPoissonSampled(terms.Gaussian(1.0), 1.1, 9, 1), r"sampling_probability must be in"),
+        (lambda: terms.TruncatedPoissonSampled(terms.Gaussian(1.0), 0.1, 9, 0), "largest_batch must be at least 1"),
         (lambda: terms.Repeated(terms.Gaussian(1.0), 0), "count must be at least 1, got 0"),
         (lambda: terms.Repeated(terms.Gaussian(1.0), 2.0), "count must be a whole number, got 2.0"),
         (lambda: terms.Composed([1.0]), r"releases\[0\] must be a Release"),

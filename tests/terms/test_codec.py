@@ -25,6 +25,7 @@ SAMPLES = [
     terms.GaussianDP(0.7),
     terms.PoissonSampled(terms.Gaussian(1.0), 0.01),
     terms.FixedSizeSampled(terms.Gaussian(1.0), 30, 2400),
+    terms.TruncatedPoissonSampled(terms.Gaussian(1.0), 0.01, 10_000, 120),
     terms.BallsInBins(terms.Gaussian(1.0), bins=10, epochs=3),
     terms.Shuffled(terms.RandomizedResponse(0.5), 1000),
     terms.ToeplitzStrategy((1.0, 0.5, 0.25)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from functools import partial
 
 from epsilog.accounting.bounds import Bounds
@@ -21,14 +22,17 @@ from epsilog.accounting.methods import (
 from epsilog.accounting.premises import assumed
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.truncation import Cut
 from epsilog.accounting.walk import Method, walk
-from epsilog.terms import Interval, NeighboringRelation, Release, check
+from epsilog.terms import Interval, NeighboringRelation, Release, UnsupportedMechanismError, check
 
 GAP = 0.002
 """The relative width that is aimed for unless another is asked for."""
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _PERCENTS = 0.02  # a relative width from which on bounds of another kind may do better
+_UNCUT = "; truncated samples apart (docs: accounting/certified-bounds, 1.9)"
+_TOLD = "batches that others fill told apart (docs: accounting/certified-bounds, 1.9)"
 _APART = "; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
 
 GAUSSIAN = Method("exact Gaussian (Balle & Wang 2018)", gaussian.bounds, last_from=0)
@@ -66,6 +70,9 @@ _WHOLE = "as if sampling hid nothing (docs: accounting/certified-bounds, 1.5)"
 UNSAMPLED = Method(_WHOLE, partial(unsampled.likely, upper=_upper), always=True)
 UNSAMPLED_EACH = Method(_WHOLE, partial(unsampled.each, upper=_upper))
 
+TOLD = (PURE, LATTICE)
+"""What bounds truncated samples by pairs of their own."""
+
 METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED)
 """All of them."""
 
@@ -75,12 +82,39 @@ def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: 
 
     With ``above`` the upper bound alone is wanted: the whole interval's is at most that, and takes longer.
     """
+    if prepared.untruncated is not None:
+        return _truncated(prepared, *prepared.untruncated, question, gap, above=above)
     if prepared.apart is not None:
         bounds, method = _beside(*prepared.apart, question, gap, above=above)
         return bounds, method + _APART
     asked = (GAUSSIAN, PURE) if question == EpsilonAt(0) else METHODS
     claim = walk(asked, prepared, question, gap, above=above)
     return claim.bounds, claim.method
+
+
+def _truncated(
+    prepared: Prepared, rest: Prepared, cut: Cut, question: Question, gap: float, *, above: bool
+) -> tuple[Bounds, str]:
+    """Bounds the answer for a mix with truncated samples: from that of the ``rest``, where none is cut, or as it is.
+
+    Where cuts are rare the first is best; where they are not, nothing but the second is of use.
+    """
+    whole, by = account(rest, question, gap)
+
+    def asked(at: float) -> Bounds:
+        return whole if question == EpsilonAt(at) else account(rest, EpsilonAt(at), gap)[0]
+
+    match question:
+        case DeltaAt(epsilon):
+            found = cut.beside(whole, epsilon)
+        case EpsilonAt(delta):
+            found = cut.epsilon(delta, asked, above=above)
+    if found.upper > (1 + gap) * whole.upper:
+        with suppress(UnsupportedMechanismError):
+            told = walk(TOLD, prepared, question, gap, above=True)
+            if told.bounds.upper < found.upper:
+                return found.meet(Bounds(0.0, told.bounds.upper)), f"{told.method}; {_TOLD}"
+    return found, by + _UNCUT
 
 
 def _beside(rest: Prepared, failure: Failure, question: Question, gap: float, *, above: bool) -> tuple[Bounds, str]:

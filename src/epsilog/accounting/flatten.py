@@ -21,6 +21,7 @@ from epsilog.terms import (
     Release,
     Repeated,
     ToeplitzStrategy,
+    TruncatedPoissonSampled,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
@@ -58,6 +59,10 @@ def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
                 todo.extend((inner, count) for inner in reversed(parts))
             case PoissonSampled(release=inner, sampling_probability=1):
                 todo.append((inner, count))
+            case TruncatedPoissonSampled(release=inner, sampling_probability=q, population=n, largest_batch=most) if (
+                most >= n or q == 0
+            ):  # nothing is ever cut
+                todo.append((PoissonSampled(inner, q), count))
             case BallsInBins(release=inner, bins=1, epochs=times):
                 todo.append((inner, count * times))
             case MatrixMechanism(

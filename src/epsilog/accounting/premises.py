@@ -12,6 +12,7 @@ from epsilog.terms import (
     PoissonSampled,
     PureDP,
     Release,
+    TruncatedPoissonSampled,
     ZeroConcentratedDP,
     check,
 )
@@ -22,6 +23,10 @@ _FIXED_SIZE = "each sample is drawn uniformly without replacement, has exactly t
 _BINS = "each unit is put into one round of an epoch at random, independently of the others, and where stays hidden"
 _WHOLE = (
     "rounds use their whole sample, none is truncated, topped up or skipped, and sums are divided by public numbers"
+)
+_TRUNCATED = (
+    "samples are cut for their size alone, to the first of an order in which data have no part, none is topped up or "
+    "skipped, sums are divided by public numbers, and there are at most as many units as stated"
 )
 _STATED = "the guarantee that a part states is taken as given"
 _ON_SAMPLES = "a sampled part's statement holds on every sample that could be drawn, whatever was released before"
@@ -44,6 +49,8 @@ def assumed(bag: Bag) -> tuple[str, ...]:
         match part:
             case PoissonSampled(release=inner):
                 found[_POISSON] = found[_WHOLE] = None
+            case TruncatedPoissonSampled(release=inner):
+                found[_POISSON] = found[_TRUNCATED] = None
             case FixedSizeSampled(release=inner):
                 found[_FIXED_SIZE] = None
             case BallsInBins(release=inner):

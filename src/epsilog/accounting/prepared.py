@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from epsilog.accounting import exact, failures
+from epsilog.accounting import exact, failures, truncation
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import Bag, bins_mu, flatten, lone_bins, sampled_parts, total_mu, unsampled
 from epsilog.accounting.pairs.dominating import Ordering, largest_loss, orderings
@@ -84,6 +84,12 @@ class Prepared:
     def apart(self) -> tuple[Prepared, failures.Failure] | None:
         """The same with (epsilon, delta) statements made pure, and the chance of what they gave away, if any."""
         taken = failures.apart(self.bag)
+        return None if taken is None else (Prepared(taken[0], self.relation), taken[1])
+
+    @cached_property
+    def untruncated(self) -> tuple[Prepared, truncation.Cut] | None:
+        """The same with samples that are never cut, and the chance that any is; None if none can be."""
+        taken = truncation.untruncated(self.bag)
         return None if taken is None else (Prepared(taken[0], self.relation), taken[1])
 
     @cached_property

@@ -56,11 +56,20 @@ def from_event(event: DpEvent) -> Release:
             return terms.PoissonSampled(from_event(event.event), event.sampling_probability)
         case dp.SampledWithoutReplacementDpEvent():
             return terms.FixedSizeSampled(from_event(event.event), event.sample_size, event.source_dataset_size)
+        case dp.TruncatedSubsampledGaussianDpEvent():
+            return _from_truncated(event)
         case dp.SelfComposedDpEvent():
             return terms.Repeated(from_event(event.event), event.count)
         case dp.ComposedDpEvent():
             return terms.Composed(from_event(part) for part in event.events)
     return _from_newer(event)
+
+
+def _from_truncated(event: Any) -> Release:
+    if 0 in (event.dataset_size, event.truncated_batch_size):
+        return terms.Composed([])
+    noise, chance = terms.Gaussian(event.noise_multiplier), event.sampling_probability
+    return terms.TruncatedPoissonSampled(noise, chance, event.dataset_size, event.truncated_batch_size)
 
 
 def _from_newer(event: Any) -> Release:
@@ -111,6 +120,9 @@ def to_event(release: Release) -> DpEvent:
         case terms.FixedSizeSampled():
             event = to_event(release.release)
             return dp.SampledWithoutReplacementDpEvent(release.population, release.sample_size, event)
+        case terms.TruncatedPoissonSampled(release=terms.Gaussian(noise_multiplier=noise)):
+            q, size, most = release.sampling_probability, release.population, release.largest_batch
+            return dp.TruncatedSubsampledGaussianDpEvent(size, q, most, noise)
         case terms.Repeated():
             return dp.SelfComposedDpEvent(to_event(release.release), release.count)
         case terms.Composed():

@@ -36,7 +36,10 @@ def account(
     ] = None,
     sampling_probability: Annotated[float | None, typer.Option("--sampling-probability", "-q", help="Poisson.")] = None,
     sample_size: Annotated[int | None, typer.Option("--sample-size", "-m", help="Fixed size, of --population.")] = None,
-    population: Annotated[int | None, typer.Option("--population", "-N", help="Units, for --sample-size.")] = None,
+    population: Annotated[int | None, typer.Option("--population", "-N", help="Units, for the other sizes.")] = None,
+    largest_batch: Annotated[
+        int | None, typer.Option("--largest-batch", help="Poisson samples are cut to it, of --population.")
+    ] = None,
     count: Annotated[int, typer.Option("--count", "--rounds", "-T", help="How often it is repeated.")] = 1,
     delta: Delta = None,
     epsilon: Epsilon = None,
@@ -55,7 +58,7 @@ def account(
     if (delta is None) == (epsilon is None):
         raise ValueError(f"delta or epsilon must be given, and not both, got {delta!r} and {epsilon!r}")
     release = (
-        _from_flags(mechanism, parameter, sampling_probability, sample_size, population, count)
+        _from_flags(mechanism, parameter, sampling_probability, sample_size, population, largest_batch, count)
         if file is None
         else read_release(file)
     )
@@ -92,19 +95,33 @@ def account(
 
 
 def _from_flags(
-    mechanism: str, parameter: float | None, q: float | None, size: int | None, population: int | None, count: int
+    mechanism: str,
+    parameter: float | None,
+    q: float | None,
+    size: int | None,
+    population: int | None,
+    largest_batch: int | None,
+    count: int,
 ) -> Release:
     if mechanism not in MECHANISMS:
         raise CheckError("mechanism", f"one of {', '.join(MECHANISMS)}", repr(mechanism))
     if parameter is None:
         raise CheckError("parameter", "given (or a file of terms with --file)", "None")
     release: Release = MECHANISMS[mechanism](parameter)
-    if q is not None:
-        release = terms.PoissonSampled(release, q)
-    if (size is None) != (population is None) or (size is not None and q is not None):
-        raise ValueError("sample_size and population must be given together, and without sampling_probability")
-    if size is not None and population is not None:
-        release = terms.FixedSizeSampled(release, size, population)
+    match q, size, population, largest_batch:
+        case None, None, None, None:
+            pass
+        case float(), None, None, None:
+            release = terms.PoissonSampled(release, q)
+        case float(), None, int(), int():
+            release = terms.TruncatedPoissonSampled(release, q, population, largest_batch)
+        case None, int(), int(), None:
+            release = terms.FixedSizeSampled(release, size, population)
+        case _:
+            raise ValueError(
+                "sample_size and population must be given together, and without sampling_probability; or "
+                "sampling_probability, alone or with population and largest_batch"
+            )
     return release if count == 1 else terms.Repeated(release, count)
 
 

@@ -49,7 +49,7 @@ from epsilog.terms.mechanisms import (
 )
 from epsilog.terms.policy import DeltaDecision, DeltaPolicy, delta_finding
 from epsilog.terms.rounds import CustodyRecord, RoundRecord, RunFile
-from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled, Shuffled
+from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled, Shuffled, TruncatedPoissonSampled
 from epsilog.terms.schemes.base import Scheme
 from epsilog.terms.schemes.client_level_adaptive_clip import ClientLevelAdaptiveClip
 from epsilog.terms.schemes.client_level_buffered_noise import ClientLevelBufferedNoise
@@ -116,6 +116,7 @@ __all__ = [
     "SpacedParticipation",
     "StorageError",
     "ToeplitzStrategy",
+    "TruncatedPoissonSampled",
     "UnansweredError",
     "UnsupportedMechanismError",
     "Verdict",

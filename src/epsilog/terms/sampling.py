@@ -25,6 +25,35 @@ class PoissonSampled(Release):
         check.fields(self, release=check.instance(Release), sampling_probability=check.within(0, 1))
 
 
+@codec.term("truncated-poisson-sampled")
+@dataclass(frozen=True, slots=True)
+class TruncatedPoissonSampled(Release):
+    """As ``PoissonSampled``, but of a sample that is too large the first ``largest_batch`` units are kept.
+
+    First in an order that the units' data have no part in: a random one, say, or that of their places.
+
+    Attributes:
+        release: what is computed on the sample.
+        sampling_probability: the chance that a unit takes part before anything is cut, in [0, 1].
+        population: units in all, at most; public.
+        largest_batch: units in a sample, at most.
+    """
+
+    release: Release
+    sampling_probability: float
+    population: int
+    largest_batch: int
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            release=check.instance(Release),
+            sampling_probability=check.within(0, 1),
+            population=check.integer(1),
+            largest_batch=check.integer(1),
+        )
+
+
 @codec.term("fixed-size-sampled")
 @dataclass(frozen=True, slots=True)
 class FixedSizeSampled(Release):

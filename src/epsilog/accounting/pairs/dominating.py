@@ -20,7 +20,9 @@ from epsilog.accounting.flatten import Bag, bins_mu, check_absence, flatten, gau
 from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent
 from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.replaced import LARGEST_MU, ReplacedSample
+from epsilog.accounting.laws.told import ToldWhich
 from epsilog.accounting.rounding import LEAST, MU, RATIO, down, gamma, union, up
+from epsilog.accounting.truncation import binomial_above
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -35,6 +37,7 @@ from epsilog.terms import (
     PureDP,
     RandomizedResponse,
     Release,
+    TruncatedPoissonSampled,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
@@ -120,6 +123,12 @@ def orderings(  # noqa: PLR0912
                 above, below = _allocated(part, relation, direction, tail_mass)
                 upper[direction].append((Pair(above), count))
                 attained(direction, [Pair(below)] * len(leans), count)
+            sampled = True
+            continue
+        if isinstance(part, TruncatedPoissonSampled):
+            for direction in Direction if relation is _REPLACE else (Direction.REMOVE, Direction.ADD):
+                upper[direction].append((Pair(_truncated(part, relation, direction)), count))
+                attained(direction, [Pair(_pure(0.0, 0.0))] * len(leans), count)
             sampled = True
             continue
         base = part.release if isinstance(part, PoissonSampled | FixedSizeSampled) else part
@@ -274,6 +283,29 @@ def _replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
         ReplacedSample(up(mu, MU), part.sampling_probability),
         ReplacedSample(down(mu, MU), part.sampling_probability),
     )
+
+
+def _truncated(part: TruncatedPoissonSampled, relation: NeighboringRelation, direction: Direction) -> BaseLaw:
+    """Truncated Poisson samples: it is told whether the others alone fill the batch (docs, 1.9).
+
+    If they do not, nothing is cut, with the unit or without. If they do, the unit takes the place of another, or (its
+    place being kept) is in the sample or not.
+    """
+    parts = flatten(part.release)
+    mu = total_mu(parts, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    share = part.sampling_probability
+    if mu is None or not 1e-6 < mu < LARGEST_MU / 2 or not _RAREST < share < 1:
+        reason = "a cut sample has a proven pair over Gaussian noise within reach only"
+        raise UnsupportedMechanismError(part, method=METHOD, reason=reason)
+    full = binomial_above(part.population - 1, share, part.largest_batch - 1)
+    near, far = Normal(up(mu, MU)), Normal(up(2 * mu, MU))
+    match relation:
+        case NeighboringRelation.ADD_OR_REMOVE_ONE:
+            return ToldWhich(Pair(near, share, direction), Pair(far, share, direction), full)
+        case NeighboringRelation.ZERO_OUT:
+            return ToldWhich(Pair(near, share, direction), Pair(near), up(full * share, 1))
+        case NeighboringRelation.REPLACE_ONE:
+            return ToldWhich(Pair(ReplacedSample(near.mu, share)), Pair(far), up(full * share, 1))
 
 
 def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
