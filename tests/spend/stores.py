@@ -118,6 +118,13 @@ class MemorySession:
         self.state = replace(self.state, stored=replace(self.state.stored, **changed))
 
 
+def everything(session):
+    """All rows of a session, and what is stored beside them, read at once."""
+    stored = session.stored()
+    beside = {name: dict(getattr(stored, name).items()) for name in ("balances", "charges", "rounds")}
+    return list(session.rows()), replace(stored, **beside)
+
+
 def _under(scope, top):
     return scope == top or scope.startswith(f"{top}/")
 

@@ -9,6 +9,7 @@ from tests.spend.stores import InMemory
 
 from epsilog.spend import Amounts, Ledger, Verb, chain
 from epsilog.spend.entries import GENESIS, Entry, digest
+from epsilog.spend.lives import Rounds, sealed
 from epsilog.spend.records import RoundState
 from epsilog.spend.rows import Row
 from epsilog.terms import Gaussian, LedgerIntegrityError, PureDP
@@ -325,8 +326,11 @@ def changed(part, name, value):
         (changed("balances", "more", "{}"), "stored balance 'more'"),
         (changed("charges", "run", ("acme/x", "{}")), "stored charge 'run'"),
         (changed("charges", "one", None), "stored charge 'one'"),
-        (changed("rounds", ("run", 1), RoundState(1, 2, HASH)), r"stored round \('run', 1\)"),
-        (changed("rounds", ("run", 2), RoundState(2, 1)), r"stored round \('run', 2\)"),
+        (changed("rounds", ("run", 1), RoundState(1, 2, HASH)), "stored of the rounds of charge 'run'"),
+        (changed("rounds", ("run", 1), None), "stored of the rounds of charge 'run'"),
+        (changed("rounds", ("run", 2), RoundState(2, 1)), "stored of the rounds of charge 'run'"),
+        (changed("rounds", ("run", 2), RoundState(1, 1, HASH)), "stored round 2 of charge 'run'"),
+        (changed("rounds", ("none", 1), RoundState(1, 1)), "stored of the rounds of charge 'none'"),
     ],
 )
 def test_what_is_stored_is_what_the_entries_amount_to(told, change, message):
@@ -355,7 +359,8 @@ def test_a_charge_below_its_release_s_price_is_named(told):
     assert chain.reprice(books, seconds=-1).unpriced == 7
     with pytest.raises(LedgerIntegrityError, match=r"charged .*'0.9'.*costs at least .*'1'") as found:
         chain.reprice(books)
-    assert books.reserved[1].index == found.value.index
+    (run,) = [one for one in documents if (one["key"], one["verb"]) == ("run", "reserved")]
+    assert run["index"] == found.value.index
 
 
 def test_an_entry_is_what_the_rules_would_have_written():
@@ -364,3 +369,38 @@ def test_an_entry_is_what_the_rules_would_have_written():
     document = start.document()
     with pytest.raises(LedgerIntegrityError, match="entry 1: breaks a rule of the ledger: scope must lie"):
         chain.fold([Row(1, "acme", document, digest(document))])
+
+
+def test_rounds_that_are_over_stay_over(told):
+    """A ledger that is worked out again keeps their hash alone."""
+    documents = [json.loads(row.document) for row in told[0]]
+    end = next(i for i, one in enumerate(documents) if (one["key"], one["verb"]) == ("run", "committed"))
+    start, release = documents[end - 2 : end]
+    assert [one["verb"] for one in (start, release)] == ["round-started", "round-released"]
+
+    def so_far(*further):
+        """The run up to its first round, and these as its next entries."""
+        later = [
+            one | {"index": end + place, "body": one["body"] | {"round": number}}
+            for place, (one, number) in enumerate(further, 1)
+        ]
+        return chain.fold(rehashed([*documents[:end], *later]))
+
+    books = so_far((start, 2), (start, 2), (release, 2))
+    two = [RoundState(1, 1, HASH), RoundState(2, 2, HASH)]
+    assert books.charges.rounds["run"] == Rounds(two[1], sealed(b"", two[0]))
+    for further in ([(start, 1)], [(release, 1)], [(start, 2), (start, 1)], [(start, 2), (release, 1)]):
+        with pytest.raises(LedgerIntegrityError, match="round 1 of charge 'run' is released: it is neither rerun"):
+            so_far(*further)
+    for further in ([(start, 3)], [(release, 2)], [(start, 2), (release, 2), (release, 2)], [(start, 2), (start, 3)]):
+        with pytest.raises(LedgerIntegrityError, match="breaks a rule of the ledger: round"):
+            so_far(*further)
+
+
+def test_what_a_closed_charge_was_is_still_known(told):
+    books = chain.fold(told[0])
+    assert books.charges.open.keys() | books.charges.closed.keys() == set(books.charges)
+    assert set(books.charges.closed) == {"one", "run", "no", "planned", "revoked", "crashed", "unknown"}
+    assert {key: (one.scope, one.document()) for key, one in books.charges.items()} == told[1].charges
+    with pytest.raises(KeyError):
+        books.charges["nobody"]

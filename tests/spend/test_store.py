@@ -4,7 +4,7 @@ import threading
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
-from tests.spend.stores import AVAILABLE, STORES
+from tests.spend.stores import AVAILABLE, STORES, everything
 
 from epsilog.spend import Amounts, State, Verb, chain
 from epsilog.spend.balances import Balance
@@ -88,7 +88,7 @@ def test_what_is_written_is_read_by_whoever_opens_it_later(place, store):
         assert session.rounds("key") == rounds
         assert [session.round("key", number) for number in (1, 2, 3)] == [*rounds, None]
         assert session.last_round("key") == rounds[1]
-        stored = session.stored()
+        stored = everything(session)[1]
         assert stored.head == session.head()
         assert stored.balances == {one.scope: one.document() for one in session.balances(None)}
         assert stored.charges == {"key": ("acme/x", charge("key", "acme/x", State.STARTED).document())}
@@ -100,7 +100,7 @@ def test_a_transaction_sees_its_own_writes_and_leaves_nothing_when_it_fails(stor
     with store.writing() as session:
         append(session)
     with store.reading() as session:
-        before = list(session.rows()), session.stored()
+        before = everything(session)
     with suppress(ZeroDivisionError), store.writing() as session:
         entry = append(session)
         session.put_balances([budget("acme")])
@@ -113,7 +113,7 @@ def test_a_transaction_sees_its_own_writes_and_leaves_nothing_when_it_fails(stor
         assert session.balances(["acme"]) == [budget("acme")]
         raise ZeroDivisionError
     with store.reading() as session:
-        assert (list(session.rows()), session.stored()) == before
+        assert everything(session) == before
         assert session.head()[0] == 1
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -131,6 +131,10 @@ def cap_units(quantity: str, value: Number) -> int:
 
 def units_of(quantity: str, text: str) -> int:
     """Reads back what ``as_text`` wrote, to the unit; any other spelling is an error."""
+    return _units_of(quantity, text) if type(text) is str else _read_units(quantity, text)
+
+
+def _read_units(quantity: str, text: str) -> int:
     scale, decimals = _scale(quantity), decimals_of(quantity)
     parts = _STORED.fullmatch(text) if isinstance(text, str) else None
     if parts is None or len(parts[2] or "") > decimals or len(text) > _LONGEST:
@@ -138,6 +142,10 @@ def units_of(quantity: str, text: str) -> int:
     return int(parts[1]) * scale + int((parts[2] or "").ljust(decimals, "0"))
 
 
+_units_of = lru_cache(4096)(_read_units)  # a charge's price is spelled in each of its entries
+
+
+@lru_cache(4096)
 def as_text(quantity: str, units: int) -> str:
     """The one decimal spelling of an amount: no exponent, no trailing zeros.
 
@@ -153,6 +161,11 @@ def _place(quantity: str) -> tuple[int, Fraction]:
     """Where a quantity stands among others: orders last, from the least on."""
     order = order_of(quantity)
     return (list(DECIMALS).index(quantity), Fraction(0)) if order is None else (len(DECIMALS), order)
+
+
+@lru_cache(1024)
+def _in_order(quantities: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(quantities, key=_place))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -195,7 +208,7 @@ class Amounts(Mapping[str, str]):
         return as_text(quantity, self.units[quantity])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self.units, key=_place))
+        return iter(_in_order(tuple(self.units)))
 
     def __len__(self) -> int:
         return len(self.units)
@@ -203,19 +216,30 @@ class Amounts(Mapping[str, str]):
     def __repr__(self) -> str:
         return f"Amounts({', '.join(f'{quantity}={amount}' for quantity, amount in self.items())})"
 
-    def _paired(self, other: Amounts, combine: Callable[[int, int], int]) -> Amounts:
-        if self.units.keys() != other.units.keys():
-            raise CheckError("amounts", "of the same quantities", f"{list(self)} and {list(other)}")
-        return Amounts({quantity: combine(units, other.units[quantity]) for quantity, units in self.units.items()})
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Amounts):  # a unit has one spelling
+            return self.units == other.units
+        return Mapping.__eq__(self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of all mappings
 
     def __add__(self, other: Amounts) -> Amounts:
-        return self._paired(other, int.__add__)
+        mine, its = self.units, other.units
+        if mine.keys() != its.keys():
+            raise _unlike(self, other)
+        return _made({quantity: units + its[quantity] for quantity, units in mine.items()})
 
     def __sub__(self, other: Amounts) -> Amounts:
-        return self._paired(other, int.__sub__)
+        mine, its = self.units, other.units
+        if mine.keys() != its.keys():
+            raise _unlike(self, other)
+        left = {quantity: units - its[quantity] for quantity, units in mine.items()}
+        return _made(left) if min(left.values(), default=0) >= 0 else Amounts(left)  # which is an error
 
     def part(self, quantities: Iterable[str]) -> Amounts:
         """The same, of some quantities only; each of which must be there."""
+        if isinstance(quantities, Amounts) and quantities.units.keys() == self.units.keys():
+            return self
         wanted = set(quantities)
         if wanted == self.units.keys():
             return self
@@ -225,4 +249,21 @@ class Amounts(Mapping[str, str]):
 
     def left_after(self, taken: Amounts) -> Amounts:
         """What is left when something is taken: of each quantity nothing, where more is taken than there is."""
-        return self._paired(taken, lambda units, others: max(units - others, 0))
+        mine, its = self.units, taken.units
+        if mine.keys() != its.keys():
+            raise _unlike(self, taken)
+        return _made({quantity: max(units - its[quantity], 0) for quantity, units in mine.items()})
+
+
+_new, _set_units = object.__new__, vars(Amounts)["units"].__set__
+
+
+def _made(units: Mapping[str, int]) -> Amounts:
+    """Amounts made of others, which were checked when those were: sums are most of what a ledger works out."""
+    made = _new(Amounts)
+    _set_units(made, units)
+    return made
+
+
+def _unlike(one: Amounts, other: Amounts) -> CheckError:
+    return CheckError("amounts", "of the same quantities", f"{list(one)} and {list(other)}")

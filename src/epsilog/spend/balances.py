@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 from epsilog.spend.amounts import Amounts
+from epsilog.spend.copies import replace
 from epsilog.spend.documents import LATER, spelled
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import Filter, filter_of

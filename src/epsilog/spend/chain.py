@@ -9,25 +9,23 @@ the owner of a ledger cut its end off or rewrote all of it: compare the head wit
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 from epsilog.spend import promises, records, scopes
-from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import CREATING, Balance, along, measures
-from epsilog.spend.entries import GENESIS, Entry, Verb, digest
-from epsilog.spend.pricing import proven_least
-from epsilog.spend.requests import request_of
+from epsilog.spend.entries import GENESIS, Entry, Reader, Verb
+from epsilog.spend.lives import NO_ROUNDS, Lives, sealed
+from epsilog.spend.repricing import Prices
 from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed
 from epsilog.spend.shapes import check_shape
 from epsilog.spend.states import RULES
-from epsilog.terms import ConflictError, EpsilogError, LedgerIntegrityError, UnsupportedMechanismError
+from epsilog.terms import ConflictError, EpsilogError, LedgerIntegrityError
 
 REPORT_EVERY = 500  # entries
+SHAPES = 4096  # that are remembered
 PRICE_SECONDS = 20.0  # after which no further price is worked out again
 
 
@@ -49,7 +47,7 @@ class Verified:
     count: int
     head: str
     balances: dict[str, Balance]
-    charges: dict[str, records.ChargeRecord]
+    charges: Mapping[str, records.ChargeRecord]
     overridden: tuple[str, ...] = ()
     priced: int = 0
     unpriced: int = 0
@@ -63,34 +61,33 @@ class Books:
     count: int = 0
     head: str = GENESIS
     balances: dict[str, Balance] = field(default_factory=dict)
-    charges: dict[str, records.ChargeRecord] = field(default_factory=dict)
-    rounds: dict[tuple[str, int], records.RoundState] = field(default_factory=dict)
-    reserved: list[Entry] = field(default_factory=list)
-    begun: dict[str, int] = field(default_factory=dict)  # the last round of each charge
+    charges: Lives = field(default_factory=Lives)
+    prices: Prices = field(default_factory=Prices)
+    overridden: list[str] = field(default_factory=list)
     populated: set[str] = field(default_factory=set)
     standing: records.Standing = field(default_factory=records.Standing)
     restored: list[int] = field(default_factory=list)
     promised: list[tuple[Entry, Balance]] = field(default_factory=list)  # with the budget that it was said of
+    _reader: Reader = field(default_factory=Reader)
+    _shapes: dict[tuple[object, ...], Entry] = field(default_factory=dict)
 
     def read(self, row: Row) -> None:
         """Takes in the next row, if it follows from the one before and keeps every rule."""
         index = self.count + 1
         if row.position != index:
             raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=index)
-        entry = parsed(row)
+        entry = parsed(row, self._reader.parse)
         if entry.previous != self.head:
             raise LedgerIntegrityError("does not follow from the entry before it", index=index)
         try:
             self.fold(entry)
-            if not entry.is_spelled(row.document):
-                raise ValueError("an entry must be spelled as canonical JSON")
         except (EpsilogError, *UNREADABLE) as error:
             raise LedgerIntegrityError(f"breaks a rule of the ledger: {error}", index=index) from error
-        self.count, self.head = index, digest(row.document)
+        self.count, self.head = index, row.hash
 
     def fold(self, entry: Entry) -> None:
         """Takes in the next entry; whatever the rules refuse is an error here too."""
-        check_shape(entry)
+        self._check_shape(entry)
         if RULES[entry.verb].whole:
             self.standing = records.restand(self.standing, entry)
             if entry.verb is Verb.LEDGER_RESTORED:
@@ -121,16 +118,30 @@ class Books:
             given = {kind: tuple(amount) for kind, amount in entry.amounts.items()}
             if given != due or set(entry.body["methods"]) != set(due):
                 raise ValueError(f"must be charged as {due}, got {given}")
-            self.reserved.append(entry)
-        last = self.rounds.get((key, self.begun.get(key, 0)))
-        charge = records.advance(self.charges.get(key), entry, last=last)
+        rounds = self.charges.rounds.get(key)
+        last = None if rounds is None else rounds.last
+        charge = records.advance(known, entry, last=last)
         if RULES[entry.verb].stage is not None:
-            place = (key, entry.body["round"])
-            self.rounds[place] = records.advance_round(charge, self.rounds.get(place), entry, last=last)
-            self.begun[key] = max(self.begun.get(key, 0), entry.body["round"])
+            state = None if rounds is None else rounds.state(entry.body["round"])
+            self.charges.put_round(key, records.advance_round(charge, state, entry, last=last))
+        if entry.verb is Verb.PRICE_OVERRIDDEN:
+            self.overridden.append(key)
+        if entry.verb is Verb.RESERVED and charge.waiver is None:
+            self.prices.add(entry)
         self.balances |= moved
-        self.charges[key] = charge
+        self.charges.put(charge)
         self.populated.update(path)
+
+    def _check_shape(self, entry: Entry) -> None:
+        """``check_shape``, once for entries that differ in index, time and key alone: it asks for none but the key."""
+        same = entry.verb, entry.scope, entry.key is None, id(entry.amounts), id(entry.body)
+        if same not in self._shapes:
+            check_shape(entry)
+            if len(self._shapes) == SHAPES:
+                self._shapes.clear()
+            self._shapes[same] = entry  # so that what has these ids lives as long as they are known
+        elif entry.key is not None:
+            scopes.check_key(entry.key)
 
 
 def fold(rows: Iterable[Row], *, progress: Callable[[int], None] | None = None) -> Books:
@@ -157,19 +168,31 @@ def compare(books: Books, stored: Stored) -> None:
         raise LedgerIntegrityError(
             f"the head names {stored.head[0]} entries, and {books.count} are there", index=books.count
         )
-    balances = {scope: balance.document() for scope, balance in books.balances.items()}
-    charges = {key: (charge.scope, charge.document()) for key, charge in books.charges.items()}
-    pairs: tuple[tuple[str, Mapping[Any, object], Mapping[Any, object]], ...] = (
-        ("balance", balances, stored.balances),
-        ("charge", charges, stored.charges),
-        ("round", books.rounds, stored.rounds),
-    )
-    for what, folded, found in pairs:
-        for name in folded.keys() | found.keys():
-            if folded.get(name) != found.get(name):
-                raise LedgerIntegrityError(
-                    f"stored {what} {name!r} is not what the entries amount to", index=books.count
-                )
+    folded = {scope: balance.document() for scope, balance in books.balances.items()}
+    found = dict(stored.balances.items())
+    for scope in folded.keys() | found.keys():
+        if folded.get(scope) != found.get(scope):
+            raise _unlike(books, f"stored balance {scope!r}")
+    seen = 0
+    for key, row in stored.charges.items():
+        if books.charges.row(key) != row:
+            raise _unlike(books, f"stored charge {key!r}")
+        seen += 1
+    if seen != len(books.charges):
+        missing = books.charges.keys() - {key for key, _ in stored.charges.items()}
+        raise _unlike(books, f"stored charge {min(missing)!r}")
+    seals: dict[str, bytes] = {}
+    for (key, number), state in stored.rounds.items():
+        if state.number != number:
+            raise _unlike(books, f"stored round {number!r} of charge {key!r}")
+        seals[key] = sealed(seals.get(key, NO_ROUNDS), state)
+    for key in books.charges.keys() | seals.keys():
+        if books.charges.seal_of(key) != seals.get(key, NO_ROUNDS):
+            raise _unlike(books, f"what is stored of the rounds of charge {key!r}")
+
+
+def _unlike(books: Books, what: str) -> LedgerIntegrityError:
+    return LedgerIntegrityError(f"{what} is not what the entries amount to", index=books.count)
 
 
 def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
@@ -185,17 +208,15 @@ def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
     """
     for entry, balance in books.promised:
         _hold_promise(entry, balance)
-    overridden = tuple(key for key, charge in books.charges.items() if charge.waiver is not None)
-    left, deadline, known = set(overridden), time.monotonic() + seconds, dict[str, Amounts | None]()
-    judged = [_priced(entry, known, deadline) for entry in books.reserved if entry.key not in left]
+    priced, unpriced = books.prices.judge(time.monotonic() + seconds)
     return Verified(
         books.count,
         books.head,
         books.balances,
         books.charges,
-        overridden,
-        priced=judged.count(True),
-        unpriced=judged.count(False),
+        tuple(books.overridden),
+        priced=priced,
+        unpriced=unpriced,
         restored=tuple(books.restored),
     )
 
@@ -208,29 +229,3 @@ def _hold_promise(entry: Entry, balance: Balance) -> None:
     if epsilon > Fraction(balance.promise["epsilon"]):
         said = f"promises {dict(balance.promise)} by {dict(balance.caps)}, of which epsilon {epsilon:.9g} is proved"
         raise LedgerIntegrityError(said, index=entry.index)
-
-
-def _priced(entry: Entry, known: dict[str, Amounts | None], deadline: float) -> bool:
-    """Whether all that a reservation was charged could be worked out again; too little is an error."""
-    least = [_least(entry, kind, charged, known, deadline) for kind, charged in entry.amounts.items()]
-    for charged, proven in zip(entry.amounts.values(), least, strict=True):
-        if proven is not None and any(charged.units[quantity] < units for quantity, units in proven.units.items()):
-            raise LedgerIntegrityError(
-                f"charged {dict(charged)}, and its release costs at least {dict(proven)}", index=entry.index
-            )
-    return None not in least
-
-
-def _least(
-    entry: Entry, kind: str, charged: Amounts, known: dict[str, Amounts | None], deadline: float
-) -> Amounts | None:
-    """What a reservation costs at least under one kind of budget; the same question is asked once."""
-    asked = {name: value for name, value in entry.body["request"].items() if name not in ("plan_hash", "rounds")}
-    question = json.dumps([asked, kind, list(charged), charged.get("delta")], sort_keys=True)
-    if question not in known:
-        try:
-            late = time.monotonic() > deadline
-            known[question] = None if late else proven_least(request_of(entry.body), kind, charged)
-        except (UnsupportedMechanismError, ArithmeticError):
-            known[question] = None
-    return known[question]

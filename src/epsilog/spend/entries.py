@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any, NoReturn, Self
 
 from epsilog.spend.amounts import Amounts
 from epsilog.terms import CheckError, check
@@ -72,7 +74,8 @@ class Entry:
     body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check.fields(self, index=check.integer(1))
+        if type(self.index) is not int or self.index < 1:
+            check.fields(self, index=check.integer(1))
         sha256(previous=self.previous)
         if datetime.fromisoformat(self.time).utcoffset() is None:
             raise CheckError("time", "its offset from UTC", repr(self.time), verb="carry")
@@ -80,10 +83,6 @@ class Entry:
     def document(self) -> str:
         """The canonical JSON that is stored and hashed."""
         return canonical(self._fields()).decode()
-
-    def is_spelled(self, document: str) -> bool:
-        """Whether a document that this was read from is the canonical one: nobody who spells it again gets another."""
-        return _WRITER.encode(self._fields()) == document or self.document() == document
 
     def _fields(self) -> dict[str, Any]:
         return {
@@ -100,38 +99,105 @@ class Entry:
 
     @classmethod
     def parse(cls, document: str) -> Self:
-        """Reads a stored entry; anything else is a ``ValueError``."""
-        fields = _READER.decode(document)
-        if not isinstance(fields, dict) or fields.pop("v", None) != VERSION:
+        """Reads a stored entry; anything else, another spelling of one included, is an error of value or type."""
+        fields = _value(document)
+        version = fields.pop("v", None) if isinstance(fields, dict) else None
+        if type(version) is not int or version != VERSION:
             raise ValueError(f"v must be {VERSION}")
         if set(fields) != set(cls.__dataclass_fields__):
             raise CheckError("fields", f"{sorted(cls.__dataclass_fields__)}", f"{sorted(fields)}")
         fields["verb"] = Verb(fields["verb"])
-        fields["amounts"] = {kind: Amounts.stored(amount) for kind, amount in fields["amounts"].items()}
+        fields["amounts"], fields["body"] = _by_kind(fields["amounts"]), _object(fields["body"])
         return cls(**fields)
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object in which no name comes twice: it can be read in one way only."""
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a name comes twice in one object")
-    return fields
+class Reader:
+    """Reads entries of which many are alike: the text of amounts and bodies that come again is read once.
+
+    What it returns shares them, so it is for whoever looks and shows nobody.
+
+    Args:
+        remembered: how many texts of each.
+    """
+
+    def __init__(self, remembered: int = 4096) -> None:
+        self._amounts, self._body = lru_cache(remembered)(_amounts), lru_cache(remembered)(_body)
+
+    def parse(self, document: str) -> Entry:
+        """``Entry.parse``.
+
+        An object is spelled canonically if its names are in order, without blanks, and each value is spelled so. So it
+        is enough to look at the frame, which is alike in all entries, and at the two values that are objects by
+        themselves. Whatever this does not know is read as a whole.
+        """
+        start, _, end = document.rpartition(',"index":')
+        frame = _END.fullmatch(end)
+        if frame is None or not start.startswith(_START):
+            return Entry.parse(document)
+        amounts, _, body = start[len(_START) :].partition(',"body":')
+        index, key, previous, scope, time, verb = frame.groups()
+        try:
+            shared = self._amounts(amounts), self._body(body)
+        except ValueError:  # it says more than it seems to, or nothing right
+            return Entry.parse(document)
+        return Entry(int(index), previous, time, Verb(verb), scope, key, *shared)
 
 
-def _number(text: str) -> float:
-    """A number that is not whole, in its canonical spelling."""
+_TEXT = r'"([^"\\\x00-\x1f\ud800-\udfff]*)"'  # in which nothing is to be escaped
+_START = '{"amounts":'
+_END = re.compile(
+    rf'([1-9][0-9]{{0,14}}),"key":(?:null|{_TEXT}),"previous":"([0-9a-f]{{64}})","scope":{_TEXT},"time":{_TEXT},'
+    rf'"v":{VERSION},"verb":"([a-z-]+)"}}'
+)
+
+
+def _amounts(text: str) -> dict[str, Amounts]:
+    return _by_kind(_value(text))
+
+
+def _body(text: str) -> dict[str, Any]:
+    return _object(_value(text))
+
+
+def _by_kind(value: Any) -> dict[str, Amounts]:
+    return {kind: Amounts.stored(_object(amount)) for kind, amount in _object(value).items()}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("amounts and body must be objects")
+    return value
+
+
+def _value(text: str) -> Any:
+    """The value of a text, if it is its canonical spelling: nobody who spells it again gets another."""
+    value = _READER.decode(text)
+    # what the fast writer spells so is canonical: the reader has looked at floats, and ASCII names have one order
+    if not (text.isascii() and _WRITER.encode(value) == text) and canonical(value).decode() != text:
+        raise ValueError("an entry must be spelled as canonical JSON")
+    return value
+
+
+def _float(text: str) -> float:
     number = float(text)
     if canonical(number).decode() != text:
         raise ValueError(f"a number must be spelled as RFC 8785 spells it, got {text}")
     return number
 
 
+def _whole(text: str) -> int:
+    """A whole number; beyond what a double holds RFC 8785 has no spelling, and that is a ``ValueError``."""
+    number = int(text)
+    return number if len(text) < 16 else json.loads(canonical(number))
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
 # One for all: to make one costs as much as to use it.
-_READER = json.JSONDecoder(object_pairs_hook=_without_twins, parse_float=_number)
-_WRITER = json.JSONEncoder(
-    ensure_ascii=False, sort_keys=True, separators=(",", ":")
-)  # fast, and canonical but for floats
+_READER = json.JSONDecoder(parse_float=_float, parse_int=_whole, parse_constant=_no_number)
+_WRITER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False)
 
 
 def digest(document: str) -> str:
@@ -139,8 +205,11 @@ def digest(document: str) -> str:
     return hashlib.sha256(document.encode()).hexdigest()
 
 
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
 def sha256(**named: object) -> None:
     """Requires SHA-256 values: 64 lower-case hex digits."""
     for name, value in named.items():
-        if not (isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")):
+        if not (isinstance(value, str) and _SHA256.fullmatch(value)):
             raise CheckError(name, "a SHA-256 of 64 lower-case hex digits", repr(value))

@@ -53,8 +53,8 @@ class Filter:
 
     def fits(self, caps: Amounts, *, held: Amounts, asked: Amounts) -> bool:
         """Whether ``asked`` on top of ``held`` stays within the caps; a sum that meets its cap fits."""
-        total = held + asked
-        within = (total.units[quantity] <= cap for quantity, cap in caps.units.items())
+        total = (held + asked).units
+        within = [total[quantity] <= cap for quantity, cap in caps.units.items()]
         return any(within) if self.one_is_enough else all(within)
 
 
@@ -117,5 +117,7 @@ def filter_of(kind: str, *, promised: bool = False) -> Filter:
         kind: of the budget.
         promised: whether its caps were worked out from an (epsilon, delta) that they keep.
     """
-    kind = check.one_of(FILTERS)(kind=kind)
-    return SOME_ORDER if promised and FILTERS[kind].by_order else FILTERS[kind]
+    found = FILTERS.get(kind) if type(kind) is str else None
+    if found is None:
+        found = FILTERS[check.one_of(FILTERS)(kind=kind)]
+    return SOME_ORDER if promised and found.by_order else found

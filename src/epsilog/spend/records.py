@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
 from epsilog.spend.amounts import Amounts
+from epsilog.spend.copies import replace
 from epsilog.spend.documents import LATER, spelled
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.requests import waiver_of

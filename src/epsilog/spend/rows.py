@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from epsilog.spend.entries import Entry, digest
 from epsilog.spend.records import RoundState
@@ -12,6 +12,8 @@ from epsilog.terms import LedgerIntegrityError
 
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # what reading foreign JSON may raise
 T = TypeVar("T")
+Name_co = TypeVar("Name_co", covariant=True)
+What_co = TypeVar("What_co", covariant=True)
 
 
 class Row(NamedTuple):
@@ -41,6 +43,24 @@ class Row(NamedTuple):
         return self.position, self.hash
 
 
+class Items(Protocol[Name_co, What_co]):
+    """Rows by name, as a dictionary has them, or read as they are asked for: there may be many."""
+
+    def items(self) -> Iterable[tuple[Name_co, What_co]]:
+        """All of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed(Generic[Name_co, What_co]):
+    """Rows that are read as they are asked for, while the view that they are of is open."""
+
+    ask: Callable[[], Iterator[tuple[Name_co, What_co]]]
+
+    def items(self) -> Iterator[tuple[Name_co, What_co]]:
+        """All of them."""
+        return self.ask()
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """Everything that a store keeps beside the entries, as it lies there: what their fold should amount to.
@@ -49,13 +69,13 @@ class Stored:
         head: count of the entries, and hash of the last.
         balances: documents by scope.
         charges: scope and document by key.
-        rounds: by key and number.
+        rounds: by key and number; those of one charge in order.
     """
 
     head: tuple[int, str]
-    balances: Mapping[str, str]
-    charges: Mapping[str, tuple[str, str]]
-    rounds: Mapping[tuple[str, int], RoundState]
+    balances: Items[str, str]
+    charges: Items[str, tuple[str, str]]
+    rounds: Items[tuple[str, int], RoundState]
 
 
 def stored_state(parse: Callable[[str], T], document: str, **named: str) -> T:
@@ -77,11 +97,11 @@ def digest_of(row: Row) -> str:
     return digest(row.document)
 
 
-def parsed(row: Row) -> Entry:
-    """The entry of a row, if the row is what its hash says."""
+def parsed(row: Row, read: Callable[[str], Entry] = Entry.parse) -> Entry:
+    """The entry of a row, if the row is what its hash says, as ``read`` reads it."""
     hashed = digest_of(row)
     try:
-        entry = Entry.parse(row.document)
+        entry = read(row.document)
     except UNREADABLE as error:
         raise LedgerIntegrityError(f"cannot be read: {error}", index=row.position) from error
     if (entry.index, entry.scope, hashed) != (row.position, row.scope, row.hash):

@@ -36,6 +36,11 @@ def _plain(text: str) -> bool:
 
 def check_key(key: str) -> None:
     """Requires an idempotency key: printable text of at most 500 characters."""
+    _check_key(key) if type(key) is str else _check_key(check.text()(key=key))
+
+
+@lru_cache(maxsize=4096)
+def _check_key(key: str) -> None:
     key = check.text()(key=key)
     if not _plain(key):
         raise CheckError("key", "printable (NFC) text of at most 500 characters", repr(key[:80]))

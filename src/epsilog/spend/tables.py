@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from epsilog.spend.balances import Balance
 from epsilog.spend.entries import GENESIS, Entry
 from epsilog.spend.records import ChargeRecord, RoundState
-from epsilog.spend.rows import Row, Stored, digest_of, parsed, stored_state
+from epsilog.spend.rows import Row, Stored, Streamed, digest_of, parsed, stored_state
 from epsilog.terms import LedgerIntegrityError
 
 FORMAT = 1
@@ -83,7 +83,32 @@ def _rows(*, scope: bool, start: bool, limit: bool) -> sa.Select[Any]:
     return query.limit(sa.bindparam("limit")) if limit else query
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A whole table in the order of its key, so many rows at a time.
+
+    Attributes:
+        names: the columns of the key.
+        first: the first rows.
+        further: those after a row, which is told by ``names``.
+    """
+
+    names: tuple[str, ...]
+    first: sa.Select[Any]
+    further: sa.Select[Any]
+
+    @classmethod
+    def over(cls, table: sa.Table) -> Self:
+        """Builds the statements."""
+        key = list(table.primary_key)
+        first = sa.select(table).order_by(*key).limit(sa.bindparam("limit"))
+        place = sa.tuple_(*(sa.bindparam(column.name, type_=column.type) for column in key))
+        return cls(tuple(column.name for column in key), first, first.where(sa.tuple_(*key) > place))
+
+
 # built once: building a statement costs more than running it
+_EVERY, _CHARGES, _ALL_ROUNDS = Walk.over(entries), Walk.over(charges), Walk.over(rounds)
+_AT_ONCE = 1000  # rows of a walk
 _ROWS = {asked: _rows(scope=asked[0], start=asked[1], limit=asked[2]) for asked in product((False, True), repeat=3)}
 HEAD = sa.select(heads.c.format, heads.c.count, heads.c.hash)
 _LAST = sa.select(entries).order_by(entries.c.position.desc()).limit(1)
@@ -102,7 +127,7 @@ _HAS_CHARGES = sa.select(charges.c.key).where(_subtree(charges.c.scope)).limit(1
 _ROUNDS = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number)
 _LAST_ROUND = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number.desc()).limit(1)
 _ROUND = _ROUNDS.where(rounds.c.number == sa.bindparam("number"))
-_CHARGES, _ALL_ROUNDS = sa.select(charges), sa.select(rounds)
+
 _APPEND = entries.insert().inline()
 _MOVE_HEAD = heads.update().values(count=sa.bindparam("position"), hash=sa.bindparam("digest"))
 
@@ -276,6 +301,8 @@ class SqlSession:
 
     def rows(self, *, start: int | None = None, scope: str | None = None, limit: int | None = None) -> Iterator[Row]:
         """The entries as they lie there, oldest first."""
+        if scope is None and limit is None:
+            return (Row(*row) for row in self._walked(_EVERY, None if start is None else (start - 1,)))
         query = _ROWS[scope is not None, start is not None, limit is not None]
         return (Row(*row) for row in self._asked(query, _given(start=start, scope=scope, limit=limit)))
 
@@ -320,9 +347,27 @@ class SqlSession:
         return Stored(
             stored_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),
-            {key: (scope, document) for key, scope, document in self._rows(_CHARGES)},
-            {(key, number): RoundState(number, *rest) for key, number, *rest in self._rows(_ALL_ROUNDS)},
+            Streamed(self._charge_rows),
+            Streamed(self._round_rows),
         )
+
+    def _charge_rows(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        for key, scope, document in self._walked(_CHARGES):
+            yield key, (scope, document)
+
+    def _round_rows(self) -> Iterator[tuple[tuple[str, int], RoundState]]:
+        for key, number, *rest in self._walked(_ALL_ROUNDS):
+            yield (key, number), RoundState(number, *rest)
+
+    def _walked(self, walk: Walk, after: Sequence[object] | None = None) -> Iterator[Any]:
+        """The rows of a table in the order of its key, some at a time: a driver keeps all that it is asked for."""
+        while True:
+            place = {} if after is None else dict(zip(walk.names, after, strict=True))
+            rows = self._rows(walk.first if after is None else walk.further, limit=_AT_ONCE, **place)
+            yield from rows
+            if len(rows) < _AT_ONCE:
+                return
+            after = rows[-1][: len(walk.names)]
 
     def check(self) -> None:
         """Refuses a database that is damaged, or made otherwise than we make it."""

@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.spend.stores import everything
 
 from epsilog.spend import open_ledger, read_ledger, verify_file
 from epsilog.spend.entries import GENESIS, digest
@@ -94,7 +95,7 @@ def test_flipped_bytes_of_rows_are_noticed(store):
 def proven(session):
     """What the proof is made from, or why it cannot be read."""
     try:
-        return list(session.rows()), session.stored()
+        return everything(session)
     except LedgerIntegrityError as error:
         return str(error)
 
@@ -167,7 +168,7 @@ def test_a_tail_cut_off_is_noticed_while_head_or_balances_remain(store):
     cut = ("DELETE FROM entries WHERE position = 13",)
     with pytest.raises(LedgerIntegrityError, match="the head names 13 entries, and 12 are there"):
         tampered(store, cut)
-    with pytest.raises(LedgerIntegrityError, match="stored round"):
+    with pytest.raises(LedgerIntegrityError, match="stored of the rounds"):
         tampered(store, cut, ("UPDATE head SET count = 12, hash = ?", last))
 
 
