@@ -9,8 +9,25 @@ from fractions import Fraction
 import pytest
 from scipy.special import chdtrc, ndtr
 
-from epsilog.answers.samplers import discrete_gaussian, discrete_laplace, exp_coin, noisy_count, rounded_gaussian
-from epsilog.terms import DiscreteGaussian, DiscreteLaplace, Gaussian, PureDP
+from epsilog.answers import best_of
+from epsilog.answers.samplers import (
+    discrete_gaussian,
+    discrete_laplace,
+    exp_coin,
+    noisy_count,
+    number_of_trials,
+    rounded_gaussian,
+)
+from epsilog.terms import (
+    BinomialTrials,
+    CheckError,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    NegativeBinomialTrials,
+    PoissonTrials,
+    PureDP,
+)
 
 FALSE_ALARM = 1e-6
 
@@ -119,3 +136,54 @@ def test_bad_counts_and_releases_are_refused():
         noisy_count(7.5, DiscreteLaplace(1.0))
     with pytest.raises(ValueError, match="release must be a DiscreteGaussian or DiscreteLaplace or Gaussian"):
         noisy_count(7, PureDP(1.0))
+
+
+def chance(law, k):
+    """The law of a number of trials, up to a factor, from its definition."""
+    match law:
+        case _ if k < 0:
+            return 0.0
+        case NegativeBinomialTrials(shape, stops):
+            return math.prod((i + shape) / (i + 1) for i in range(1, k)) * (1 - stops) ** k if k else 0.0
+        case PoissonTrials(mean):
+            return math.exp(k * math.log(mean) - math.lgamma(k + 1))
+        case BinomialTrials(most, p):
+            return math.comb(most, k) * p**k * (1 - p) ** (most - k) if k <= most else 0.0
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize(
+    ("law", "other"),
+    [
+        (NegativeBinomialTrials(1.0, 0.2), NegativeBinomialTrials(1.0, 0.26)),
+        (NegativeBinomialTrials(0.0, 0.1), NegativeBinomialTrials(0.2, 0.1)),
+        (NegativeBinomialTrials(-0.5, 0.05), NegativeBinomialTrials(-0.3, 0.05)),
+        (NegativeBinomialTrials(2.5, 0.4), NegativeBinomialTrials(2.0, 0.4)),
+        (PoissonTrials(3.7), PoissonTrials(3.2)),
+        (PoissonTrials(0.6), PoissonTrials(0.8)),
+        (BinomialTrials(9, 0.3), BinomialTrials(9, 0.35)),
+    ],
+    ids=["geometric", "logarithmic", "below-0", "above-1", "poisson", "few", "binomial"],
+)
+def test_the_number_of_trials_follows_its_law_and_not_one_beside_it(law, other):
+    below = random.Random(21).randrange  # noqa: S311
+    draws = [number_of_trials(law, below=below) for _ in range(4000)]
+    assert p_value(draws, lambda k: chance(law, k)) > FALSE_ALARM
+    assert p_value(draws, lambda k: chance(other, k)) < FALSE_ALARM
+    assert number_of_trials.__kwdefaults__ == {"below": secrets.randbelow} == best_of.__kwdefaults__
+
+
+@pytest.mark.parametrize("law", [NegativeBinomialTrials(1.0, 1e-7), PoissonTrials(1e7), 5])
+def test_what_is_no_law_or_takes_for_ever_is_refused(law):
+    with pytest.raises(CheckError):
+        number_of_trials(law)
+
+
+def test_the_best_trial_alone_is_told():
+    def trials(*scores):
+        left = iter(scores)
+        return lambda: (score := next(left), f"model of {score}")
+
+    assert best_of(trials(0.5, 2.0, math.nan, -1.0, 2.0), BinomialTrials(5, 1.0)) == "model of 2.0"
+    assert best_of(trials(math.nan, -math.inf), BinomialTrials(2, 1.0)) == "model of nan"  # of equals the first
+    assert best_of(trials(), PoissonTrials(1e-9), below=lambda _: 0) is None

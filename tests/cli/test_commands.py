@@ -341,6 +341,19 @@ def test_an_accounts_question_reaches_the_accountant(reached):
     assert found == ((Gaussian(2.0),), question | {"epsilon": 0.0})
 
 
+def tuned(law):
+    return terms.Tuned(Gaussian(2.0), law)
+
+
+def test_the_best_of_trials_stands_beside_one_trial_and_all_of_them():
+    shown = text_of("account", "-z", 2, "--trials", "geometric:0.5", "--delta", 1e-6)
+    one = accounting.epsilon(Gaussian(2.0), delta=1e-6).upper
+    both = accounting.epsilon(Repeated(Gaussian(2.0), 2), delta=1e-6).upper
+    assert "trials expected 2 " in shown
+    assert f"one trial at most {upper_text(one, 6)} " in shown
+    assert f"2 trials, all of them shown at most {upper_text(both, 6)} " in shown
+
+
 @pytest.mark.parametrize(
     ("words", "release"),
     [
@@ -352,6 +365,12 @@ def test_an_accounts_question_reaches_the_accountant(reached):
         (("-q", 0.5, "-T", 3), Repeated(terms.PoissonSampled(Gaussian(2.0), 0.5), 3)),
         (("-m", 3, "-N", 70), terms.FixedSizeSampled(Gaussian(2.0), 3, 70)),
         (("-m", 3, "-N", 70, "-T", 3), Repeated(terms.FixedSizeSampled(Gaussian(2.0), 3, 70), 3)),
+        (("--trials", "geometric:0.25"), tuned(terms.NegativeBinomialTrials(1.0, 0.25))),
+        (("--trials", "logarithmic:0.25"), tuned(terms.NegativeBinomialTrials(0.0, 0.25))),
+        (("--trials", "negative-binomial:0.5,0.25"), tuned(terms.NegativeBinomialTrials(0.5, 0.25))),
+        (("--trials", "poisson:7"), tuned(terms.PoissonTrials(7.0))),
+        (("--trials", "binomial:7,0.25"), tuned(terms.BinomialTrials(7, 0.25))),
+        (("--trials", "fixed:7"), tuned(terms.BinomialTrials(7, 1.0))),
     ],
 )
 def test_flags_describe_a_release(reached, words, release):
@@ -370,6 +389,10 @@ def test_flags_describe_a_release(reached, words, release):
         (("-z", 1, "-q", 0.1, "--largest-batch", 3, "--delta", 0.1), "alone or with population and largest_batch"),
         (("-z", 1, "-m", 1, "-N", 3, "-q", 0.5, "--delta", 0.1), "without sampling_probability"),
         (("--file", "nowhere.json", "--delta", 0.1), "file must be readable"),
+        (("-z", 1, "--trials", "some:3", "--delta", 0.1), "trials must be one of geometric:STOP"),
+        (("-z", 1, "--trials", "binomial:3", "--delta", 0.1), "trials must be written as binomial:MOST,CHANCE"),
+        (("-z", 1, "--trials", "poisson:x", "--delta", 0.1), "trials must be written as poisson:MEAN"),
+        (("-z", 1, "--trials", "fixed:2.5", "--delta", 0.1), "trials must be a whole number of trials"),
     ],
 )
 def test_flags_that_describe_nothing_are_refused(words, says):

@@ -12,6 +12,7 @@ Where to look: ``prepared`` reads a release once, ``account`` asks the ``methods
 - ``balls_in_bins``: sums of lognormals, the pair of one epoch, and the search for answers where it is alone;
 - ``pairs``: from each mechanism, and from groups, to dominating pairs;
 - ``inversion``: an inversion integral with a proven error;
+- ``tradeoff``, ``tuning``: the best test, and the best of several trials;
 - ``gaussian``, ``renyi``: closed forms, and Renyi divergences.
 
 ``montecarlo`` simulates what none of them can price.
@@ -31,6 +32,7 @@ from epsilog.accounting.curve import Profile, mu, profile, rho
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.accounting.premises import assumptions
 from epsilog.accounting.renyi import epsilon_by_order, rdp, rdp_attained, renyi_delta, renyi_epsilon
+from epsilog.accounting.tuning import mean_trials
 
 __all__ = [
     "FederatedEstimate",
@@ -48,6 +50,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "laplace_scale",
+    "mean_trials",
     "mu",
     "profile",
     "rdp",

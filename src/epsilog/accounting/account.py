@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 from functools import partial
 
+from epsilog.accounting import tuning
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.failures import Failure
 from epsilog.accounting.methods import (
@@ -24,7 +25,7 @@ from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.truncation import Cut
 from epsilog.accounting.walk import Method, walk
-from epsilog.terms import Interval, NeighboringRelation, Release, UnsupportedMechanismError, check
+from epsilog.terms import Interval, NeighboringRelation, Release, Tuned, UnsupportedMechanismError, check
 
 GAP = 0.002
 """The relative width that is aimed for unless another is asked for."""
@@ -34,6 +35,8 @@ _PERCENTS = 0.02  # a relative width from which on bounds of another kind may do
 _UNCUT = "; truncated samples apart (docs: accounting/certified-bounds, 1.9)"
 _TOLD = "batches that others fill told apart (docs: accounting/certified-bounds, 1.9)"
 _APART = "; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
+
+_TUNED = "the best of several trials (docs: accounting/tuning), over one trial by: "
 
 GAUSSIAN = Method("exact Gaussian (Balle & Wang 2018)", gaussian.bounds, last_from=0)
 PURE = Method("pure composition", pure.bounds)
@@ -82,6 +85,8 @@ def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: 
 
     With ``above`` the upper bound alone is wanted: the whole interval's is at most that, and takes longer.
     """
+    if prepared.tuned is not None:
+        return _selected(prepared.tuned, prepared.relation, question, gap, above=above)
     if prepared.untruncated is not None:
         return _truncated(prepared, *prepared.untruncated, question, gap, above=above)
     if prepared.apart is not None:
@@ -115,6 +120,22 @@ def _truncated(
             if told.bounds.upper < found.upper:
                 return found.meet(Bounds(0.0, told.bounds.upper)), f"{told.method}; {_TOLD}"
     return found, by + _UNCUT
+
+
+def _selected(
+    tuned: Tuned, relation: NeighboringRelation, question: Question, gap: float, *, above: bool
+) -> tuple[Bounds, str]:
+    """Bounds the answer about the best of several trials, each of which is accounted like anything else."""
+    methods: dict[str, None] = {}
+
+    def ask(one: Prepared, asked: Question, upper_only: bool) -> Bounds:
+        found, method = account(one, asked, gap, above=upper_only)
+        if asked != EpsilonAt(0):  # the largest loss only caps what others found
+            methods[method] = None
+        return found
+
+    found = tuning.bounds(tuned, relation, question, above=above, ask=ask)
+    return found, _TUNED + "; ".join(methods)
 
 
 def _beside(rest: Prepared, failure: Failure, question: Question, gap: float, *, above: bool) -> tuple[Bounds, str]:

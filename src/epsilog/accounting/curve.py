@@ -7,7 +7,6 @@ apart; privacy is good when the true positive rate stays near the false positive
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +24,7 @@ from epsilog.accounting.pairs.groups import group_orderings
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
-from epsilog.accounting.roots import secant
+from epsilog.accounting.roots import proven
 from epsilog.accounting.rounding import LEAST, MU, UNDERFLOW, up
 from epsilog.terms import (
     DiscreteGaussian,
@@ -43,7 +42,6 @@ from epsilog.terms import (
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _A_QUESTION = 200_000  # of composed frequencies: what asking all methods costs, about
-_ATTEMPTS = 10  # to find about where a group's delta is what it may be, before bisecting
 _FAINT = 1e-12  # an epsilon to begin with where one unit's is 0
 _LOOSE = 0.02  # a relative width from which on other methods are asked, too
 
@@ -185,25 +183,12 @@ class Profile:
             upper = gaussian_bounds(units * mean, EpsilonAt(delta), roundings=MU + 1).upper
         elif units > 1 and math.isfinite(upper):
             told = self.group_delta(units=units, epsilon=units * upper)
-            upper = 0.0 if excess(0.0) <= 0 else self._proven(excess, max(units * upper, _FAINT))
+            upper = (
+                0.0 if excess(0.0) <= 0 else proven(excess, max(units * upper, _FAINT), gap=self.gap, most=LARGEST_LOSS)
+            )
         return Interval(
             min(one.lower, upper), upper, told.method, self.relation, assumptions=told.assumptions, given=given,
         )  # fmt: skip
-
-    def _proven(self, excess: Callable[[float], float], guess: float) -> float:
-        """A place, about the least, where a falling curve was seen at or below 0; inf if there is none in reach."""
-        near = secant(excess, guess, -1.0, enough=self.gap, attempts=_ATTEMPTS) * (1 + self.gap)
-        if excess(near) <= 0:
-            return near
-        low, high, most = near, 2 * near, max(LARGEST_LOSS, 8 * guess)
-        while excess(high) > 0:
-            low, high = high, 2 * high
-            if high > most:
-                return math.inf
-        while high > low * (1 + self.gap):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if excess(middle) <= 0 else (middle, high)
-        return high
 
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
         """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""

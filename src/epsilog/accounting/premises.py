@@ -13,6 +13,7 @@ from epsilog.terms import (
     PureDP,
     Release,
     TruncatedPoissonSampled,
+    Tuned,
     ZeroConcentratedDP,
     check,
 )
@@ -30,6 +31,11 @@ _TRUNCATED = (
 )
 _STATED = "the guarantee that a part states is taken as given"
 _ON_SAMPLES = "a sampled part's statement holds on every sample that could be drawn, whatever was released before"
+_TRIALS = (
+    "the number of trials was drawn once from the stated law, apart from all data, and stays hidden, as do the trials "
+    "that were not chosen, their number's traces (logs, bills, running time) included"
+)
+_ALIKE = "every trial is the same mechanism with fresh randomness, and its price covers what its score saw"
 _SCORE = "the score's sensitivity was measured for this relation"
 
 
@@ -47,6 +53,10 @@ def assumed(bag: Bag) -> tuple[str, ...]:
     found = {_FIXED: None}
     for part in bag:
         match part:
+            case Tuned(release=inner):
+                found[_TRIALS] = found[_ALIKE] = None
+                found |= dict.fromkeys(assumed(flatten(inner)))
+                continue
             case PoissonSampled(release=inner):
                 found[_POISSON] = found[_WHOLE] = None
             case TruncatedPoissonSampled(release=inner):

@@ -12,7 +12,16 @@ from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import Bag, bins_mu, flatten, lone_bins, sampled_parts, total_mu, unsampled
 from epsilog.accounting.pairs.dominating import Ordering, largest_loss, orderings
 from epsilog.accounting.rounding import down
-from epsilog.terms import BallsInBins, GaussianDP, NeighboringRelation, Release, ZeroConcentratedDP, check
+from epsilog.terms import (
+    BallsInBins,
+    GaussianDP,
+    NeighboringRelation,
+    Release,
+    Tuned,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+    check,
+)
 
 _TAILS = 1e-4  # of a delta: what cutting the tails of all epochs together may add to it
 
@@ -91,6 +100,19 @@ class Prepared:
         """The same with samples that are never cut, and the chance that any is; None if none can be."""
         taken = truncation.untruncated(self.bag)
         return None if taken is None else (Prepared(taken[0], self.relation), taken[1])
+
+    @cached_property
+    def tuned(self) -> Tuned | None:
+        """The best of several trials, where that is all there is; None where no part is such.
+
+        Raises:
+            UnsupportedMechanismError: there is something beside it, or it is repeated: no pair of it is proven.
+        """
+        part = next((part for part in self.bag if isinstance(part, Tuned)), None)
+        if part is None or self.bag == {part: 1}:
+            return part
+        reason = "the best of several trials is priced alone; charge what is beside it apart"
+        raise UnsupportedMechanismError(part, method="composition", reason=reason)
 
     @cached_property
     def attained(self) -> Prepared:

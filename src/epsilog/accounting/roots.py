@@ -6,8 +6,9 @@ import math
 import struct
 from collections.abc import Callable
 
-__all__ = ["bracket", "first", "largest", "secant"]
+__all__ = ["bracket", "first", "largest", "proven", "secant"]
 
+_ATTEMPTS = 10  # by secants, before bisecting
 _APART = 1e-14  # of a root: a bracket that a secant search does not narrow
 
 
@@ -86,6 +87,34 @@ def secant(excess: Callable[[float], float], guess: float, slope: float, *, enou
             following = (low + high) / 2 if math.isfinite(high) else 2 * here
         here = following
     return here
+
+
+def proven(excess: Callable[[float], float], guess: float, *, gap: float, most: float) -> float:
+    """A place, about the least, where a falling curve was seen at or below 0; inf if there is none in reach.
+
+    Args:
+        excess: the curve, at numbers above 0.
+        guess: where to look first, above 0.
+        gap: how far above the least place it may be, relatively, about.
+        most: how far to look, or to eight times the guess.
+
+    >>> 2.0 <= proven(lambda x: 4 - x * x, 1.0, gap=1e-3, most=100.0) < 2.004
+    True
+    >>> proven(lambda x: 1.0, 1.0, gap=1e-3, most=100.0)
+    inf
+    """
+    near = secant(excess, guess, -1.0, enough=gap, attempts=_ATTEMPTS) * (1 + gap)
+    if excess(near) <= 0:
+        return near
+    low, high, far = near, 2 * near, max(most, 8 * guess)
+    while excess(high) > 0:
+        low, high = high, 2 * high
+        if high > far:
+            return math.inf
+    while high > low * (1 + gap):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if excess(middle) <= 0 else (middle, high)
+    return high
 
 
 def _rank(x: float) -> int:

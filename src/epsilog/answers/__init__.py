@@ -3,10 +3,11 @@
 ``queries`` says what can be asked, ``files`` reads files, ``columns`` says what rows add, ``noise`` what it costs and
 how far it is off, ``choice`` how the largest count is found and ``sparse`` the first that is large enough, ``samplers``
 draw, ``telling`` adds the error bar, ``shelf`` keeps, and ``asking`` leads through them, in the order in which nothing
-can be told that was not paid for.
+can be told that was not paid for. ``best`` runs trials of anything and tells the best alone.
 """
 
 from epsilog.answers.asking import Answer, Budgets, Payer, Quote, ask, quote
+from epsilog.answers.best import best_of
 from epsilog.answers.columns import types_of
 from epsilog.answers.files import scan
 from epsilog.answers.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum
@@ -25,6 +26,7 @@ __all__ = [
     "Quote",
     "Sum",
     "ask",
+    "best_of",
     "quote",
     "scan",
     "types_of",

@@ -14,9 +14,29 @@ import secrets
 from collections.abc import Callable
 from fractions import Fraction
 
-from epsilog.terms import DiscreteGaussian, DiscreteLaplace, Gaussian, check
+from epsilog.terms import (
+    BinomialTrials,
+    CheckError,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    NegativeBinomialTrials,
+    PoissonTrials,
+    Trials,
+    check,
+)
 
-__all__ = ["RandBelow", "discrete_gaussian", "discrete_laplace", "exp_coin", "noisy_count", "rounded_gaussian"]
+__all__ = [
+    "RandBelow",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "exp_coin",
+    "noisy_count",
+    "number_of_trials",
+    "rounded_gaussian",
+]
+
+_MOST_TRIALS = 1e6  # on average: more are not run, and take long to draw
 
 RandBelow = Callable[[int], int]  # n to a whole number that is uniform over 0 .. n - 1
 
@@ -161,6 +181,77 @@ def _exactly(**named: object) -> Fraction:
     """The number as it is, without rounding; above 0."""
     check.positive()(**named)
     return check.ratio()(**named)
+
+
+def number_of_trials(trials: Trials, *, below: RandBelow = secrets.randbelow) -> int:
+    """Draws how many trials to run, exactly from the stated law. The number is as secret as the data.
+
+    Args:
+        trials: the law; its parameters stand for the binary numbers that they are.
+        below: where randomness comes from; anything but the default is a simulation.
+
+    Raises:
+        CheckError: more than a million trials are to be expected.
+
+    Source:
+        Rejection, with no normalising constant: for the negative binomial law of a shape up to 1, whose weights are
+        (1 - stops)^k prod (l + shape) / (l + 1), each trial more is thrown for coin by coin; larger shapes are sums of
+        such. A Poisson law of a mean up to 1 has the weights mean^k / k!: k is proposed with the chance 2^(-k - 1), and
+        kept with that of (2 mean)^k / (2 k!), which is at most 1. Poisson laws add up.
+
+    >>> import random
+    >>> number_of_trials(NegativeBinomialTrials(shape=1.0, stopping_probability=0.1), below=random.Random(1).randrange)
+    5
+    """
+    match trials:
+        case NegativeBinomialTrials(shape, stops):
+            if (1 + max(shape, 0)) / stops > _MOST_TRIALS:
+                raise CheckError("stopping_probability", "such that at most a million trials are expected", repr(stops))
+            return _negative_binomial(Fraction(shape), Fraction(stops), below)
+        case PoissonTrials(mean):
+            if mean > _MOST_TRIALS:
+                raise CheckError("mean", "at most a million trials", repr(mean))
+            parts = math.ceil(mean)
+            return sum(_poisson(Fraction(mean) / parts, below) for _ in range(parts))
+        case BinomialTrials(most, probability):
+            return sum(_coin(Fraction(probability), below) for _ in range(most))
+    raise CheckError("trials", "a law of trials", repr(trials))
+
+
+def _negative_binomial(shape: Fraction, stops: Fraction, below: RandBelow) -> int:
+    if shape <= 1:
+        return _short_negative_binomial(shape, stops, 1, below)
+    parts = math.ceil(shape)
+    while True:  # truncated: a sum of 0 is drawn again
+        found = sum(_short_negative_binomial(shape / parts, stops, 0, below) for _ in range(parts))
+        if found:
+            return found
+
+
+def _short_negative_binomial(shape: Fraction, stops: Fraction, least: int, below: RandBelow) -> int:
+    """The law of a shape up to 1 on whole numbers from 0 or 1 on."""
+    count = least
+    while True:
+        if _coin(stops, below):
+            return count
+        if not _coin((count + shape) / (count + 1), below):
+            count = least
+        else:
+            count += 1
+
+
+def _poisson(mean: Fraction, below: RandBelow) -> int:
+    while True:
+        count = 0
+        while below(2):
+            count += 1
+        if _coin((2 * mean) ** count / (2 * math.factorial(count)), below):
+            return count
+
+
+def _coin(chance: Fraction, below: RandBelow) -> bool:
+    """True with that probability."""
+    return below(chance.denominator) < chance.numerator
 
 
 def exp_coin(numerator: int, denominator: int, below: RandBelow) -> bool:

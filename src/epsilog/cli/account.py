@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +15,18 @@ from rich.text import Text
 from epsilog import terms
 from epsilog.cli.app import Json, Relation, account_app, print_json
 from epsilog.cli.show import bold, figures, interval_text, note
-from epsilog.terms import CheckError, NeighboringRelation, Release, codec
+from epsilog.terms import CheckError, NeighboringRelation, Release, Trials, codec
 
 _NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
 MECHANISMS = {name: codec.type_of[name] for name in (*_NOISES, "pure", "zcdp", "gdp")}  # those of one parameter
+_LAWS: dict[str, tuple[int, Callable[..., Trials]]] = {  # by how they are written, with how many numbers
+    "geometric:STOP": (1, partial(terms.NegativeBinomialTrials, 1.0)),
+    "logarithmic:STOP": (1, partial(terms.NegativeBinomialTrials, 0.0)),
+    "negative-binomial:SHAPE,STOP": (2, terms.NegativeBinomialTrials),
+    "poisson:MEAN": (1, terms.PoissonTrials),
+    "binomial:MOST,CHANCE": (2, lambda most, chance: terms.BinomialTrials(_whole(most), chance)),
+    "fixed:COUNT": (1, lambda count: terms.BinomialTrials(_whole(count), 1.0)),
+}
 Delta = Annotated[float | None, typer.Option("--delta", help="Failure probability: ask for epsilon.")]
 Epsilon = Annotated[float | None, typer.Option("--epsilon", help="In nats: ask for delta.")]
 
@@ -41,6 +52,10 @@ def account(
         int | None, typer.Option("--largest-batch", help="Poisson samples are cut to it, of --population.")
     ] = None,
     count: Annotated[int, typer.Option("--count", "--rounds", "-T", help="How often it is repeated.")] = 1,
+    trials: Annotated[
+        str | None,
+        typer.Option("--trials", help=f"Release the best of a secret number of trials alone: {', '.join(_LAWS)}."),
+    ] = None,
     delta: Delta = None,
     epsilon: Epsilon = None,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -62,6 +77,8 @@ def account(
         if file is None
         else read_release(file)
     )
+    if trials is not None:
+        release = terms.Tuned(release, _trials(trials))
     if delta is not None:
         interval = accounting.epsilon(release, delta=delta, relation=relation, gap=gap)
     else:
@@ -81,6 +98,7 @@ def account(
         (Text.assemble((interval.quantity, "bold"), f" at {name} {at:g}"), bold(interval_text(interval))),
         ("method", interval.method),
         ("relation", str(interval.relation)),
+        *_beside(release, delta, relation, gap),
     ]
     if formula is not None:
         rows.append(("closed form (estimate)", f"{formula:.6g}"))
@@ -92,6 +110,51 @@ def account(
 
         note(formula_sentence(formula, interval))
     return None
+
+
+def _beside(release: Release, delta: float | None, relation: NeighboringRelation, gap: float) -> list[tuple[str, str]]:
+    """What one trial costs, and as many as are expected if all of them were shown."""
+    if not isinstance(release, terms.Tuned) or delta is None:
+        return []
+    from epsilog import accounting
+
+    mean = accounting.mean_trials(release.trials)
+    one = accounting.epsilon(release.release, delta=delta, relation=relation, gap=gap)
+    shown = terms.Repeated(release.release, max(math.ceil(mean * (1 - 1e-9)), 1))
+    try:
+        every = interval_text(accounting.epsilon(shown, delta=delta, relation=relation, gap=gap))
+    except terms.UnsupportedMechanismError:
+        every = "not priced"
+    return [
+        ("trials expected", f"{mean:.6g}"),
+        ("one trial", interval_text(one)),
+        (f"{shown.count} trials, all of them shown", every),
+    ]
+
+
+def _trials(text: str) -> Trials:
+    """A law of trials as the command line writes it.
+
+    >>> _trials("geometric:0.1")
+    NegativeBinomialTrials(shape=1.0, stopping_probability=0.1)
+    """
+    name, _, numbers = text.partition(":")
+    for written, (count, law) in _LAWS.items():
+        if written.partition(":")[0] == name:
+            try:
+                given = [float(number) for number in numbers.split(",")]
+            except ValueError:
+                given = []
+            if len(given) == count:
+                return law(*given)
+            raise CheckError("trials", f"written as {written}", repr(text))
+    raise CheckError("trials", f"one of {', '.join(_LAWS)}", repr(text))
+
+
+def _whole(number: float) -> int:
+    if not number.is_integer():
+        raise CheckError("trials", "a whole number of trials", repr(number))
+    return int(number)
 
 
 def _from_flags(

@@ -58,6 +58,7 @@ from epsilog.terms.schemes.client_level_client_side import ClientLevelClientSide
 from epsilog.terms.schemes.client_level_correlated_noise import ClientLevelCorrelatedNoise
 from epsilog.terms.schemes.client_level_distributed import ClientLevelDistributed
 from epsilog.terms.schemes.example_level_client_side import ExampleLevelClientSide
+from epsilog.terms.trials import BinomialTrials, NegativeBinomialTrials, PoissonTrials, Trials, Tuned
 
 __all__ = [
     "EVIDENCE",
@@ -66,6 +67,7 @@ __all__ = [
     "ApproximateDP",
     "BallsInBins",
     "BinnedParticipation",
+    "BinomialTrials",
     "BudgetExceededError",
     "BufferedStrategy",
     "CalibrationError",
@@ -101,8 +103,10 @@ __all__ = [
     "Laplace",
     "LedgerIntegrityError",
     "MatrixMechanism",
+    "NegativeBinomialTrials",
     "NeighboringRelation",
     "PoissonSampled",
+    "PoissonTrials",
     "ProgrammeError",
     "PureDP",
     "RandomizedResponse",
@@ -116,7 +120,9 @@ __all__ = [
     "SpacedParticipation",
     "StorageError",
     "ToeplitzStrategy",
+    "Trials",
     "TruncatedPoissonSampled",
+    "Tuned",
     "UnansweredError",
     "UnsupportedMechanismError",
     "Verdict",

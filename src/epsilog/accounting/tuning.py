@@ -1,0 +1,311 @@
+"""Repeat and select: the best of a random number of trials, bounded through the curve of one trial from both sides.
+
+With G the generating function of the number of trials, an outcome at rank F has G'(F) times its density in one trial.
+Above, G' is at most the mean number of trials, and what it differs by between neighbours is at most ``stretch``; below
+stand tests that some order of the outcomes allows. Proofs: docs/accounting/tuning.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from epsilog.accounting import tradeoff
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.lattice.discretise import Work
+from epsilog.accounting.laws.base import LARGEST_LOSS
+from epsilog.accounting.prepared import Prepared, prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.roots import proven
+from epsilog.accounting.rounding import ELEMENTARY, LEAST, down, gamma, up
+from epsilog.terms import (
+    BinomialTrials,
+    NegativeBinomialTrials,
+    NeighboringRelation,
+    PoissonTrials,
+    Repeated,
+    Trials,
+    Tuned,
+    UnsupportedMechanismError,
+    check,
+)
+
+Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer about one trial; with True from above only
+
+_LOGARITHMIC = 1e-100  # a shape that is 0 to far more than any digit
+_NEAR = 1e-3  # relatively: how far above the least the loss is that stretches are read off at
+_STEP = 1e-3  # of an epsilon, below which a curve's slope is estimated
+_INSIDE = 0.999  # of a set's chance: two ends of the outcomes then leave something between them
+_GAP = 0.02  # of rates, for lower bounds
+_ROUNDINGS = 1e4  # far above those of a few functions whose condition is at most 1 + ``spread``
+_FEWEST_SPLIT = 64  # trials at most for which their composition is asked, too
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the law of the number of trials amounts to; G is its generating function.
+
+    Attributes:
+        trials: the law.
+    """
+
+    trials: Trials
+
+    @property
+    def spread(self) -> float:
+        """What the arguments of its exponentials amount to: digits that their roundings may cost."""
+        match self.trials:
+            case NegativeBinomialTrials(shape, stops):
+                return abs(shape) * -math.log(stops) + 1 / stops
+            case PoissonTrials(mean):
+                return mean
+            case BinomialTrials(most, probability):
+                return most / (1 - probability) if probability < 1 else float(most)
+        raise UnsupportedMechanismError(self.trials, method="tuning")
+
+    @property
+    def mean(self) -> float:
+        """The mean number of trials, G'(1), rounded up.
+
+        >>> round(Selection(NegativeBinomialTrials(1.0, 0.125)).mean, 9)
+        8.0
+        """
+        match self.trials:
+            case NegativeBinomialTrials(shape, stops):
+                log = math.log(stops)
+                if abs(shape) < _LOGARITHMIC:
+                    return up((1 - stops) / stops / -log, 64)
+                part = -math.expm1(shape * log)  # 1 - stops^shape: its condition is at most 1 + |shape log|
+                return up(shape * (1 - stops) / stops / part, 64 + 16 * abs(shape * log))
+            case PoissonTrials(mean):
+                return mean
+            case BinomialTrials(most, probability):
+                return up(most * probability, 1)
+        raise UnsupportedMechanismError(self.trials, method="tuning")
+
+    def hit(self, chance: float) -> tuple[float, float]:
+        """Bounds 1 - G(1 - chance): how likely at least one trial hits what each hits with that chance.
+
+        >>> low, high = Selection(PoissonTrials(2.0)).hit(0.5)
+        >>> low < 1 - math.exp(-1) < high < low + 1e-10
+        True
+        """
+        chance = min(chance, 1.0)
+        match self.trials:
+            case NegativeBinomialTrials(shape, stops):
+                log, grown = -math.log(stops), math.log1p((1 - stops) / stops * chance)
+                if abs(shape) < _LOGARITHMIC:
+                    found = grown / log
+                elif shape > 0:
+                    found = math.expm1(-shape * grown) / math.expm1(-shape * log)
+                else:  # the larger exponential is divided by, and not met
+                    found = math.exp(-shape * (grown - log)) * math.expm1(shape * grown) / math.expm1(shape * log)
+            case PoissonTrials(mean):
+                found = -math.expm1(-mean * chance)
+            case BinomialTrials(most, probability):
+                part = probability * chance
+                found = 1.0 if part >= 1 else -math.expm1(most * math.log1p(-part))
+            case _:
+                raise UnsupportedMechanismError(self.trials, method="tuning")
+        off = _ROUNDINGS * (1 + self.spread)
+        return max(down(found, off) - LEAST, 0.0), min(up(found, off) + LEAST, 1.0)
+
+    def thinned(self, top: float) -> float:
+        """How far ln G'(1) is above ln G'(1 - top), about: what an outcome with so much above it loses by that."""
+        match self.trials:
+            case NegativeBinomialTrials(shape, stops):
+                return (1 + shape) * math.log1p((1 - stops) / stops * top)
+            case PoissonTrials(mean):
+                return mean * top
+            case BinomialTrials(most, probability) if probability * top < 1:
+                return (1 - most) * math.log1p(-probability * top)
+        return LARGEST_LOSS
+
+    def stretch(self, trial: Callable[[float], float], largest: Callable[[], float]) -> tuple[float, float]:
+        """Bounds ln G'(F) - ln G'(F') over all ranks that neighbours can give one outcome; and the loss it is read at.
+
+        Args:
+            trial: bounds delta of one trial from above at each epsilon.
+            largest: bounds the largest loss of one trial from above.
+        """
+        match self.trials:
+            case PoissonTrials(mean):
+                return up(mean * trial(0.0), 1), 0.0
+            case NegativeBinomialTrials(shape, stops):
+                power, odds = up(1 + shape, 1), stops / (1 - stops)
+            case BinomialTrials(most, probability):
+                power, odds = float(most - 1), (1 - probability) / probability
+            case _:
+                raise UnsupportedMechanismError(self.trials, method="tuning")
+        if power == 0:
+            return 0.0, 0.0
+        loss = min(largest(), _least_loss(trial, odds) if odds > 0 else math.inf)
+        return up(power * loss, 1), loss
+
+
+def mean_trials(trials: Trials) -> float:
+    """How many trials a law expects, rounded up.
+
+    >>> from epsilog.terms import BinomialTrials
+    >>> mean_trials(PoissonTrials(20.0)), mean_trials(BinomialTrials(8, 0.5)) > 3.999
+    (20.0, True)
+    """
+    return Selection(check.instance(Trials)(trials=trials)).mean
+
+
+def _least_loss(trial: Callable[[float], float], odds: float) -> float:
+    """The least x, about, at which delta(x) is at most odds (e^x - 1): seen there; inf where there is none in reach."""
+
+    def excess(x: float) -> float:
+        held = down(odds * math.expm1(min(x, LARGEST_LOSS)), 64)
+        return math.log(max(trial(x), LEAST)) - math.log(max(held, LEAST)) if held > 0 else math.inf
+
+    start = trial(0.0)
+    if start == 0:
+        return 0.0
+    guess = math.log1p(start / odds)  # delta falls, so it holds there, but for rounding
+    return proven(excess, max(guess / 2, 1e-12), gap=_NEAR, most=LARGEST_LOSS)
+
+
+def bounds(tuned: Tuned, relation: NeighboringRelation, question: Question, *, above: bool, ask: Ask) -> Bounds:
+    """Bounds the answer about the best of several trials.
+
+    Raises:
+        UnsupportedMechanismError: one trial has no price under this relation.
+
+    Source:
+        Liu & Talwar 2019 (arXiv:1811.07971); Papernot & Steinke 2022 (arXiv:2110.03620v2); Koskela, Redberg & Wang 2024
+        (arXiv:2402.06701); derived in docs/accounting/tuning.md.
+    """
+    one, law = prepare(tuned.release, relation), Selection(tuned.trials)
+
+    def trial(epsilon: float) -> float:
+        return ask(one, DeltaAt(epsilon), True).upper
+
+    stretch, at = law.stretch(trial, lambda: ask(one, EpsilonAt(0), True).upper)
+    upper = _above(law, stretch, question, lambda asked: ask(one, asked, True).upper)
+    if isinstance(law.trials, BinomialTrials) and law.trials.most <= _FEWEST_SPLIT:  # all trials, shown
+        upper = min(upper, ask(prepare(Repeated(tuned.release, law.trials.most), relation), question, True).upper)
+    if above:
+        return Bounds(0.0, upper)
+    lower = _silent(law, question, lambda asked: ask(one, asked, False).lower)
+    for test in _tests(law, one, question, (stretch, at), ask):
+        lower = max(lower, test)
+    return Bounds(lower, upper)
+
+
+def _above(law: Selection, stretch: float, question: Question, one: Callable[[Question], float]) -> float:
+    """delta(epsilon) <= mean * delta_1(epsilon - stretch); below 0 the curve of one trial goes on as any does."""
+    mean = law.mean
+    match question:
+        case EpsilonAt(delta):
+            left = down(delta / mean, 1)
+            return 0.0 if left >= 1 else up(stretch + one(EpsilonAt(left)), 1)
+        case DeltaAt(epsilon):
+            if math.isinf(stretch):
+                return 1.0
+            rest = down(epsilon - stretch, 1) if epsilon >= stretch else up(stretch - epsilon, 1)
+            if epsilon >= stretch:
+                return min(up(mean * one(DeltaAt(rest)), 1), 1.0)
+            shown = -math.expm1(-rest) + math.exp(-rest) * one(DeltaAt(rest))  # of the reversed pair
+            return min(up(mean * shown, 32), 1.0)
+
+
+def _silent(law: Selection, question: Question, one: Callable[[Question], float]) -> float:
+    """An order that says nothing picks a trial at random: one trial is shown, if there is any."""
+    some = law.hit(1.0)[0]
+    match question:
+        case EpsilonAt(delta):
+            left = up(delta / some, 1) if some > 0 else 1.0
+            return one(EpsilonAt(left)) if left < 1 else 0.0
+        case DeltaAt():
+            return max(down(some * one(question), 1), 0.0)
+
+
+def _tests(
+    law: Selection,
+    one: Prepared,
+    question: Question,
+    stretched: tuple[float, float],
+    ask: Ask,
+) -> list[float]:
+    """Lower bounds by orders that put unlikely outcomes on top and the likely ones right below, or on top themselves.
+
+    "Unlikely" and "likely" compare a data set with its neighbour: two ends of the same likelihood ratio.
+    """
+    stretch, at = stretched
+    if not math.isfinite(stretch) or one.untruncated is not None:
+        return []
+    attained, work = one.attained, Work()
+    try:
+        several = any(len(order.lowers) > 1 for order in attained.orderings()) if _paired(attained) else False
+    except UnsupportedMechanismError:
+        return []
+
+    def trial(epsilon: float) -> float:
+        return ask(one, DeltaAt(epsilon), True).upper
+
+    def rates(fpr: float) -> list[Bounds]:
+        found = [found.bounds for found in tradeoff.rates(attained, fpr, gap=_GAP, work=work)]
+        return found * 2 if len(found) == 1 else found
+
+    def threshold(loss: float) -> float:
+        """About how likely, where it is unlikely, an outcome of more than this loss is."""
+        loss = max(loss, _STEP**2)
+        start = loss * (1 - _STEP)
+        return _INSIDE * (trial(start) - trial(loss)) / (math.exp(start) * math.expm1(loss - start))
+
+    none = [Bounds(0.0, 0.0)] * 2
+    tops = [(0.0, none)]
+    if not several:
+        share = _on_top(law, at, threshold, trial)
+        tops += [(share, rates(share))] if 0 < share < 1 else []
+    found = []
+    for top, above in tops:
+        match question:
+            case EpsilonAt(delta):
+                left = min(delta / law.mean * math.exp(min(law.thinned(top), LARGEST_LOSS)), 0.5)
+                loss = ask(one, EpsilonAt(left), True).upper
+            case DeltaAt(epsilon):
+                gained = max(law.thinned(rate.lower) for rate in above) - law.thinned(top)
+                loss = max(epsilon - gained, 0.0)
+        likely = threshold(min(loss, 0.5 * LARGEST_LOSS))
+        if not 0 < likely < 1:
+            continue
+        ahead = rates(likely)
+        for own, other in ((0, 1), (1, 0)):
+            if ahead[own].upper + top <= 1:
+                found.append(_test(law, question, (ahead[own].lower, likely), (top, above[other].lower)))
+    return found
+
+
+def _paired(prepared: Prepared) -> bool:
+    return prepared.mu is None and prepared.bins is None
+
+
+def _on_top(law: Selection, at: float, threshold: Callable[[float], float], trial: Callable[[float], float]) -> float:
+    """About how likely what stands on top is, where the ranks of neighbours differ most."""
+    likely = threshold(at)
+    if isinstance(law.trials, BinomialTrials):
+        return 1 - trial(at) - math.exp(at) * likely
+    return likely
+
+
+def _test(law: Selection, question: Question, likely: tuple[float, float], top: tuple[float, float]) -> float:
+    """What it gives away that the best is in one set while another stands above it; each has its two chances."""
+    (ours, theirs), (our_top, their_top) = likely, top
+    shown = law.hit(min(down(our_top + ours, 2), 1.0))[0] - law.hit(our_top)[1]
+    hidden = law.hit(min(up(their_top + theirs, 2), 1.0))[1] - law.hit(their_top)[0]
+    hidden = max(hidden, LEAST)
+    match question:
+        case EpsilonAt(delta):
+            left = shown - delta - gamma(4.0)
+            return (
+                max(math.log(left / hidden) - gamma(64.0) * (1 + abs(math.log(left / hidden))), 0.0)
+                if left > 0
+                else 0.0
+            )
+        case DeltaAt(epsilon):
+            lost = up(math.exp(min(epsilon, LARGEST_LOSS)) * hidden, ELEMENTARY + 2)
+            return max(shown - lost - gamma(8.0), 0.0)
