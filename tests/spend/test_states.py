@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from epsilog.spend import AHEAD, CLOSED, RULES, Amounts, Stage, State, Verb
-from epsilog.spend.balances import Balance, apply
+from epsilog.spend.balances import Balance
 from epsilog.spend.entries import GENESIS, Entry
+from epsilog.spend.paths import apply
 from epsilog.spend.records import ChargeRecord, RoundState, advance, advance_round, stage_of
 from epsilog.terms import ConflictError, NeighboringRelation
 

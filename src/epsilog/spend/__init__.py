@@ -5,7 +5,7 @@ them. A charge is reserved, then started (from there on it is spent for ever), t
 starts. Which sums may be compared with a cap is a theorem, and every budget cites its own.
 
 The rooms, as a charge walks through them: ``requests`` (what is asked), ``scopes`` (where), ``pricing`` (what it
-costs), ``promises`` (what a cap keeps), ``filters`` (whether it fits), ``balances`` and ``records`` (what it does, by
+costs), ``promises`` (what a cap keeps), ``filters`` (whether it fits), ``paths`` and ``records`` (what it does, by
 the table in ``states``), ``entries`` and ``shapes`` (what is written of it), ``charge`` (what its owner holds).
 ``ledger`` leads through them in one transaction, ``view`` reads, ``headroom`` says what would fit, ``chain`` works all
 of it out again, and ``cycles`` tells it cycle by cycle. None of them knows a database: they ask a ``store``. What it
@@ -15,7 +15,7 @@ file of text) and ``receipts`` (one of them, and where it lies).
 """
 
 from epsilog.spend.amounts import MOST_ORDERS, Amounts, is_quantity, rdp_quantity
-from epsilog.spend.balances import CREATING, Balance
+from epsilog.spend.balances import Balance
 from epsilog.spend.bundles import is_bundle, write_bundle
 from epsilog.spend.chain import Verified
 from epsilog.spend.charge import Charge, ChargeView, RunCharge
@@ -45,6 +45,7 @@ from epsilog.spend.opening import (
     verify_file,
     without_password,
 )
+from epsilog.spend.paths import CREATING
 from epsilog.spend.pricing import Price, price, price_at_once
 from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
 from epsilog.spend.records import ChargeRecord

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from epsilog.spend import promises, records, scopes
-from epsilog.spend.balances import CREATING, Balance, along, measures
+from epsilog.spend.balances import Balance, measures
 from epsilog.spend.entries import GENESIS, Entry, Reader, Verb
 from epsilog.spend.lives import NO_ROUNDS, Lives, sealed
+from epsilog.spend.paths import CREATING, along
 from epsilog.spend.repricing import Prices
 from epsilog.spend.rows import UNREADABLE, Row, Stored, parsed
 from epsilog.spend.shapes import check_shape

@@ -1,7 +1,7 @@
 """The ledger's verbs: create a budget, reserve, start, commit, or cancel before the start, and what owners do.
 
 Each verb is one transaction: read the head and the balances on the path, fold one entry onto them with the pure rules
-of ``balances`` and ``records``, which may refuse, and only then write. From ``start`` on the money is gone for ever.
+of ``paths`` and ``records``, which may refuse, and only then write. From ``start`` on the money is gone for ever.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from epsilog.spend import balances, headroom, promises, records, scopes
+from epsilog.spend import balances, headroom, paths, promises, records, scopes
 from epsilog.spend.amounts import MOST_ORDERS, Amounts, Number, rdp_quantity
 from epsilog.spend.balances import Balance
 from epsilog.spend.charge import Charge
@@ -219,7 +219,7 @@ class Ledger(LedgerView):
     def _act(self, session: Session, path: list[Balance], entry: Entry) -> Balance:
         """Writes what an owner does to a budget, which is the last on its path."""
         check_shape(entry)
-        after = balances.along(path, entry)
+        after = paths.along(path, entry)
         session.append(Row.of(entry))
         session.put_balances(after)
         return after[-1]
@@ -243,7 +243,7 @@ class Ledger(LedgerView):
             entry = self._entry(session.head(), Verb.PLAN_REGISTERED, scope, key, body={"plan_hash": plan_hash})
             check_shape(entry)
             charge = records.advance(known, entry)
-            balances.along(path, entry)
+            paths.along(path, entry)
             session.put_charge(charge)
             session.append(Row.of(entry))
 
@@ -353,7 +353,7 @@ class Ledger(LedgerView):
                 return  # the same again, whoever says so
             entry = self._entry(session.head(), Verb.PRICE_OVERRIDDEN, scope, key, body=body)
             charge = records.advance(known, entry)
-            balances.along(path, entry)
+            paths.along(path, entry)
             session.put_charge(charge)
             session.append(Row.of(entry))
 
@@ -427,12 +427,12 @@ class Ledger(LedgerView):
         then: Mapping[Verb, Mapping[str, Any]],
     ) -> Charge:
         """Writes a reservation and what comes then."""
-        charge, path = records.advance(known, reserved), balances.along(path, reserved)
+        charge, path = records.advance(known, reserved), paths.along(path, reserved)
         rows = [Row.of(reserved)]
         for verb, body in then.items():
             amounts = reserved.amounts if RULES[verb].moves else {}
             entry = self._entry(rows[-1].head, verb, reserved.scope, reserved.key, amounts=amounts, body=body)
-            path, charge = balances.along(path, entry), records.advance(charge, entry)
+            path, charge = paths.along(path, entry), records.advance(charge, entry)
             rows.append(Row.of(entry))
         session.append(*rows)
         session.put_balances(path)
@@ -463,7 +463,7 @@ class Ledger(LedgerView):
                     return  # the same again
                 session.put_round(key, records.advance_round(charge, state, entry, last=last))
             else:
-                session.put_balances(balances.along(session.balances(scopes.ancestors(charge.scope)), entry))
+                session.put_balances(paths.along(session.balances(scopes.ancestors(charge.scope)), entry))
                 session.put_charge(moved)
             session.append(Row.of(entry))
 

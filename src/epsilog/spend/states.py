@@ -1,7 +1,7 @@
 """The life of a charge as one table: for each verb, when it is allowed, where it leads, and where the money goes.
 
 Whatever decides about state or money is a column of ``RULES``: ``shapes`` reads which fields an entry has, ``records``
-what it does to a charge and to its rounds, ``balances`` what to every budget on its path. To add a verb is to add a
+what it does to a charge and to its rounds, ``paths`` what to every budget on its path. To add a verb is to add a
 row. What is not in the table compares numbers: whether a reservation or a share fits, that rounds leave no gap, that a
 time has come.
 """

@@ -1,0 +1,127 @@
+"""Budgets on a path as folds over entries: what each entry does to their balances, or why it is refused.
+
+``Ledger`` folds one entry onto the stored state before it writes; ``chain`` folds all of them from nothing and
+compares. Both call ``along``, a pure function that reads the table in ``states``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epsilog.spend.amounts import Amounts
+from epsilog.spend.balances import Balance, of_others, opened_balance, promise_of, refusal, room, shares_on
+from epsilog.spend.copies import replace
+from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.states import RULES
+from epsilog.terms import ConflictError
+
+CREATING = (Verb.BUDGET_CREATED, Verb.QUOTA_CREATED)
+
+
+def along(path: Sequence[Balance], entry: Entry) -> list[Balance]:
+    """What an entry does to the budgets at and above its scope, from the top; with the one that it makes.
+
+    Raises:
+        BudgetExceededError: a reservation or a share that does not fit, or anything new under a retired scope.
+        ConflictError: a reservation for another relation, privacy unit, or kind of run; a share of another kind.
+    """
+    _refuse_retired(path, entry)
+    if entry.verb in CREATING:
+        after = [*path, _created(path, entry)]
+    else:
+        after = [apply(balance, entry, below=path[depth + 1 :]) for depth, balance in enumerate(path)]
+    return [_with_shares(path, after, depth) for depth in range(len(after))]
+
+
+def apply(balance: Balance, entry: Entry, *, below: Sequence[Balance] = ()) -> Balance:
+    """What an entry at or under ``balance.scope`` does to its sums; ``below`` are the budgets further on the path."""
+    rule = RULES[entry.verb]
+    if not rule.moves:
+        return _altered(balance, entry) if entry.scope == balance.scope else balance
+    amount = balance.cost(entry.amounts)
+    if rule.takes is None and rule.adds is not None:
+        _admit(balance, entry, amount, below)
+    moved = {} if rule.takes is None else {rule.takes: getattr(balance, rule.takes) - amount}
+    for name in filter(None, (rule.adds, rule.notes)):
+        before = getattr(balance, name)
+        moved[name] = amount if before is None else before + amount
+    return replace(balance, **moved)
+
+
+def _altered(balance: Balance, entry: Entry) -> Balance:
+    """What an owner's act on a budget does to it; nothing that was spent or promised comes back."""
+    if entry.verb is Verb.CAP_CHANGED:
+        caps = Amounts.stored(entry.body["caps"])
+        if set(caps) != set(balance.caps):
+            raise ConflictError(f"caps of the budget of {balance.scope!r} are {list(balance.caps)}, got {list(caps)}")
+        changed = replace(balance, caps=caps, promise=promise_of(entry, balance.kind))
+        if changed.filter != balance.filter:
+            stated = "epsilon and delta" if balance.promise else "its orders"
+            raise ConflictError(f"cap of the budget of {balance.scope!r} is stated by {stated}, as it was made")
+        return changed
+    return replace(balance, retired=entry.index) if entry.verb is Verb.SCOPE_RETIRED else balance
+
+
+def _created(path: Sequence[Balance], entry: Entry) -> Balance:
+    """A new budget; as a quota, a share of the nearest one above it, in the same quantities."""
+    if entry.verb is Verb.BUDGET_CREATED:
+        return opened_balance(entry)
+    if not path:
+        raise ConflictError(f"quota of {entry.scope!r} must be a share of a budget above it, and there is none")
+    made = opened_balance(entry, quota=path[-1].scope)
+    for name in ("kind", "relation", "privacy_unit", "simulation"):
+        if getattr(made, name) != getattr(path[-1], name):
+            raise ConflictError(
+                f"{name} of a quota must be that of the budget of {made.quota!r} ({getattr(path[-1], name)}), "
+                f"got {getattr(made, name)}"
+            )
+    if set(made.caps) != set(path[-1].caps):
+        raise ConflictError(f"orders of a quota must be {list(path[-1].caps)}, got {list(made.caps)}")
+    if made.filter.one_is_enough or path[-1].filter.one_is_enough:
+        raise ConflictError("quota of a budget that promises (epsilon, delta) by orders: no share of it can be kept")
+    return made
+
+
+def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int) -> Balance:
+    """A budget after an entry, with what it sets aside: less by what was left of shares on the path, more by what is.
+
+    Only a share that grows without anything being charged can find too little room: it is made, or its cap is raised.
+    """
+    balance = after[depth]
+    if all(below.quota != balance.scope for below in after[depth + 1 :]):
+        return balance
+    was, now = shares_on(balance, before[depth + 1 :]), shares_on(balance, after[depth + 1 :])
+    rest = (balance.set_aside or Amounts.zero(balance.caps)) - was
+    if was.units != now.units and balance.held.units == before[depth].held.units:
+        grown = now.left_after(was)
+        standing = balance.held + rest + was
+        if any(grown.units.values()) and not balance.filter.fits(balance.caps, held=standing, asked=grown):
+            raise refusal(balance, grown, balance.caps.left_after(standing))
+    return replace(balance, set_aside=rest + now)
+
+
+def _refuse_retired(path: Sequence[Balance], entry: Entry) -> None:
+    """Nothing begins at or under a scope that is retired."""
+    if RULES[entry.verb].retired:
+        return
+    for balance in path:
+        if balance.retired is None:
+            continue
+        if entry.key is None:
+            raise ConflictError(f"scope {balance.scope!r} is retired (entry {balance.retired})")
+        nothing = Amounts.zero(balance.caps)
+        asked = balance.cost(entry.amounts) if entry.amounts else nothing
+        raise refusal(balance, asked, nothing, reason=f"scope retired (entry {balance.retired})")
+
+
+def _admit(balance: Balance, entry: Entry, amount: Amounts, below: Sequence[Balance]) -> None:
+    request = entry.body["request"]
+    for field_name in ("relation", "privacy_unit", "simulation"):
+        asked, stated = request[field_name], getattr(balance, field_name)
+        if asked != stated:
+            raise ConflictError(
+                f"{field_name} must be that of the budget of {balance.scope!r} ({stated}), got {asked}: "
+                "losses of different kinds do not add up"
+            )
+    if not balance.filter.fits(balance.caps, held=balance.held + of_others(balance, below), asked=amount):
+        raise refusal(balance, amount, room(balance, below))
