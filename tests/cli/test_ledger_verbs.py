@@ -163,6 +163,22 @@ def test_a_quota_is_made_and_shown_as_a_share(ask):
     assert "acme/q (share of acme)" in ask("show")[1]
 
 
+def test_disjoint_blocks_are_declared_paid_for_and_shown(ask, tmp_path):
+    made = ("--kind", "approximate", "--epsilon", 2, "--delta", "1e-6", "--privacy-unit", "person-quarter")
+    assert ask("create", "blocks", *made)[0] == 0
+    caps = ("--epsilon", 1, "--delta", "1e-6")
+    code, told = ask("partition", "blocks/q", *caps, *ACT)
+    assert (code, "have paid epsilon 1, delta 0.000001 (approximate)" in told) == (0, True)
+    assert ask("partition", "blocks/q", *caps, *ACT, as_json=True)[1]["partition"] == 3
+    assert "paid for above" in ask("show")[1]
+    assert ask("show", as_json=True)[1]["partitions"] == ["blocks/q"]
+    above = next(one for one in ask("show", as_json=True)[1]["budgets"] if one["scope"] == "blocks")
+    assert above["spent"] == {"epsilon": "1", "delta": "0.000001"}
+    with pytest.raises(ConflictError, match="is a partition"):
+        ask("fits", "blocks/q")
+    assert "cap epsilon 2" in ask("cap", "blocks/q", "--epsilon", 2, "--delta", "1e-6", *ACT)[1]
+
+
 def test_a_plan_is_registered(ask, reserve, books):
     assert ask("register", "acme/x", HASH, "--key", "run") == (0, "run at acme/x is registered: nothing is charged\n")
     with pytest.raises(ConflictError, match="registered for another plan"):
@@ -312,6 +328,7 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
     "words",
     [
         *[("cap", "x", *ACT), ("retire", "x", *ACT), ("fits", "x"), ("register", "x", HASH, "--key", "k")],
+        ("partition", "x/y", *ACT),
         *[(verb, "k", *ACT) for verb in ("release", "abandon", "decommission")],
         *[("start", "k"), ("commit", "k"), ("cancel", "k", "--reason", "no"), ("expire", "k")],
         *[("history",), ("watch", "--limit", "1"), ("export", "e.csv"), ("backup", "s.db"), ("accept", *ACT)],

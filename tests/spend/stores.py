@@ -84,6 +84,9 @@ class MemorySession:
         chosen = sorted(found) if scopes is None else sorted(found.keys() & set(scopes))
         return [stored_state(Balance.parse, found[scope], scope=scope) for scope in chosen]
 
+    def below(self, scope):
+        return [balance for balance in self.balances(None) if balance.scope.startswith(f"{scope}/")]
+
     def charge(self, key):
         found = self.state.stored.charges.get(key)
         return None if found is None else stored_state(ChargeRecord.parse, found[1], key=key)

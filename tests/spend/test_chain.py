@@ -59,6 +59,11 @@ def owners_acts(ledger, clock):
     ledger.abandon("unknown", **act)
     ledger.decommission("crashed", **act)
     ledger.retire("acme/q", **act)
+    ledger.create_budget("data", kind="pure", epsilon="2", privacy_unit="person-quarter")
+    ledger.declare_partition("data/q", epsilon="1", **act)
+    ledger.change_cap("data/q", epsilon="1.5", **act)
+    ledger.create_budget("data/q/1", kind="pure", epsilon="1.5", privacy_unit="person-quarter")
+    ledger.charge("data/q/1", PureDP(1.5), key="block")
     ledger.mark_restored(**act)
     ledger.accept_restored(**act)
 
@@ -82,9 +87,9 @@ def test_what_a_ledger_wrote_holds_and_is_counted(told):
     assert ((books.count, books.head), seen) == ((len(rows), rows[-1].hash), [])
     found = chain.reprice(books)
     assert (found.count, found.head) == (books.count, books.head)
-    assert (found.priced, found.unpriced, found.overridden) == (7, 0, ("cheap",))
+    assert (found.priced, found.unpriced, found.overridden) == (8, 0, ("cheap",))
     found = chain.reprice(books, seconds=-1)
-    assert (found.priced, found.unpriced, found.overridden) == (0, 7, ("cheap",))
+    assert (found.priced, found.unpriced, found.overridden) == (0, 8, ("cheap",))
 
 
 def flips(text, every):
@@ -221,6 +226,16 @@ FORGED = [  # of the entries that owners write, by verb: what a forger would mak
         {"verb": "scope-retired", "scope": "acme", "body": {"by": "a", "reason": "b"}},
         "until an owner",
     ),
+    ("partition-declared", {"amounts": {}}, "amounts of partition-declared"),
+    ("partition-declared", {"amounts": {"pure": {"epsilon": "0.999999999"}}}, "must be paid for with"),
+    ("partition-declared", {"amounts": {"pure": {"epsilon": "1"}, "zcdp": {"rho": "1"}}}, "must be paid for with"),
+    ("partition-declared", {"scope": "lonely/q"}, "and there is none"),
+    ("partition-declared", {"scope": "data"}, "where there is no budget yet"),
+    ("partition-declared", {"scope": "acme/x/q"}, "kind of a partition must be that"),
+    ("partition-declared", {"verb": "budget-created"}, "body of budget-created"),
+    ("partition-raised", {"amounts": {"pure": {"epsilon": "0.4"}}}, "must be paid for with"),
+    ("partition-raised", {"amounts": {}, "verb": "cap-changed"}, "is a partition"),
+    ("partition-raised", {"scope": "data"}, "is no partition"),
     ("decommissioned", {"key": "revoked"}, "needs charge 'revoked' to be committed or abandoned"),
 ]
 
@@ -283,7 +298,14 @@ def test_of_what_was_open_in_a_backup_no_entry_says_that_it_goes_on(told):
 def test_an_owner_acts_once(told):
     """Decommissioned twice, a charge would be taken from the active view twice; retired twice is no act."""
     documents = [json.loads(row.document) for row in told[0]]
-    for verb in ("decommissioned", "scope-retired", "quota-created", "abandoned", "restore-accepted"):
+    for verb in (
+        "decommissioned",
+        "scope-retired",
+        "quota-created",
+        "abandoned",
+        "restore-accepted",
+        "partition-declared",
+    ):
         (again,) = [document for document in documents if document["verb"] == verb]
         twice = [*documents, again | {"index": len(documents) + 1}]
         with pytest.raises(LedgerIntegrityError, match=f"entry {len(twice)}: breaks a rule"):
@@ -319,8 +341,8 @@ def changed(part, name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head names 9 entries, and 32"),
-        (lambda stored: replace(stored, head=(32, HASH)), "the head names 32 entries, and 32"),
+        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head names 9 entries, and 39"),
+        (lambda stored: replace(stored, head=(39, HASH)), "the head names 39 entries, and 39"),
         (changed("balances", "acme", "{}"), "stored balance 'acme'"),
         (changed("balances", "acme/x", None), "stored balance 'acme/x'"),
         (changed("balances", "more", "{}"), "stored balance 'more'"),
@@ -356,7 +378,7 @@ def test_a_charge_below_its_release_s_price_is_named(told):
         if document["key"] == "run" and document["amounts"]:
             document["amounts"]["approximate"]["epsilon"] = "0.9"
     books = chain.fold(rehashed(documents))
-    assert chain.reprice(books, seconds=-1).unpriced == 7
+    assert chain.reprice(books, seconds=-1).unpriced == 8
     with pytest.raises(LedgerIntegrityError, match=r"charged .*'0.9'.*costs at least .*'1'") as found:
         chain.reprice(books)
     (run,) = [one for one in documents if (one["key"], one["verb"]) == ("run", "reserved")]
@@ -400,7 +422,7 @@ def test_rounds_that_are_over_stay_over(told):
 def test_what_a_closed_charge_was_is_still_known(told):
     books = chain.fold(told[0])
     assert books.charges.open.keys() | books.charges.closed.keys() == set(books.charges)
-    assert set(books.charges.closed) == {"one", "run", "no", "planned", "revoked", "crashed", "unknown"}
+    assert set(books.charges.closed) == {"one", "run", "no", "planned", "revoked", "crashed", "unknown", "block"}
     assert {key: (one.scope, one.document()) for key, one in books.charges.items()} == told[1].charges
     with pytest.raises(KeyError):
         books.charges["nobody"]

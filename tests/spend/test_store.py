@@ -58,6 +58,7 @@ def test_a_new_store_is_empty_and_sound(store):
         assert list(session.rows()) == session.page(before=9, limit=9) == session.balances(None) == []
         assert session.charge("key") is session.round("key", 1) is session.last_round("key") is None
         assert not session.has_charges("acme")
+        assert session.below("acme") == []
         chain.compare(chain.fold(session.rows()), session.stored())
         with pytest.raises(LedgerIntegrityError, match="entry 1: is missing"):
             session.entry(1)
@@ -115,6 +116,14 @@ def test_a_transaction_sees_its_own_writes_and_leaves_nothing_when_it_fails(stor
     with store.reading() as session:
         assert everything(session) == before
         assert session.head()[0] == 1
+
+
+def test_what_lies_below_a_scope_is_told_apart_from_its_neighbours(store):
+    with store.writing() as session:
+        session.put_balances([budget(scope) for scope in dict.fromkeys(SCOPES)])
+    with store.reading() as session:
+        found = {scope: [one.scope for one in session.below(scope)] for scope in ("acme", "acme/x", "acme/x/y", "a")}
+    assert found == {"acme": ["acme/x", "acme/x/y"], "acme/x": ["acme/x/y"], "acme/x/y": [], "a": []}
 
 
 def test_a_part_is_undone_by_itself(store):

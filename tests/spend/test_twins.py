@@ -12,7 +12,7 @@ from tests.spend.stores import AVAILABLE
 from epsilog.spend import Ledger
 from epsilog.terms import ApproximateDP, EpsilogError, GaussianDP, NeighboringRelation, PureDP, ZeroConcentratedDP
 
-SCOPES = st.sampled_from(["r", "r/a", "r/a/x", "r/b", "ra", "q", "r//a"])
+SCOPES = st.sampled_from(["r", "r/a", "r/a/x", "r/b", "ra", "q", "r//a", "p", "p/q", "p/q/1"])
 HASHES = st.sampled_from(["ab" * 32, "cd" * 32, "no hash"])
 KEYS = st.sampled_from(["k1", "k2", "k3", "k4", " "])
 RELEASES = st.sampled_from(
@@ -27,6 +27,7 @@ AMOUNTS = st.sampled_from(
 CAPS = st.sampled_from(
     [
         {"kind": "pure", "epsilon": "1"},
+        {"kind": "pure", "epsilon": "1", "privacy_unit": "person-quarter"},
         {"kind": "approximate", "epsilon": "2", "delta": "1e-5"},
         {"kind": "zcdp", "rho": "0.3"},
         {"kind": "gdp", "mu_squared": "1"},
@@ -50,6 +51,7 @@ LEDGER = [
     verb("reserve", **REQUESTS, amount=AMOUNTS, rounds=st.sampled_from([None, 1, 2]), simulation=st.booleans()),
     verb("charge", **REQUESTS, amount=AMOUNTS),
     verb("override_price", **REQUESTS, amount=AMOUNTS.filter(bool), reason=st.sampled_from(["agreed", ""])),
+    verb("declare_partition", scope=SCOPES, epsilon=st.sampled_from(["0.5", "1"]), **ACT),
     verb("change_cap", scope=SCOPES, epsilon=st.sampled_from(["1", "3"]), delta=st.just("1e-5"), **ACT),
     verb("change_cap", scope=SCOPES, epsilon=st.sampled_from(["0.5", "3"]), **ACT),
     verb("retire", scope=st.sampled_from(["r/a", "r/b"]), **ACT),
@@ -167,6 +169,18 @@ STORY = [
     ("accept_restored", {"by": "dora", "reason": "nothing is missing"}),
     ("start", {"key": "k11"}),  # it may have run
     ("abandon", {"key": "k11", "by": "dora", "reason": "lost"}),
+    ("create_budget", {"scope": "p", "caps": {"kind": "pure", "epsilon": "2", "privacy_unit": "person-quarter"}}),
+    ("declare_partition", {"scope": "p/q", "epsilon": "1", "by": "dora", "reason": "a quarter each"}),
+    ("create_budget", {"scope": "p/q/1", "caps": {"kind": "pure", "epsilon": "2", "privacy_unit": "person-quarter"}}),
+    ("create_budget", {"scope": "p/q/1", "caps": {"kind": "pure", "epsilon": "1", "privacy_unit": "person-quarter"}}),
+    ("charge", {"scope": "p/q/1/x", "release": PureDP(0.75), "key": "k13"}),
+    ("charge", {"scope": "p/q/1", "release": PureDP(0.75), "key": "k14"}),  # does not fit the block
+    ("charge", {"scope": "p/q", "release": PureDP(0.25), "key": "k14"}),  # in no block
+    ("change_cap", {"scope": "p/q", "epsilon": "3", "by": "dora", "reason": "more"}),  # cannot be paid for
+    ("change_cap", {"scope": "p/q", "epsilon": "1.5", "by": "dora", "reason": "more"}),
+    ("create_budget", {"scope": "p/q/2/x", "caps": {"kind": "pure", "epsilon": "1"}}),  # no block
+    ("spending", {"scope": "p", "limit": 2}),
+    ("what_fits", {"scope": "p/q/1/x", "release": PureDP(0.25)}),
     ("what_fits", {"scope": "r/a/x", "release": PureDP(0.25)}),
     ("page", {"prefix": "r/a", "limit": 3, "verb": "started"}),
     ("history", {"prefix": "r/a/x"}),

@@ -234,10 +234,12 @@ def of_samples(run):
     yield check_participation(each(private, 2, participants=(0,)), in_turn)
 
 
-def of_a_restored_ledger():
+def of_what_an_owner_says_of_a_ledger():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "restored.db"
         with open_ledger(path) as books:
+            books.create_budget("acme", kind="pure", epsilon="1", privacy_unit="person-quarter")
+            books.declare_partition("acme/quarters", epsilon="1", by="dora", reason="a quarter each")
             books.mark_restored(by="dora", reason="the disk is gone")
         yield from check_chain(path)
 
@@ -251,7 +253,7 @@ def of_documents(run, folder):
     yield from examine(public, None).outcome.findings
     yield from check_chain(ledger, Brought(books.heads[0]))
     yield from check_chain(ledger, Brought("0" * 64))
-    yield from of_a_restored_ledger()
+    yield from of_what_an_owner_says_of_a_ledger()
     yield from check_head(None, "0" * 64)
     for share in (0.5, 0.997):
         yield check_prices(charged(entry, share) for entry in books.entries)

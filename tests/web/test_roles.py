@@ -23,6 +23,7 @@ ALLOWED = {  # by hand, as the documentation has it
 ACTS = {  # what each address is, at acme/claims; at the whole ledger where it says so
     "POST create": (OWN, {"scope": "acme/claims/new", "kind": "pure", "caps": {"epsilon": "1"}}),
     "POST cap": (OWN, {"scope": "acme/claims", "caps": {"epsilon": "2"}} | WHO),
+    "POST partition": (OWN, {"scope": "acme/claims/parts", "caps": {"epsilon": "1"}} | WHO),
     "POST retire": (OWN, {"scope": "acme/claims/old"} | WHO),
     "POST override": (
         OWN,
@@ -216,6 +217,29 @@ def test_how_large_a_share_is_the_owner_of_the_budget_above_says(serve_app, tmp_
         assert said(site, held["acme/claims"], "POST create", new).status == 200  # a share of one's own
         assert said(site, held["acme/trials"], *asks["acme/trials"]).status == 200
         assert said(site, held["acme"], *asks["acme/claims"]).status == 200
+
+
+def test_what_blocks_may_cost_the_owner_of_the_budget_that_pays_says(serve_app, tmp_path):
+    file, path = tmp_path / "tokens.json", tmp_path / "ledger.db"
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="pure", epsilon="8", privacy_unit="person-quarter")
+    owners = {s: tokens.create_token(file, s[-1], role="owner", scope=s)[1] for s in ("acme", "acme/q")}
+    act = {"scope": "acme/q", "caps": {"epsilon": "1"}} | WHO
+    block = {"scope": "acme/q/1", "kind": "pure", "caps": {"epsilon": "1"}, "privacy_unit": "person-quarter"}
+    with serve_app(create_app(ledger=str(path), entrance=Entrance(file))) as site:
+        assert said(site, owners["acme/q"], "POST partition", act).status == 403
+        made = said(site, owners["acme"], "POST partition", act)
+        assert (made.status, made.json()["budget"]["partition"]) == (200, 2)
+        assert said(site, owners["acme/q"], "POST create", block).status == 200
+        raised = act | {"caps": {"epsilon": "2"}}
+        assert said(site, owners["acme/q"], "POST cap", raised).status == 403
+        assert said(site, owners["acme"], "POST cap", raised).status == 200
+        cycles = said(site, owners["acme"], "GET cycles?scope=acme&limit=1", None).json()["cycles"]
+    told = {name: cycles[0][name] for name in ("scope", "key", "amount", "cumulative")}
+    assert told == {"scope": "acme/q", "key": None, "amount": {"epsilon": "1"}, "cumulative": {"epsilon": "2"}}
+    with read_ledger(path) as books:
+        (entry,) = books.page("acme/q", verb="partition-raised")
+        assert (entry.body["by"], books.verify().partitions) == ("dora (token of e)", ("acme/q",))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from epsilog.spend import Ledger, Verb, open_ledger, read_ledger
+from epsilog.spend import Ledger, Verb, open_ledger, read_cycles, read_ledger
 from epsilog.spend.remote import RemoteLedger
 from epsilog.terms import (
     AccessError,
@@ -124,6 +124,37 @@ def test_what_is_read_is_what_lies_there(ledger, top, served):
             lambda books: books.verify(),
         ):
             assert ask(ledger) == ask(here)
+
+
+def test_disjoint_blocks_are_the_same_from_far_away(ledger, top, served):
+    act, top = {"by": "dora", "reason": "a quarter each"}, f"{top}-quarters"
+    ledger.create_budget(top, kind="pure", epsilon="1", privacy_unit="person-quarter")
+    assert ledger.declare_partition(f"{top}/q", epsilon="0.5", **act).partition is not None
+    for block in "12":
+        ledger.create_budget(f"{top}/q/{block}", kind="pure", epsilon="0.5", privacy_unit="person-quarter")
+        ledger.charge(f"{top}/q/{block}/anna", PureDP(0.5), key=f"{top}-{block}")
+    with read_ledger(served[2]) as here:
+        for ask in (
+            lambda books: books.budgets_above(f"{top}/q/1"),
+            lambda books: books.spending(top),
+            lambda books: books.what_fits(f"{top}/q/1", PureDP(0.1)),
+            lambda books: read_cycles(books, top),
+            lambda books: books.verify(),
+        ):
+            assert ask(ledger) == ask(here)
+    assert ledger.balance(top).spent["epsilon"] == "0.5"
+    for refused, error in (
+        (lambda books: books.charge(f"{top}/q/1", PureDP(0.25), key="x"), BudgetExceededError),
+        (lambda books: books.charge(f"{top}/q", PureDP(0.25), key="x"), ConflictError),
+        (lambda books: books.change_cap(f"{top}/q", epsilon="2", **act), BudgetExceededError),
+        (lambda books: books.declare_partition(f"{top}/r", epsilon="1", **act), BudgetExceededError),
+    ):
+        with open_ledger(served[2]) as here, pytest.raises(error) as said:
+            refused(here)
+        with pytest.raises(error) as told:
+            refused(ledger)
+        assert str(told.value) == str(said.value)
+    assert ledger.change_cap(f"{top}/q", epsilon="0.75", **act).caps["epsilon"] == "0.75"
 
 
 def test_owners_do_what_owners_do(ledger, top):

@@ -108,6 +108,7 @@ def show(
                 "head": verified.head if verified else None,
                 "overridden": list(verified.overridden) if verified else None,
                 "restored": list(verified.restored) if verified else None,
+                "partitions": list(verified.partitions) if verified else None,
                 "budgets": [told_budget(budget) for budget in balances],
                 "history": [told_entry(entry) for entry in shown],
             }
@@ -121,6 +122,8 @@ def show(
             note(f"These sums may be compared with a cap because: {theorem}")
         if verified and verified.overridden:
             note(f"Priced by the owner's word, not by a proof: {', '.join(verified.overridden)}")
+        if verified and verified.partitions:
+            note(f"Disjoint blocks by the owner's word, of which one was paid for: {', '.join(verified.partitions)}")
         if verified and verified.restored:
             note(f"Restored from a backup, and what came after that is missing: entries {[*verified.restored]}")
         if verified:
@@ -212,6 +215,7 @@ def told_budget(budget: Balance) -> dict[str, Any]:
         "simulation": budget.simulation,
         "quota": budget.quota,
         "retired": budget.retired,
+        "partition": budget.partition,
         "promise": budget.promise and dict(budget.promise),
         **told,
         "theorem": budget.theorem,
@@ -233,6 +237,7 @@ def told_entry(entry: Entry) -> dict[str, Any]:
 
 def _named(budget: Balance) -> str:
     kinds = {"simulation": budget.simulation, f"share of {budget.quota}": budget.quota, "retired": budget.retired}
+    kinds["partition: cap of each block, paid for above"] = budget.partition
     marks = [name for name, holds in kinds.items() if holds]
     return plain(budget.scope) + (f" ({', '.join(marks)})" if marks else "")
 

@@ -82,6 +82,36 @@ def create(
     return None
 
 
+@ledger_app.command("partition")
+def partition(
+    scope: Annotated[str, typer.Argument(help="Under a budget; nothing has been made or charged at or under it yet.")],
+    by: By,
+    reason: Annotated[str, typer.Option("--reason", help="Why no privacy unit can be in two blocks; kept for ever.")],
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mu_squared: MuSquared = None,
+    rdp: Rdp = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Declare what lies below a scope disjoint blocks: the budgets above pay for one of them, now and once.
+
+    The caps are the most that one block may cost; each is then a budget directly below.
+
+    Example: epsilog ledger partition acme/claims/quarters --epsilon 1 --by dora --reason "a person's quarter is one"
+    """
+    caps = _given(epsilon=epsilon, delta=delta, rho=rho, mu_squared=mu_squared) | _by_order(rdp)
+    with to_write(ledger) as books:
+        made = books.declare_partition(scope, by=by, reason=reason, **caps)
+    if as_json:
+        return print_json(told_budget(made))
+    told = (
+        f"{made.scope}: the budgets above have paid {money(made.caps)} ({made.kind}) for whichever block a unit is in"
+    )
+    return console.print(told)
+
+
 @ledger_app.command("override")
 def override(
     scope: Annotated[str, typer.Argument(help="Where it will be charged.")],
@@ -116,7 +146,7 @@ def cap(
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Set another cap, higher or lower; what is spent or promised stays so.
+    """Set another cap, higher or lower; what is spent or promised stays so. That of a partition only rises.
 
     Example: epsilog ledger cap acme/claims --epsilon 4 --delta 1e-5 --by dora --reason "board, 3 May"
     """

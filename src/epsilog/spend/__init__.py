@@ -5,13 +5,13 @@ them. A charge is reserved, then started (from there on it is spent for ever), t
 starts. Which sums may be compared with a cap is a theorem, and every budget cites its own.
 
 The rooms, as a charge walks through them: ``requests`` (what is asked), ``scopes`` (where), ``pricing`` (what it
-costs), ``promises`` (what a cap keeps), ``filters`` (whether it fits), ``paths`` and ``records`` (what it does, by
-the table in ``states``), ``entries`` and ``shapes`` (what is written of it), ``charge`` (what its owner holds).
-``ledger`` leads through them in one transaction, ``view`` reads, ``headroom`` says what would fit, ``chain`` works all
-of it out again, and ``cycles`` tells it cycle by cycle. None of them knows a database: they ask a ``store``. What it
-keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one file in ``sqlite``; ``opening`` chooses.
-What leaves the house is in ``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles`` (all of them in a
-file of text) and ``receipts`` (one of them, and where it lies).
+costs), ``promises`` (what a cap keeps), ``filters`` (whether it fits), ``partitions`` (who has paid already), ``paths``
+and ``records`` (what it does, by the table in ``states``), ``entries`` and ``shapes`` (what is written of it),
+``charge`` (what its owner holds). ``ledger`` leads through them in one transaction, ``view`` reads, ``headroom`` says
+what would fit, ``chain`` works all of it out again, and ``cycles`` tells it cycle by cycle. None of them knows a
+database: they ask a ``store``. What it keeps is in ``rows``, as tables of any SQL database in ``tables``, and in one
+file in ``sqlite``; ``opening`` chooses. What leaves the house is in ``checkpoints`` (one hash over all entries, by
+``merkle``), ``bundles`` (all of them in a file of text) and ``receipts`` (one of them, and where it lies).
 """
 
 from epsilog.spend.amounts import MOST_ORDERS, Amounts, is_quantity, rdp_quantity
@@ -45,6 +45,7 @@ from epsilog.spend.opening import (
     verify_file,
     without_password,
 )
+from epsilog.spend.partitions import is_counted
 from epsilog.spend.paths import CREATING
 from epsilog.spend.pricing import Price, price, price_at_once
 from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
@@ -108,6 +109,7 @@ __all__ = [
     "export",
     "headroom_for",
     "is_bundle",
+    "is_counted",
     "is_ledger",
     "is_quantity",
     "is_receipt",

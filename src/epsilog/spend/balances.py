@@ -13,13 +13,17 @@ from typing import Self
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.documents import LATER, spelled
-from epsilog.spend.entries import Entry
+from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import Filter, filter_of
 from epsilog.spend.promises import check_promise
 from epsilog.terms import BudgetExceededError, NeighboringRelation
 from epsilog.terms.notebook import html_table
 
 _SHOWN = ("caps", "reserved", "spent", "available")
+_PARALLEL = (
+    "the budgets above have paid for one block, and by the owner's word each privacy unit lies in one, by itself alone "
+    "and settled beforehand, and a release under a block reads that alone (the proof is in docs/ledger.md); in a block:"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Balance:
         decommissioned: of what is committed, what is no longer used; None while that is nothing.
         retired: index of the entry that retired the scope; None while it is not.
         promise: the epsilon and delta that the caps were worked out from; None where they were stated themselves.
+        partition: index of the entry that declared the scope a partition, whose caps are those of any one block, and
+            which bears nothing itself; None for every other budget.
     """
 
     scope: str
@@ -57,6 +63,7 @@ class Balance:
     decommissioned: Amounts | None = field(default=None, metadata=LATER)
     retired: int | None = field(default=None, metadata=LATER)
     promise: Amounts | None = field(default=None, metadata=LATER)
+    partition: int | None = field(default=None, metadata=LATER)
 
     @property
     def spent(self) -> Amounts:
@@ -75,8 +82,13 @@ class Balance:
 
     @property
     def available(self) -> Amounts:
-        """What a further charge may cost: nothing of a share of another's, and nothing once the scope is retired."""
+        """What a further charge may cost: nothing of a share of another's, and nothing where none is borne."""
         return room(self, ())
+
+    @property
+    def closed(self) -> bool:
+        """Whether it bears no further charge, whatever that costs: it is retired, or bears none but in its blocks."""
+        return self.retired is not None or self.partition is not None
 
     @property
     def left_of_share(self) -> Amounts:
@@ -87,7 +99,8 @@ class Balance:
     def terms(self) -> tuple[object, ...]:
         """What is the same where the same budget is made again."""
         limit = self.caps if self.promise is None else self.promise  # of which a later release may find larger caps
-        return self.kind, tuple(self.caps), limit, self.relation, self.privacy_unit, self.simulation, self.quota
+        made = self.relation, self.privacy_unit, self.simulation, self.quota, self.partition is not None
+        return self.kind, tuple(self.caps), limit, *made
 
     @property
     def filter(self) -> Filter:
@@ -97,7 +110,7 @@ class Balance:
     @property
     def theorem(self) -> str:
         """Why these sums may be compared with the cap."""
-        return self.filter.theorem
+        return self.filter.theorem if self.partition is None else f"{_PARALLEL} {self.filter.theorem}"
 
     def cost(self, amounts: Mapping[str, Amounts]) -> Amounts:
         """Of a charge's amounts, by kind of budget, those that are this budget's."""
@@ -138,6 +151,7 @@ def opened_balance(entry: Entry, *, quota: str | None = None) -> Balance:
         committed=nothing,
         quota=quota,
         promise=promise_of(entry, entry.body["kind"]),
+        partition=entry.index if entry.verb is Verb.PARTITION_DECLARED else None,
     )
 
 
@@ -174,7 +188,7 @@ def room(balance: Balance, below: Sequence[Balance]) -> Amounts:
         balance: the budget.
         below: those under it on the path of the charge: their shares are the charge's own.
     """
-    if balance.retired is not None:
+    if balance.closed:
         return Amounts.zero(balance.caps)
     return balance.caps.left_after(balance.held + of_others(balance, below))
 

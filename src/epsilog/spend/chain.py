@@ -43,6 +43,7 @@ class Verified:
         priced: charges whose price was worked out again, and is not below what the accountant proves.
         unpriced: charges whose price could not be: nothing proves a lower bound, or there was no time left.
         restored: indexes of the entries that say that it was restored from a backup: what came after it is missing.
+        partitions: scopes whose blocks are disjoint by their owner's word: on it rest the budgets above them.
     """
 
     count: int
@@ -53,6 +54,7 @@ class Verified:
     priced: int = 0
     unpriced: int = 0
     restored: tuple[int, ...] = ()
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -65,7 +67,8 @@ class Books:
     charges: Lives = field(default_factory=Lives)
     prices: Prices = field(default_factory=Prices)
     overridden: list[str] = field(default_factory=list)
-    populated: set[str] = field(default_factory=set)
+    populated: set[str] = field(default_factory=set)  # scopes of charges and partitions, and all above them
+    above: set[str] = field(default_factory=set)  # scopes that a budget lies under
     standing: records.Standing = field(default_factory=records.Standing)
     restored: list[int] = field(default_factory=list)
     promised: list[tuple[Entry, Balance]] = field(default_factory=list)  # with the budget that it was said of
@@ -99,9 +102,7 @@ class Books:
         path = scopes.ancestors(entry.scope)
         creates = entry.verb in CREATING
         if creates:
-            scopes.refuse_late_budget(
-                entry.scope, exists=entry.scope in self.balances, populated=entry.scope in self.populated
-            )
+            self._refuse_late(entry)
         budgets = [self.balances[scope] for scope in path if scope in self.balances]
         if not creates:
             scopes.require_budget(entry.scope, budgets)
@@ -110,8 +111,7 @@ class Books:
             if not (creates or entry.scope in self.balances):
                 raise ConflictError(f"scope {entry.scope!r} has no budget")
             self.balances |= moved
-            if "promise" in entry.body:
-                self.promised.append((entry, moved[entry.scope]))
+            self._note(entry, moved[entry.scope])
             return
         key = entry.key
         if entry.verb is Verb.RESERVED:
@@ -132,6 +132,22 @@ class Books:
         self.balances |= moved
         self.charges.put(charge)
         self.populated.update(path)
+
+    def _refuse_late(self, entry: Entry) -> None:
+        """Refuses a budget that comes after what it should count."""
+        partition = entry.verb is Verb.PARTITION_DECLARED
+        refuse = scopes.refuse_late_partition if partition else scopes.refuse_late_budget
+        populated = entry.scope in self.populated or (partition and entry.scope in self.above)
+        refuse(entry.scope, exists=entry.scope in self.balances, populated=populated)
+
+    def _note(self, entry: Entry, balance: Balance) -> None:
+        """What an owner's act on a budget means for later ones, and for the proof."""
+        path = scopes.ancestors(entry.scope)
+        self.above.update(path[:-1])
+        if entry.verb is Verb.PARTITION_DECLARED:
+            self.populated.update(path)  # no budget comes between it and what paid for it
+        if "promise" in entry.body:
+            self.promised.append((entry, balance))
 
     def _check_shape(self, entry: Entry) -> None:
         """``check_shape``, once for entries that differ in index, time and key alone: it asks for none but the key."""
@@ -219,6 +235,7 @@ def reprice(books: Books, *, seconds: float = PRICE_SECONDS) -> Verified:
         priced=priced,
         unpriced=unpriced,
         restored=tuple(books.restored),
+        partitions=tuple(sorted(one.scope for one in books.balances.values() if one.partition is not None)),
     )
 
 

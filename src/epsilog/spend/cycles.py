@@ -16,6 +16,7 @@ from epsilog.spend import promises
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import Balance
 from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.partitions import is_counted
 from epsilog.spend.promises import float_above
 from epsilog.spend.states import RULES, State
 from epsilog.spend.view import LedgerView
@@ -25,6 +26,9 @@ MOST_LOOKS = 5  # at a ledger that others write to
 EXACT = "Sums are exact, in whole units of what was charged; each charge is a certified bound, rounded up."
 NOT_THE_LEAST = "It bounds all of it together from above, and may be more than the least that holds."
 SIMULATED = "A simulation: its noise protects nobody, and these sums are what the same plans would cost."
+PAID = (
+    "Of a partition it pays for one block, by the owner's word that no unit is in two; what each spent is told there."
+)
 IN_USE = "Only the lifetime counts against the cap: what a decommissioned model has shown stays shown."
 
 
@@ -45,10 +49,10 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """One charge that was started.
+    """One charge that was started, or what a budget has paid for the blocks of a partition.
 
     Attributes:
-        key: of the charge.
+        key: of the charge; None for a partition's payment.
         scope: that it names.
         amounts: what it cost, in the budget's own quantities.
         state: where it stands.
@@ -58,7 +62,7 @@ class Released:
         ended: who took it out of use or gave it up, and why; "" while nobody did.
     """
 
-    key: str
+    key: str | None
     scope: str
     amounts: Amounts
     state: State
@@ -74,8 +78,9 @@ class Released:
 
     @property
     def name(self) -> str:
-        """Of the programme, or of the charge."""
-        return self.key if self.stated is None else self.stated.name
+        """Of the programme, or of the charge, or of the partition that was paid for."""
+        own = f"partition {self.scope}" if self.key is None else self.key
+        return own if self.stated is None else self.stated.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ class Cycles:
     @property
     def allowed(self) -> tuple[str, ...]:
         """Keys of charges whose price rests on their owner's word."""
-        return tuple(one.key for cycle in self.cycles for one in cycle.releases if one.allowed)
+        return tuple(str(one.key) for cycle in self.cycles for one in cycle.releases if one.allowed)
 
     @property
     def says(self) -> tuple[str, ...]:
@@ -133,7 +138,9 @@ class Cycles:
         word = f"But for {', '.join(self.allowed)}: there the owner's word stands for a proof." if self.allowed else ""
         why = f"{EXACT} {word}".strip(), f"{NOT_THE_LEAST} Why sums bound it: {self.budget.theorem}.", IN_USE
         strange = (f"No charge that was started here names the plan of {', '.join(self.strange)}.",)
-        return (*why, *(strange if self.strange else ()), *((SIMULATED,) if self.budget.simulation else ()))
+        paid = any(one.key is None for cycle in self.cycles for one in cycle.releases)
+        more = ((strange, self.strange), ((PAID,), paid), ((SIMULATED,), self.budget.simulation))
+        return (*why, *(said for says, holds in more if holds for said in says))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -234,16 +241,23 @@ class _Heard:
 def fold(budget: Balance, entries: Iterable[Entry], plans: Mapping[str, Stated]) -> tuple[Released, ...]:
     """The charges that were started, in that order, as the entries at and under a budget tell of them."""
     heard: dict[str, _Heard] = {}
-    found: dict[str, Released] = {}
+    found: dict[str | int, Released] = {}
+    partitions = {budget.scope} if budget.partition is not None else set()
     for entry in entries:
         rule, key = RULES[entry.verb], entry.key
+        if entry.verb is Verb.PARTITION_DECLARED:
+            partitions.add(entry.scope)
+        if not is_counted(entry, budget.scope, partitions):
+            continue
+        if key is None and rule.spends:
+            found[entry.index] = Released(None, entry.scope, budget.cost(entry.amounts), State.COMMITTED)
         if key is None or rule.leads is None:
             continue
         known = heard.setdefault(key, _Heard())
         known.allowed |= entry.verb is Verb.PRICE_OVERRIDDEN
         if entry.verb is Verb.RESERVED:
             known.plan_hash, known.amounts = entry.body["request"]["plan_hash"], entry.amounts
-        if rule.takes == "reserved" and rule.adds is not None:
+        if rule.spends:
             stated = plans.get(known.plan_hash or "")
             amounts = budget.cost(known.amounts)
             found[key] = Released(key, entry.scope, amounts, rule.leads, known.plan_hash, stated, known.allowed)
@@ -271,7 +285,7 @@ def _cycle_of(budget: Balance, one: Released) -> str:
     if one.stated is not None and one.stated.period:
         return one.stated.period
     below = one.scope.removeprefix(budget.scope).strip("/")
-    return below.partition("/")[0] or one.key
+    return below.partition("/")[0] or str(one.key)  # a partition lies below its payers
 
 
 def epsilon_of(amounts: Amounts, budget: Balance, delta: float | None) -> float | None:

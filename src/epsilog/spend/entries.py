@@ -29,6 +29,8 @@ class Verb(StrEnum):
 
     BUDGET_CREATED = "budget-created"
     QUOTA_CREATED = "quota-created"
+    PARTITION_DECLARED = "partition-declared"
+    PARTITION_RAISED = "partition-raised"
     CAP_CHANGED = "cap-changed"
     SCOPE_RETIRED = "scope-retired"
     PLAN_REGISTERED = "plan-registered"
@@ -60,7 +62,7 @@ class Entry:
         verb: what happened.
         scope: the budget's scope, or the scope that the charge names; "" for what is of the whole ledger.
         key: the charge's idempotency key; None for a budget.
-        amounts: the money it moves, by kind of budget; empty for rounds and budgets.
+        amounts: the money it moves, by kind of budget; empty for rounds, and for budgets that are no partitions.
         body: everything else, as plain JSON values.
     """
 

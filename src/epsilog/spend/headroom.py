@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import Balance, measures, room
 from epsilog.spend.filters import filter_of
+from epsilog.spend.partitions import reach
 from epsilog.spend.pricing import Price, price
 from epsilog.spend.requests import Request
 from epsilog.terms import BudgetExceededError, EpsilogError, Repeated, check
@@ -30,8 +31,17 @@ class Headroom:
 
 
 def rooms(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
-    """Each budget of a path with what a charge at its end may cost it."""
-    return [(balance, room(balance, path[depth + 1 :])) for depth, balance in enumerate(path)]
+    """Each budget that a charge at the end of a path counts in, with what it may cost there; and any that is retired.
+
+    What has paid for the charge's block is not asked again. A path that ends at a partition leads into no block: there
+    nothing fits.
+    """
+    beyond = min(reach(path), len(path) - 1)
+    return [
+        (balance, room(balance, path[depth + 1 :]))
+        for depth, balance in enumerate(path)
+        if depth >= beyond or balance.retired is not None
+    ]
 
 
 def least(path: Sequence[Balance]) -> Amounts:
@@ -63,7 +73,7 @@ def _charges(request: Request, path: Sequence[Balance]) -> int | None:
     counts = []
     for balance, available in rooms(path):
         cost = price(request, balance.kind, orders=orders_of(balance))
-        if not cost.bearable or balance.retired is not None:
+        if not cost.bearable or balance.closed:
             return 0
         counts.append(_times(balance, available, cost.amounts))
     return min((count for count in counts if count is not None), default=None)
@@ -155,14 +165,42 @@ def explained(
             count = 0
         if count:
             hint += f", or {count} of the {request.release.count} repetitions as one plan"
+    if (beyond := reach(path)) and refusal.scope == path[beyond].scope:
+        hint += f" (a block of {path[beyond - 1].scope!r}: the budgets above have paid for it, and bear nothing here)"
     if not all(cost.bearable for cost in prices.values()):
         return refusal.explained(hint=hint, owners=())  # no cap is so high
-    tight = [
-        one.scope
-        for one, left in rooms(path)
-        if not one.filter.fits(left, held=Amounts.zero(left), asked=prices[one.kind].part(one.caps).amounts)
+    asked = {kind: prices[kind].amounts for kind in {one.kind for one, _ in rooms(path)}}
+    return refusal.explained(hint=hint, owners=_tight(path, asked))
+
+
+def unpaid(
+    refusal: BudgetExceededError, path: Sequence[Balance], amounts: Mapping[str, Amounts]
+) -> BudgetExceededError:
+    """The refusal of a partition that the budgets above cannot pay for, with what they could, and who can allow more.
+
+    Args:
+        refusal: of the highest of them.
+        path: the budgets above the partition.
+        amounts: what is to be paid.
+    """
+    return refusal.explained(hint=f"at most {room_in_words(path)} can be paid for", owners=_tight(path, amounts))
+
+
+def _tight(path: Sequence[Balance], asked: Mapping[str, Amounts]) -> tuple[str, ...]:
+    """The scopes whose owners would all have to act, from the top.
+
+    A block may have to cost more than was paid for it: then its partition is raised, and whatever is above pays that.
+    """
+    found = [
+        one for one, left in rooms(path) if not one.filter.fits(left, held=Amounts.zero(left), asked=one.cost(asked))
     ]
-    return refusal.explained(hint=hint, owners=tuple(tight))
+    beyond = reach(path)
+    if beyond and path[beyond] in found:
+        partition, block = path[beyond - 1], path[beyond]
+        more = (block.held + block.cost(asked)).left_after(partition.caps)
+        if any(more.units.values()):
+            return (*_tight(path[: beyond - 1], {block.kind: more}), partition.scope, *(one.scope for one in found))
+    return tuple(one.scope for one in found)
 
 
 def room_in_words(path: Sequence[Balance]) -> str:

@@ -18,6 +18,7 @@ from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import filter_of
 from epsilog.spend.headroom import HERE, Pricing
+from epsilog.spend.partitions import risen
 from epsilog.spend.pricing import Price, price_at_once, states_price
 from epsilog.spend.requests import Request, waiver_of
 from epsilog.spend.rows import Row
@@ -94,8 +95,9 @@ class Ledger(LedgerView):
                 its promise: epsilon and delta, and its caps are the largest that keep these.
 
         Raises:
-            BudgetExceededError: a quota that the budget above has no room for.
-            ConflictError: the scope has another budget, or charges already; or it lies under one that is retired.
+            BudgetExceededError: a quota that the budget above has no room for, or a block above its partition's cap.
+            ConflictError: the scope has another budget, or charges already; or it lies under one that is retired, or
+                under a partition and is no block in its terms.
         """
         relation = check.member(NeighboringRelation)(relation=relation)
         limits = _limits(kind, caps, relation, None if orders is None else tuple(map(rdp_quantity, orders)))
@@ -120,14 +122,78 @@ class Ledger(LedgerView):
                 if there.terms == again.terms and quota == (there.quota is not None):
                     return there
                 scopes.refuse_late_budget(scope, exists=True, populated=True)
-            scopes.refuse_late_budget(scope, exists=False, populated=session.has_charges(scope))
+            populated = session.has_charges(scope) or any(one.partition is not None for one in session.below(scope))
+            scopes.refuse_late_budget(scope, exists=False, populated=populated)
             return self._act(session, path, entry)
+
+    def declare_partition(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
+        """An owner's act: what lies below a scope is disjoint blocks, of which the budgets above pay for one, now.
+
+        A block is a budget directly below, made with ``create_budget`` in the same terms and within these caps. What is
+        charged in a block counts in that block alone. The entry states that each privacy unit lies in one block; that
+        which one is public, settled before anything is released there, and depends on that unit alone; and that a
+        release under a block reads that block alone. Whoever reads more than one block charges above the partition. The
+        same again changes nothing.
+
+        Args:
+            scope: under a budget, whose kind, relation, privacy unit and simulation are the partition's. Nothing may
+                have been made or charged at or under it yet.
+            by: who states that.
+            reason: why it is so, in words; kept for ever.
+            **caps: the most that any one block may cost, in the quantities of the kind. All budgets above spend it at
+                once, up to the block of a partition around this one; it never comes back, and ``change_cap`` raises it.
+
+        Raises:
+            BudgetExceededError: a budget above cannot pay for a block.
+            ConflictError: the budgets above are of more than one kind; or there are charges or budgets here already.
+            CheckError: neighbours replace one unit by another, or the budget above states no privacy unit.
+        """
+        above, verb = self._above(scope), Verb.PARTITION_DECLARED
+        nearest = above[-1]
+        limits = _limits(nearest.kind, caps, nearest.relation, None)
+        body = {
+            "kind": nearest.kind,
+            **limits,
+            "relation": nearest.relation.value,
+            "privacy_unit": nearest.privacy_unit,
+            "simulation": nearest.simulation,
+            "by": by,
+            "reason": reason,
+        }
+        amounts = {nearest.kind: Amounts.stored(limits["caps"])}
+        with self._settled(verb) as session:
+            path = session.balances(scopes.ancestors(scope))
+            entry = self._entry(session.head(), verb, scope, None, amounts=amounts, body=body)
+            if path and path[-1].scope == scope:
+                if path[-1].terms == balances.opened_balance(entry).terms:
+                    return path[-1]
+                scopes.refuse_late_partition(scope, exists=True, populated=True)
+            populated = session.has_charges(scope) or bool(session.below(scope))
+            scopes.refuse_late_partition(scope, exists=False, populated=populated)
+            return self._pay(session, path, entry)
+
+    def _above(self, scope: str) -> list[Balance]:
+        """The budgets above a scope, at least one."""
+        with self._store.reading() as session:
+            path = [one for one in session.balances(scopes.ancestors(scope)) if one.scope != scope]
+        scopes.require_budget(scope, path)
+        return path
+
+    def _pay(self, session: Session, path: list[Balance], entry: Entry) -> Balance:
+        """Writes what a partition costs the budgets above it."""
+        try:
+            return self._act(session, path, entry)
+        except BudgetExceededError as refusal:
+            payers = [one for one in path if one.scope != entry.scope]
+            raise headroom.unpaid(refusal, payers, entry.amounts) from None
 
     def change_cap(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
         """An owner's act: sets another cap, higher or lower. What is spent or promised stays so.
 
         Below what stands against it already, a cap refuses every further charge. A higher cap is the promise from then
         on; an owner who decides on it after seeing answers promises no more than the highest that could have come.
+
+        The cap of a partition only rises: the budgets above pay the difference, and what was paid never comes back.
 
         Args:
             scope: one that has a budget.
@@ -136,19 +202,24 @@ class Ledger(LedgerView):
             **caps: all of the budget's quantities; or the epsilon and delta that it is to promise, as it was made.
 
         Raises:
-            BudgetExceededError: a quota that the budget above has no room for.
-            ConflictError: the scope is retired.
+            BudgetExceededError: a quota or a partition that a budget above has no room for, or a block above the cap
+                of its partition.
+            ConflictError: the scope is retired; a partition's cap that is lowered.
         """
         there = self.balance(scope)  # its kind and relation are for ever; what keeps a promise takes a while to find
         orders = headroom.orders_of(there) if there.filter.one_is_enough else None
-        body = {**_limits(there.kind, caps, there.relation, orders), "by": by, "reason": reason}
+        limits = _limits(there.kind, caps, there.relation, orders)
+        body = {**limits, "by": by, "reason": reason}
         with self._settled(Verb.CAP_CHANGED) as session:
             budget = budget_of(session, scope)
             if (dict(budget.caps), budget.promise and dict(budget.promise)) == (body["caps"], body.get("promise")):
                 return budget
-            return self._act(
-                session, path_of(session, scope), self._entry(session.head(), Verb.CAP_CHANGED, scope, None, body=body)
-            )
+            path = session.balances(scopes.ancestors(scope))
+            if budget.partition is None:
+                return self._act(session, path, self._entry(session.head(), Verb.CAP_CHANGED, scope, None, body=body))
+            amounts = {budget.kind: risen(budget, Amounts.stored(limits["caps"]))}
+            entry = self._entry(session.head(), Verb.PARTITION_RAISED, scope, None, amounts=amounts, body=body)
+            return self._pay(session, path, entry)
 
     def retire(self, scope: str, *, by: str, reason: str) -> Balance:
         """An owner's act: from here on nothing new is charged at or under a scope, ever.
@@ -165,11 +236,8 @@ class Ledger(LedgerView):
             if budget.retired is not None:
                 return budget
             body = {"by": by, "reason": reason}
-            return self._act(
-                session,
-                path_of(session, scope),
-                self._entry(session.head(), Verb.SCOPE_RETIRED, scope, None, body=body),
-            )
+            path = session.balances(scopes.ancestors(scope))
+            return self._act(session, path, self._entry(session.head(), Verb.SCOPE_RETIRED, scope, None, body=body))
 
     @contextmanager
     def _settled(self, verb: Verb, key: str | None = None) -> Iterator[Session]:

@@ -1,5 +1,7 @@
 """Budgets on a path as folds over entries: what each entry does to their balances, or why it is refused.
 
+Above the last partition of a path no budget is touched: see ``partitions``.
+
 ``Ledger`` folds one entry onto the stored state before it writes; ``chain`` folds all of them from nothing and
 compares. Both call ``along``, a pure function that reads the table in ``states``.
 """
@@ -12,32 +14,45 @@ from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import Balance, of_others, opened_balance, promise_of, refusal, room, shares_on
 from epsilog.spend.copies import replace
 from epsilog.spend.entries import Entry, Verb
+from epsilog.spend.partitions import check_block, check_partition, reach, require_block, risen
 from epsilog.spend.states import RULES
 from epsilog.terms import ConflictError
 
-CREATING = (Verb.BUDGET_CREATED, Verb.QUOTA_CREATED)
+CREATING = (Verb.BUDGET_CREATED, Verb.QUOTA_CREATED, Verb.PARTITION_DECLARED)
 
 
 def along(path: Sequence[Balance], entry: Entry) -> list[Balance]:
     """What an entry does to the budgets at and above its scope, from the top; with the one that it makes.
 
     Raises:
-        BudgetExceededError: a reservation or a share that does not fit, or anything new under a retired scope.
-        ConflictError: a reservation for another relation, privacy unit, or kind of run; a share of another kind.
+        BudgetExceededError: a reservation, a share or a partition that does not fit, a block above its partition's
+            cap, or anything new under a retired scope.
+        ConflictError: a reservation for another relation, privacy unit, or kind of run; a share or a block of another
+            kind; a charge below a partition that lies in no block.
     """
     _refuse_retired(path, entry)
-    if entry.verb in CREATING:
-        after = [*path, _created(path, entry)]
-    else:
-        after = [apply(balance, entry, below=path[depth + 1 :]) for depth, balance in enumerate(path)]
+    if entry.key is not None:
+        require_block(path, entry.scope)
+    creates = entry.verb in CREATING
+    made = [_created(path, entry)] if creates else []
+    beyond = reach(path if creates or entry.key is not None else path[:-1])  # else it is about the last of them
+    after = [
+        balance if depth < beyond else apply(balance, entry, below=path[depth + 1 :])
+        for depth, balance in enumerate(path)
+    ]
+    after += made
+    if entry.key is None and len(after) > 1 and after[-2].partition is not None:
+        check_block(after[-2], after[-1])
     return [_with_shares(path, after, depth) for depth in range(len(after))]
 
 
 def apply(balance: Balance, entry: Entry, *, below: Sequence[Balance] = ()) -> Balance:
     """What an entry at or under ``balance.scope`` does to its sums; ``below`` are the budgets further on the path."""
     rule = RULES[entry.verb]
+    if entry.key is None and entry.scope == balance.scope:
+        return _altered(balance, entry)
     if not rule.moves:
-        return _altered(balance, entry) if entry.scope == balance.scope else balance
+        return balance
     amount = balance.cost(entry.amounts)
     if rule.takes is None and rule.adds is not None:
         _admit(balance, entry, amount, below)
@@ -50,8 +65,15 @@ def apply(balance: Balance, entry: Entry, *, below: Sequence[Balance] = ()) -> B
 
 def _altered(balance: Balance, entry: Entry) -> Balance:
     """What an owner's act on a budget does to it; nothing that was spent or promised comes back."""
-    if entry.verb is Verb.CAP_CHANGED:
+    if entry.verb in (Verb.CAP_CHANGED, Verb.PARTITION_RAISED):
         caps = Amounts.stored(entry.body["caps"])
+        if (balance.partition is not None) != (entry.verb is Verb.PARTITION_RAISED):
+            what = (
+                "no partition" if balance.partition is None else "a partition, whose cap rises with what is paid for it"
+            )
+            raise ConflictError(f"scope {balance.scope!r} is {what}, got {entry.verb}")
+        if balance.partition is not None:
+            _require_paid(entry, balance.kind, risen(balance, caps))
         if set(caps) != set(balance.caps):
             raise ConflictError(f"caps of the budget of {balance.scope!r} are {list(balance.caps)}, got {list(caps)}")
         changed = replace(balance, caps=caps, promise=promise_of(entry, balance.kind))
@@ -66,6 +88,11 @@ def _created(path: Sequence[Balance], entry: Entry) -> Balance:
     """A new budget; as a quota, a share of the nearest one above it, in the same quantities."""
     if entry.verb is Verb.BUDGET_CREATED:
         return opened_balance(entry)
+    if entry.verb is Verb.PARTITION_DECLARED:
+        made = opened_balance(entry)
+        check_partition(path[reach(path) :], made)
+        _require_paid(entry, made.kind, made.caps)
+        return made
     if not path:
         raise ConflictError(f"quota of {entry.scope!r} must be a share of a budget above it, and there is none")
     made = opened_balance(entry, quota=path[-1].scope)
@@ -80,6 +107,13 @@ def _created(path: Sequence[Balance], entry: Entry) -> Balance:
     if made.filter.one_is_enough or path[-1].filter.one_is_enough:
         raise ConflictError("quota of a budget that promises (epsilon, delta) by orders: no share of it can be kept")
     return made
+
+
+def _require_paid(entry: Entry, kind: str, due: Amounts) -> None:
+    """What a partition allows its blocks is what the budgets above pay."""
+    if entry.amounts != {kind: due}:
+        paid = {name: dict(amount) for name, amount in entry.amounts.items()}
+        raise ConflictError(f"partition of {entry.scope!r} must be paid for with {dict(due)} ({kind}), got {paid}")
 
 
 def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int) -> Balance:
@@ -115,8 +149,8 @@ def _refuse_retired(path: Sequence[Balance], entry: Entry) -> None:
 
 
 def _admit(balance: Balance, entry: Entry, amount: Amounts, below: Sequence[Balance]) -> None:
-    request = entry.body["request"]
-    for field_name in ("relation", "privacy_unit", "simulation"):
+    request = entry.body.get("request", {})  # a partition was compared when it was declared
+    for field_name in request and ("relation", "privacy_unit", "simulation"):
         asked, stated = request[field_name], getattr(balance, field_name)
         if asked != stated:
             raise ConflictError(

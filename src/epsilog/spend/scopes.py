@@ -34,6 +34,11 @@ def _plain(text: str) -> bool:
     return len(text) <= 500 and text.isprintable() and unicodedata.is_normalized("NFC", text)
 
 
+def parent(scope: str) -> str:
+    """The scope above; "" for one at the top."""
+    return scope.rpartition("/")[0]
+
+
 def check_key(key: str) -> None:
     """Requires an idempotency key: printable text of at most 500 characters."""
     _check_key(key) if type(key) is str else _check_key(check.text()(key=key))
@@ -47,11 +52,19 @@ def _check_key(key: str) -> None:
 
 
 def refuse_late_budget(scope: str, *, exists: bool, populated: bool) -> None:
-    """A budget is created once, and before any charge beneath it: it could not count what came earlier."""
+    """A budget is created once, and before any charge or partition beneath it: it could not count what came earlier."""
     if exists:
         raise ConflictError(f"budget of {scope!r} exists already")
     if populated:
         raise ConflictError(f"budget of {scope!r} must be created before any charge at or under that scope")
+
+
+def refuse_late_partition(scope: str, *, exists: bool, populated: bool) -> None:
+    """A partition is declared once, before any budget or charge beneath it: it could not bound what came earlier."""
+    if exists:
+        raise ConflictError(f"partition of {scope!r} must be declared where there is no budget yet, and one is there")
+    if populated:
+        raise ConflictError(f"partition of {scope!r} must be declared before any budget or charge under that scope")
 
 
 def require_budget(scope: str, budgets: Sequence[object]) -> None:

@@ -111,6 +111,8 @@ def _accepted(body: Mapping[str, Any]) -> None:
 _CHECKS = {
     Verb.BUDGET_CREATED: _budget,
     Verb.QUOTA_CREATED: _budget,
+    Verb.PARTITION_DECLARED: _budget,
+    Verb.PARTITION_RAISED: _caps,
     Verb.CAP_CHANGED: _caps,
     Verb.PLAN_REGISTERED: lambda body: sha256(plan_hash=body["plan_hash"]),
     Verb.PRICE_OVERRIDDEN: _overridden,

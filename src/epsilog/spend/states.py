@@ -76,6 +76,11 @@ class Rule:
         """Whether a price goes from one sum to another, or to a first one."""
         return self.takes is not None or self.adds is not None or self.notes is not None
 
+    @property
+    def spends(self) -> bool:
+        """Whether a price becomes spent by it: for ever."""
+        return self.adds in ("started", "committed") and self.takes != "started"
+
 
 _BUDGET = frozenset({"kind", "caps", "relation", "privacy_unit", "simulation"})
 _PROMISE = frozenset({"promise"})  # what the caps are to keep, where that was said in other quantities
@@ -85,6 +90,8 @@ _BY = frozenset({"by"})  # who asked for it, where that is known: the holder of 
 RULES = {
     Verb.BUDGET_CREATED: Rule(says=_BUDGET, may_say=_PROMISE | _BY),
     Verb.QUOTA_CREATED: Rule(says=_BUDGET, may_say=_PROMISE | _BY),
+    Verb.PARTITION_DECLARED: Rule(says=_BUDGET | _ACT, may_say=_PROMISE, adds="committed"),
+    Verb.PARTITION_RAISED: Rule(says=_ACT | {"caps"}, may_say=_PROMISE, adds="committed"),
     Verb.CAP_CHANGED: Rule(says=_ACT | {"caps"}, may_say=_PROMISE),
     Verb.SCOPE_RETIRED: Rule(says=_ACT),
     Verb.PLAN_REGISTERED: Rule(

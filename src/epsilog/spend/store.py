@@ -51,6 +51,9 @@ class View(Protocol):
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all for None."""
 
+    def below(self, scope: str) -> list[Balance]:
+        """The budgets under a scope, ancestors first."""
+
     def charge(self, key: str) -> ChargeRecord | None:
         """The charge with a key, if there is one."""
 

@@ -69,8 +69,11 @@ rounds = sa.Table(
 
 def _subtree(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """At ``scope`` or under it: between ``scope/`` and ``scope0``, since "0" follows "/"."""
-    below = sa.and_(column > sa.bindparam("scope") + "/", column < sa.bindparam("scope") + "0")
-    return sa.or_(column == sa.bindparam("scope"), below)
+    return sa.or_(column == sa.bindparam("scope"), _below(column))
+
+
+def _below(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return sa.and_(column > sa.bindparam("scope") + "/", column < sa.bindparam("scope") + "0")
 
 
 def _rows(*, scope: bool, start: bool, limit: bool) -> sa.Select[Any]:
@@ -122,6 +125,7 @@ _PAGE = (
 )
 _PAGE_UNDER = _PAGE.where(_subtree(entries.c.scope.concat("")))  # without the index: walks back from the newest
 _BALANCES = sa.select(balances).order_by(balances.c.scope)
+_BELOW = _BALANCES.where(_below(balances.c.scope))
 _CHARGE = sa.select(charges.c.document).where(charges.c.key == sa.bindparam("key"))
 _HAS_CHARGES = sa.select(charges.c.key).where(_subtree(charges.c.scope)).limit(1)
 _ROUNDS = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number)
@@ -317,6 +321,11 @@ class SqlSession:
         named = None if scopes is None else {f"scope{number}": scope for number, scope in enumerate(scopes)}
         rows = self._rows(_BALANCES) if named is None else self._rows(_balances_of(len(named)), **named)
         return [stored_state(Balance.parse, document, scope=scope) for scope, document in rows]
+
+    def below(self, scope: str) -> list[Balance]:
+        """The budgets under a scope, ancestors first."""
+        rows = self._rows(_BELOW, scope=scope)
+        return [stored_state(Balance.parse, document, scope=at) for at, document in rows]
 
     def charge(self, key: str) -> ChargeRecord | None:
         """The charge with a key, if there is one."""

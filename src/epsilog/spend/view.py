@@ -13,13 +13,14 @@ from epsilog.spend.balances import Balance
 from epsilog.spend.charge import ChargeView
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.headroom import Headroom
+from epsilog.spend.partitions import is_counted, require_block
 from epsilog.spend.requests import Request
 from epsilog.spend.rows import parsed
 from epsilog.spend.states import AHEAD, RULES
 from epsilog.spend.store import Readable, View
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, Release, check
 
-_SPENDING = tuple(verb for verb, rule in RULES.items() if rule.takes == "reserved" and rule.adds is not None)
+_SPENDING = tuple(verb for verb, rule in RULES.items() if rule.spends)
 _AT_ONCE = 500  # entries that a history reads in one view
 
 
@@ -147,6 +148,8 @@ class LedgerView:
     def spending(self, scope: str, *, limit: int = 100) -> list[tuple[Entry, Amounts]]:
         """What the newest charges under a budget cost, from the moment each was started or written off; oldest first.
 
+        A partition costs what was paid for its blocks; a charge in one of those then costs nothing here.
+
         Args:
             scope: one that has a budget.
             limit: at most so many charges.
@@ -158,12 +161,15 @@ class LedgerView:
         with self._store.reading() as session:
             budget = budget_of(session, scope)
             now = session.head()[0] + 1
+            under = [budget, *session.below(scope)]
             spent = [session.page(before=now, limit=limit, scope=scope, verb=verb) for verb in _SPENDING]
         newest = sorted(chain_of(*spent), key=lambda entry: entry.index, reverse=True)[:limit]
+        partitions = {one.scope for one in under if one.partition is not None}
         sums = [budget.spent]  # no charge is older than the budget it falls under
         for entry in newest:
             try:
-                sums.append(sums[-1] - budget.cost(entry.amounts))
+                counted = is_counted(entry, scope, partitions)
+                sums.append(sums[-1] - budget.cost(entry.amounts) if counted else sums[-1])
             except (KeyError, ValueError) as error:
                 raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
         return list(zip(newest, sums, strict=False))[::-1]
@@ -214,9 +220,10 @@ def refolded(session: View, *, progress: Callable[[int], None] | None = None) ->
 
 
 def path_of(session: View, scope: str) -> list[Balance]:
-    """The budgets that a charge at a scope must fit, from the top, at least one."""
+    """The budgets at and above the scope of a charge, from the top, at least one; a partition bears none itself."""
     path = session.balances(scopes.ancestors(scope))
     scopes.require_budget(scope, path)
+    require_block(path, scope)
     return path
 
 

@@ -9,7 +9,20 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from epsilog.signing import Note
-from epsilog.spend import AHEAD, CLOSED, CREATING, RULES, Amounts, Entry, State, Verb, digest, merkle, read_transcript
+from epsilog.spend import (
+    AHEAD,
+    CLOSED,
+    CREATING,
+    RULES,
+    Amounts,
+    Entry,
+    State,
+    Verb,
+    digest,
+    is_counted,
+    merkle,
+    read_transcript,
+)
 from epsilog.terms import LedgerIntegrityError, RecordsError, check
 
 
@@ -150,17 +163,18 @@ class Books:
         )
 
     def _spent_before(self, opened: Entry) -> dict[str, str]:
-        """What charges before this one had spent under the nearest (epsilon, delta) budget at or above it."""
+        """What had been spent before this charge under the nearest (epsilon, delta) budget at or above it."""
         earlier, above = self.entries[: opened.index], opened.scope.split("/")
         budgets = {e.scope for e in earlier if e.verb in CREATING and e.body["kind"] == "approximate"}
         paths = ("/".join(above[:length]) for length in range(len(above), 0, -1))
         nearest = next((scope for scope in paths if scope in budgets), None)
         if nearest is None:
             return {}
+        partitions = {entry.scope for entry in earlier if entry.verb is Verb.PARTITION_DECLARED}
         spent = Amounts.zero(("epsilon", "delta"))
         for entry in earlier:
-            rule = RULES[entry.verb]
-            if rule.takes == "reserved" and rule.adds and f"{entry.scope}/".startswith(f"{nearest}/"):
+            under = RULES[entry.verb].spends and f"{entry.scope}/".startswith(f"{nearest}/")
+            if under and is_counted(entry, nearest, partitions):
                 spent += entry.amounts["approximate"]
         return dict(spent)
 

@@ -86,6 +86,7 @@ def check_books(books: Books, brought: Brought = NOTHING) -> tuple[Finding, ...]
     return (
         Finding("ledger/holds", Verdict.PASSED, says),
         *_restored(books.entries),
+        *_partitioned(books.entries),
         check_prices(books.entries),
         *check_head(books, brought.head),
         *check_checkpoint(books, brought.checkpoint),
@@ -102,6 +103,17 @@ def _restored(entries: Iterable[Entry]) -> tuple[Finding, ...]:
     ]
     says = f"It was restored from a backup, and what was charged since is missing: {'; '.join(told)}."
     return (Finding("ledger/restored", Verdict.WARNED, says),) if told else ()
+
+
+def _partitioned(entries: Iterable[Entry]) -> tuple[Finding, ...]:
+    """Which blocks count as disjoint: the owner's word, on which the budgets above them rest."""
+    told = [
+        f"{entry.scope} (entry {entry.index}, by {entry.body['by']}: {entry.body['reason']})"
+        for entry in entries
+        if entry.verb is Verb.PARTITION_DECLARED
+    ]
+    says = f"Budgets above count one block of each partition, disjoint by its owner's word: {'; '.join(told)}."
+    return (Finding("ledger/partitioned", Verdict.WARNED, says),) if told else ()
 
 
 def check_note(path: Path, kind: str, books: Books | None, brought: Brought) -> tuple[Finding, ...]:

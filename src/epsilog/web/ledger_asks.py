@@ -69,6 +69,12 @@ class CapAsk(ActAsk):
     caps: Amounts
 
 
+class PartitionAsk(ActAsk):
+    """A scope whose blocks are disjoint."""
+
+    caps: Annotated[Amounts, Field(description="the most that any one block may cost: the budgets above spend it now")]
+
+
 class BudgetAsk(ScopeAsk):
     """A new budget."""
 

@@ -39,6 +39,23 @@ async def create(ask: asks.BudgetAsk, books: ItsBooks, asker: Asker) -> dict[str
     return _budget(await books.do(do))
 
 
+@router.post("/ledger/partition", summary="Declare disjoint blocks")
+async def partition(ask: asks.PartitionAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
+    """The budgets above pay for one block, now; what is charged in a block then counts in that block alone.
+
+    It states that each privacy unit lies in one block, by itself alone and settled beforehand, and that a release under
+    a block reads that block alone. On that rests what the budget above promises, so its owner says it.
+    """
+    asker.require(ask.scope)
+    by = signed(ask.by, asker.holder)
+
+    def do(ledger: Ledger) -> Balance:
+        _require_share(ledger, asker, ask.scope)
+        return ledger.declare_partition(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
+
+    return _budget(await books.do(do))
+
+
 @router.post("/ledger/cap", summary="Set another cap")
 async def cap(ask: asks.CapAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Higher or lower; what is spent or promised stays so."""
@@ -46,7 +63,8 @@ async def cap(ask: asks.CapAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]
     by = signed(ask.by, asker.holder)
 
     def do(ledger: Ledger) -> Balance:
-        if any(budget.scope == ask.scope and budget.quota for budget in ledger.budgets_above(ask.scope)):
+        above = ledger.budgets_above(ask.scope)
+        if any(one.scope == ask.scope and (one.quota or one.partition is not None) for one in above):
             _require_share(ledger, asker, ask.scope)
         return ledger.change_cap(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
 
@@ -263,7 +281,7 @@ def _for(asker: Guest, ledger: Ledger) -> Ledger:
 
 
 def _require_share(ledger: Ledger, asker: Guest, scope: str) -> None:
-    """A share is the budget above's to set aside, since others under that cannot use it: its owner says how large."""
+    """A share is the budget above's to set aside, and a partition its to pay for: its owner says how large."""
     above = [budget.scope for budget in ledger.budgets_above(scope) if budget.scope != scope]
     if above:
         asker.require(above[-1])

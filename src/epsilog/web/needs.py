@@ -74,6 +74,7 @@ _BY_PATH = {
     "POST /ledger/cancel": _SPEND,
     "POST /ledger/expire": _SPEND,
     "POST /ledger/create": _OWN,
+    "POST /ledger/partition": _OWN,
     "POST /ledger/cap": _OWN,
     "POST /ledger/retire": _OWN,
     "POST /ledger/override": _OWN,

@@ -19,7 +19,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.spend import Balance, Entry, LedgerView, digest, located, read_ledger
+from epsilog.spend import Amounts, Balance, Entry, LedgerView, digest, located, read_ledger
 from epsilog.terms import CheckError, LedgerIntegrityError, RunFile
 from epsilog.web.doors import MAY, Asker, guest
 from epsilog.web.jobs import Job, Shelf, watch
@@ -56,10 +56,15 @@ def cycles(
     scope: str = Query(max_length=500, description="a scope that has a budget"),
     limit: int = Query(100, ge=1, le=500),
 ) -> dict[str, Any]:
-    """The newest charges at and under a budget from the moment each was started, oldest first, with the running sum."""
+    """The newest charges at and under a budget from the moment each was started, oldest first, with the running sum.
+
+    A partition (its ``key`` is null) costs what was paid for its blocks, and a charge in one of those then nothing.
+    """
     asker.require(scope)
     with _ledger(request) as ledger:
-        budget, found = ledger.balance(scope), ledger.spending(scope, limit=limit)
+        budget, found = ledger.balance(scope), ledger.spending(scope, limit=limit + 1)
+    before = [Amounts.zero(budget.caps), *(total for _, total in found)]
+    told = list(zip(found, before, strict=False))[-limit:]
     return {
         "scope": scope,
         "caps": dict(budget.caps),
@@ -68,10 +73,10 @@ def cycles(
                 "scope": entry.scope,
                 "key": entry.key,
                 "time": entry.time,
-                "amount": dict(budget.cost(entry.amounts)),
+                "amount": dict(total - less),
                 "cumulative": dict(total),
             }
-            for entry, total in found
+            for (entry, total), less in told
         ],
     }
 
@@ -196,6 +201,7 @@ def _budget(balance: Balance) -> dict[str, Any]:
         "privacy_unit": balance.privacy_unit,
         "simulation": balance.simulation,
         "promise": balance.promise and dict(balance.promise),
+        "partition": balance.partition,
         "theorem": balance.theorem,
     } | {name: dict(amounts) for name, amounts in money.items()}
 

@@ -25,4 +25,5 @@ export interface Budget {
   spent: Money;
   available: Money;
   promise: Money | null;
+  partition: number | null; // the entry that declared it, where a scope bears nothing but in its blocks
 }

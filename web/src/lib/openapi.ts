@@ -410,6 +410,18 @@ export type Part = {
   count: number;
 };
 
+/** A scope whose blocks are disjoint. */
+export type PartitionAsk = {
+  /** names joined by '/' */
+  scope: string;
+  /** who decides; kept for ever */
+  by: string;
+  /** why; kept for ever */
+  reason: string;
+  /** the most that any one block may cost: the budgets above spend it now */
+  caps: Record<string, unknown>;
+};
+
 /** A plan, before anything is reserved for it. */
 export type PlanAsk = {
   /** names joined by '/' */

@@ -15,7 +15,7 @@ import { Acts } from "./Acts";
 
 interface Cycle {
   scope: string;
-  key: string;
+  key: string | null; // null: what was paid for the blocks of a partition
   time: string;
   amount: Money;
   cumulative: Money;
@@ -81,7 +81,7 @@ function Budgets({ budgets }: { budgets: Budget[] }) {
             key={budget.scope}
             title={
               <>
-                {budget.scope} {budget.simulation && <span class="simulated">simulations only</span>}
+                {budget.scope} {budget.simulation && <span class="simulated">simulations only</span>} {budget.partition !== null && <span class="simulated">partition</span>}
               </>
             }
           >
@@ -101,6 +101,7 @@ function Budgets({ budgets }: { budgets: Budget[] }) {
             <p class="method">
               {budget.kind}, {budget.relation.replaceAll("-", " ")}
               {budget.privacy_unit && `, per ${budget.privacy_unit}`}.{" "}
+              {budget.partition !== null && `The cap is that of each block; a charge counts in its block alone. `}
               {budget.promise && `The cap keeps (ε ${budget.promise.epsilon}, δ ${budget.promise.delta}). `}
               {budget.theorem}
             </p>
@@ -152,7 +153,7 @@ function Spent({ caps, cycles, scope }: { caps: Money; cycles: Cycle[]; scope: s
         caption={`Releases${some}, newest first`}
         prose
         columns={[{ title: "release" }, { title: "started (UTC)", tight: true }, { title: "cost" }, { title: "cumulative" }]}
-        rows={cycles.map((c) => [c.key, minute(c.time), words(c.amount), words(c.cumulative)]).reverse().slice(0, 25)}
+        rows={cycles.map((c) => [c.key ?? `partition ${c.scope}`, minute(c.time), words(c.amount), words(c.cumulative)]).reverse().slice(0, 25)}
       />
     </>
   );

@@ -131,6 +131,11 @@ class RemoteLedger(RemoteView):
             ask["orders"] = [rdp_quantity(order).removeprefix("rdp_") for order in orders]
         return self._budget("/create", ask)
 
+    def declare_partition(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
+        """Declares the blocks below a scope disjoint; see ``Ledger.declare_partition``."""
+        ask = {"scope": scope, "by": by, "reason": reason, "caps": dict(Amounts.capped(caps))}
+        return self._budget("/partition", ask)
+
     def change_cap(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
         """Sets another cap; see ``Ledger.change_cap``. It is asked once: later it could undo what another has set."""
         ask = {"scope": scope, "by": by, "reason": reason, "caps": dict(Amounts.capped(caps))}

@@ -78,6 +78,10 @@ class RemoteSession:
         found = {b.scope: b for one in deepest for b in self._balances(one) if b.scope in wanted}
         return [found[scope] for scope in sorted(found)]
 
+    def below(self, scope: str) -> list[Balance]:
+        """The budgets under a scope that the token may see, ancestors first."""
+        return [found for found in self._balances(None) if found.scope.startswith(f"{scope}/")]
+
     def _balances(self, above: str | None) -> list[Balance]:
         told = self._connection.get("/balances", above=above)["budgets"]
         return [as_budget(budget) for budget in told]
