@@ -1,7 +1,7 @@
 """The adapters against the real libraries, each in an environment of its own (``scripts/peer-environments``).
 
-The tests themselves are in ``in_opacus``, ``in_flower`` and ``in_flax``. Without the environment they skip, and say so;
-under ``CI=true`` that is a failure.
+The tests themselves are in ``in_opacus``, ``in_flower``, ``in_nvflare`` and ``in_flax``. Without the environment they
+skip, and say so; under ``CI=true`` that is a failure.
 """
 
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", ["opacus", "flower", "flax"])
+@pytest.mark.parametrize("peer", ["opacus", "flower", "nvflare", "flax"])
 def test_in_the_environment_of(peer):
     environment = ROOT / ".venvs" / peer
     if not (environment / ".ready").is_file():
@@ -34,9 +34,11 @@ def test_in_the_environment_of(peer):
 
 @pytest.mark.slow
 def test_no_framework_is_imported_before_it_is_used():
-    ours = ", ".join(f"epsilog.adapters.{name}" for name in ("opacus", "flower", "flower_app", "dp_accounting"))
+    ours = ", ".join(
+        f"epsilog.adapters.{name}" for name in ("opacus", "flower", "flower_app", "nvflare", "dp_accounting")
+    )
     ours += ", epsilog.train.site, epsilog.train.models.torch_modules, epsilog.train.engines.torch_engine"
-    frameworks = {"torch", "opacus", "flwr", "dp_accounting", "jax"}
+    frameworks = {"torch", "opacus", "flwr", "nvflare", "dp_accounting", "jax"}
     code = f"import sys, {ours}; print(sorted({{name.split('.')[0] for name in sys.modules}} & {frameworks}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
