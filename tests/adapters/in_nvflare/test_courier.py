@@ -17,6 +17,7 @@ from nvflare.apis.fl_context import FLContextManager
 from nvflare.apis.impl.wf_comm_server import WFCommServer
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
+from nvflare.apis.utils.decomposers import flare_decomposers
 from nvflare.fuel.utils import fobs
 
 from epsilog.adapters.nvflare import ORDER, FlareCourier, FlareJob, controller, executor
@@ -68,6 +69,7 @@ class Flare:
 
 @pytest.fixture(name="flare")
 def _flare():
+    flare_decomposers.register()  # as its processes begin
     made = Flare("site-1", "site-2", "site-3", "site-4")
     yield made
     made.end()
