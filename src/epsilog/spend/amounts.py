@@ -202,7 +202,7 @@ class Amounts(Mapping[str, str]):
     @classmethod
     def zero(cls, quantities: Iterable[str]) -> Self:
         """Nothing of each quantity."""
-        return cls(dict.fromkeys(quantities, 0))
+        return cls(dict.fromkeys(quantities.units if isinstance(quantities, Amounts) else quantities, 0))
 
     def __getitem__(self, quantity: str) -> str:
         return as_text(quantity, self.units[quantity])

@@ -9,6 +9,7 @@ compares. Both call ``along``, a pure function that reads the table in ``states`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import Balance, of_others, opened_balance, promise_of, refusal, room, shares_on
@@ -40,6 +41,8 @@ def along(path: Sequence[Balance], entry: Entry) -> list[Balance]:
         balance if depth < beyond else apply(balance, entry, below=path[depth + 1 :])
         for depth, balance in enumerate(path)
     ]
+    if entry.key is not None and all(map(is_, path, after)):
+        return after  # it moves nothing, and so no share
     after += made
     if entry.key is None and len(after) > 1 and after[-2].partition is not None:
         check_block(after[-2], after[-1])
