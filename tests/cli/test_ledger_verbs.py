@@ -6,15 +6,16 @@ import importlib
 import io
 import json
 import re
+import shutil
 
 import pytest
 from typer.testing import CliRunner
 
 from epsilog.cli import show
 from epsilog.cli.app import app
-from epsilog.spend import open_ledger, read_ledger, verify_file
+from epsilog.spend import Mark, open_ledger, read_ledger, verify_file
 from epsilog.spend.exports import COLUMNS, csv_lines
-from epsilog.terms import BudgetExceededError, ConflictError, PureDP
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, PureDP
 
 importlib.import_module("epsilog.cli.entry")  # puts the commands in their places
 ACT = ("--by", "dora", "--reason", "agreed")
@@ -332,6 +333,7 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
         *[(verb, "k", *ACT) for verb in ("release", "abandon", "decommission")],
         *[("start", "k"), ("commit", "k"), ("cancel", "k", "--reason", "no"), ("expire", "k")],
         *[("history",), ("watch", "--limit", "1"), ("export", "e.csv"), ("backup", "s.db"), ("accept", *ACT)],
+        ("verify",),
     ],
     ids=lambda words: words[0],
 )
@@ -412,3 +414,53 @@ def test_a_budget_declares_renyi_orders_or_promises_by_them(ask):
         "o": ["rdp_2", "rdp_8"],
         "p": ["rdp_8", "rdp_16"],
     }
+
+
+def test_a_ledger_is_verified_from_a_mark_on(ask, reserve, books, tmp_path):
+    mark = tmp_path / "my.mark"
+    told = {
+        "since": 0,
+        "looked_back": True,
+        "priced": 0,
+        "unpriced": 0,
+        "overridden": [],
+        "restored": [],
+        "partitions": [],
+    }
+    head = verify_file(books).head
+    assert ask("verify", as_json=True) == (0, told | {"entries": 1, "head": head, "mark": None})
+    assert ask("verify", "--mark", mark, as_json=True) == (0, told | {"entries": 1, "head": head, "mark": str(mark)})
+    reserve("k")
+    code, said = ask("verify", "--mark", mark, "--only-new", as_json=True)
+    assert (code, said["entries"], said["since"], said["looked_back"], said["priced"]) == (0, 2, 1, False, 1)
+    code, text = ask("verify", "--mark", mark)
+    assert (code, "none: nothing is new" in text, "Entries 1 to 2 are, by their hashes" in text) == (0, True, True)
+    code, text = ask("verify", "--mark", mark, "--only-new")
+    assert (code, "Not looked at: what lies before entry 2" in text) == (0, True)
+    ask("start", "k")
+    code, text = ask("verify", "--mark", mark)
+    assert re.search(r"worked out +3 to 3\b", text)
+    assert Mark.read(mark).count == 3
+
+
+def test_a_mark_stays_what_it_was_where_a_ledger_does_not_hold(ask, reserve, books, tmp_path):
+    mark = tmp_path / "my.mark"
+    shutil.copy(books, tmp_path / "old.db")
+    reserve("k")
+    ask("verify", "--mark", mark)
+    kept = mark.read_bytes()
+    shutil.copy(tmp_path / "old.db", books)  # put back, as an owner may
+    for words in ((), ("--only-new",)):
+        with pytest.raises(
+            LedgerIntegrityError, match="was cut, or is another: the mark is of 2 entries, and 1 are there"
+        ):
+            ask("verify", "--mark", mark, *words)
+    assert mark.read_bytes() == kept
+    for text in (b"", kept.replace(b"acme", b"acne", 1)):
+        mark.write_bytes(text)
+        with pytest.raises(CheckError, match="mark must be a mark"):
+            ask("verify", "--mark", mark)
+        assert mark.read_bytes() == text
+    for words in ((), ("--mark", tmp_path / "none.mark")):
+        with pytest.raises(CheckError, match="only_new must be given with a --mark that is there"):
+            ask("verify", "--only-new", *words)

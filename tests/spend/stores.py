@@ -76,8 +76,12 @@ class MemorySession:
         rows = [row for row in self.state.rows if row.scope == scope]
         return parsed(rows[-1]) if rows else None
 
-    def stored(self):
-        return self.state.stored
+    def stored(self, keys=None):
+        found = self.state.stored
+        if keys is None:
+            return found
+        charges = {key: row for key, row in found.charges.items() if key in keys}
+        return replace(found, charges=charges, rounds={at: row for at, row in found.rounds.items() if at[0] in keys})
 
     def balances(self, scopes):
         found = self.state.stored.balances

@@ -1,23 +1,39 @@
 """The charges of a ledger that is worked out again, in little memory: most are closed, and hardly ever asked for again.
 
 A closed charge is kept as the text that is stored of it, and rounds that are over as one hash: a round begins when the
-one before it is released, and what is released is neither rerun nor released again.
+one before it is released, and what is released is neither rerun nor released again. Of a charge that was closed before
+a mark there are two hashes, of its key and of what it was.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from epsilog.spend.copies import replace
 from epsilog.spend.records import ChargeRecord, RoundState
+from epsilog.spend.states import CLOSED, State
+from epsilog.terms import ConflictError, LedgerIntegrityError
 
 NO_ROUNDS = b""
+_HALF = 16  # bytes of a hash of which there are two in a record
+_RECORD = 2 * _HALF
 
 
 def sealed(before: bytes, state: RoundState) -> bytes:
     """A hash over a round and, by their hash, all before it; ``NO_ROUNDS`` is before the first."""
     return hashlib.sha256(before + repr((state.number, state.attempts, state.output_hash)).encode()).digest()
+
+
+def sealed_all(states: Iterable[RoundState]) -> bytes:
+    """The hash over the rounds of a charge, in order."""
+    found = NO_ROUNDS
+    for state in states:
+        found = sealed(found, state)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +64,72 @@ class Rounds:
         return Rounds(state, self.before if state.number == self.last.number else self.seal)
 
 
+@dataclass(frozen=True, slots=True)
+class Seals:
+    """Charges that were closed, as hashes of their keys and of what they were.
+
+    Attributes:
+        records: 32 bytes each, in order: half of a SHA-256 of the key, and of what is stored of the charge.
+    """
+
+    records: bytes = b""
+
+    def __post_init__(self) -> None:
+        if len(self.records) % _RECORD:
+            raise ValueError("closed charges must be 32 bytes each")
+
+    def __len__(self) -> int:
+        return len(self.records) // _RECORD
+
+    def _place(self, name: bytes) -> int:
+        return bisect_left(range(len(self)), name, key=self._name)
+
+    def _name(self, place: int) -> bytes:
+        return self.records[place * _RECORD : place * _RECORD + _HALF]
+
+    def find(self, key: str) -> bytes | None:
+        """What stands for a charge; None if it is none of these."""
+        name = _half(key)
+        place = self._place(name)
+        if place == len(self) or self._name(place) != name:
+            return None
+        return self.records[place * _RECORD + _HALF : (place + 1) * _RECORD]
+
+    def with_charges(self, closed: Mapping[str, tuple[str, str, bytes]]) -> Seals:
+        """The same with other charges, or with what became of these."""
+        parts, at = [], 0
+        for name, what in sorted((_half(key), seal_of(*row)) for key, row in closed.items()):
+            place = self._place(name)
+            parts += [self.records[at : place * _RECORD], name, what]
+            at = (place + (place < len(self) and self._name(place) == name)) * _RECORD
+        return Seals(b"".join([*parts, self.records[at:]]))
+
+
+def _half(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()[:_HALF]
+
+
+def seal_of(scope: str, document: str, rounds: bytes) -> bytes:
+    """What stands for what is stored of a charge."""
+    return _half(json.dumps([scope, document, rounds.hex()]))
+
+
 @dataclass(slots=True)
 class Lives(Mapping[str, ChargeRecord]):
-    """Every charge, by its key.
+    """Every charge that is known by its key, and of others that they were closed.
 
     Attributes:
         open: those that may still move money.
         rounds: how far these have come.
         closed: of the others scope and document, as they are stored, and the hash over their rounds.
+        sealed: those that were closed before.
     """
 
     open: dict[str, ChargeRecord] = field(default_factory=dict)
     rounds: dict[str, Rounds] = field(default_factory=dict)
     closed: dict[str, tuple[str, str, bytes]] = field(default_factory=dict)
+    sealed: Seals = field(default_factory=Seals)
+    _recalled: int = 0  # of the sealed ones are among the closed ones too
 
     def __getitem__(self, key: str) -> ChargeRecord:
         charge = self.open.get(key)
@@ -72,6 +141,52 @@ class Lives(Mapping[str, ChargeRecord]):
 
     def __len__(self) -> int:
         return len(self.open) + len(self.closed)
+
+    @property
+    def unnamed(self) -> int:
+        """How many are known as closed alone."""
+        return len(self.sealed) - self._recalled
+
+    def copy(self) -> Lives:
+        """The same, to go on with."""
+        return Lives(dict(self.open), dict(self.rounds), dict(self.closed), self.sealed, self._recalled)
+
+    def seals(self) -> Seals:
+        """All that are closed."""
+        return self.sealed.with_charges(self.closed) if self.closed else self.sealed
+
+    def recall(
+        self,
+        key: str,
+        needs: Iterable[State | None],
+        stored: Callable[[str], tuple[ChargeRecord | None, Iterable[RoundState]]],
+    ) -> None:
+        """Knows a charge again that was closed before, where something is to happen to it.
+
+        What is stored of it is what it became since, if it did; so what it was is that, in one of the states in which
+        this can happen, and the hash decides.
+
+        Args:
+            key: the charge's.
+            needs: states in which this can happen.
+            stored: tells what is stored of a charge, and of its rounds.
+        """
+        was = None if key in self.open or key in self.closed else self.sealed.find(key)
+        if was is None:
+            return
+        states = [state for state in needs if state in CLOSED]
+        if not states:
+            raise ConflictError(f"charge {key!r} is closed, since before the mark")
+        now, rounds = stored(key)
+        seal = sealed_all(rounds)
+        for state in states if now is not None else ():
+            assert now is not None
+            before = replace(now, state=state, decommissioned=None)
+            if seal_of(before.scope, before.document(), seal) == was:
+                self.closed[key] = before.scope, before.document(), seal
+                self._recalled += 1
+                return
+        raise LedgerIntegrityError(f"what is stored of charge {key!r} is not what it was at the mark")
 
     def put(self, charge: ChargeRecord) -> None:
         """Takes in where a charge stands now."""
@@ -100,3 +215,8 @@ class Lives(Mapping[str, ChargeRecord]):
         if key in self.rounds:
             return self.rounds[key].seal
         return self.closed[key][2] if key in self.closed else NO_ROUNDS
+
+    def was(self, key: str, row: tuple[str, str], rounds: bytes) -> bool:
+        """Whether this is a charge that is known as closed alone, with the hash over its rounds."""
+        was = self.sealed.find(key)
+        return was is not None and all(isinstance(part, str) for part in row) and seal_of(*row, rounds) == was

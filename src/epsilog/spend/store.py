@@ -6,7 +6,7 @@ about money, it keeps rows, and says so when they are not what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -45,8 +45,8 @@ class View(Protocol):
     def entry(self, position: int) -> Entry:
         """The entry at an index that exists."""
 
-    def stored(self) -> Stored:
-        """Everything that is kept beside the entries, as it lies there."""
+    def stored(self, keys: Collection[str] | None = None) -> Stored:
+        """Everything that is kept beside the entries, as it lies there; of charges all, or those with these keys."""
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all for None."""

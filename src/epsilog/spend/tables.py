@@ -8,10 +8,10 @@ What databases say differently is in a ``Dialect``. Texts must compare by their 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any, Self
 
@@ -127,6 +127,7 @@ _PAGE_UNDER = _PAGE.where(_subtree(entries.c.scope.concat("")))  # without the i
 _BALANCES = sa.select(balances).order_by(balances.c.scope)
 _BELOW = _BALANCES.where(_below(balances.c.scope))
 _CHARGE = sa.select(charges.c.document).where(charges.c.key == sa.bindparam("key"))
+_CHARGE_ROW = sa.select(charges).where(charges.c.key == sa.bindparam("key"))
 _HAS_CHARGES = sa.select(charges.c.key).where(_subtree(charges.c.scope)).limit(1)
 _ROUNDS = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number)
 _LAST_ROUND = sa.select(rounds).where(rounds.c.key == sa.bindparam("key")).order_by(rounds.c.number.desc()).limit(1)
@@ -351,22 +352,27 @@ class SqlSession:
     def _round_states(self, query: sa.ClauseElement, **parameters: object) -> list[RoundState]:
         return [RoundState(*state) for _, *state in self._rows(query, **parameters)]
 
-    def stored(self) -> Stored:
-        """Everything that is kept beside the entries, as it lies there."""
+    def stored(self, keys: Collection[str] | None = None) -> Stored:
+        """Everything that is kept beside the entries, as it lies there; of charges all, or those with these keys."""
         return Stored(
             stored_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),
-            Streamed(self._charge_rows),
-            Streamed(self._round_rows),
+            Streamed(partial(self._charge_rows, keys)),
+            Streamed(partial(self._round_rows, keys)),
         )
 
-    def _charge_rows(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        for key, scope, document in self._walked(_CHARGES):
+    def _charge_rows(self, keys: Collection[str] | None) -> Iterator[tuple[str, tuple[str, str]]]:
+        rows = self._walked(_CHARGES) if keys is None else self._of_each(_CHARGE_ROW, keys)
+        for key, scope, document in rows:
             yield key, (scope, document)
 
-    def _round_rows(self) -> Iterator[tuple[tuple[str, int], RoundState]]:
-        for key, number, *rest in self._walked(_ALL_ROUNDS):
+    def _round_rows(self, keys: Collection[str] | None) -> Iterator[tuple[tuple[str, int], RoundState]]:
+        rows = self._walked(_ALL_ROUNDS) if keys is None else self._of_each(_ROUNDS, keys)
+        for key, number, *rest in rows:
             yield (key, number), RoundState(number, *rest)
+
+    def _of_each(self, query: sa.ClauseElement, keys: Collection[str]) -> Iterator[Any]:
+        return (row for key in keys for row in self._rows(query, key=key))
 
     def _walked(self, walk: Walk, after: Sequence[object] | None = None) -> Iterator[Any]:
         """The rows of a table in the order of its key, some at a time: a driver keeps all that it is asked for."""

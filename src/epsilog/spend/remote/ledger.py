@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from epsilog.spend import chain, scopes, wire
@@ -20,13 +19,14 @@ from epsilog.spend.balances import Balance
 from epsilog.spend.charge import Charge
 from epsilog.spend.entries import Entry, Verb, sha256
 from epsilog.spend.headroom import Headroom
+from epsilog.spend.marks import Mark
 from epsilog.spend.remote.connection import Connection, MissingError
 from epsilog.spend.remote.store import RemoteStore, as_budget, as_row
 from epsilog.spend.requests import Request
 from epsilog.spend.rows import parsed
 from epsilog.spend.shapes import moment
 from epsilog.spend.states import LATER
-from epsilog.spend.view import LedgerView
+from epsilog.spend.view import LedgerView, followed
 from epsilog.terms import (
     BudgetExceededError,
     CheckError,
@@ -78,11 +78,17 @@ class RemoteView(LedgerView):
         return Headroom(Amounts.stored(found["available"]), found["charges"], found["repetitions"])
 
     def verify(
-        self, *, progress: Callable[[int], None] | None = None, seconds: float = chain.PRICE_SECONDS
+        self,
+        *,
+        progress: Callable[[int], None] | None = None,
+        seconds: float = chain.PRICE_SECONDS,
+        since: Mark | None = None,
+        only_new: bool = False,
     ) -> chain.Verified:
         """Works the whole ledger out again, here: its entries as the server tells them, and then its prices.
 
-        What the server keeps beside the entries, its balances, is compared with theirs as far as they are told.
+        See ``LedgerView.verify``. What the server keeps beside the entries is compared with theirs as far as it is
+        told: balances, and of charges none.
 
         Raises:
             LedgerIntegrityError: with the index of the first entry that does not hold.
@@ -90,12 +96,12 @@ class RemoteView(LedgerView):
         """
         with self._store.reading() as session:
             head, told, now = session.head(), session.balances(None), session.head()
-            books = chain.fold(islice(session.rows(), head[0]), progress=progress)
+            books = followed(session, progress=progress, since=since, only_new=only_new, end=head[0])
         if (books.count, books.head) != head:
             raise LedgerIntegrityError("the head that the server names is not that of its entries", index=books.count)
         if now == head and books.balances != {budget.scope: budget for budget in told}:
             raise LedgerIntegrityError("the balances that the server tells are not those of its entries")
-        return chain.reprice(books, seconds=seconds)
+        return chain.reprice(books, seconds=seconds, looked_back=not only_new)
 
 
 class RemoteLedger(RemoteView):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,7 +65,7 @@ class RemoteSession:
             raise LedgerIntegrityError("is another than was asked for", index=position)
         return found
 
-    def stored(self) -> Stored:
+    def stored(self, _: Collection[str] | None = None) -> Stored:
         """What the server keeps beside the entries is the server's to compare."""
         raise StorageError("a server tells nothing that it keeps beside the entries")
 
