@@ -251,7 +251,7 @@ def test_a_federated_goal_reaches_the_search_for_its_noise_and_then_its_price(mo
     monkeypatch.setattr("epsilog.plan.noise_for", lambda **_: 1.75)
     words += ("--privacy-unit", "phone", "--releases-per-period", 3)
     found = reached("epsilog.plan.federated", *words)
-    told_to = {"noise_multiplier": 1.75, "privacy_unit": "phone", "releases_per_period": 3}
+    told_to = {"noise_multiplier": 1.75, "privacy_unit": "phone", "releases_per_period": 3, "group": 1}
     assert found == ((), STATED | common | told_to)
 
 
@@ -335,10 +335,21 @@ def test_weights_are_numbers_joined_by_commas(weights):
 
 def test_an_accounts_question_reaches_the_accountant(reached):
     words = ("account", "-z", 2, "--relation", "replace-one", "--gap", 0.25)
-    question = {"relation": REPLACE, "gap": 0.25}
+    question = {"relation": REPLACE, "gap": 0.25, "group": 1}
     assert reached("epsilog.accounting.epsilon", *words, "--delta", 0) == ((Gaussian(2.0),), question | {"delta": 0.0})
     found = reached("epsilog.accounting.delta", *words, "--epsilon", 0)
     assert found == ((Gaussian(2.0),), question | {"epsilon": 0.0})
+
+
+def test_a_group_is_asked_for_as_it_is_given(reached):
+    words = ("account", "-z", 2, "--group", 5)
+    assert reached("epsilog.accounting.epsilon", *words, "--delta", 0.1)[1]["group"] == 5
+    assert reached("epsilog.accounting.delta", *words, "--epsilon", 1)[1]["group"] == 5
+    assert "for a holder of up to 5 units" in text_of(*words, "--delta", 0.1)
+    schedule = ("plan", "federated", "-N", 5000, "-m", 50, "-T", 10, "-z", 2)
+    assert reached("epsilog.plan.federated", *schedule, "--group", 5)[1]["group"] == 5
+    assert "holder of up to 5" in text_of(*schedule, "--group", 5)
+    assert "holder of" not in text_of(*schedule)
 
 
 def tuned(law):

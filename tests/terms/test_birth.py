@@ -35,6 +35,7 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         (lambda: terms.BinomialTrials(0, 0.5), r"most must be in \[1, 1000000\], got 0"),
         (lambda: terms.BinomialTrials(5, 0.0), r"probability must be in \(0, 1\], got 0.0"),
         (lambda: terms.Tuned(terms.Gaussian(1.0), 5), "trials must be a Trials"),
+        (lambda: terms.Grouped(terms.Gaussian(1.0), 0), "units must be at least 1, got 0"),
         (lambda: terms.Composed([1.0]), r"releases\[0\] must be a Release"),
         (lambda: terms.ApproximateDP(1.0, 1.5), r"delta must be in \[0, 1\], got 1.5"),
         (lambda: terms.RandomizedResponse(0.5, categories=1), "categories must be at least 2, got 1"),

@@ -28,6 +28,7 @@ SAMPLES = [
     terms.TruncatedPoissonSampled(terms.Gaussian(1.0), 0.01, 10_000, 120),
     terms.BallsInBins(terms.Gaussian(1.0), bins=10, epochs=3),
     terms.Shuffled(terms.RandomizedResponse(0.5), 1000),
+    terms.Grouped(terms.Laplace(2.0), 4),
     terms.NegativeBinomialTrials(0.5, 0.125),
     terms.PoissonTrials(20.0),
     terms.BinomialTrials(50, 0.5),

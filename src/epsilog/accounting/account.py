@@ -6,7 +6,7 @@ import math
 from contextlib import suppress
 from functools import partial
 
-from epsilog.accounting import tuning
+from epsilog.accounting import grouping, tuning
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.failures import Failure
 from epsilog.accounting.methods import (
@@ -25,7 +25,7 @@ from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.truncation import Cut
 from epsilog.accounting.walk import Method, walk
-from epsilog.terms import Interval, NeighboringRelation, Release, Tuned, UnsupportedMechanismError, check
+from epsilog.terms import Grouped, Interval, NeighboringRelation, Release, Tuned, UnsupportedMechanismError, check
 
 GAP = 0.002
 """The relative width that is aimed for unless another is asked for."""
@@ -36,6 +36,7 @@ _UNCUT = "; truncated samples apart (docs: accounting/certified-bounds, 1.9)"
 _TOLD = "batches that others fill told apart (docs: accounting/certified-bounds, 1.9)"
 _APART = "; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
 
+_OVER = "; one unit by: "
 _TUNED = "the best of several trials (docs: accounting/tuning), over one trial by: "
 
 GAUSSIAN = Method("exact Gaussian (Balle & Wang 2018)", gaussian.bounds, last_from=0)
@@ -85,8 +86,8 @@ def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: 
 
     With ``above`` the upper bound alone is wanted: the whole interval's is at most that, and takes longer.
     """
-    if prepared.tuned is not None:
-        return _selected(prepared.tuned, prepared.relation, question, gap, above=above)
+    if prepared.alone is not None:
+        return _over(prepared.alone, prepared.relation, question, gap, above=above)
     if prepared.untruncated is not None:
         return _truncated(prepared, *prepared.untruncated, question, gap, above=above)
     if prepared.apart is not None:
@@ -122,10 +123,10 @@ def _truncated(
     return found, by + _UNCUT
 
 
-def _selected(
-    tuned: Tuned, relation: NeighboringRelation, question: Question, gap: float, *, above: bool
+def _over(
+    whole: Tuned | Grouped, relation: NeighboringRelation, question: Question, gap: float, *, above: bool
 ) -> tuple[Bounds, str]:
-    """Bounds the answer about the best of several trials, each of which is accounted like anything else."""
+    """Bounds the answer about the best of several trials, or about a group, through one trial or unit."""
     methods: dict[str, None] = {}
 
     def ask(one: Prepared, asked: Question, upper_only: bool) -> Bounds:
@@ -134,8 +135,13 @@ def _selected(
             methods[method] = None
         return found
 
-    found = tuning.bounds(tuned, relation, question, above=above, ask=ask)
-    return found, _TUNED + "; ".join(methods)
+    if isinstance(whole, Tuned):
+        found, name = tuning.bounds(whole, relation, question, above=above, ask=ask), _TUNED
+    else:
+        one = prepare(whole.release, relation)
+        found, name = grouping.bounds(one, question, units=whole.units, gap=gap, above=above, ask=ask)
+        name += _OVER
+    return found, name + ("; ".join(methods) or PURE.name)
 
 
 def _beside(rest: Prepared, failure: Failure, question: Question, gap: float, *, above: bool) -> tuple[Bounds, str]:
@@ -157,7 +163,7 @@ def _beside(rest: Prepared, failure: Failure, question: Question, gap: float, *,
 
 
 def epsilon(
-    release: Release, *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = GAP
+    release: Release, *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = GAP, group: int = 1
 ) -> Interval:
     """Bounds epsilon at ``delta`` from both sides.
 
@@ -166,6 +172,7 @@ def epsilon(
         delta: failure probability, in [0, 1).
         relation: which data sets are neighbours.
         gap: the relative width to aim for.
+        group: the most units that one person holds; the price is then the person's (docs/accounting/groups.md).
 
     Returns:
         The interval, in nats; its ``upper`` is ``inf`` when nothing can be promised.
@@ -182,12 +189,19 @@ def epsilon(
     >>> sgd = Repeated(PoissonSampled(Gaussian(noise_multiplier=1.0), sampling_probability=0.01), count=1000)
     >>> round(epsilon(sgd, delta=1e-5).lower, 8), round(epsilon(sgd, delta=1e-5).upper, 8)
     (1.82823667, 1.82823667)
+    >>> round(epsilon(sgd, delta=1e-5, group=2).upper, 2)
+    3.72
     """
-    return interval(prepare(release, relation), EpsilonAt(check.half_open(0, 1)(delta=delta)), gap)
+    return interval(prepare(held(release, group), relation), EpsilonAt(check.half_open(0, 1)(delta=delta)), gap)
 
 
 def delta(
-    release: Release, *, epsilon: float, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = GAP
+    release: Release,
+    *,
+    epsilon: float,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    gap: float = GAP,
+    group: int = 1,
 ) -> Interval:
     """Bounds delta at ``epsilon`` from both sides; arguments and errors as for ``epsilon``.
 
@@ -195,7 +209,13 @@ def delta(
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)
     0.126936738
     """
-    return interval(prepare(release, relation), DeltaAt(check.at_least(0)(epsilon=epsilon)), gap)
+    return interval(prepare(held(release, group), relation), DeltaAt(check.at_least(0)(epsilon=epsilon)), gap)
+
+
+def held(release: Release, group: int) -> Release:
+    """A release as somebody meets it who holds up to ``group`` of its units."""
+    group = check.integer(1)(group=group)
+    return release if group == 1 else Grouped(check.instance(Release)(release=release), group)
 
 
 def interval(prepared: Prepared, question: Question, gap: float) -> Interval:
@@ -203,10 +223,12 @@ def interval(prepared: Prepared, question: Question, gap: float) -> Interval:
     bounds, method = account(prepared, question, check.between(0, 1)(gap=gap))
     match question:
         case EpsilonAt(at):
-            quantity, given = "epsilon", (("delta", at),)
+            quantity, named = "epsilon", [("delta", at)]
         case DeltaAt(at):
-            quantity, given = "delta", (("epsilon", at),)
+            quantity, named = "delta", [("epsilon", at)]
+    if isinstance(prepared.alone, Grouped):
+        named.append(("units", float(prepared.alone.units)))
     return Interval(
         bounds.lower, bounds.upper, method, prepared.relation,
-        assumptions=assumed(prepared.bag), quantity=quantity, given=given,
+        assumptions=assumed(prepared.bag), quantity=quantity, given=tuple(named),
     )  # fmt: skip

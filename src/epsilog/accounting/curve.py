@@ -7,29 +7,24 @@ apart; privacy is good when the true positive rate stays near the false positive
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from epsilog.accounting import tradeoff
-from epsilog.accounting.account import interval
+from epsilog.accounting.account import held, interval
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.exact import pure_loss, rounded
 from epsilog.accounting.flatten import gaussian_mu_of
-from epsilog.accounting.gaussian import gaussian_bounds
 from epsilog.accounting.lattice.discretise import Work
-from epsilog.accounting.laws.base import LARGEST_LOSS
-from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.pairs.groups import group_orderings
 from epsilog.accounting.prepared import Prepared, prepare
-from epsilog.accounting.questions import DeltaAt, EpsilonAt
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
-from epsilog.accounting.roots import proven
-from epsilog.accounting.rounding import LEAST, MU, UNDERFLOW, up
+from epsilog.accounting.rounding import UNDERFLOW, up
 from epsilog.terms import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
+    Grouped,
     Interval,
     Laplace,
     NeighboringRelation,
@@ -96,6 +91,8 @@ class Profile:
         convexity (docs/accounting/certified-bounds.md, section 6).
         """
         fpr = check.within(0, 1)(fpr=fpr)
+        if isinstance(group := self._prepared.alone, Grouped):
+            return self._tpr_of_group(group, fpr)
         attained, work = self._prepared.attained, Work()
         orders = tradeoff.rates(attained, fpr, gap=self.gap, work=work)
         worst = max(orders, key=lambda order: order.bounds.upper)
@@ -118,6 +115,23 @@ class Profile:
             assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
         )  # fmt: skip
 
+    def _tpr_of_group(self, group: Grouped, fpr: float) -> Interval:
+        """Any curve that bounds delta in both orders bounds the rate from above; one unit bounds it from below."""
+
+        def whole(epsilon: float) -> Bounds:
+            claim = self.delta(epsilon)
+            return Bounds(claim.lower, claim.upper)
+
+        found = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap)
+        one = Profile(group.release, self.relation, self.gap)
+        symmetric = one._prepared.mu is not None
+        lower = found.bounds.lower if symmetric else min(one.tpr(fpr).lower, found.bounds.upper)
+        near = self.delta(abs(found.at))
+        return Interval(
+            lower, found.bounds.upper, near.method, self.relation,
+            assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr), ("units", float(group.units))),
+        )  # fmt: skip
+
     def tradeoff(self, fpr: float) -> Interval:
         """Bounds the false negative rate of the best test whose false positive rate is ``fpr``: 1 - TPR."""
         rate = self.tpr(fpr)
@@ -127,68 +141,26 @@ class Profile:
         )  # fmt: skip
 
     def group_delta(self, *, units: int, epsilon: float) -> Interval:
-        """Bounds delta at ``epsilon`` for neighbours that differ in ``units`` units: group privacy.
+        """Bounds delta at ``epsilon`` for neighbours that differ in up to ``units`` units: group privacy.
 
-        Source: for a Gaussian exact (mu grows ``units``-fold); for Poisson-sampled Gaussians and a group that joins or
-        leaves as a whole the mixture of Ganesh 2024 (arXiv:2401.10294); else Dwork & Roth 2014, Theorem 2.2, for delta:
-        delta_k(epsilon) <= delta(epsilon / k) (e^epsilon - 1) / (e^(epsilon / k) - 1).
+        Source: docs/accounting/groups.md.
         """
-        units = check.integer(1)(units=units)
-        epsilon = check.at_least(0)(epsilon=epsilon)
-        one, alone = self._prepared.mu, self.delta(epsilon)
-        held, method = alone.assumptions, "group privacy (Dwork & Roth 2014)"
-        mixtures = group_orderings(self._prepared.bag, self.relation, units=units)
-        if one is not None:
-            found = gaussian_bounds(units * one, DeltaAt(epsilon), roundings=MU + 1)
-        elif mixtures is not None:
-            found = lattice_bounds(mixtures, DeltaAt(epsilon), gap=self.gap)
-            method, held = "group privacy by mixtures (Ganesh 2024)", (*held, "the group joins or leaves as a whole")
-        else:
-            share = epsilon / units
-            if Fraction(share) * units > Fraction(epsilon):  # at a largest loss a hair more hides all that is left
-                share = math.nextafter(share, 0.0)
-            factor = math.expm1(epsilon) / math.expm1(share) if 0 < epsilon < 700 and share > 0 else float(units)
-            if epsilon >= 700:  # units e^((units - 1) share) is no less, and overflows later
-                growth = (units - 1) * share
-                factor = units * math.exp(growth) if growth < 700 else math.inf
-            one_unit = self.delta(share).upper
-            upper = min(1.0, up(one_unit * factor, 2048)) if one_unit > 0 else 0.0
-            found = Bounds(alone.lower, upper)
-        given = (("epsilon", epsilon), ("units", float(units)))
-        return Interval(
-            found.lower, found.upper, method, self.relation, assumptions=held, quantity="delta", given=given,
-        )  # fmt: skip
+        return self._of_group(units, DeltaAt(check.at_least(0)(epsilon=epsilon)))
 
     def group_epsilon(self, *, units: int, delta: float) -> Interval:
-        """Bounds epsilon at ``delta`` for neighbours that differ in ``units`` units; found through ``group_delta``.
-
-        The upper end is an epsilon at which ``group_delta`` proves a delta of at most ``delta``; the lower end is that
-        of one unit, since a group may hold it alone.
+        """Bounds epsilon at ``delta`` for neighbours that differ in up to ``units`` units.
 
         >>> from epsilog.terms import Gaussian
         >>> curve = profile(Gaussian(noise_multiplier=8.0))
         >>> curve.group_epsilon(units=8, delta=1e-5).upper < 1.001 * profile(Gaussian(1.0)).epsilon(1e-5).upper
         True
         """
-        units, delta = check.integer(1)(units=units), check.between(0, 1)(delta=delta)
-        one = self.epsilon(delta)
-        given = (("delta", delta), ("units", float(units)))
+        return self._of_group(units, EpsilonAt(check.between(0, 1)(delta=delta)))
 
-        def excess(epsilon: float) -> float:
-            found = self.group_delta(units=units, epsilon=epsilon).upper
-            return math.log(max(found, LEAST) / delta)
-
-        upper, told, mean = one.upper, one, self._prepared.mu
-        if mean is not None:
-            upper = gaussian_bounds(units * mean, EpsilonAt(delta), roundings=MU + 1).upper
-        elif units > 1 and math.isfinite(upper):
-            told = self.group_delta(units=units, epsilon=units * upper)
-            upper = (
-                0.0 if excess(0.0) <= 0 else proven(excess, max(units * upper, _FAINT), gap=self.gap, most=LARGEST_LOSS)
-            )
-        return Interval(
-            min(one.lower, upper), upper, told.method, self.relation, assumptions=told.assumptions, given=given,
-        )  # fmt: skip
+    def _of_group(self, units: int, question: Question) -> Interval:
+        units = check.integer(1)(units=units)
+        found = interval(prepare(held(self.release, units), self.relation), question, self.gap)
+        return found if units > 1 else replace(found, given=(*found.given, ("units", 1.0)))
 
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
         """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""

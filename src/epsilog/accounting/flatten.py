@@ -14,6 +14,7 @@ from epsilog.terms import (
     FixedSizeSampled,
     Gaussian,
     GaussianDP,
+    Grouped,
     MatrixMechanism,
     NeighboringRelation,
     PoissonSampled,
@@ -57,7 +58,7 @@ def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
                 todo.append((inner, count * times))
             case Composed(releases=parts):
                 todo.extend((inner, count) for inner in reversed(parts))
-            case PoissonSampled(release=inner, sampling_probability=1):
+            case PoissonSampled(release=inner, sampling_probability=1) | Grouped(release=inner, units=1):
                 todo.append((inner, count))
             case TruncatedPoissonSampled(release=inner, sampling_probability=q, population=n, largest_batch=most) if (
                 most >= n or q == 0

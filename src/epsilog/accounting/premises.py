@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from epsilog.accounting.flatten import Bag, flatten
+from epsilog.accounting.flatten import Bag, flatten, sampled_parts
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
     ExponentialMechanism,
     FixedSizeSampled,
     GaussianDP,
+    Grouped,
     PoissonSampled,
     PureDP,
     Release,
@@ -36,6 +37,8 @@ _TRIALS = (
     "that were not chosen, their number's traces (logs, bills, running time) included"
 )
 _ALIKE = "every trial is the same mechanism with fresh randomness, and its price covers what its score saw"
+_HELD = "nobody holds more than {units} of the units that the release is described for, in all its rounds together"
+_TOGETHER = "the group joins or leaves as a whole"
 _SCORE = "the score's sensitivity was measured for this relation"
 
 
@@ -55,6 +58,12 @@ def assumed(bag: Bag) -> tuple[str, ...]:
         match part:
             case Tuned(release=inner):
                 found[_TRIALS] = found[_ALIKE] = None
+                found |= dict.fromkeys(assumed(flatten(inner)))
+                continue
+            case Grouped(release=inner, units=units):
+                found[_HELD.format(units=units)] = None
+                if sampled_parts(flatten(inner)):
+                    found[_TOGETHER] = None
                 found |= dict.fromkeys(assumed(flatten(inner)))
                 continue
             case PoissonSampled(release=inner):

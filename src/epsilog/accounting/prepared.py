@@ -15,6 +15,7 @@ from epsilog.accounting.rounding import down
 from epsilog.terms import (
     BallsInBins,
     GaussianDP,
+    Grouped,
     NeighboringRelation,
     Release,
     Tuned,
@@ -102,16 +103,16 @@ class Prepared:
         return None if taken is None else (Prepared(taken[0], self.relation), taken[1])
 
     @cached_property
-    def tuned(self) -> Tuned | None:
-        """The best of several trials, where that is all there is; None where no part is such.
+    def alone(self) -> Tuned | Grouped | None:
+        """The best of several trials, or what a group loses, where that is all there is; None where no part is such.
 
         Raises:
             UnsupportedMechanismError: there is something beside it, or it is repeated: no pair of it is proven.
         """
-        part = next((part for part in self.bag if isinstance(part, Tuned)), None)
+        part = next((part for part in self.bag if isinstance(part, Tuned | Grouped)), None)
         if part is None or self.bag == {part: 1}:
             return part
-        reason = "the best of several trials is priced alone; charge what is beside it apart"
+        reason = "the best of several trials, and what a group loses, are priced alone; charge what is beside it apart"
         raise UnsupportedMechanismError(part, method="composition", reason=reason)
 
     @cached_property

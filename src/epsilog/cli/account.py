@@ -56,6 +56,9 @@ def account(
         str | None,
         typer.Option("--trials", help=f"Release the best of a secret number of trials alone: {', '.join(_LAWS)}."),
     ] = None,
+    group: Annotated[
+        int, typer.Option("--group", help="The most units that one person holds: the price is then the person's.")
+    ] = 1,
     delta: Delta = None,
     epsilon: Epsilon = None,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -80,11 +83,11 @@ def account(
     if trials is not None:
         release = terms.Tuned(release, _trials(trials))
     if delta is not None:
-        interval = accounting.epsilon(release, delta=delta, relation=relation, gap=gap)
+        interval = accounting.epsilon(release, delta=delta, relation=relation, gap=gap, group=group)
     else:
         assert epsilon is not None
-        interval = accounting.delta(release, epsilon=epsilon, relation=relation, gap=gap)
-    formula = _formula(release, delta)
+        interval = accounting.delta(release, epsilon=epsilon, relation=relation, gap=gap, group=group)
+    formula = _formula(release, delta) if group == 1 else None
     if as_json:
         return print_json(
             {
@@ -96,9 +99,10 @@ def account(
     (name, at), *_ = interval.given
     rows: list[tuple[str | Text, str | Text]] = [
         (Text.assemble((interval.quantity, "bold"), f" at {name} {at:g}"), bold(interval_text(interval))),
+        *([("for a holder of", f"up to {group} units")] if group > 1 else []),
         ("method", interval.method),
         ("relation", str(interval.relation)),
-        *_beside(release, delta, relation, gap),
+        *(_beside(release, delta, relation, gap) if group == 1 else ()),
     ]
     if formula is not None:
         rows.append(("closed form (estimate)", f"{formula:.6g}"))

@@ -27,6 +27,7 @@ def federated(
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     privacy_unit: Annotated[str, told("privacy_unit", facts.PRIVACY_UNIT)] = "client",
     releases_per_period: Annotated[int, told("releases_per_period", facts.RELEASES_PER_PERIOD)] = 1,
+    group: Annotated[int, typer.Option("--group", help="The most units that one person holds: adds that price.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Price a federated schedule: the closed form people know, and the certified interval beside it.
@@ -55,6 +56,7 @@ def federated(
         relation=relation,
         privacy_unit=privacy_unit,
         releases_per_period=releases_per_period,
+        group=group,
     )
     if as_json:
         return print_json(priced.to_json())
@@ -73,10 +75,12 @@ def federated(
             ("  root term", f"{priced.formula.root_term:.4f}" + _larger(priced.formula.dominates == "root")),
             ("  linear term", f"{priced.formula.linear_term:.4f}" + _larger(priced.formula.dominates == "linear")),
             *_together(releases_per_period, interval_text(priced.cumulative)),
+            *([] if priced.person is None else [(f"holder of up to {group}", interval_text(priced.person))]),
         ],
     )
     warned = (finding.says for finding in priced.delta.findings)
-    for line in (priced.verdict, *warned, *(f"Assumes: {a}" for a in priced.epsilon.assumptions)):
+    assumed = dict.fromkeys((*priced.epsilon.assumptions, *(priced.person.assumptions if priced.person else ())))
+    for line in (priced.verdict, *warned, *(f"Assumes: {a}" for a in assumed)):
         note(line)
     return None
 

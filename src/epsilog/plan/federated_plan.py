@@ -111,6 +111,8 @@ class FederatedPlan:
         unamplified: the same against whoever knows who took part.
         releases_per_period: models trained and released in a reporting period on the same population.
         cumulative: the certified interval for all releases of a period together.
+        group: the most units that one person holds.
+        person: the certified interval of one run for such a person; ``epsilon`` where that is one unit.
     """
 
     schedule: Schedule
@@ -122,6 +124,8 @@ class FederatedPlan:
     unamplified: Interval
     releases_per_period: int
     cumulative: Interval
+    group: int = 1
+    person: Interval | None = None
 
     @property
     def verdict(self) -> str:
@@ -160,6 +164,7 @@ class FederatedPlan:
             "releases_per_period": self.releases_per_period,
             "cumulative": codec.encode(self.cumulative),
             "verdict": self.verdict,
+            **({} if self.person is None else {"group": self.group, "person": codec.encode(self.person)}),
         }
 
 
@@ -177,6 +182,7 @@ def federated(
     clip_norm: float = 1.0,
     policy: DeltaPolicy | None = None,
     gap: float = GAP,
+    group: int = 1,
 ) -> FederatedPlan:
     """Prices a federated schedule of the central model.
 
@@ -193,6 +199,7 @@ def federated(
         clip_norm: the most one unit can move the sum, in L2 norm; costs nothing (C).
         policy: the delta policy; its default caps delta at 1e-6.
         gap: relative width of the interval to aim for.
+        group: the most units that one person holds, for the price of the person beside that of the unit.
 
     Returns:
         The plan; only ``epsilon.upper`` may be claimed.
@@ -214,7 +221,7 @@ def federated(
     def priced(count: int) -> Interval:
         return _price(schedule, decision.delta, relation, count=count, gap=gap)
 
-    first = priced(1)
+    first, group = priced(1), check.integer(1)(group=group)
     formula = fl_formula(
         sampling_probability=schedule.sampling_probability,
         noise_multiplier=schedule.noise_multiplier,
@@ -231,6 +238,8 @@ def federated(
         unamplified=bound_epsilon(schedule.unamplified(), delta=decision.delta, relation=relation, gap=gap),
         releases_per_period=releases_per_period,
         cumulative=first if releases_per_period == 1 else priced(releases_per_period),
+        group=group,
+        person=None if group == 1 else _person(schedule, decision.delta, relation, group=group, gap=gap),
     )
 
 
@@ -248,6 +257,16 @@ def _price(schedule: Schedule, delta: float, relation: NeighboringRelation, *, c
         plain = bound_epsilon(Repeated(schedule.unamplified(), count), delta=delta, relation=relation, gap=gap)
         return Interval(0.0, plain.upper, f"{plain.method}, without amplification by sampling", relation, given=given)
     return bound_epsilon(Repeated(schedule.release(), count), delta=delta, relation=relation, gap=gap)
+
+
+def _person(schedule: Schedule, delta: float, relation: NeighboringRelation, *, group: int, gap: float) -> Interval:
+    """Bounds one run for somebody who holds so many units; with next to no noise as if sampling hid nothing."""
+    if schedule.noise_multiplier == 0:
+        return Interval(0.0, inf, "no noise, no bound", relation, given=(("delta", delta),))
+    hides = schedule.noise_multiplier >= LEAST_NOISE or schedule.sampling != "poisson"
+    release = schedule.release() if hides else schedule.unamplified()
+    found = bound_epsilon(release, delta=delta, relation=relation, gap=gap, group=group)
+    return found if hides else replace(found, lower=0.0, method=f"{found.method}, without amplification by sampling")
 
 
 def noise_for(

@@ -221,6 +221,7 @@ class Boundary(Part):
     rounds_per_release: Count
     adaptive_clip: Annotated[bool, Field(strict=True)]
     post_processing: Text
+    records_per_person: Count | None = None
 
 
 class Audit(Part):

@@ -208,7 +208,7 @@ def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType
             "programme": programme.programme.model_dump(mode="json"),
             **prepared.learning,
             "data": prepared.task.describe(),
-            "boundary": programme.boundary.model_dump(mode="json"),
+            "boundary": programme.boundary.model_dump(mode="json", exclude_none=True),
             "reporting": programme.reporting.model_dump(mode="json"),
             "references": _hashed(programme.references, prepared.base),
             **audit,

@@ -141,7 +141,8 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
 
 
 def _reading(plan: RegisteredPlan) -> dict[str, Any]:
-    return risk_reading(plan.scheme.release(), plan.guarantee, known=plan.scheme.unamplified())
+    held = plan.details.get("boundary", {}).get("records_per_person")
+    return risk_reading(plan.scheme.release(), plan.guarantee, known=plan.scheme.unamplified(), held=held)
 
 
 def _booked(word: LedgerWord | None) -> dict[str, Any]:

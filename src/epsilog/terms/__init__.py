@@ -22,6 +22,7 @@ from epsilog.terms.errors import (
     UnsupportedMechanismError,
 )
 from epsilog.terms.findings import EVIDENCE, LOG_EVIDENCE, Effect, Finding, Grade, Verdict
+from epsilog.terms.groups import Grouped
 from epsilog.terms.guarantee import Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
 from epsilog.terms.matrices import (
@@ -98,6 +99,7 @@ __all__ = [
     "Gaussian",
     "GaussianDP",
     "Grade",
+    "Grouped",
     "Guarantee",
     "Interval",
     "Laplace",

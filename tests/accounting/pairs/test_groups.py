@@ -11,6 +11,7 @@ from scipy.stats import binom, norm
 from epsilog.accounting import delta, epsilon, profile, rdp
 from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.pairs.groups import GroupMixture, group_orderings
+from epsilog.accounting.roots import proven
 from epsilog.terms import (
     Composed,
     Gaussian,
@@ -96,7 +97,7 @@ def test_epsilon_of_a_group_is_one_at_which_its_delta_is_proven(release, failure
     curve, last = profile(release, gap=0.02), 0.0
     for units in (2, 8, 1000):
         found = curve.group_epsilon(units=units, delta=failure)
-        assert found.lower <= curve.epsilon(failure).upper
+        assert curve.epsilon(failure).lower <= found.lower <= found.upper
         assert found.upper >= last, "a larger group loses no less"
         last = found.upper
         if math.isfinite(last):
@@ -119,11 +120,10 @@ def test_a_group_that_one_unit_cannot_hide_is_not_small():
 
 def test_a_curve_that_falls_at_once_is_still_only_trusted_where_it_is_low():
     """Secants find no root of a step; what is returned has been seen to be low enough."""
-    curve = profile(Gaussian(1.0), gap=0.02)
     for step in (0.01, 7.0, 300.0):
-        found = curve._proven(lambda epsilon, at=step: 0.5 if epsilon < at else -5.0, 1.0)
+        found = proven(lambda epsilon, at=step: 0.5 if epsilon < at else -5.0, 1.0, gap=0.02, most=600.0)
         assert step <= found <= 1.03 * step
-    assert curve._proven(lambda _: 0.5, 1.0) == math.inf
+    assert proven(lambda _: 0.5, 1.0, gap=0.02, most=600.0) == math.inf
 
 
 def test_what_a_group_rests_on_is_told():

@@ -1,0 +1,166 @@
+"""What a group loses: against what is known exactly, chains of random neighbours, and the ledger that charges it."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.accounting.test_tuning import asking, hockey_stick
+
+import epsilog as ep
+from epsilog.accounting import grouping
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.prepared import prepare
+from epsilog.accounting.questions import DeltaAt, EpsilonAt
+from epsilog.terms import (
+    ApproximateDP,
+    BallsInBins,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    Gaussian,
+    GaussianDP,
+    Grouped,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PoissonTrials,
+    PureDP,
+    RandomizedResponse,
+    Repeated,
+    Tuned,
+    UnsupportedMechanismError,
+    ZeroConcentratedDP,
+)
+
+ADD, REPLACE, _ = NeighboringRelation
+AS_FAR = [
+    (Laplace(6.0), Laplace(2.0)),
+    (Gaussian(6.0), Gaussian(2.0)),
+    (DiscreteGaussian(5.0), DiscreteGaussian(5.0, 3)),
+    (DiscreteLaplace(5.0, 2), DiscreteLaplace(5.0, 6)),
+    (ExponentialMechanism(0.5), ExponentialMechanism(1.5)),
+    (GaussianDP(0.5), GaussianDP(1.5)),
+    (ZeroConcentratedDP(0.125), ZeroConcentratedDP(1.125)),
+    (Repeated(Composed([Laplace(60.0), Gaussian(30.0)]), 40), Repeated(Composed([Laplace(20.0), Gaussian(10.0)]), 40)),
+]
+
+
+@pytest.mark.slow_beyond(6)
+@pytest.mark.parametrize("relation", [ADD, REPLACE], ids=str)
+@pytest.mark.parametrize(("one", "three"), AS_FAR, ids=lambda release: type(release).__name__)
+def test_three_units_move_three_times_as_far(one, three, relation):
+    found = ep.epsilon(one, delta=1e-4, relation=relation, group=3)
+    known = ep.epsilon(three, delta=1e-4, relation=relation)
+    assert found.upper == pytest.approx(known.upper, rel=1e-9)
+    assert found.lower == pytest.approx(known.lower, rel=1e-6)
+    assert found.given == (("delta", 1e-4), ("units", 3.0))
+
+
+@pytest.mark.parametrize("stated", [PureDP(0.4), ApproximateDP(0.4, 1e-7)], ids=lambda one: type(one).__name__)
+def test_statements_grow_as_the_theorem_says_and_laplace_noise_stands_below(stated):
+    found = ep.epsilon(stated, delta=1e-6, group=3)
+    least = ep.epsilon(Laplace(2.5 / 3), delta=1e-6)
+    assert least.lower * (1 - 1e-9) <= found.lower <= found.upper <= 1.2 * (1 + 1e-9)
+    assert ep.epsilon(PureDP(0.4), delta=0.0, group=3).upper == pytest.approx(1.2)
+    shares = 1e-7 * (1 + math.exp(0.4) + math.exp(0.8))
+    assert ep.delta(ApproximateDP(0.4, 1e-7), epsilon=1.2, group=3).upper == pytest.approx(shares, rel=1e-9)
+
+
+def chain(rng, units):
+    """Random neighbours, one after another."""
+    laws = [rng.dirichlet(np.ones(4))]
+    for _ in range(units):
+        moved = laws[-1] * np.exp(rng.normal(0, 0.4, 4))
+        laws.append(moved / moved.sum())
+    return laws
+
+
+def broken(units_told):
+    """How many random chains of three steps tell more than the general bound says of so many."""
+    rng, found = np.random.default_rng(4), 0
+    for _ in range(150):
+        laws = chain(rng, 3)
+        steps = [asking(p, q) for p, q in pairwise(laws)]
+
+        def ask(one, question, above, steps=steps):
+            sides = [step(one, question, above) for step in steps]
+            return Bounds(0.0, max(side.upper for side in sides))
+
+        one = prepare(RandomizedResponse(0.5), REPLACE)  # a release with no other bound
+        for epsilon in (0.0, 0.5, 1.5):
+            upper, _ = grouping.bounds(one, DeltaAt(epsilon), units=units_told, gap=0.002, above=True, ask=ask)
+            found += hockey_stick(laws[0], laws[3], epsilon) > upper.upper * (1 + 1e-9)
+    upper, _ = grouping.bounds(one, EpsilonAt(0.01), units=units_told, gap=0.002, above=True, ask=ask)
+    return found + (hockey_stick(laws[0], laws[3], upper.upper) > 0.01 * (1 + 1e-9))
+
+
+def test_no_chain_of_neighbours_tells_more_than_the_general_bound():
+    assert broken(3) == 0
+
+
+def test_a_bound_for_too_few_units_is_broken():
+    assert broken(1) > 20
+
+
+@pytest.mark.slow
+def test_a_person_s_price_lies_between_one_record_s_and_what_sampling_does_not_hide():
+    sgd = Repeated(PoissonSampled(Gaussian(1.5), 0.02), 200)
+    one, four = (ep.epsilon(sgd, delta=1e-6, group=k) for k in (1, 4))
+    assert 4 * one.upper < four.lower <= four.upper < 1.005 * four.lower
+    assert ep.delta(sgd, epsilon=four.upper, group=4).upper <= 1e-6
+    for base in (
+        PoissonSampled(Laplace(2.0), 0.1),
+        BallsInBins(Gaussian(4.0), 10),
+        PoissonSampled(Gaussian(1e-3), 0.1),
+    ):
+        found = ep.epsilon(base, delta=1e-6, group=3)
+        inner = Grouped(base.release, 3)
+        assert ep.epsilon(base, delta=1e-6).lower <= found.lower <= found.upper <= ep.epsilon(inner, delta=1e-6).upper
+        assert any("as a whole" in line for line in found.assumptions)
+        assert any("more than 3" in line for line in found.assumptions)
+
+
+def test_attack_rates_on_a_person():
+    exact, found = ep.profile(Gaussian(1.0)).tpr(0.01), ep.profile(Grouped(Gaussian(4.0), 4)).tpr(0.01)
+    assert found.lower == pytest.approx(exact.lower, rel=1e-3)
+    assert found.upper == pytest.approx(exact.upper, rel=1e-3)
+    one, two = (ep.profile(Grouped(Laplace(4.0), k)).tpr(0.05) for k in (1, 2))
+    assert one.lower <= two.lower <= two.upper
+    assert ep.profile(Laplace(2.0)).tpr(0.05).upper <= two.upper * (1 + 1e-6)
+
+
+def test_a_group_of_trials_is_priced_by_the_general_bound():
+    tuned = Tuned(Gaussian(8.0), PoissonTrials(3.0))
+    assert ep.epsilon(tuned, delta=1e-6).upper < ep.epsilon(tuned, delta=1e-6, group=2).upper < math.inf
+    held = Tuned(Grouped(Gaussian(8.0), 2), PoissonTrials(3.0))
+    assert ep.epsilon(held, delta=1e-6).upper <= ep.epsilon(tuned, delta=1e-6, group=2).upper
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        Repeated(Grouped(Gaussian(1.0), 2), 2),
+        Composed([Grouped(Gaussian(1.0), 2), PureDP(1.0)]),
+        PoissonSampled(Grouped(Gaussian(1.0), 2), 0.5),
+        Grouped(RandomizedResponse(0.5), 2),
+    ],
+    ids=["repeated", "beside", "sampled", "without-proof"],
+)
+def test_what_has_no_proof_is_refused(release):
+    with pytest.raises(UnsupportedMechanismError):
+        ep.epsilon(release, delta=1e-6)
+
+
+@pytest.mark.slow
+def test_a_ledger_of_persons_is_charged_for_the_person(tmp_path):
+    ledger = ep.open_ledger(f"sqlite:///{tmp_path}/persons.db")
+    ledger.create_budget("acme", kind="approximate", epsilon="8", delta="1e-5", privacy_unit="patient")
+    run = Repeated(PoissonSampled(Gaussian(2.0), 0.01), 100)
+    ledger.charge("acme", Grouped(run, 3), key="a", delta="1e-6")
+    person, record = (ep.epsilon(run, delta=1e-6, group=k).upper for k in (3, 1))
+    charged = float(ledger.balance("acme").committed["epsilon"])
+    assert charged == pytest.approx(person, rel=1e-6)
+    assert charged > 2 * record
+    assert ledger.verify()
