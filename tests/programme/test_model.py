@@ -117,6 +117,14 @@ def test_no_number_is_read_in_two_ways(write_programme, change, says):
     assert len(str(caught.value)) < 1000
 
 
+def test_the_most_that_a_person_holds_may_be_stated(write_programme):
+    assert load(write_programme()).boundary.records_per_person is None
+    held = ("adaptive_clip = false", "adaptive_clip = false\nrecords_per_person = 4")
+    assert load(write_programme(held)).boundary.records_per_person == 4
+    with pytest.raises(ProgrammeError, match=r"boundary\.records_per_person"):
+        load(write_programme((held[0], held[1].replace("4", "0"))))
+
+
 def test_all_mistakes_are_named_together(write_programme):
     with pytest.raises(ProgrammeError) as caught:
         load(write_programme(("clip_norm = 0.2", "clip_norm = -1"), ('epsilon = "4"', 'epsilon = "0"')))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.prove.drawn import central, drawn, finish, local, make_plan
 
+from epsilog.accounting import epsilon
 from epsilog.prove import (
     FIELDS,
     check_record,
@@ -25,6 +26,7 @@ from epsilog.prove.forgeries import FORGERIES, still_forgeable
 from epsilog.prove.publication import completed, publication, tier
 from epsilog.prove.reading import risk_reading
 from epsilog.prove.rendering import readings
+from epsilog.prove.report import _reading
 from epsilog.terms import (
     CheckError,
     ClientLevelClientSide,
@@ -77,6 +79,19 @@ def test_readings_are_the_accountants(report):
     assert epsilons == sorted(epsilons)
     alone, pair, four = plan.epsilon.upper, *(point["epsilon"] for point in reading["groups"])
     assert 2 * alone <= pair < four
+
+
+def test_the_most_that_a_person_holds_is_read_first():
+    plan = make_plan()
+    stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": 3}})
+    found = {one["units"]: one["epsilon"] for one in _reading(stated)["groups"]}
+    assert list(found) == [3, 2, 4]
+    assert found[2] < found[3] < found[4]
+    exact = epsilon(plan.scheme.release(), delta=plan.guarantee.delta, relation=plan.guarantee.relation, group=3)
+    assert found[3] == pytest.approx(exact.upper, rel=0.01)
+    for told in (1, 4):
+        stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": told}})
+        assert len(_reading(stated)["groups"]) == 2
 
 
 def test_what_a_dishonest_curator_could_do_is_told_where_it_applies(report, real):
