@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,7 +69,7 @@ class CompiledEngine:
         row = clients.features.shape[1] * self._precision.itemsize
         self._fetched = max(int(self._counts.max(initial=1)), FETCHED // row)  # rows
         with exact():
-            self._test = tuple(jnp.asarray(part) for part in task.test_set())
+            self._test = tuple(map(_on_device, task.test_set()))
             everything = slice(None) if self._usable.all() else self._usable
             self._resident = self._rows(everything) if clients.features.nbytes <= RESIDENT else None
 
@@ -191,7 +191,7 @@ class CompiledEngine:
         features, targets = clients.features[which], clients.targets[which].astype(self._kind)
         if not len(features):
             features, targets = np.zeros((1, features.shape[1]), self._precision), np.zeros(1, self._kind)
-        return jnp.asarray(features), jnp.asarray(targets)
+        return _on_device(features), _on_device(targets)
 
     def _fetch(self, part: Ids) -> tuple[Any, Any]:
         """The usable rows of a part of a cohort, one client after another, in arrays of one size."""
@@ -204,7 +204,12 @@ class CompiledEngine:
             to, usable = slice(at, at + int(self._counts[client])), self._usable[lies]
             features[to], targets[to] = clients.features[lies][usable], clients.targets[lies][usable]
             at = to.stop
-        return jnp.asarray(features), jnp.asarray(targets)
+        return jax.device_put(features), jax.device_put(targets)
+
+
+def _on_device(array: NDArray[Any]) -> Any:
+    """A copy on the device: a CPU would share the array itself, and ``asarray`` compiles for every shape."""
+    return jax.device_put(array.copy())
 
 
 def _joined(rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
