@@ -94,6 +94,7 @@ def past_a_face(folder):
             yield f"{who}: from {module} import {name}"
 
 
+@pytest.mark.slow
 def test_parts_are_entered_by_their_faces():
     assert not list(past_a_face(ROOT))
 

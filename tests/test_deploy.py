@@ -40,6 +40,7 @@ def test_the_server_is_started_with_options_that_it_has(words):
     assert not given["behind_proxy"]
 
 
+@pytest.mark.slow
 def test_the_commands_in_the_comments_are_commands():
     for file in (UNIT, CONTAINER):
         said = [line for line in file.read_text().splitlines() if line.startswith("#")]

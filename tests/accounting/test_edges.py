@@ -249,7 +249,7 @@ def test_composing_agrees_with_convolving():
             assert upper.chernoff(at) >= exact
 
 
-@pytest.mark.slow_beyond(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "share", "rounds", "question", "reached"),
     [

@@ -104,6 +104,7 @@ def test_fnr_is_the_rest():
     assert (misses.lower, misses.upper) == (1 - hits.upper, 1 - hits.lower)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "bins", "fpr", "truth"),
     [
@@ -236,6 +237,7 @@ def test_a_zcdp_statement_lies_between_its_gaussian_and_renyi():
     assert found.lower <= 0.0923622 < found.upper < 0.13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", [PureDP(1.0), Repeated(Laplace(2.0), 5), ApproximateDP(1.0, 0.1)])
 def test_the_rates_of_a_symmetric_release_are_concave(release):
     grid = np.linspace(0.02, 0.98, 7)

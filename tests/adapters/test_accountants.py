@@ -92,7 +92,7 @@ def test_nothing_released_costs_nothing(peer):
     assert told(peer) == 0
 
 
-@pytest.mark.slow_beyond(1)
+@pytest.mark.slow
 def test_the_answer_is_the_upper_end_of_an_interval_that_our_bounds_lie_in(peer):
     peer.step(1.0, count=30)
     peer.step(0.8, 0.02, count=2)
@@ -162,7 +162,7 @@ def test_a_delta_out_of_range_is_refused_by_name(peer, delta):
         told(peer, delta)
 
 
-@pytest.mark.slow_beyond(1)
+@pytest.mark.slow
 def test_a_state_is_restored_with_its_cost(made):
     one, other = made(), made()
     one.step(1.0, count=4)

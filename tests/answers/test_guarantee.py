@@ -91,6 +91,7 @@ def stated(release):
     return None
 
 
+@pytest.mark.slow_beyond(108)
 @pytest.mark.parametrize("kind", PRICES)
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO])

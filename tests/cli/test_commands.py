@@ -1118,6 +1118,7 @@ def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(m
     assert invoke("verify", tmp_path, "--watch", "0").exit_code == 2
 
 
+@pytest.mark.slow
 def test_scores_are_audited_and_a_refuted_claim_ends_with_4(monkeypatch, tmp_path):
     draws = np.random.default_rng(0)
     coins = draws.random(500) < 0.5

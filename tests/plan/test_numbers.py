@@ -123,6 +123,7 @@ def test_an_interval_shows_numbers_that_were_numpys():
     assert str(ep.delta(SGD, epsilon=np.float64(1))) == str(ep.delta(SGD, epsilon=1.0))
 
 
+@pytest.mark.slow
 def test_a_charge_takes_any_number(tmp_path):
     with ep.open_ledger(f"sqlite:///{tmp_path}/b.db") as ledger:
         ledger.create_budget("acme", kind="approximate", epsilon=Decimal(4), delta=np.float64(2**-10))

@@ -115,6 +115,7 @@ def test_a_level_that_the_scheme_does_not_protect_is_refused(written):
     )
 
 
+@pytest.mark.slow
 def test_visits_are_weighed_only_where_sizes_are_public_and_neighbours_keep_them(written):
     cap, kept = ("nominal_examples", "example_cap = 20\nnominal_examples"), ('"add-or-remove-one"', '"zero-out"')
     said = ("privacy_unit = ", "sizes_are_public = true\nprivacy_unit = ")

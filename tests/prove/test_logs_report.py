@@ -104,6 +104,7 @@ def test_nothing_that_is_changed_in_it_passes(report, found):
     assert "checks fail on page" in examine_logs_report(page.encode(), found).stands
 
 
+@pytest.mark.slow
 def test_other_logs_give_another_report(report, tmp_path):
     again = examine_logs(save(honest(stddev=1.5 * C * Z), tmp_path))
     assert "report/differs" in {one.code for one in examine_logs_report(spelt(report), again).outcome.findings}
@@ -214,7 +215,7 @@ def test_a_salt_binds_logs_that_are_not_public(tmp_path):
         report_of(tmp_path, head='salt = "short"\n')
 
 
-@pytest.mark.slow_beyond(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
 def test_no_rendering_states_what_the_logs_refute(tmp_path, run, code):
     found = examine_logs(save(run, tmp_path, head="public = true\n"))

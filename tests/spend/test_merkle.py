@@ -163,6 +163,7 @@ def test_proofs_hold_and_some_damage_to_them_is_seen():
     assert not any(consistent(3, 5, proof) for proof in damaged(consistency(3, 5)))
 
 
+@pytest.mark.slow
 @given(data=st.data(), size=st.integers(1, 300))
 def test_proofs_of_larger_trees_hold(data, size):
     leaves = [merkle.leaf(b"%d" % i) for i in range(size)]

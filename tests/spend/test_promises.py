@@ -42,6 +42,7 @@ def gaussian_delta(mu_squared, epsilon):
         return mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
 
 
+@pytest.mark.slow
 @given(st.floats(1e-3, 50), st.integers(2, 15))
 @settings(max_examples=8)
 def test_the_cap_of_a_gdp_budget_keeps_its_promise_and_hardly_more_would(eps, digits):

@@ -238,6 +238,7 @@ def test_a_store_for_reading_or_that_is_closed_takes_nothing(place, store):
             pass
 
 
+@pytest.mark.slow_beyond(24)
 @pytest.mark.parametrize("document", ["", "[]", "{}", '{"scope": 1}'])
 @pytest.mark.parametrize(
     ("row", "ask"),

@@ -103,6 +103,7 @@ def test_every_attack_that_is_asked_for_is_measured_where_it_can_be_made(subject
     assert {"score", "losses", "lira", "property", "canaries", "backdoor-1", "backdoor-2"} == set(plots(both))
 
 
+@pytest.mark.slow
 def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task, central):
     told, deaf = [], Subject("deaf", task, lambda _z: central(1.0), 1e-3)
     with pytest.raises(CalibrationError):

@@ -91,6 +91,7 @@ def spelled(write, value):
         return "refused"
 
 
+@pytest.mark.slow
 @given(VALUES)
 @example({"\U00010000": 1, "\uffff": 2})  # in another order by UTF-16 units than by characters
 @example({"b": '\x00\x1f\x7f"\\/\u2028\n\r\t\b\f', "a": [2**53 - 1, -(2**53) + 1, -0.0, 1e16, 1e-7, 5e-324]})

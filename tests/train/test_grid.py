@@ -145,6 +145,7 @@ def both(small_task, tmp_path, scheme, twist=lambda name, answer: [(name, answer
     return here, there, post
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_model_is_that_of_one_process(small_task, tmp_path, scheme, batch_size):
     batches = {"batch_size": batch_size} if scheme.unit_is_client else {}

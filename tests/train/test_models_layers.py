@@ -72,6 +72,7 @@ def test_ghost_norms_and_sums_are_those_of_gradients_that_are_formed(layer, shap
         assert one == pytest.approx(np.asarray(other), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_word_that_stands_twice_is_measured_as_one_number_of_the_gradient():
     """Opposite slopes at both places cancel in the gradient; equal ones double it, where their squares would not."""
     ids, layer = np.array([[1.0, 1.0], [1.0, 0.0]]), Embedding(3, 1)

@@ -125,7 +125,7 @@ def test_the_figures_of_the_noise_check():
     assert "noise of round 42 is too weak" in check_noise([*loud[:41], quiet, *loud[42:]], noise_stddev=1.0).says
 
 
-@pytest.mark.slow_beyond(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0.25, 0.1, 0.005, 1e-9])
 def test_rounded_noise_is_not_too_weak_in_a_round(step):
     """One value a round: what is rounded to 0 happens to sound noise, and says nothing of its round."""

@@ -275,6 +275,7 @@ def test_holders_are_told_who_they_are(app, file, role, acts):
     assert ask(app, "GET", "/api/v1/holder", token=text).json() == said
 
 
+@pytest.mark.slow_beyond(12)
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("scope", [None, "acme", "acme/claims", "acme/claim", "lab", "nowhere"])
 def test_a_holder_reads_their_subtree_and_no_other(app, file, role, scope):

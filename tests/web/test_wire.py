@@ -257,6 +257,7 @@ def test_the_key_may_come_as_a_header_and_must_be_the_same(site, top):
 ODD = ["1e400", "NaN", "-0", "-1", "", " 1", "1_0", "0x1", "١", "1" * 101, "Infinity", "1e1000"]
 
 
+@pytest.mark.slow_beyond(30)
 @pytest.mark.parametrize(
     "raw",
     [

@@ -72,6 +72,7 @@ def test_sums_with_noise_have_the_price_of_add_or_remove(noise):
     assert (one.lower, one.upper) == (other.lower, other.upper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", [*STATEMENTS[:-1], pytest.param(STATEMENTS[-1], marks=pytest.mark.slow)], ids=str)
 def test_statements_are_priced_where_their_relation_speaks(statement):
     assert epsilon(statement, delta=1e-5, relation=ZERO_OUT).upper < math.inf

@@ -90,7 +90,7 @@ def test_what_has_no_mixture_keeps_the_general_bound():
 GROUPED = (Laplace(1.0), PureDP(1.0), PoissonSampled(Gaussian(1.0), 0.05), ZeroConcentratedDP(0.1), PureDP(200.0))
 
 
-@pytest.mark.slow_beyond(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("release", GROUPED, ids=str)
 @pytest.mark.parametrize("failure", [1e-30, 1e-5, 0.3])
 def test_epsilon_of_a_group_is_one_at_which_its_delta_is_proven(release, failure):

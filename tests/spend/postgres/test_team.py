@@ -51,6 +51,7 @@ def test_the_verbs_of_a_ledger(url, tmp_path):
     assert (code, json.loads(text)["verdict"]) == (4, "failed")
 
 
+@pytest.mark.slow
 def test_a_mistyped_address_makes_no_file_and_tells_no_password(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     create = ("ledger", "create", "acme", "--kind", "pure", "--epsilon", "1")

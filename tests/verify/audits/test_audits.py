@@ -97,6 +97,7 @@ def test_the_bound_is_seldom_above_the_truth_where_a_mechanism_tells_most(truth)
     assert control > 50
 
 
+@pytest.mark.slow
 def test_the_gaussian_bound_is_seldom_above_the_truth():
     protocol = Protocol(200, 1e-5, method=GAUSSIAN)
     for mu, stronger in ((0.3, 1.5), (0.8, 2.5)):
@@ -127,7 +128,7 @@ def test_the_tail_under_delta_is_the_worst_that_any_shift_of_mass_makes(guesses,
     assert p_value(guesses, guesses, correct, epsilon=epsilon_, delta=delta) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.slow_beyond(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("guesses", "correct"), [(20, 16), (100, 70), (100, 100), (64, 60)])
 def test_the_largest_refuted_epsilon_is_the_peers(guesses, correct):
     for level in (0.05, 0.001):
@@ -312,6 +313,7 @@ def test_files_are_read_or_refused_with_their_line(tmp_path):
             read_protocol(path)
 
 
+@pytest.mark.slow
 def test_two_samples_are_seldom_above_the_truth_and_see_a_shift():
     above, runs = 0, 300
     truth = epsilon(Gaussian(1.0), delta=1e-3).upper

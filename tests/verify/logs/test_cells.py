@@ -49,7 +49,7 @@ def after(folder, file, row, column, value):
     return examine_logs(folder / "mapping.toml", required=LOG_EVIDENCE).verdict
 
 
-@pytest.mark.slow_beyond(2)
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("change", MATTERS.values(), ids=MATTERS)
 def test_a_cell_that_matters_flips_the_verdict(tmp_path, change):
     assert after(tmp_path, *change) is not Verdict.PASSED

@@ -153,7 +153,7 @@ def stored(values, kind):
 IN_UNITS = [f"{kind} in another unit" for kind in ("half", "bfloat16", "single")]
 
 
-@pytest.mark.slow_beyond(2)
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("kind", ["half", "half as spelt", "bfloat16", "a grid in single precision", *IN_UNITS])
 def test_noise_of_a_short_type_or_on_a_grid_is_not_reuse(kind):
     unit = 1 / 37 if "grid" in kind else 1 / 41 if "unit" in kind else 1.0
@@ -168,6 +168,7 @@ def test_noise_of_a_short_type_or_on_a_grid_is_not_reuse(kind):
                 assert found.verdict is not Verdict.FAILED
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("step", [2.0**-19, 2.0**-20, 2.0**-21, 2.0**-22])
 @pytest.mark.parametrize("unit", [1.0, 1 / 41])
 def test_many_values_on_a_fine_grid_repeat(step, unit):

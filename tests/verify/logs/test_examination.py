@@ -28,7 +28,7 @@ def test_honest_logs_pass(tmp_path):
     assert all("guarantee" in one.says for one in outcome.outcome.what_ifs if one.private)
 
 
-@pytest.mark.slow_beyond(3)
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
 def test_each_kind_of_dishonest_log_is_caught(tmp_path, run, code):
     outcome, wrong = found(tmp_path, run)
@@ -36,7 +36,7 @@ def test_each_kind_of_dishonest_log_is_caught(tmp_path, run, code):
     assert outcome.verdict is not Verdict.PASSED
 
 
-@pytest.mark.slow_beyond(2)
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(("changes", "code"), ROWS.values(), ids=ROWS)
 def test_each_kind_of_damaged_log_is_caught(tmp_path, changes, code):
     outcome, wrong = found(tmp_path, honest(), **changes)
@@ -94,6 +94,7 @@ def test_sizes_alone_are_tested_too(tmp_path):
     assert "custody/not-checked" in everywhere
 
 
+@pytest.mark.slow
 def test_a_plan_of_ours_is_a_claim_too(tmp_path):
     from tests.prove.drawn import make_plan, train
 

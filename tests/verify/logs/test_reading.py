@@ -112,6 +112,7 @@ def same(one, other):
         np.testing.assert_allclose(values, other.padding[number], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_every_format_says_the_same(tmp_path):
     import polars as pl
 
@@ -138,6 +139,7 @@ def test_every_format_says_the_same(tmp_path):
         same(plain, logs_of(path))
 
 
+@pytest.mark.slow
 def test_every_convention_says_the_same(tmp_path):
     path = save(honest(), tmp_path)
     text, plain = path.read_text(), logs_of(path)
