@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from nvflare.apis.client import Client
+from nvflare.apis.controller_spec import TaskCompletionStatus
 from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContextManager
 from nvflare.apis.impl.wf_comm_server import WFCommServer
@@ -99,26 +100,29 @@ def test_only_a_sites_own_answer_in_time_is_carried_back(flare):
         flare.submit("site-1", first, upload([7.0] * 3))  # and once more
         flare.submit("site-2", second, upload([2.0] * 3, ReturnCode.EXECUTION_EXCEPTION))
         flare.submit("site-3", third, make_reply(ReturnCode.OK))
+        (fourth,) = (task for task in flare.communicator._tasks if task.targets == ["site-4"])
+        flare.communicator.cancel_task(fourth, TaskCompletionStatus.CLIENT_DEAD)
 
-    names = ["site-1", "site-2", "site-3", "site-5"]  # the last is not registered
+    names = ["site-1", "site-2", "site-3", "site-4", "site-5"]  # the last is not registered
     began = time.monotonic()
     came = carried(flare, names, clients)
     assert [(name, array.tolist()) for name, array in came] == [("site-1", [1.0] * 3)]
-    assert time.monotonic() - began < 15, "nobody is waited for who has refused or is not there"
+    assert time.monotonic() - began < 15, "nobody is waited for who has refused, is dead or is not there"
 
 
 def test_who_is_late_is_silent_and_its_answer_goes_nowhere(flare):
     late = []
-    came = carried(flare, ["site-1", "site-2"], lambda: late.append(flare.fetched("site-1")), seconds=0.7)
+    came = carried(flare, ["site-1", "site-2"], lambda: late.append(flare.fetched("site-1")), seconds=2.0)
     assert came == []
-    flare.submit("site-1", late[0][0], upload([1.0] * 3))
 
     def clients():
-        letter, _ = flare.fetched("site-1")
-        assert letter != late[0][0]
+        letter, _ = flare.fetched("site-1")  # another than before, at once
+        flare.submit("site-1", late[0][0], upload([1.0] * 3))
         flare.submit("site-1", letter, upload([2.0] * 3))
+        late.append((letter, None))
 
     assert [array.tolist() for _, array in carried(flare, ["site-1"], clients)] == [[2.0] * 3]
+    assert late[0][0] != late[1][0]
 
 
 def test_a_job_that_is_aborted_ends_the_round(flare):
@@ -190,9 +194,15 @@ def answer_of(site, tmp_path, *, streams=False, secure=True, simulator=False, le
 
 def sent(flare):
     """An order as a site gets it."""
-    letters = []
-    carried(flare, ["site-1"], lambda: letters.append(flare.fetched("site-1")[1]), seconds=0.5)
-    return letters[0]
+    sent = []
+
+    def clients():
+        letter, data = flare.fetched("site-1")
+        sent.append(data)
+        flare.submit("site-1", letter, make_reply(ReturnCode.OK))
+
+    assert carried(flare, ["site-1"], clients) == []
+    return sent[0]
 
 
 class Answering:
