@@ -42,7 +42,12 @@ if os.environ.get("CI") == "true" and find_spec("hypothesis"):  # the peers' env
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the cases of a test slow that come after so many: ``@pytest.mark.slow_beyond(3)``."""
+    """Marks the cases of a test slow that come after so many: ``@pytest.mark.slow_beyond(3)``; patient tests go first.
+
+    Those mostly wait for processes of others: one worker begins with them, while the others compute. Begun later, the
+    last of them has the cores to itself.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("patient") is None)
     seen: Counter[str] = Counter()
     for item in items:
         few = item.get_closest_marker("slow_beyond")

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", ["opacus", "flower", "nvflare", "flax"])
+@pytest.mark.patient
+@pytest.mark.parametrize("peer", ["flower", "nvflare", "opacus", "flax"])
 def test_in_the_environment_of(peer):
     environment = ROOT / ".venvs" / peer
     if not (environment / ".ready").is_file():

@@ -17,7 +17,7 @@ from tests.commands import run
 from tests.docs import outputs
 
 PAGE = outputs.ROOT / "docs/how-to/serve-a-team.md"
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.patient]
 
 
 def commands(heading):

@@ -16,7 +16,7 @@ from tests.commands import run
 from tests.docs import outputs
 
 pytest.importorskip("cryptography")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.patient]
 PAGE = outputs.ROOT / "docs/how-to/team-ledger.md"
 FAR = "https://ledger.example:8443"
 
