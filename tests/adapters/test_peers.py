@@ -36,7 +36,8 @@ def test_in_the_environment_of(peer):
 @pytest.mark.slow
 def test_no_framework_is_imported_before_it_is_used():
     ours = ", ".join(
-        f"epsilog.adapters.{name}" for name in ("opacus", "flower", "flower_app", "nvflare", "dp_accounting")
+        f"epsilog.adapters.{name}"
+        for name in ("opacus", "opacus_loop", "flower", "flower_app", "nvflare", "dp_accounting")
     )
     ours += ", epsilog.train.site, epsilog.train.models.torch_modules, epsilog.train.engines.torch_engine"
     frameworks = {"torch", "opacus", "flwr", "nvflare", "dp_accounting", "jax"}

@@ -329,10 +329,33 @@ def charged(entry, share):
     return replace(entry, amounts=less)
 
 
+def of_loops():
+    """Loops of DP-SGD, each with one difference from what accountants take for granted."""
+    told = {"examples": 6000, "batch_size": 60, "updates": 100, "noise_multiplier": 1.0}
+    for changes in (
+        {},
+        *({"sampler": name} for name in ("shuffled", "in-order", "fixed-size", "with-replacement", "weighted")),
+        {"accumulation": 2},
+        {"accumulation": 2, "noise_added": "batch"},
+        {"clipped": "microbatch"},
+        {"divisor": "realised"},
+        {"largest_batch": 65},
+        {"largest_batch": 600},
+        {"noise_multiplier": 0.1},
+        {"believed_rate": 0.5},
+        {"believed_rate": 0.001},
+        {"believed_updates": 3},
+        {"parameters": 3},
+        {"parameters": 10**6},
+    ):
+        yield from plan.preflight(plan.TrainingSetup(**told | changes), delta=1e-6).findings
+
+
 @pytest.mark.slow
 def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path):
     found = [
         *of_plans(),
+        *of_loops(),
         *of_runs(run),
         *of_curators(run),
         *of_audits(run),

@@ -32,12 +32,14 @@ from epsilog.accounting.curve import Profile, mu, profile, rho
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.accounting.premises import assumptions
 from epsilog.accounting.renyi import epsilon_by_order, rdp, rdp_attained, renyi_delta, renyi_epsilon
+from epsilog.accounting.truncation import binomial_above
 from epsilog.accounting.tuning import mean_trials
 
 __all__ = [
     "FederatedEstimate",
     "Profile",
     "assumptions",
+    "binomial_above",
     "calibrate",
     "classic_gaussian_stddev",
     "delta",

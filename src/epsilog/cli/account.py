@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -194,19 +194,24 @@ def _from_flags(
 
 def read_release(file: Path) -> Release:
     """Reads one release from a JSON or TOML file: a bare term, an envelope, or what `account --json` printed."""
-    try:
-        data = file.read_bytes()
-        document = tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse(data)
-    except OSError as error:
-        raise CheckError("file", "readable", f"{file}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise CheckError("file", "JSON or TOML", f"{file}: {error}") from error
+    document = read_document(file)
     if isinstance(document, dict) and "release" in document and "type" not in document:
         document = document["release"]
     term = codec.from_json(document) if isinstance(document, dict) and "v" in document else codec.decode(document)
     if not isinstance(term, Release):
         raise CheckError("file", "a release", f"{type(term).__name__}", verb="hold")
     return term
+
+
+def read_document(file: Path) -> Any:
+    """Reads a JSON or TOML file as plain values."""
+    try:
+        data = file.read_bytes()
+        return tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse(data)
+    except OSError as error:
+        raise CheckError("file", "readable", f"{file}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise CheckError("file", "JSON or TOML", f"{file}: {error}") from error
 
 
 def _formula(release: Release, delta: float | None) -> float | None:

@@ -1,12 +1,14 @@
-"""`epsilog plan federated` and `epsilog plan queries`, the two calculators, and what a printed algorithm spends."""
+"""`epsilog plan`: the two calculators, what a loop of DP-SGD costs as it is, and what a printed algorithm spends."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from epsilog.cli.app import REFUSED, Json, Relation, plan_app, print_json, told
+from epsilog.cli.account import read_document
+from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, plan_app, print_json, told
 from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, facts
 from epsilog.terms.digits import lower_text, upper_text
@@ -154,6 +156,41 @@ def queries(
             note(finding.says)
     if not priced.compatible:
         raise typer.Exit(REFUSED)
+
+
+@plan_app.command("preflight")
+def preflight(
+    file: Annotated[Path, typer.Argument(help="A TOML or JSON file that describes the loop.")],
+    delta: Annotated[float, told("delta", facts.DELTA, "of both figures")],
+    as_json: Json = False,
+) -> None:
+    """Price a loop of DP-SGD as it is, and say where that is not what its own accountant counts.
+
+    Exit code 4 says that the loop costs more than its accountant will say, or that nothing is proved of it.
+
+    Example: epsilog plan preflight loop.toml --delta 1e-6
+    """
+    from epsilog import plan
+
+    found = plan.preflight(plan.TrainingSetup.parse(read_document(file)), delta=delta)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        figures(
+            "Preflight",
+            [
+                ("what its accountant will say", upper_text(found.believed.upper)),
+                (bold("what is proved of the loop"), bold(interval_text(found.cost))),
+                ("relation", str(found.cost.relation)),
+                ("method", found.cost.method),
+            ],
+        )
+        rows = [[one.verdict.value, one.code, one.says] for one in found.findings]
+        table("Findings", ["", "code", "what was found"], rows)
+        for line in found.cost.assumptions:
+            note(f"Assumes: {line}")
+    if not found.holds:
+        raise typer.Exit(NOT_VERIFIED)
 
 
 @plan_app.command("algorithm-2")

@@ -1,7 +1,8 @@
 """Before anything runs: a goal becomes a noise multiplier, a schedule and a price.
 
 ``federated`` and ``queries`` are the two calculators; ``register`` prices a whole programme's scheme and gives the
-document whose hash goes into the ledger. Pure functions; no disk, no clock, no randomness.
+document whose hash goes into the ledger; ``preflight`` prices somebody else's loop of DP-SGD as it is. Pure functions;
+no disk, no clock, no randomness.
 """
 
 from epsilog.plan.consumed import Consumed
@@ -11,6 +12,7 @@ from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
 from epsilog.plan.registered import RegisteredPlan, price, register
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
+from epsilog.plan.training_loop import Preflight, TrainingSetup, preflight
 from epsilog.plan.wording import delta_sentence, formula_sentence, limits
 
 __all__ = [
@@ -23,12 +25,14 @@ __all__ = [
     "FederatedPlan",
     "Mix",
     "Noise",
+    "Preflight",
     "ProfileView",
     "QueryPlan",
     "QueryShare",
     "RegisteredPlan",
     "Schedule",
     "Sensitivity",
+    "TrainingSetup",
     "algorithm_two",
     "crossover",
     "curve",
@@ -38,6 +42,7 @@ __all__ = [
     "limits",
     "mix",
     "noise_for",
+    "preflight",
     "price",
     "profile_view",
     "queries",

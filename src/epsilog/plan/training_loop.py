@@ -1,0 +1,480 @@
+"""Before a DP-SGD run: what its loop will really cost, beside what its own accountant will say.
+
+An accountant is told a noise multiplier, a rate and a number of steps, and takes for granted that batches are Poisson
+samples, that noise is added once to their sum, and that the sum is divided by a public number. Loops differ: batches
+come from shuffled epochs, workers draw the same rows, micro-batches are clipped as one. Each difference is a finding,
+and what then runs is priced where something is proved about it. docs/how-to/check-a-training-loop.md tells them one by
+one, with the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from epsilog.accounting import binomial_above, profile
+from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting.rounding import down
+from epsilog.plan.federated_plan import LEAST_NOISE
+from epsilog.terms import (
+    CheckError,
+    Finding,
+    FixedSizeSampled,
+    Gaussian,
+    Interval,
+    NeighboringRelation,
+    PoissonSampled,
+    Release,
+    Repeated,
+    TruncatedPoissonSampled,
+    UnsupportedMechanismError,
+    Verdict,
+    check,
+    codec,
+    facts,
+)
+from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.facts import Fact
+
+SAMPLERS = {
+    "poisson": "each example joins each batch by its own coin",
+    "shuffled": "each epoch goes through all examples in a new random order",
+    "in-order": "each epoch goes through all examples in the same order",
+    "fixed-size": "each batch is drawn anew, without replacement",
+    "with-replacement": "each place of each batch is drawn anew from all examples, all alike",
+    "weighted": "each place of each batch is drawn anew, some examples more often than others",
+}
+NOISES = {
+    "update": "once to the sum of everything that an update takes",
+    "worker": "by each worker to its own sum",
+    "batch": "to each batch of each worker",
+}
+CLIPS = {"example": "the gradient of each example", "microbatch": "the gradient of several examples together"}
+DIVISORS = {"public": "a number fixed beforehand", "realised": "how many examples happened to be drawn"}
+
+_ADD, _ZERO, _REPLACE = (
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.ZERO_OUT,
+    NeighboringRelation.REPLACE_ONE,
+)
+_MOST_SAMPLES = 256  # of an update, whose mixture is worked out
+_NEAR = 1e-3  # two rates that differ by less than this part are one
+_SET_APART = 0.5  # of delta, for the chance that coins fall worse than what is priced
+_DROWNED = 1.0  # the noise of an update over the longest that its sum could be
+
+
+@facts.described
+@dataclass(frozen=True, slots=True)
+class TrainingSetup:
+    """What a loop of DP-SGD does, as its configuration and its code say."""
+
+    examples: Annotated[int, Fact("examples in the training set, a public number", "n", least=1)]
+    batch_size: Annotated[float, Fact("examples in a batch of one worker, on average", "B", above=0)]
+    updates: Annotated[int, Fact("noisy steps of the optimizer", "T", least=1)]
+    noise_multiplier: Annotated[
+        float, Fact("standard deviation of one drawing of noise on a sum of gradients, over the clip norm", least=0)
+    ]
+    sampler: Annotated[str, Fact("how batches are drawn", choices=SAMPLERS, default="poisson")] = "poisson"
+    workers: Annotated[int, Fact("processes that draw batches", "W", least=1, default=1)] = 1
+    own_shards: Annotated[bool, Fact("whether each worker draws from a part of its own", default=True)] = True
+    accumulation: Annotated[
+        int, Fact("batches of a worker, each drawn by itself, that one update sums", "k", least=1, default=1)
+    ] = 1
+    noise_added: Annotated[str, Fact("where noise is added", choices=NOISES, default="update")] = "update"
+    clipped: Annotated[str, Fact("what is clipped to the norm", choices=CLIPS, default="example")] = "example"
+    divisor: Annotated[str, Fact("what sums are divided by", choices=DIVISORS, default="public")] = "public"
+    largest_batch: Annotated[
+        int | None,
+        Fact("examples to which a Poisson sample of a worker is cut", least=1, default=None, blank="none is cut"),
+    ] = None
+    believed_rate: Annotated[
+        float | None,
+        Fact("sampling probability that the loop's own accountant is told", above=0, most=1, default=None,
+             blank="all that an update takes, over all examples"),
+    ] = None  # fmt: skip
+    believed_updates: Annotated[
+        int | None,
+        Fact("steps that the loop's own accountant counts", least=1, default=None, blank="the updates"),
+    ] = None
+    parameters: Annotated[
+        int | None, Fact("numbers that are trained", "d", least=1, default=None, blank="not looked at")
+    ] = None
+
+    def __post_init__(self) -> None:
+        facts.settle(self)
+        check.integer(1, self.examples)(workers=self.workers)
+        if self.largest_batch is not None and self.sampler != "poisson":
+            raise CheckError("largest_batch", "left out where the sampler is not poisson", f"{self.largest_batch}")
+        if self.rate >= 1 and self.batch_size > self.examples / (self.workers if self.own_shards else 1):
+            raise CheckError("batch_size", "at most the examples that a worker draws from", f"{self.batch_size:g}")
+
+    @property
+    def expected_batch(self) -> float:
+        """Examples that one update takes, on average, all workers and batches together; one may count several times."""
+        return self.batch_size * self.workers * self.accumulation
+
+    @property
+    def pool(self) -> int:
+        """Examples that one worker draws from, at most."""
+        return -(-self.examples // self.workers) if self.own_shards else self.examples
+
+    @property
+    def smallest_pool(self) -> int:
+        """The same of the worker that has least."""
+        return self.examples // self.workers if self.own_shards else self.examples
+
+    @property
+    def places(self) -> int:
+        """Examples in one batch of one worker where it has a size; what is not whole is rounded up."""
+        return math.ceil(self.batch_size)
+
+    @property
+    def rate(self) -> float:
+        """The chance that an example is in one batch that could hold it."""
+        return min(self.batch_size / (self.examples / self.workers if self.own_shards else self.examples), 1.0)
+
+    @property
+    def draws(self) -> int:
+        """Batches of one update that could hold the same example."""
+        return self.accumulation * (1 if self.own_shards else self.workers)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of all noise on an update's sum, over what one example moves it by in one batch."""
+        drawings = {"update": 1, "worker": self.workers, "batch": self.workers * self.accumulation}[self.noise_added]
+        moved = 2 if self.clipped == "microbatch" else 1
+        return _less(self.noise_multiplier, math.sqrt(drawings) / moved)
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> TrainingSetup:
+        """Reads names of fields with their values, as TOML and JSON have them.
+
+        Raises:
+            CheckError: a field that is unknown, missing or out of bounds.
+        """
+        known = facts.of(cls)
+        check.instance(Mapping)(setup=document)
+        for name in document:
+            check.one_of(tuple(known))(field=name)
+        for name, fact in known.items():
+            if fact.default is facts.REQUIRED and name not in document:
+                raise CheckError(name, "given", "None")
+        return cls(**document)
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What a loop will cost, beside what its accountant will say.
+
+    Attributes:
+        setup: the loop.
+        delta: the failure probability of both.
+        believed: epsilon as the loop's own accountant would have it if it were exact: certified, for what it is told.
+        release: what runs, as it was priced; None where nothing is proved.
+        cost: epsilon of what runs; above it is ``inf`` where nothing is proved.
+        findings: what differs, and what was looked at and does not.
+    """
+
+    setup: TrainingSetup
+    delta: float
+    believed: Interval
+    release: Release | None
+    cost: Interval
+    findings: tuple[Finding, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the loop costs no more than its accountant will say, for the same neighbours."""
+        return all(one.verdict is not Verdict.FAILED for one in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; infinite numbers are the text "inf"."""
+        return {
+            "setup": {name: getattr(self.setup, name) for name in facts.of(TrainingSetup)},
+            "delta": self.delta,
+            "believed": codec.encode(self.believed),
+            "release": None if self.release is None else codec.to_json(self.release),
+            "cost": codec.encode(self.cost),
+            "holds": self.holds,
+            "findings": [one.to_json() | one.consequences() for one in self.findings],
+        }
+
+
+def preflight(setup: TrainingSetup, *, delta: float) -> Preflight:
+    """Prices a loop of DP-SGD as it is, and says where that is not what its accountant counts.
+
+    Args:
+        setup: the loop; nothing in it is private, and nothing of the data is looked at.
+        delta: failure probability, in (0, 1).
+
+    >>> loop = TrainingSetup(examples=60_000, batch_size=600, updates=1000, noise_multiplier=1.0, sampler="shuffled")
+    >>> found = preflight(loop, delta=1e-6)
+    >>> round(found.believed.upper, 2), round(found.cost.upper, 2)
+    (2.09, 23.57)
+    >>> [one.code for one in found.findings if one.verdict is Verdict.FAILED]
+    ['sampler/shuffled', 'believed/too-low']
+    """
+    delta = check.between(0, 1)(delta=delta)
+    setup = check.instance(TrainingSetup)(setup=setup)
+    rate = setup.believed_rate or min(setup.expected_batch / setup.examples, 1.0)
+    told = Repeated(PoissonSampled(Gaussian(setup.noise_multiplier), rate), setup.believed_updates or setup.updates)
+    believed = bound_epsilon(told, delta=delta)
+    release, cost = _priced(setup, delta)
+    found = [
+        _sampler(setup), _rate(setup, rate), _several(setup), _noise(setup), _clipping(setup), _divisor(setup),
+        *_truncation(setup, delta), *_signal(setup), _believed(believed, cost),
+    ]  # fmt: skip
+    if _within(believed, cost):  # differences that cost nothing
+        found = [replace(one, verdict=Verdict.WARNED) if one.verdict is Verdict.FAILED else one for one in found]
+    return Preflight(setup, delta, believed, release, cost, tuple(found))
+
+
+def _within(believed: Interval, cost: Interval) -> bool:
+    """Whether a loop costs no more than its accountant will say, but for a hair, and for the same neighbours."""
+    return cost.relation is believed.relation and cost.upper <= believed.upper * (1 + _NEAR)
+
+
+def _priced(setup: TrainingSetup, delta: float) -> tuple[Release | None, Interval]:
+    """The release that the loop is, or one that dominates it, and its cost."""
+    noise, updates, draws = Gaussian(setup.noise), setup.updates, setup.draws
+    if setup.sampler == "weighted":
+        return None, _unknown("nothing is proved about batches that are drawn by weights")
+    if setup.sampler in ("shuffled", "in-order"):
+        return _of(_epochs(setup), delta, _ZERO, "epochs without amplification")
+    if setup.sampler == "with-replacement":
+        return _of(_replaced(setup, delta), delta * (1 - _SET_APART), _ZERO, "unlikely repeats apart", at=delta)
+    if setup.clipped == "microbatch":
+        return _of(Repeated(_over(noise, draws), updates), delta, _ZERO, "micro-batches without amplification")
+    if setup.sampler == "fixed-size":
+        if draws > 1:
+            return _of(Repeated(_over(noise, draws), updates), delta, _REPLACE, "several samples without amplification")
+        pool = setup.smallest_pool
+        return _of(Repeated(FixedSizeSampled(noise, min(setup.places, pool), pool), updates), delta, _REPLACE)
+    if setup.divisor == "realised":
+        if draws > 1 or setup.largest_batch is not None:
+            return _of(Repeated(_over(noise, draws), updates), delta, _ZERO, "sizes shown, without amplification")
+        most = _most(setup.pool, setup.rate, _SET_APART * delta / updates)
+        pool = setup.smallest_pool
+        release = Repeated(FixedSizeSampled(noise, min(most, pool), pool), updates)
+        return _of(release, delta * (1 - _SET_APART), _REPLACE, "sizes shown, unlikely ones apart", at=delta)
+    if setup.largest_batch is not None:
+        if draws > 1:
+            return _of(Repeated(_over(noise, draws), updates), delta, _ZERO, "several cut samples, unamplified")
+        cut = TruncatedPoissonSampled(noise, setup.rate, setup.pool, setup.largest_batch)
+        return _of(Repeated(cut, updates), delta, _ADD)
+    release = Repeated(PoissonSampled(noise, setup.rate), updates)
+    return _of(release, delta, _ADD) if draws == 1 else _several_samples(release, draws, delta)
+
+
+def _of(
+    release: Release, delta: float, relation: NeighboringRelation, how: str = "", *, at: float | None = None
+) -> tuple[Release | None, Interval]:
+    try:
+        found = bound_epsilon(release, delta=delta, relation=relation)
+    except UnsupportedMechanismError as error:
+        return None, _unknown(str(error))
+    lower = 0.0 if how else found.lower  # a release that dominates may lose more
+    method = f"{found.method}; {how} (docs: how-to/check-a-training-loop)" if how else found.method
+    return release, replace(found, lower=lower, method=method, given=(("delta", delta if at is None else at),))
+
+
+def _unknown(why: str) -> Interval:
+    return Interval(0.0, math.inf, why, _ADD)
+
+
+def _over(noise: Gaussian, times: float) -> Gaussian:
+    """Noise on a sum that one example may enter several times."""
+    return Gaussian(_less(noise.noise_multiplier, 1 / times))
+
+
+def _less(noise: float, factor: float) -> float:
+    """Noise times a factor, and never more."""
+    return noise if factor == 1 else down(noise * factor, 4)
+
+
+def _several_samples(release: Repeated, draws: int, delta: float) -> tuple[Release | None, Interval]:
+    """An update of several Poisson samples: an example is in a binomial number of them, as members of a group are."""
+    assert isinstance(release.release, PoissonSampled)
+    whole = Repeated(_over(_base(release.release), draws), release.count)
+    other = _of(whole, delta, _ZERO, "several samples without amplification")
+    if draws > _MOST_SAMPLES:
+        return other
+    found = profile(release).group_epsilon(units=draws, delta=delta)
+    if other[1].upper < found.upper:
+        return other
+    assumed = (*(one for one in found.assumptions if "group" not in one), "each sample of an update has its own coins")
+    method = f"{found.method}; several samples an update (docs: how-to/check-a-training-loop)"
+    return release, replace(found, method=method, assumptions=assumed, given=(("delta", delta),))
+
+
+def _base(sampled: PoissonSampled) -> Gaussian:
+    assert isinstance(sampled.release, Gaussian)
+    return sampled.release
+
+
+def _epochs(setup: TrainingSetup) -> Release:
+    """Epochs, each of which uses every example at most once a worker that could draw it; nothing is amplified.
+
+    An update that sums batches over the end of an epoch may hold an example several times: w times at most. Then the
+    squares of how often it is in each update add up to at most w times its uses.
+    """
+    repeats = 1 if setup.own_shards else setup.workers
+    batches = max(setup.smallest_pool // setup.places, 1)
+    epochs = -(-setup.updates * setup.accumulation // batches)
+    whole = setup.smallest_pool % setup.places == 0 and setup.examples % setup.workers == 0
+    aligned = setup.accumulation == 1 or (whole and batches % setup.accumulation == 0)
+    together = 1 if aligned else -(-setup.accumulation // batches) + 1
+    return Repeated(_over(Gaussian(setup.noise), math.sqrt(min(together * repeats, setup.draws))), epochs * repeats)
+
+
+def _replaced(setup: TrainingSetup, delta: float) -> Release:
+    """Places that are drawn anew: but for half of delta an example is in no more of them, in one update or in all."""
+    places, chance, apart = setup.places * setup.draws, 1 / setup.smallest_pool, _SET_APART * delta / 2
+    times = _most(places, chance, apart / setup.updates)
+    uses = _most(places * setup.updates, chance, apart)
+    return Repeated(_over(Gaussian(setup.noise), math.sqrt(times)), uses)
+
+
+def _most(trials: int, chance: float, failure: float) -> int:
+    """A number that so many coins exceed with at most the chance ``failure``; about the least."""
+    low, high = 0, trials
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if binomial_above(trials, chance, middle) <= failure else (middle + 1, high)
+    return max(low, 1)
+
+
+def _found(code: str, failed: str, *, verdict: Verdict = Verdict.FAILED, **numbers: float) -> Finding:
+    return Finding(code, verdict, failed, tuple((name, float(value)) for name, value in numbers.items()))
+
+
+def _passed(check_: str, says: str) -> Finding:
+    return Finding(f"{check_}/holds", Verdict.PASSED, says)
+
+
+def _sampler(setup: TrainingSetup) -> Finding:
+    match setup.sampler:
+        case "poisson":
+            return _passed("sampler", "Batches are Poisson samples, as accountants of DP-SGD take for granted.")
+        case "fixed-size":
+            says = (
+                "Batches have a fixed size: amplification is proved for data sets that replace one example by another, "
+                "not for one that joins or leaves."
+            )
+            return _found("sampler/fixed-size", says)
+        case "shuffled" | "in-order":
+            says = (
+                f"Batches are parts of an epoch ({SAMPLERS[setup.sampler]}), not Poisson samples. No amplification is "
+                "proved for them: each epoch costs what one round on all examples does."
+            )
+            return _found(f"sampler/{setup.sampler}", says)
+    says = f"In a batch {SAMPLERS[setup.sampler]}: one example may fill it, and no amplification is proved."
+    return _found(f"sampler/{setup.sampler}", says)
+
+
+def _rate(setup: TrainingSetup, believed: float) -> Finding:
+    drawn = setup.expected_batch / setup.examples
+    counted = setup.believed_updates or setup.updates
+    if counted < setup.updates:
+        says = f"The accountant counts {counted} steps, and the optimizer takes {setup.updates} noisy ones."
+        return _found("rate/fewer-steps", says, counted=counted, taken=setup.updates)
+    if drawn > believed * (1 + _NEAR):
+        says = (
+            f"An update takes {drawn:.6g} of all examples on average, and the accountant is told {believed:.6g}: "
+            "look at the sampler, the workers and the accumulation."
+        )
+        return _found("rate/too-low", says, drawn=drawn, believed=believed)
+    if drawn < believed * (1 - _NEAR) or counted > setup.updates:
+        says = (
+            f"The accountant is told more than is done (rate {believed:.6g} for {drawn:.6g}, {counted} steps for "
+            f"{setup.updates}): the claim holds, and noise is wasted."
+        )
+        return _found("rate/too-high", says, verdict=Verdict.WARNED, drawn=drawn, believed=believed)
+    return _passed("rate", "The accountant is told the rate and the steps that the loop has.")
+
+
+def _several(setup: TrainingSetup) -> Finding:
+    if setup.draws == 1 or setup.sampler in ("shuffled", "in-order"):
+        return _passed("batches", "No example can be drawn for one update more than once.")
+    where = "accumulated batches" if setup.own_shards else "workers that draw from the same examples"
+    says = (
+        f"An update sums {setup.draws} samples ({where}) before one noise: an example may be in several of them, and "
+        "moves the sum by as many clip norms. That is no Poisson sample of the sum's size."
+    )
+    return _found("batches/several-samples", says, samples=setup.draws)
+
+
+def _noise(setup: TrainingSetup) -> Finding:
+    if setup.noise_multiplier < LEAST_NOISE:
+        says = f"The noise multiplier {setup.noise_multiplier:g} is so small that no epsilon of use is left."
+        return _found("noise-added/next-to-none", says)
+    if setup.noise_added != "update" and setup.noise > setup.noise_multiplier:
+        says = f"Noise is added {NOISES[setup.noise_added]}: the sum has more of it than the accountant counts."
+        return _found("noise-added/more-than-counted", says, verdict=Verdict.WARNED, noise=setup.noise)
+    return _passed("noise-added", "Noise is added once to the sum of an update.")
+
+
+def _clipping(setup: TrainingSetup) -> Finding:
+    if setup.clipped == "example":
+        return _passed("clipping", "The gradient of each example is clipped.")
+    says = (
+        "Micro-batches are clipped as one: an example changes the direction of the whole, and moves the sum by up to "
+        "two clip norms; where others fall depends on whether it is there."
+    )
+    return _found("clipping/microbatches", says)
+
+
+def _divisor(setup: TrainingSetup) -> Finding:
+    if setup.divisor == "public" or setup.sampler not in ("poisson",):
+        return _passed("divisor", "Noisy sums are divided by a public number.")
+    says = (
+        "Noisy sums are divided by how many examples were drawn, which accountants do not cover: for one that joins or "
+        "leaves nothing is proved; sizes shown, an example that is replaced is hidden as in samples of fixed size."
+    )
+    return _found("divisor/realised-cohort", says)
+
+
+def _truncation(setup: TrainingSetup, delta: float) -> tuple[Finding, ...]:
+    if setup.largest_batch is None:
+        return ()
+    batches = setup.updates * setup.accumulation * setup.workers
+    chance = min(batches * binomial_above(setup.pool, setup.rate, setup.largest_batch), 1.0)
+    if chance <= delta:
+        return (_passed("truncation", f"A batch is cut with a chance of at most {chance:.2g} in the whole run."),)
+    says = (
+        f"Batches may be cut (chance {chance:.2g} in the run at most): accountants of Poisson samples leave that out."
+    )
+    return (_found("truncation/frequent", says, chance=chance),)
+
+
+def _signal(setup: TrainingSetup) -> tuple[Finding, ...]:
+    """The noise's length beside the longest that a sum of clipped gradients could be: both public."""
+    if setup.parameters is None:
+        return ()
+    noise = setup.noise * (2 if setup.clipped == "microbatch" else 1)
+    part = noise * math.sqrt(setup.parameters) / setup.expected_batch
+    if part <= _DROWNED:
+        return (_passed("signal", f"An update's noise is {part:.2g} times as long as its sum could be at most."),)
+    says = (
+        f"An update's noise is {part:.3g} times as long as its sum could be if all gradients agreed: train fewer "
+        "parameters, take larger batches, or expect many updates to average it."
+    )
+    return (_found("signal/drowned", says, verdict=Verdict.WARNED, part=part),)
+
+
+def _believed(believed: Interval, cost: Interval) -> Finding:
+    stated = upper_text(believed.upper)
+    if cost.upper <= believed.upper < math.inf:
+        return _passed("believed", f"The loop costs no more than its accountant will say ({stated}).")
+    if math.isinf(cost.upper):
+        return _found(
+            "believed/nothing-proved", f"The accountant will say {stated}, and nothing is proved of this loop."
+        )
+    if _within(believed, cost):
+        return _passed("believed", f"The loop costs what its accountant will say ({stated}), but for a hair.")
+    least = f" and at least {lower_text(cost.lower)}" if cost.lower > believed.upper else ""
+    proved = f"{upper_text(cost.upper)}{least} (neighbours: {cost.relation})"
+    says = f"The accountant will say {stated}; what is proved of this loop is {proved}."
+    return _found("believed/too-low", says, believed=believed.upper, proved=cost.upper)

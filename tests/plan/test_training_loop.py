@@ -1,0 +1,204 @@
+"""What a training loop costs as it is: above exact enumerations, simulated epochs, and as dp-accounting composes."""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import epsilog as ep
+from epsilog.plan import TrainingSetup, preflight
+from epsilog.plan.training_loop import _epochs
+from epsilog.terms import CheckError, Gaussian, NeighboringRelation, PoissonSampled, Repeated, Verdict
+
+DELTA = 1e-6
+BASE = TrainingSetup(examples=60_000, batch_size=600, updates=1000, noise_multiplier=1.0)
+
+
+def failed(setup, **options):
+    found = preflight(replace(setup, **options), delta=DELTA)
+    return found, {one.code for one in found.findings if one.verdict is Verdict.FAILED}
+
+
+def test_a_loop_as_accountants_take_it_costs_what_they_say():
+    found, wrong = failed(BASE)
+    assert not wrong
+    assert found.holds
+    assert found.cost == found.believed == ep.epsilon(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), delta=DELTA)
+
+
+def test_workers_with_shards_of_their_own_are_one_large_batch():
+    found, wrong = failed(BASE, workers=4, batch_size=150)
+    assert not wrong
+    assert found.cost.upper == pytest.approx(preflight(BASE, delta=DELTA).cost.upper, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"sampler": "shuffled"}, "sampler/shuffled"),
+        ({"sampler": "in-order"}, "sampler/in-order"),
+        ({"sampler": "fixed-size"}, "sampler/fixed-size"),
+        ({"sampler": "with-replacement"}, "sampler/with-replacement"),
+        ({"sampler": "weighted"}, "sampler/weighted"),
+        ({"accumulation": 4, "batch_size": 150}, "batches/several-samples"),
+        ({"workers": 2, "own_shards": False, "batch_size": 300}, "batches/several-samples"),
+        ({"clipped": "microbatch"}, "clipping/microbatches"),
+        ({"divisor": "realised"}, "divisor/realised-cohort"),
+        ({"largest_batch": 650}, "truncation/frequent"),
+        ({"believed_rate": 0.001}, "rate/too-low"),
+        ({"believed_updates": 10}, "rate/fewer-steps"),
+    ],
+)
+def test_each_difference_is_found_and_costs_more(options, code):
+    found, wrong = failed(BASE, **options)
+    assert code in wrong
+    assert not found.holds
+    assert found.cost.upper > found.believed.upper
+    assert wrong & {"believed/too-low", "believed/nothing-proved"}
+
+
+def test_a_difference_that_costs_nothing_is_a_warning():
+    found, wrong = failed(BASE, accumulation=4, batch_size=150, noise_added="batch")
+    assert not wrong
+    assert found.holds
+    codes = {one.code for one in found.findings if one.verdict is Verdict.WARNED}
+    assert codes == {"batches/several-samples", "noise-added/more-than-counted"}
+    assert found.cost.upper < found.believed.upper
+
+
+def test_what_needs_no_price():
+    assert {one.code for one in preflight(replace(BASE, noise_multiplier=0.0), delta=DELTA).findings} >= {
+        "noise-added/next-to-none",
+        "believed/nothing-proved",
+    }
+    for parameters, code in ((100, "signal/holds"), (10**8, "signal/drowned")):
+        assert code in {one.code for one in preflight(replace(BASE, parameters=parameters), delta=DELTA).findings}
+    wasted = preflight(replace(BASE, believed_rate=0.02, largest_batch=1000), delta=DELTA)
+    assert {one.code for one in wasted.findings} >= {"rate/too-high", "truncation/holds"}
+    assert wasted.holds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("draws", "workers"), [(3, 1), (4, 2)])
+def test_several_samples_are_the_mixture_that_dp_accounting_composes(draws, workers):
+    setup = TrainingSetup(1000, 20, 50, 2.0, accumulation=draws // workers, workers=workers, own_shards=workers == 1)
+    found = preflight(setup, delta=1e-5)
+    times = np.arange(draws + 1)
+    shares = stats.binom.pmf(times, draws, 0.02)
+    oracle = pld.from_mixture_gaussian_mechanism(2.0, times, shares, value_discretization_interval=1e-3)
+    assert found.cost.upper == pytest.approx(oracle.self_compose(50).get_epsilon_for_delta(1e-5), rel=0.02)
+
+
+SHAPES = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(1, 30), st.integers(1, 6), st.integers(1, 3))
+
+
+@settings(max_examples=150, deadline=None)
+@given(SHAPES, st.booleans(), st.booleans(), st.integers(0, 9))
+def test_epochs_cover_what_loaders_do(shape, own, drop, seed):
+    """Every example's squared uses an update, over random epochs, with and without the last short batch."""
+    examples, size, updates, accumulation, workers = shape
+    workers = min(workers, examples)
+    pool = examples // workers if own else examples
+    if size > pool:
+        return
+    setup = TrainingSetup(
+        examples, size, updates, 1.0, sampler="shuffled", accumulation=accumulation, workers=workers, own_shards=own
+    )
+    release = _epochs(setup)
+    most = release.count / release.release.noise_multiplier**2
+    draws = np.random.default_rng(seed)
+    uses = np.zeros((updates, examples))
+    for worker in range(workers):
+        rows = np.array_split(np.arange(examples), workers)[worker] if own else np.arange(examples)
+        batches = []
+        while len(batches) < updates * accumulation:
+            order = draws.permutation(rows)
+            epoch = [order[i : i + size] for i in range(0, len(order), size)]
+            batches += [one for one in epoch if len(one) == size] if drop and len(order) >= size else epoch
+        for at, batch in enumerate(batches[: updates * accumulation]):
+            uses[at // accumulation, batch] += 1
+    assert (uses**2).sum(axis=0).max() <= most * (1 + 1e-12)
+
+
+def test_updates_over_the_end_of_an_epoch_hold_an_example_twice():
+    """The control of the test above: counting uses alone would be too little."""
+    crossing = TrainingSetup(3, 1, 10, 1.0, sampler="in-order", accumulation=2)
+    release = _epochs(crossing)
+    assert release.count == 7
+    assert release.release.noise_multiplier < 1 / math.sqrt(1.99)
+
+
+@pytest.mark.parametrize("others", [(0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (-1.0, -1.0, -1.0)])
+def test_realised_sizes_are_covered_where_they_are_shown(others):
+    """One update with its batch's size beside the sum, under replace-one, by all samples of four examples."""
+    setup = TrainingSetup(4, 1.0, 1, 1.5, divisor="realised")
+    delta = 0.05
+    found = preflight(setup, delta=delta)
+    assert found.cost.relation is NeighboringRelation.REPLACE_ONE
+    x = np.linspace(-25, 25, 20_001)
+
+    def shown(value):
+        laws = np.zeros((5, len(x)))
+        for coins in product((0, 1), repeat=4):
+            chance = math.prod(0.25 if coin else 0.75 for coin in coins)
+            total = sum(v for v, coin in zip((value, *others), coins, strict=True) if coin)
+            laws[sum(coins)] += chance * np.exp(-0.5 * ((x - total) / 1.5) ** 2) / (1.5 * math.sqrt(2 * math.pi))
+        return laws
+
+    for one, other in ((1.0, -1.0), (1.0, 0.0), (0.0, 1.0)):
+        excess = np.maximum(shown(one) - math.exp(found.cost.upper) * shown(other), 0).sum() * (x[1] - x[0])
+        assert excess <= delta + 1e-9
+
+
+def test_places_drawn_anew_repeat_no_more_than_counted():
+    setup = TrainingSetup(50, 10, 20, 1.0, sampler="with-replacement")
+    release = preflight(setup, delta=0.02).release
+    most = release.count / release.release.noise_multiplier**2
+    draws = np.random.default_rng(5)
+    counts = (draws.integers(0, 50, (20_000, 20, 10)) == 0).sum(axis=2)
+    beyond = ((counts**2).sum(axis=1) > most).mean()
+    assert beyond <= 0.01
+    assert ((counts**2).sum(axis=1) > most / 4).mean() > 0.01  # the control: less would not do
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"examples": 0}, "examples must be at least 1"),
+        ({"batch_size": 0}, "batch_size must be finite and above 0"),
+        ({"batch_size": math.nan}, "batch_size"),
+        ({"batch_size": 60_001}, "batch_size must be at most the examples that a worker draws from"),
+        ({"workers": 60_001}, r"workers must be in \[1, 60000\]"),
+        ({"sampler": "some"}, "sampler must be one of"),
+        ({"sampler": "shuffled", "largest_batch": 700}, "largest_batch must be left out"),
+        ({"believed_rate": 1.5}, "believed_rate"),
+        ({"noise_multiplier": -1}, "noise_multiplier"),
+    ],
+)
+def test_bad_input_names_the_field(options, says):
+    with pytest.raises(CheckError, match=says):
+        replace(BASE, **options)
+
+
+def test_a_file_is_read_by_its_fields():
+    stated = {"examples": 100, "batch_size": 5, "updates": 3, "noise_multiplier": 1.0}
+    assert TrainingSetup.parse(stated) == TrainingSetup(100, 5.0, 3, 1.0)
+    with pytest.raises(CheckError, match="field must be one of"):
+        TrainingSetup.parse(stated | {"epochs": 3})
+    del stated["updates"]
+    with pytest.raises(CheckError, match="updates must be given"):
+        TrainingSetup.parse(stated)
+
+
+def test_json_has_everything():
+    document = preflight(replace(BASE, sampler="shuffled"), delta=DELTA).to_json()
+    assert document["holds"] is False
+    assert document["setup"]["sampler"] == "shuffled"
+    assert document["findings"][0]["effect"] == "falls"
+    assert TrainingSetup.parse(document["setup"]) == replace(BASE, sampler="shuffled")
