@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from epsilog import answers as answers
     from epsilog import plan as plan
     from epsilog.accounting import calibrate as calibrate
+    from epsilog.accounting import compare as compare
     from epsilog.accounting import delta as delta
     from epsilog.accounting import epsilon as epsilon
     from epsilog.accounting import montecarlo as montecarlo
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _HOME = {
     "from_json": "epsilog.terms.codec",
     "calibrate": "epsilog.accounting",
+    "compare": "epsilog.accounting",
     "delta": "epsilog.accounting",
     "epsilon": "epsilog.accounting",
     "profile": "epsilog.accounting",

@@ -204,6 +204,7 @@ LIBRARY = {
     ("plan", "federated"): plan.federated,
     ("plan", "queries"): plan.queries,
     ("account",): accounting.epsilon,
+    ("account", "compare"): accounting.compare,
     ("account", "montecarlo", "certify"): montecarlo.certify,
     ("account", "montecarlo", "sweep"): montecarlo.sweep,
     ("account", "montecarlo", "draw"): montecarlo.run_certificate,
@@ -350,6 +351,24 @@ def test_a_group_is_asked_for_as_it_is_given(reached):
     assert reached("epsilog.plan.federated", *schedule, "--group", 5)[1]["group"] == 5
     assert "holder of up to 5" in text_of(*schedule, "--group", 5)
     assert "holder of" not in text_of(*schedule)
+
+
+@pytest.mark.slow
+def test_two_releases_are_compared_as_the_library_does(tmp_path):
+    for name, release in (("one", Gaussian(2.0)), ("other", Laplace(2.0))):
+        (tmp_path / f"{name}.json").write_text(json.dumps(release.to_json()))
+    words = ("account", "compare", tmp_path / "one.json", tmp_path / "other.json")
+    found = accounting.compare(Gaussian(2.0), Laplace(2.0))
+    shown, document = text_of(*words), json.loads(invoke(*words, "--json").output)
+    assert document["verdict"] == found.verdict
+    assert [at["better"] for at in document["points"]] == [at.better for at in (*found.at_deltas, *found.at_fprs)]
+    assert (document["first_excess"], document["second_excess"]) == (found.first_excess, found.second_excess)
+    fit = accounting.gaussian_fit(Laplace(2.0))
+    assert document["gaussian_fits"][1] == {"mu": fit.mu, "beyond": fit.beyond, "regret": fit.regret}
+    assert document["gaussian_fits"][0] == {"mu": 0.5, "beyond": 0.0, "regret": 0.0}
+    assert f"epsilon at delta 1e-06 {show.interval_text(found.at_deltas[1].first)}" in shown
+    assert f"second easier to attack by at most {upper_text(found.second_excess, 2)}" in shown
+    assert "first easier" in shown
 
 
 def tuned(law):

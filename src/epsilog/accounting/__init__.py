@@ -28,6 +28,7 @@ from epsilog.accounting.closed_forms import (
     laplace_scale,
     true_positive_rate,
 )
+from epsilog.accounting.comparing import Comparison, GaussianFit, Standing, compare, gaussian_fit
 from epsilog.accounting.curve import Profile, mu, profile, rho
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.accounting.premises import assumptions
@@ -36,12 +37,16 @@ from epsilog.accounting.truncation import binomial_above
 from epsilog.accounting.tuning import mean_trials
 
 __all__ = [
+    "Comparison",
     "FederatedEstimate",
+    "GaussianFit",
     "Profile",
+    "Standing",
     "assumptions",
     "binomial_above",
     "calibrate",
     "classic_gaussian_stddev",
+    "compare",
     "delta",
     "epsilon",
     "epsilon_by_order",
@@ -50,6 +55,7 @@ __all__ = [
     "fl_formula",
     "gaussian_delta",
     "gaussian_epsilon",
+    "gaussian_fit",
     "gaussian_mu",
     "laplace_scale",
     "mean_trials",

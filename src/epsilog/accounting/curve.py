@@ -162,6 +162,10 @@ class Profile:
         found = interval(prepare(held(self.release, units), self.relation), question, self.gap)
         return found if units > 1 else replace(found, given=(*found.given, ("units", 1.0)))
 
+    def mu(self) -> float | None:
+        """The mu of mu-GDP if every part is a Gaussian or states mu, else None; ``gaussian_fit`` comes close to any."""
+        return self._prepared.mu
+
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
         """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""
         return rdp(self.release, orders, relation=self.relation)

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from epsilog import terms
 from epsilog.cli.app import Json, Relation, account_app, print_json
-from epsilog.cli.show import bold, figures, interval_text, note
-from epsilog.terms import CheckError, NeighboringRelation, Release, Trials, codec
+from epsilog.cli.show import bold, figures, interval_text, note, table
+from epsilog.terms import CheckError, Interval, NeighboringRelation, Release, Trials, codec
+from epsilog.terms.digits import upper_text
 
 _NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
 MECHANISMS = {name: codec.type_of[name] for name in (*_NOISES, "pure", "zcdp", "gdp")}  # those of one parameter
@@ -223,3 +224,71 @@ def _formula(release: Release, delta: float | None) -> float | None:
     if not isinstance(inner, terms.Gaussian) or not delta:
         return None
     return fl_formula(sampling_probability=q, noise_multiplier=inner.noise_multiplier, rounds=count, delta=delta).total
+
+
+Compared = Annotated[Path, typer.Argument(help="A JSON or TOML file holding one release.")]
+
+
+@account_app.command("compare")
+def compare(
+    first: Compared,
+    second: Compared,
+    relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="An excess that is of no account.")] = 1e-3,
+    as_json: Json = False,
+) -> None:
+    """Say which of two releases protects better, at which deltas and false positive rates, or that neither does.
+
+    Example: epsilog account compare docs/examples/rare.toml docs/examples/gaussian.json
+    """
+    from epsilog import accounting
+
+    one, other = read_release(first), read_release(second)
+    found = accounting.compare(one, other, relation=relation, tolerance=tolerance)
+    fits = [accounting.gaussian_fit(release, relation=relation, slack=tolerance) for release in (one, other)]
+    if as_json:
+        return print_json(
+            {
+                "verdict": found.verdict,
+                "first_excess": found.first_excess,
+                "second_excess": found.second_excess,
+                "tolerance": found.tolerance,
+                "points": [
+                    {"first": codec.encode(at.first), "second": codec.encode(at.second), "better": at.better}
+                    for at in (*found.at_deltas, *found.at_fprs)
+                ],
+                "gaussian_fits": [
+                    {"mu": codec.encode(fit.mu), "beyond": fit.beyond, "regret": fit.regret} for fit in fits
+                ],
+            }
+        )
+    rows = [
+        [_place(at.first), *(interval_text(side) for side in (at.first, at.second)), at.better]
+        for at in (*found.at_deltas, *found.at_fprs)
+    ]
+    rows.append(["mu of Gaussian DP, about", *(upper_text(fit.mu, 4) for fit in fits), ""])
+    rows.append(["  its curve is off by at most", *(upper_text(fit.error, 2) for fit in fits), ""])
+    table("Two curves", ["", first.name, second.name, "better"], rows)
+    figures(
+        "Everywhere",
+        [
+            (bold("better"), bold(_VERDICTS[found.verdict])),
+            ("first easier to attack", f"by at most {upper_text(found.first_excess, 2)}"),
+            ("second easier to attack", f"by at most {upper_text(found.second_excess, 2)}"),
+        ],
+    )
+    return None
+
+
+_VERDICTS = {
+    "first": "the first",
+    "second": "the second",
+    "neither": "neither: each is better somewhere",
+    "alike": "they are alike, but for the tolerance",
+    "open": "not decided by these bounds",
+}
+
+
+def _place(at: Interval) -> str:
+    (name, value), *_ = at.given
+    return f"{at.quantity} at {name} {value:g}"
