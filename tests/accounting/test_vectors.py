@@ -24,7 +24,6 @@ def test_there_are_thousands():
     assert len(CASES) >= 2000
 
 
-@pytest.mark.slow
 def test_twenty_at_random():
     for case in random.SystemRandom().sample(CASES, 20):
         check(case)

@@ -51,17 +51,25 @@ def mutants(document):
         if not place:
             yield place, document | {"surplus": 0}
             continue
-        again = copy.deepcopy(document)
-        holder = again
-        for step in place[:-1]:
-            holder = holder[step]
-        value = holder[place[-1]]
+        value = document
+        for step in place:
+            value = value[step]
         for other in changed(value):
             if codec.canonical(other) != codec.canonical(value):
-                holder[place[-1]] = other
-                yield place, copy.deepcopy(again)
-        del holder[place[-1]]
-        yield place, again
+                yield place, put(document, place, other)
+        yield place, put(document, place)
+
+
+def put(document, place, *value):
+    """A copy with another value at a place, or without one; it shares with the document what lies elsewhere."""
+    again, (step, *rest) = document.copy(), place
+    if rest:
+        again[step] = put(document[step], rest, *value)
+    elif value:
+        (again[step],) = value
+    else:
+        del again[step]
+    return again
 
 
 def spelt(document):
@@ -153,7 +161,7 @@ def test_every_changed_place_of_a_report_fails(files, books):
     assert not list(differences(report, codec.parse(files["report.json"])))
     for place, document in mutants(report):
         count += 1
-        assert list(differences(document, report)), place  # what a report is compared with, where it was not carried
+        assert any(differences(document, report)), place  # what a report is compared with, where it was not carried
         carried = any(place[: len(inner)] == inner for inner in CARRIED)
         assert count % (11 if carried else 61) or report_failed(spelt(document), books), place
     assert count > 1500
