@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.spend.stores import InMemory
 from tests.spend.test_chain import rehashed
 
-from epsilog.spend import Ledger, ancestors, chain, open_ledger, read_cycles
+from epsilog.spend import Ledger, ancestors, chain, open_ledger, read_cycles, read_transcript, write_bundle
 from epsilog.terms import (
     BudgetExceededError,
     CheckError,
@@ -304,6 +304,28 @@ def test_what_was_spent_is_told_where_it_counts(books):
     assert [cycle.name for cycle in read_cycles(books, "a/q/1").cycles] == ["block"]
     assert [cycle.name for cycle in read_cycles(books, "a/q/2").cycles] == ["sites"]
     assert read_cycles(books, "a/q").cycles == ()
+
+
+def test_what_is_out_of_use_in_a_block_is_so_there_alone(books):
+    books.charge("a/q/1", PureDP(0.5), key="1")
+    books.decommission("1", **ACT)
+    assert (books.balance("a/q/1").active["epsilon"], books.balance("a").active["epsilon"]) == ("0", "1")
+    waits = books.reserve("a/q/2", PureDP(0.5), key="2")
+    assert (books.balance("a/q/2").reserved["epsilon"], books.balance("a").reserved["epsilon"]) == ("0.5", "0")
+    waits.cancel("not needed")
+    books.abandon(books.reserve("a/q/2", PureDP(0.25), key="3").key, **ACT)
+    assert spent(books) == {"a": "1", "a/q": "0", "a/q/1": "0.5", "a/q/2": "0.25"}
+    books.verify()
+
+
+def test_whoever_gets_a_bundle_finds_the_partition_in_it(path, tmp_path):
+    with open_ledger(path) as ledger:
+        ledger.create_budget("a", kind="pure", epsilon="3", **UNIT)
+        ledger.declare_partition("a/q", epsilon="1", **ACT)
+        documents = [document for _, document in ledger.documents()]
+    write_bundle(documents, tmp_path / "a.bundle", origin="acme")
+    found = read_transcript(tmp_path / "a.bundle")
+    assert (found.verified.partitions, list(found.documents)) == (("a/q",), documents)
 
 
 # What a hostile editor does, with hashes to match.

@@ -190,6 +190,25 @@ def test_what_is_said_of_a_charge_after_it_closed_changes_nothing_of_the_ledgers
     assert [Books.read(tmp_path / "l.db").word_on(each) for each in (plan, "cd" * 32)] == words
 
 
+def test_what_blocks_spent_counts_there_and_above_only_what_was_paid_for_them(tmp_path):
+    caps, at = (
+        {"kind": "approximate", "epsilon": "9", "delta": "1e-6", "privacy_unit": "person-quarter"},
+        tmp_path / "l",
+    )
+    with open_ledger(at) as ledger:
+        ledger.create_budget("a", **caps)
+        ledger.declare_partition("a/q", epsilon="3", delta="0", by="dora", reason="a quarter each")
+        for block in ("a/q/1", "a/q/2"):
+            ledger.create_budget(block, **caps | {"epsilon": "3", "delta": "0"})
+            ledger.charge(block, PureDP(2.0), key=block)
+        ledger.charge("a", PureDP(1.0), key="above")
+        ledger.reserve("a", PureDP(0.5), key="here", plan_hash="ab" * 32)
+        ledger.reserve("a/q/1", PureDP(0.5), key="there", plan_hash="cd" * 32)
+    books = Books.read(at)
+    assert [books.word_on(32 * each).before["epsilon"] for each in ("ab", "cd")] == ["4", "2"]
+    assert books.word_on(32 * "cd").cap == {"epsilon": "3", "delta": "0"}
+
+
 def test_what_was_spent_before_is_what_had_started_under_the_nearest_budget(tmp_path):
     at = tmp_path / "ledger.db"
     with open_ledger(at) as ledger:
