@@ -1,6 +1,7 @@
 """Truncated Poisson samples: above what neighbours of a handful of units really lose, and as dp-accounting composes."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -107,15 +108,26 @@ def test_rare_cuts_cost_nothing_that_shows():
     assert len(ours.assumptions) > len(ep.epsilon(Gaussian(1.0), delta=1e-6).assumptions)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.integers(1, 10**9), st.floats(1e-9, 1 - 1e-9), st.floats(0, 12))
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 10**9), st.floats(1e-9, 1 - 1e-9), st.floats(-12, 12))
 def test_the_tail_is_above_the_exact_one_and_near_it(trials, chance, deviations):
-    most = min(int(trials * chance + deviations * math.sqrt(trials * chance * (1 - chance))), trials)
+    most = min(max(int(trials * chance + deviations * math.sqrt(trials * chance * (1 - chance))), 0), trials)
     exact, bound = stats.binom.sf(most, trials, chance), binomial_above(trials, chance, most)
     assert exact <= bound * (1 + 1e-6) or trials > 10**6  # SciPy's own tail errs for many trials
     assert exact <= 1.0001 * bound
     if deviations > 3 and trials * min(chance, 1 - chance) > 100:
         assert bound <= 1.12 * exact
+    if 200 < trials < 1e5 and 0.01 < chance < 0.99:
+        assert bound <= 1.02 * exact
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 60), st.fractions(0, 1, max_denominator=1000), st.integers(0, 60))
+def test_the_tail_beside_fractions(trials, chance, most):
+    p = Fraction(float(chance))
+    exact = sum(math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(most + 1, trials + 1))
+    bound = Fraction(binomial_above(trials, float(chance), most))
+    assert exact <= bound <= Fraction(11, 10) * exact + Fraction(1, 10**300)
 
 
 def test_tails_at_the_ends():

@@ -92,9 +92,10 @@ def untruncated(bag: Bag) -> tuple[Bag, Cut] | None:
 def binomial_above(trials: int, chance: float, most: int) -> float:
     """Bounds from above the chance that more than ``most`` of ``trials`` independent coins of ``chance`` fall.
 
-    The term of the binomial law at k = most + 1 is at most sqrt(n / (2 pi k (n - k))) e^(1 / (12 n) - n KL(k / n, p)).
-    Each further one is (n - j) p / ((j + 1) (1 - p)) times the one at j before, a falling factor: so many are summed,
-    and what follows is at most a geometric series.
+    The term of the binomial law at k = most + 1 is sqrt(n / (2 pi k (n - k))) e^(-n KL(k / n, p)) but for what
+    Stirling's formula leaves. Each further one is (n - j) p / ((j + 1) (1 - p)) times the one at j before, a falling
+    factor: so many are summed, and what follows is at most a geometric series. Where ``most`` is below the mean, the
+    other tail is bounded from below, by as many terms.
 
     Source:
         Robbins 1955, A Remark on Stirling's Formula, which bounds n! from both sides.
@@ -104,28 +105,42 @@ def binomial_above(trials: int, chance: float, most: int) -> float:
     >>> exact < binomial_above(100, 0.5, 70) < 1.01 * exact
     True
     """
-    k, n = most + 1, trials
+    k, n, p = most + 1, trials, Fraction(chance)
     if k > n or chance == 0:
         return 0.0
-    if chance == 1 or k <= (n + 1) * Fraction(chance):
+    if chance == 1:
         return 1.0
-    p = Fraction(chance)
+    if k > (n + 1) * p:
+        return _beyond(n, k, p, above=True)
+    return min(up(1 - _beyond(n, n - k + 1, 1 - p, above=False), 1), 1.0)
+
+
+def _beyond(n: int, k: int, p: Fraction, *, above: bool) -> float:
+    """Bounds the chance of k or more of n coins from one side, for k about the mean or beyond it."""
+    if k > n:
+        return 0.0
+    outwards, sign = (up, 1) if above else (down, -1)
     if k == n:
-        return min(up(math.exp(_over(n * math.log(chance))), ELEMENTARY) + LEAST, 1.0)
+        exponent = n * (math.log(p.numerator) - math.log(p.denominator))
+        return min(max(outwards(math.exp(_off(exponent, n, sign)), ELEMENTARY) + sign * LEAST, 0.0), 1.0)
     beyond = k - n * p  # exact: the two terms nearly cancel where k is near the mean
     gains, losses = k * math.log1p(float(beyond / (n * p))), (n - k) * math.log1p(float(-beyond / (n * (1 - p))))
-    exponent = -(gains + losses) + _ROUNDINGS * 2.0**-53 * (gains - losses)
-    largest = math.sqrt(n / (2 * math.pi * k * (n - k))) * math.exp(_over(exponent + 1 / (12 * n)))
+    over, under = (0, 1) if above else (1, 0)
+    stirling = 1 / (12 * n + over) - 1 / (12 * k + under) - 1 / (12 * (n - k) + under)
+    largest = math.exp(_off(stirling - (gains + losses), abs(gains) + abs(losses), sign))
+    largest *= math.sqrt(n / (2 * math.pi * k)) / math.sqrt(n - k)
     i = np.arange(min(n - k, _TERMS), dtype=np.float64)
-    factors = up((float(n - k) - i) / (float(k + 1) + i) * float(p / (1 - p)), 6)
-    left = 1 - float(factors[-1])
-    if left <= 0:
-        return 1.0
-    terms = np.cumprod(factors)
-    series = 1 + float(terms[:-1].sum()) + float(terms[-1]) / left
-    return min(up(largest * series, 16 + 2 * len(i)) + LEAST, 1.0)
+    factors = outwards((float(n - k) - i) / (float(k + 1) + i) * float(p / (1 - p)), 6)
+    series, terms = 1.0, np.cumprod(factors)
+    if above and n - k > _TERMS:  # what follows the last of them
+        left = 1 - float(factors[-1])
+        if left <= 0:
+            return 1.0
+        series += float(terms[-1]) * (1 / left - 1)
+    series += float(terms.sum())
+    return min(max(outwards(largest * series, 16 + 2 * len(i)) + sign * LEAST, 0.0), 1.0)
 
 
-def _over(exponent: float) -> float:
-    """A little more than an exponent, for what computing it may have lost."""
-    return exponent + BOUND + abs(exponent) * _ROUNDINGS * 2.0**-53
+def _off(exponent: float, terms: float, sign: int) -> float:
+    """An exponent moved outwards by what rounding can have made of its terms."""
+    return exponent + sign * (BOUND + (abs(exponent) + terms) * _ROUNDINGS * 2.0**-53)
