@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from epsilog.spend import Ledger, Verb, open_ledger, read_ledger
+from epsilog.spend import Ledger, Mark, Verb, Verified, open_ledger, read_ledger
 from epsilog.spend.rows import Row
 from epsilog.terms import PureDP
 
@@ -56,6 +56,25 @@ def rounds(ledger: Ledger, count: int) -> None:
                 session.append(Row.of(ledger._entry(session.head(), verb, "acme", "run", body=body)))
 
 
+def proofs(path: Path) -> Iterator[tuple[str, str]]:
+    """The whole proof of a ledger, and that of 33 charges that came since."""
+    mark = path.with_suffix(".mark")
+    with read_ledger(path) as ledger:
+        ledger.verify()  # loads the accountant
+        whole: list[Verified] = []
+        cpu, _ = timed(lambda: whole.append(ledger.verify()))
+        yield f"verify {whole[0].count:,} entries of charges", f"{cpu:.2f} s CPU"
+        whole[0].mark.write(mark)
+    with open_ledger(path) as ledger:
+        charges(ledger, 33, "new")
+    with read_ledger(path) as ledger:
+        for only_new in (False, True):
+            cpu, _ = timed(
+                lambda o=only_new: ledger.verify(since=Mark.read(mark), only_new=o).mark.write(mark.with_suffix(".2"))
+            )
+            yield f"the same from a mark on, 99 new{', only those' if only_new else ''}", f"{1e3 * cpu:.0f} ms CPU"
+
+
 def rows(folder: Path, count: int, entries: int) -> Iterator[tuple[str, str]]:
     with open_ledger(folder / "budget.db") as ledger:
         for scope in ("acme", "acme/claims"):
@@ -65,9 +84,7 @@ def rows(folder: Path, count: int, entries: int) -> Iterator[tuple[str, str]]:
         _, written = timed(lambda: raw(folder / "raw", count))
         yield "durable charge under two budgets", f"{1e3 * cpu / count:.2f} ms CPU"
         yield "charges a second over raw write+fsync", f"{written / wall:.3f}"
-    with read_ledger(folder / "budget.db") as ledger:
-        cpu, _ = timed(ledger.verify)
-        yield f"verify {ledger.head()[0]:,} entries of charges", f"{cpu:.2f} s CPU"
+    yield from proofs(folder / "budget.db")
     with open_ledger(folder / "long.db") as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1000000")
         rounds(ledger, entries)

@@ -106,7 +106,8 @@ def test_a_balance_that_does_not_bear_its_charges_is_no_sum(ledger, path, scopes
 
 @pytest.mark.parametrize("at_once", [1, 3, 500])
 def test_a_history_is_all_entries_in_order_however_many_are_read_at_once(ledger, scopes, monkeypatch, at_once):
-    monkeypatch.setattr("epsilog.spend.view._AT_ONCE", at_once)
+    for name in ("_AT_FIRST", "_AT_ONCE"):
+        monkeypatch.setattr(f"epsilog.spend.view.{name}", at_once)
     everything = list(ledger.history())
     assert [entry.index for entry in everything] == list(range(1, 40))
     for scope in scopes[1:]:
@@ -119,7 +120,8 @@ def test_a_history_is_all_entries_in_order_however_many_are_read_at_once(ledger,
 
 
 def test_the_first_entries_of_a_history_are_read_without_the_rest(ledger, scopes, monkeypatch):
-    monkeypatch.setattr("epsilog.spend.view._AT_ONCE", 5)
+    for name in ("_AT_FIRST", "_AT_ONCE"):
+        monkeypatch.setattr(f"epsilog.spend.view.{name}", 5)
     told = ledger.history()
     read = []
     monkeypatch.setattr("epsilog.spend.view.parsed", lambda row: read.append(row) or parsed(row))
@@ -129,7 +131,8 @@ def test_the_first_entries_of_a_history_are_read_without_the_rest(ledger, scopes
 
 
 def test_who_reads_a_history_stands_in_nobodys_way_and_hears_of_nothing_later(ledger, scopes, monkeypatch):
-    monkeypatch.setattr("epsilog.spend.view._AT_ONCE", 5)
+    for name in ("_AT_FIRST", "_AT_ONCE"):
+        monkeypatch.setattr(f"epsilog.spend.view.{name}", 5)
     indexes = []
     for entry in ledger.history("acme"):
         ledger.charge("acme", PureDP(0.25), key=f"later {entry.index}")

@@ -298,7 +298,7 @@ def compare(books: Books, stored: Stored, *, only: Set[str] | None = None) -> No
             raise _unlike(books, f"what is stored of the rounds of charge {key!r}")
         seen += 1
     if seals:
-        raise _unlike(books, f"what is stored of the rounds of charge {min(seals)!r}")
+        raise _unlike(books, f"what is stored of the rounds of charge {next(iter(seals))!r}")
     if seen != (len(charges) + charges.unnamed if only is None else len(only)):
         known = charges.keys() if only is None else only
         missing = known - {key for key, _ in stored.charges.items()}

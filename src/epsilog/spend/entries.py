@@ -208,10 +208,10 @@ def follows(document: str, *, previous: str, scope: object) -> bool:
     What comes behind the hash are a scope, a time, a number and a verb, and no quote in them is bare. So the last bare
     name is the entry's own.
     """
-    at = document.rfind(_PREVIOUS)
     if not isinstance(scope, str):
         return False
-    return document.startswith(f'{previous}","scope":{_spelled(scope)},"time":', at + len(_PREVIOUS)) and at > 0
+    at, spelled = document.rfind(_PREVIOUS), _spelled(scope)
+    return at > 0 and document.startswith(f'{previous}","scope":{spelled},"time":', at + len(_PREVIOUS))
 
 
 _PREVIOUS = ',"previous":"'
@@ -219,7 +219,7 @@ _PREVIOUS = ',"previous":"'
 
 @lru_cache(4096)
 def _spelled(scope: str) -> str:
-    return canonical(scope).decode()
+    return _WRITER.encode(scope)  # whatever it holds
 
 
 def digest(document: str) -> str:

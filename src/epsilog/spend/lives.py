@@ -216,7 +216,10 @@ class Lives(Mapping[str, ChargeRecord]):
             return self.rounds[key].seal
         return self.closed[key][2] if key in self.closed else NO_ROUNDS
 
-    def was(self, key: str, row: tuple[str, str], rounds: bytes) -> bool:
+    def was(self, key: object, row: tuple[object, object], rounds: bytes) -> bool:
         """Whether this is a charge that is known as closed alone, with the hash over its rounds."""
+        scope, document = row
+        if not (isinstance(key, str) and isinstance(scope, str) and isinstance(document, str)):
+            return False
         was = self.sealed.find(key)
-        return was is not None and all(isinstance(part, str) for part in row) and seal_of(*row, rounds) == was
+        return was is not None and seal_of(scope, document, rounds) == was

@@ -23,7 +23,7 @@ from epsilog.spend.store import Readable, View
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation, Release, check
 
 _SPENDING = tuple(verb for verb, rule in RULES.items() if rule.spends)
-_AT_ONCE = 500  # entries that a history reads in one view
+_AT_FIRST, _AT_ONCE = 50, 500  # entries that a history reads in one view: a page, and then more
 
 
 class LedgerView:
@@ -109,11 +109,11 @@ class LedgerView:
         return self._told(prefix, after=after, end=self.head()[0])
 
     def _told(self, prefix: str | None, *, after: int, end: int) -> Iterator[tuple[Entry, str]]:
-        full = True
+        some, full = _AT_FIRST, True
         while full and after < end:
             with self._store.reading() as session:  # short views: a long one would stand in the way of writers
-                rows = list(session.rows(start=after + 1, scope=prefix, limit=_AT_ONCE))
-            full = len(rows) == _AT_ONCE
+                rows = list(session.rows(start=after + 1, scope=prefix, limit=some))
+            full, some = len(rows) == some, _AT_ONCE
             for row in rows:
                 entry = parsed(row)
                 if entry.index > end:
