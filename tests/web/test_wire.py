@@ -5,11 +5,12 @@ import json
 import math
 import sys
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from epsilog.spend import Ledger, Verb, open_ledger, read_cycles, read_ledger
+from epsilog.spend import Ledger, Mark, Verb, open_ledger, read_cycles, read_ledger
 from epsilog.spend.remote import RemoteLedger
 from epsilog.terms import (
     AccessError,
@@ -18,6 +19,7 @@ from epsilog.terms import (
     ConflictError,
     EpsilogError,
     Gaussian,
+    LedgerIntegrityError,
     NeighboringRelation,
     PureDP,
     Repeated,
@@ -448,6 +450,22 @@ def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(le
         ]
         assert [here.charge_record(f"{top}-{number}").by for number in (1, 2)] == ["anna", "bob"]
         here.verify()
+
+
+def test_what_is_new_since_a_mark_is_worked_out_over_http_too(ledger, top, served):
+    ledger.charge(top, PureDP(0.125), key=f"{top}-1")
+    with read_ledger(served[2]) as here:
+        mark = Mark.parse(here.verify().mark.document())
+        ledger.charge(top, PureDP(0.125), key=f"{top}-2")
+        ledger.decommission(f"{top}-1", by="dora", reason="old")  # closed before the mark
+        whole = here.verify().mark
+    for only_new in (False, True):
+        found = ledger.verify(since=mark, only_new=only_new)
+        assert (found.since, found.mark.document()) == (mark.count, whole.document())
+        with pytest.raises(LedgerIntegrityError, match="was cut"):
+            ledger.verify(since=replace(whole, count=whole.count + 1), only_new=only_new)
+        with pytest.raises(LedgerIntegrityError, match="is not the one of the mark"):
+            ledger.verify(since=replace(whole, head=HASH), only_new=only_new)
 
 
 def _refused(ask):
