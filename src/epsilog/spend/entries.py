@@ -78,7 +78,8 @@ class Entry:
     def __post_init__(self) -> None:
         if type(self.index) is not int or self.index < 1:
             check.fields(self, index=check.integer(1))
-        sha256(previous=self.previous)
+        if type(self.previous) is not str or not _SHA256.fullmatch(self.previous):
+            sha256(previous=self.previous)
         if datetime.fromisoformat(self.time).utcoffset() is None:
             raise CheckError("time", "its offset from UTC", repr(self.time), verb="carry")
 

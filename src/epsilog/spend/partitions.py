@@ -22,7 +22,10 @@ _TERMS = ("kind", "relation", "privacy_unit", "simulation")
 
 def reach(path: Sequence[Balance]) -> int:
     """How many budgets of a path a charge at its end does not touch: they have paid for its block already."""
-    return max((depth + 1 for depth, balance in enumerate(path) if balance.partition is not None), default=0)
+    for depth in range(len(path), 0, -1):
+        if path[depth - 1].partition is not None:
+            return depth
+    return 0
 
 
 def require_block(path: Sequence[Balance], scope: str) -> None:

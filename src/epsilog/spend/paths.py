@@ -46,6 +46,8 @@ def along(path: Sequence[Balance], entry: Entry) -> list[Balance]:
     after += made
     if entry.key is None and len(after) > 1 and after[-2].partition is not None:
         check_block(after[-2], after[-1])
+    if not any(balance.quota for balance in after):
+        return after
     return [_with_shares(path, after, depth) for depth in range(len(after))]
 
 
@@ -160,5 +162,6 @@ def _admit(balance: Balance, entry: Entry, amount: Amounts, below: Sequence[Bala
                 f"{field_name} must be that of the budget of {balance.scope!r} ({stated}), got {asked}: "
                 "losses of different kinds do not add up"
             )
-    if not balance.filter.fits(balance.caps, held=balance.held + of_others(balance, below), asked=amount):
+    held = balance.held if balance.set_aside is None else balance.held + of_others(balance, below)
+    if not balance.filter.fits(balance.caps, held=held, asked=amount):
         raise refusal(balance, amount, room(balance, below))
