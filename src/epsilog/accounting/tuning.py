@@ -258,7 +258,7 @@ def _tests(
 
     none = [Bounds(0.0, 0.0)] * 2
     tops = [(0.0, none)]
-    if not several:
+    if not several and at <= 0.5 * LARGEST_LOSS:
         share = _on_top(law, at, threshold, trial)
         tops += [(share, rates(share))] if 0 < share < 1 else []
     found = []
@@ -301,11 +301,12 @@ def _test(law: Selection, question: Question, likely: tuple[float, float], top: 
     match question:
         case EpsilonAt(delta):
             left = shown - delta - gamma(4.0)
-            return (
-                max(math.log(left / hidden) - gamma(64.0) * (1 + abs(math.log(left / hidden))), 0.0)
-                if left > 0
-                else 0.0
-            )
+            if not left > 0:
+                return 0.0
+            ours, theirs = math.log(left), math.log(hidden)  # apart: their quotient may overflow
+            return max(ours - theirs - gamma(64.0) * (1 + abs(ours) + abs(theirs)), 0.0)
+        case DeltaAt(epsilon) if epsilon > LARGEST_LOSS:
+            return 0.0
         case DeltaAt(epsilon):
-            lost = up(math.exp(min(epsilon, LARGEST_LOSS)) * hidden, ELEMENTARY + 2)
+            lost = up(math.exp(epsilon) * hidden, ELEMENTARY + 2)
             return max(shown - lost - gamma(8.0), 0.0)
