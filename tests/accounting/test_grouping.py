@@ -122,6 +122,12 @@ def test_a_person_s_price_lies_between_one_record_s_and_what_sampling_does_not_h
         assert any("more than 3" in line for line in found.assumptions)
 
 
+def test_a_discrete_law_that_is_moved_too_far_keeps_the_general_bound():
+    found = ep.epsilon(DiscreteGaussian(3.0), delta=1e-6, group=10**6)
+    assert "Dwork" in found.method
+    assert 0 < found.lower <= found.upper
+
+
 def test_attack_rates_on_a_person():
     exact, found = ep.profile(Gaussian(1.0)).tpr(0.01), ep.profile(Grouped(Gaussian(4.0), 4)).tpr(0.01)
     assert found.lower == pytest.approx(exact.lower, rel=1e-3)
