@@ -421,6 +421,7 @@ def test_a_ledger_is_verified_from_a_mark_on(ask, reserve, books, tmp_path):
     told = {
         "since": 0,
         "looked_back": True,
+        "charges_told": True,
         "priced": 0,
         "unpriced": 0,
         "overridden": [],
@@ -435,6 +436,7 @@ def test_a_ledger_is_verified_from_a_mark_on(ask, reserve, books, tmp_path):
     assert (code, said["entries"], said["since"], said["looked_back"], said["priced"]) == (0, 2, 1, False, 1)
     code, text = ask("verify", "--mark", mark)
     assert (code, "none: nothing is new" in text, "Entries 1 to 2 are, by their hashes" in text) == (0, True, True)
+    assert "All that is stored is what the entries amount to" in " ".join(text.split())
     code, text = ask("verify", "--mark", mark, "--only-new")
     assert (code, "Not looked at: what lies before entry 2" in text) == (0, True)
     ask("start", "k")

@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from epsilog.cli.marking import _said
 from epsilog.spend import Ledger, Mark, Verb, open_ledger, read_cycles, read_ledger
 from epsilog.spend.remote import RemoteLedger
+from epsilog.spend.remote.store import as_row
 from epsilog.terms import (
     AccessError,
     BudgetExceededError,
@@ -462,10 +464,20 @@ def test_what_is_new_since_a_mark_is_worked_out_over_http_too(ledger, top, serve
     for only_new in (False, True):
         found = ledger.verify(since=mark, only_new=only_new)
         assert (found.since, found.mark.document()) == (mark.count, whole.document())
+        said = " ".join(_said(found))  # no more than was looked at
+        assert not found.charges_told
+        assert "the server stores of charges is not told" in said
+        assert "All that is stored" not in said
         with pytest.raises(LedgerIntegrityError, match="was cut"):
             ledger.verify(since=replace(whole, count=whole.count + 1), only_new=only_new)
         with pytest.raises(LedgerIntegrityError, match="is not the one of the mark"):
             ledger.verify(since=replace(whole, head=HASH), only_new=only_new)
+
+
+@pytest.mark.parametrize("index", ["1", None, 1.0, True])
+def test_a_row_whose_index_is_no_number_is_no_entry(index):
+    with pytest.raises(LedgerIntegrityError, match="an entry cannot be read"):
+        as_row(json.dumps({"index": index, "scope": "acme"}))
 
 
 def _refused(ask):

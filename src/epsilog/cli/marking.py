@@ -57,6 +57,7 @@ def verify(
                 "head": found.head,
                 "since": found.since,
                 "looked_back": found.looked_back,
+                "charges_told": found.charges_told,
                 "priced": found.priced,
                 "unpriced": found.unpriced,
                 "overridden": list(found.overridden),
@@ -83,14 +84,18 @@ def _said(found: Verified) -> list[str]:
     said = []
     if found.since and found.looked_back:
         said.append(
-            f"Entries 1 to {found.since} are, by their hashes, those that were worked out when the mark was made, and "
-            "all that is stored is what the entries amount to. Rules and prices up to there are the mark's word."
+            f"Entries 1 to {found.since} are, by their hashes, those that were worked out when the mark was made. "
+            "Rules and prices up to there are the mark's word."
         )
     if not found.looked_back:
         said.append(
             f"Not looked at: what lies before entry {found.since}, what is stored of charges that nothing has happened "
             "to since, and the database as such. Without --only-new they are."
         )
+    if found.charges_told and found.since and found.looked_back:
+        said.append("All that is stored is what the entries amount to.")
+    if not found.charges_told:
+        said.append("What the server stores of charges is not told, and was not compared with the entries.")
     if found.unpriced:
         said.append(f"Of {found.priced + found.unpriced} charges {found.unpriced} could not be priced again.")
     if found.overridden:

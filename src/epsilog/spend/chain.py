@@ -53,8 +53,10 @@ class Verified:
         restored: indexes of the entries that say that it was restored from a backup: what came after it is missing.
         partitions: scopes whose blocks are disjoint by their owner's word: on it rest the budgets above them.
         since: how many entries were worked out before, up to a mark, and were not worked out again.
-        looked_back: whether the hashes of those are the same as then, and all that is stored what it amounted to; False
-            where nothing that has not changed since was looked at.
+        looked_back: whether the hashes of those are the same as then, and all that is stored and told what it amounted
+            to; False where nothing that has not changed since was looked at.
+        charges_told: whether what is stored of charges could be looked at; False of a server's ledger, which keeps that
+            to itself: none of it was compared.
         mark: what the next verification can go on from.
     """
 
@@ -69,6 +71,7 @@ class Verified:
     partitions: tuple[str, ...] = ()
     since: int = 0
     looked_back: bool = True
+    charges_told: bool = True
     mark: Mark = field(default_factory=Mark, repr=False, compare=False)
 
 

@@ -10,6 +10,7 @@ the error says that it is not known: nobody releases for a charge without knowin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -101,7 +102,7 @@ class RemoteView(LedgerView):
             raise LedgerIntegrityError("the head that the server names is not that of its entries", index=books.count)
         if now == head and books.balances != {budget.scope: budget for budget in told}:
             raise LedgerIntegrityError("the balances that the server tells are not those of its entries")
-        return chain.reprice(books, seconds=seconds, looked_back=not only_new)
+        return replace(chain.reprice(books, seconds=seconds, looked_back=not only_new), charges_told=False)
 
 
 class RemoteLedger(RemoteView):

@@ -131,6 +131,8 @@ def as_row(document: Any) -> Row:
     """An entry as it was written; what cannot be read is refused by whoever parses it."""
     try:
         fields = json.loads(document)
+        if type(fields["index"]) is not int:
+            raise ValueError("its index is no whole number")
         return Row(fields["index"], fields["scope"], document, digest(document))
     except UNREADABLE as error:
         raise LedgerIntegrityError(f"an entry cannot be read: {error!r}") from error
