@@ -134,6 +134,53 @@ def test_updates_over_the_end_of_an_epoch_hold_an_example_twice():
     assert release.release.noise_multiplier < 1 / math.sqrt(1.99)
 
 
+@settings(max_examples=100, deadline=None)
+@given(SHAPES, st.booleans(), st.booleans())
+def test_rows_that_are_repeated_until_parts_are_equal_are_counted(shape, drop, own):
+    """As DistributedSampler deals an epoch in order: the first rows come round again at its end."""
+    examples, size, updates, accumulation, workers = shape
+    workers = min(workers + 1, examples)
+    size = min(size, examples // workers)
+    setup = TrainingSetup(
+        examples, size, updates, 1.0, sampler="in-order", accumulation=accumulation, workers=workers,
+        padded_shards=True if own else None,
+    )  # fmt: skip
+    release = _epochs(setup)
+    dealt = [*range(examples), *range(-examples % workers)]
+    uses = np.zeros((updates, examples))
+    for worker in range(workers):
+        part = np.array(dealt[worker::workers])
+        epoch = [part[i : i + size] for i in range(0, len(part), size)]
+        epoch = [one for one in epoch if len(one) == size] if drop else epoch
+        for at in range(updates * accumulation):
+            np.add.at(uses[at // accumulation], epoch[at % len(epoch)], 1)
+    most = release.count / release.release.noise_multiplier**2
+    assert (uses**2).sum(axis=0).max() <= most * (1 + 1e-12)
+
+
+def test_a_repeated_row_costs_twice_its_uses():
+    """The control of the test above: dealt in parts that are disjoint, an epoch costs half as much."""
+    padded = TrainingSetup(101, 10, 60, 1.0, sampler="in-order", workers=2)
+    assert padded.repeated
+    apart = replace(padded, padded_shards=False)
+    assert (_epochs(padded).count, _epochs(apart).count) == (24, 12)
+    assert _epochs(apart).count < 20  # what the first row is used in ten epochs of six batches
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampler": "with-replacement"},
+        {"sampler": "shuffled", "workers": 2, "own_shards": False},
+        {"sampler": "in-order", "workers": 7},
+        {"sampler": "shuffled", "batch_size": 7, "accumulation": 2},
+    ],
+)
+def test_an_example_that_an_update_may_hold_twice_does_not_pass(options):
+    assert "batches/several-samples" in failed(BASE, **options)[1]
+    assert "batches/holds" in {one.code for one in preflight(replace(BASE, sampler="shuffled"), delta=DELTA).findings}
+
+
 @pytest.mark.parametrize("others", [(0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (-1.0, -1.0, -1.0)])
 def test_realised_sizes_are_covered_where_they_are_shown(others):
     """One update with its batch's size beside the sum, under replace-one, by all samples of four examples."""

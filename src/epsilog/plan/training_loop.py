@@ -54,6 +54,7 @@ NOISES = {
 CLIPS = {"example": "the gradient of each example", "microbatch": "the gradient of several examples together"}
 DIVISORS = {"public": "a number fixed beforehand", "realised": "how many examples happened to be drawn"}
 
+_EPOCHS = ("shuffled", "in-order")
 _ADD, _ZERO, _REPLACE = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
     NeighboringRelation.ZERO_OUT,
@@ -79,6 +80,10 @@ class TrainingSetup:
     sampler: Annotated[str, Fact("how batches are drawn", choices=SAMPLERS, default="poisson")] = "poisson"
     workers: Annotated[int, Fact("processes that draw batches", "W", least=1, default=1)] = 1
     own_shards: Annotated[bool, Fact("whether each worker draws from a part of its own", default=True)] = True
+    padded_shards: Annotated[
+        bool | None,
+        Fact("whether rows are repeated until parts are equal", default=None, blank="where epochs are dealt out"),
+    ] = None
     accumulation: Annotated[
         int, Fact("batches of a worker, each drawn by itself, that one update sums", "k", least=1, default=1)
     ] = 1
@@ -136,9 +141,15 @@ class TrainingSetup:
         return min(self.batch_size / (self.examples / self.workers if self.own_shards else self.examples), 1.0)
 
     @property
+    def repeated(self) -> bool:
+        """Whether an example may be in two parts: some are repeated, each once, until the parts are equal."""
+        padded = self.sampler in _EPOCHS if self.padded_shards is None else self.padded_shards
+        return self.own_shards and padded and self.examples % self.workers != 0
+
+    @property
     def draws(self) -> int:
         """Batches of one update that could hold the same example."""
-        return self.accumulation * (1 if self.own_shards else self.workers)
+        return self.accumulation * ((2 if self.repeated else 1) if self.own_shards else self.workers)
 
     @property
     def noise(self) -> float:
@@ -241,7 +252,7 @@ def _priced(setup: TrainingSetup, delta: float) -> tuple[Release | None, Interva
     noise, updates, draws = Gaussian(setup.noise), setup.updates, setup.draws
     if setup.sampler == "weighted":
         return None, _unknown("nothing is proved about batches that are drawn by weights")
-    if setup.sampler in ("shuffled", "in-order"):
+    if setup.sampler in _EPOCHS:
         return _of(_epochs(setup), delta, _ZERO, "epochs without amplification")
     if setup.sampler == "with-replacement":
         return _of(_replaced(setup, delta), delta * (1 - _SET_APART), _ZERO, "unlikely repeats apart", at=delta)
@@ -320,13 +331,20 @@ def _epochs(setup: TrainingSetup) -> Release:
     An update that sums batches over the end of an epoch may hold an example several times: w times at most. Then the
     squares of how often it is in each update add up to at most w times its uses.
     """
-    repeats = 1 if setup.own_shards else setup.workers
+    repeats = setup.draws // setup.accumulation
     batches = max(setup.smallest_pool // setup.places, 1)
     epochs = -(-setup.updates * setup.accumulation // batches)
+    return Repeated(_over(Gaussian(setup.noise), math.sqrt(_together(setup))), epochs * repeats)
+
+
+def _together(setup: TrainingSetup) -> int:
+    """How often one update of a loop over epochs may hold an example, at most."""
+    repeats = setup.draws // setup.accumulation
+    batches = max(setup.smallest_pool // setup.places, 1)
     whole = setup.smallest_pool % setup.places == 0 and setup.examples % setup.workers == 0
     aligned = setup.accumulation == 1 or (whole and batches % setup.accumulation == 0)
     together = 1 if aligned else -(-setup.accumulation // batches) + 1
-    return Repeated(_over(Gaussian(setup.noise), math.sqrt(min(together * repeats, setup.draws))), epochs * repeats)
+    return min(together * repeats, setup.draws)
 
 
 def _replaced(setup: TrainingSetup, delta: float) -> Release:
@@ -396,14 +414,25 @@ def _rate(setup: TrainingSetup, believed: float) -> Finding:
 
 
 def _several(setup: TrainingSetup) -> Finding:
-    if setup.draws == 1 or setup.sampler in ("shuffled", "in-order"):
-        return _passed("batches", "No example can be drawn for one update more than once.")
-    where = "accumulated batches" if setup.own_shards else "workers that draw from the same examples"
-    says = (
-        f"An update sums {setup.draws} samples ({where}) before one noise: an example may be in several of them, and "
-        "moves the sum by as many clip norms. That is no Poisson sample of the sum's size."
-    )
-    return _found("batches/several-samples", says, samples=setup.draws)
+    if setup.sampler in _EPOCHS and setup.draws > 1:
+        times = _together(setup)
+        if times > 1:
+            says = (
+                f"An update may hold an example {times} times: its batches reach over the end of an epoch, or workers "
+                "hold the same rows."
+            )
+            return _found("batches/several-samples", says, samples=times)
+    elif setup.draws > 1:
+        shared = setup.draws > setup.accumulation
+        where = "workers that draw from the same examples" if shared else "accumulated batches"
+        says = (
+            f"An update sums {setup.draws} samples ({where}) before one noise: an example may be in several of them, "
+            "and moves the sum by as many clip norms. That is no Poisson sample of the sum's size."
+        )
+        return _found("batches/several-samples", says, samples=setup.draws)
+    if setup.sampler == "with-replacement" and setup.expected_batch > 1:
+        return _found("batches/several-samples", "An example may be in several places of one batch.")
+    return _passed("batches", "No example can be drawn for one update more than once.")
 
 
 def _noise(setup: TrainingSetup) -> Finding:

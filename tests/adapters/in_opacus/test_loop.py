@@ -73,6 +73,36 @@ def test_distributed_parts_are_workers():
     assert (setup.workers, setup.sampler, setup.batch_size) == (2, "shuffled", 20.0)
 
 
+def test_rows_that_a_distributed_sampler_repeats_are_read_off():
+    optimizer, _ = made()
+    rows = TensorDataset(torch.randn(N + 1, 10))
+    for drop, repeated in ((False, True), (True, False)):
+        sampler = DistributedSampler(rows, num_replicas=2, rank=0, drop_last=drop)
+        assert setup_of(optimizer, DataLoader(rows, batch_size=20, sampler=sampler), updates=200).repeated is repeated
+
+
+@pytest.mark.parametrize("poisson", [True, False])
+def test_workers_that_all_go_through_everything_are_no_parts(poisson):
+    """What each process of torch.distributed has whose loader was not dealt out."""
+    optimizer, loader = made(poisson=poisson, shuffle=True)
+    alone = preflight(setup_of(optimizer, loader, updates=200), delta=1e-5)
+    optimizer.world_size = 2
+    setup = setup_of(optimizer, loader, updates=200)
+    assert (setup.workers, setup.own_shards, setup.batch_size) == (2, False, 40.0)
+    assert preflight(setup, delta=1e-5).cost.upper > 1.2 * alone.cost.upper
+    optimizer.world_size = 3
+    sampler = DistributedSampler(loader.dataset, num_replicas=2, rank=0)
+    with pytest.raises(CheckError, match="loader must be dealt to the 3 workers of the optimizer, got 2"):
+        setup_of(optimizer, DataLoader(loader.dataset, batch_size=20, sampler=sampler), updates=200)
+
+
+def test_a_clip_norm_that_adapts_is_refused():
+    optimizer, loader = made()
+    optimizer.target_unclipped_quantile = 0.5
+    with pytest.raises(CheckError, match="optimizer must be one with a fixed clip norm"):
+        setup_of(optimizer, loader, updates=1)
+
+
 def test_what_is_not_known_is_refused():
     optimizer, loader = made()
     with pytest.raises(CheckError, match="optimizer must be a DPOptimizer"):
