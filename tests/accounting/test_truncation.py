@@ -138,6 +138,22 @@ def test_tails_at_the_ends():
     assert binomial_above(10**12, 1e-3, 2 * 10**9) == pytest.approx(0.0, abs=1e-300)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.floats(1e10, 9e15), st.floats(0.5, 30))
+def test_the_first_and_the_last_unit_of_very_many(trials, expected):
+    """By series of log(1 - x), whose digits no large logarithms swamp."""
+    trials = int(trials)
+    seldom, often = expected / trials, 1 - expected / trials
+
+    def all_of(missing):
+        return math.exp(-trials * (missing + missing**2 / 2))
+
+    assert -math.expm1(math.log(all_of(seldom))) * (1 - 1e-11) <= binomial_above(trials, seldom, 0)
+    assert all_of(1 - often) * (1 - 1e-11) <= binomial_above(trials, often, trials - 1)
+    if trials < 1e12:
+        assert binomial_above(trials, often, trials - 1) <= 1.1 * all_of(1 - often)
+
+
 def test_what_cannot_be_cut_is_a_poisson_sample():
     held = TruncatedPoissonSampled(Gaussian(1.0), 0.1, population=50, largest_batch=50)
     assert ep.epsilon(held, delta=1e-5) == ep.epsilon(PoissonSampled(Gaussian(1.0), 0.1), delta=1e-5)

@@ -121,7 +121,7 @@ def _beyond(n: int, k: int, p: Fraction, *, above: bool) -> float:
         return 0.0
     outwards, sign = (up, 1) if above else (down, -1)
     if k == n:
-        exponent = n * (math.log(p.numerator) - math.log(p.denominator))
+        exponent = n * (math.log1p(-float(1 - p)) if p > Fraction(1, 2) else math.log(p))  # no digit cancels near 1
         return min(max(outwards(math.exp(_off(exponent, n, sign)), ELEMENTARY) + sign * LEAST, 0.0), 1.0)
     beyond = k - n * p  # exact: the two terms nearly cancel where k is near the mean
     gains, losses = k * math.log1p(float(beyond / (n * p))), (n - k) * math.log1p(float(-beyond / (n * (1 - p))))
