@@ -108,3 +108,17 @@ def test_releases_that_are_pure_are_charged_without_a_delta(ledger, release):
     assert dict(approximate) == {"epsilon": pure["epsilon"], "delta": "0"}
     with pytest.raises(BudgetExceededError, match="asked epsilon inf"):
         ledger.charge("pure", Composed([release, Gaussian(100.0)]), key="3")
+
+
+def test_nothing_fits_while_any_sum_is_above_its_cap(ledger):
+    ledger.create_budget("acme", kind="approximate", epsilon="2", delta="1e-5")
+    ledger.charge("acme", ApproximateDP(0.5, 1e-6), key="a", delta="1e-6")
+    ledger.change_cap("acme", epsilon="2", delta="1e-7", by="dora", reason="less of it")
+    found = ledger.what_fits("acme", PureDP(0.5))
+    assert found.charges == 0
+    assert not any(found.available.units.values())
+    with pytest.raises(BudgetExceededError) as refused:
+        ledger.charge("acme", PureDP(0.5), key="b")
+    assert refused.value.shortfall == {"delta": "0.0000009"}
+    assert "at most epsilon 0, delta 0 fits" in str(refused.value)
+    assert refused.value.owners == ("acme",)

@@ -49,7 +49,7 @@ def test_a_cap_below_what_is_spent_takes_nothing_back_and_refuses_the_rest(books
         {"epsilon": "4"},
         {"epsilon": "0"},
     )
-    with pytest.raises(BudgetExceededError, match=r"available epsilon 0; short by epsilon 0\.000000001; cap epsilon 5"):
+    with pytest.raises(BudgetExceededError, match=r"available epsilon 0; short by epsilon 2\.000000001; cap epsilon 5"):
         books.charge("acme", PureDP(1e-9), key="2")
     assert books.what_fits("acme", PureDP(0.5)).charges == 0
     run.start()  # what was promised stays promised

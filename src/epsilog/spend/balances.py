@@ -201,7 +201,8 @@ def of_others(balance: Balance, below: Sequence[Balance]) -> Amounts:
 
 def refusal(balance: Balance, asked: Amounts, left: Amounts, *, reason: str = "") -> BudgetExceededError:
     """What a budget says when it cannot bear what is asked."""
-    short = {name: amount for name, amount in asked.left_after(left).items() if amount != "0"}
+    over = balance.held.left_after(balance.caps)  # of a cap that was lowered
+    short = {name: amount for name, amount in (asked.left_after(left) + over).items() if amount != "0"}
     return BudgetExceededError(
         scope=balance.scope,
         requested=dict(asked),

@@ -34,14 +34,20 @@ def rooms(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
     """Each budget that a charge at the end of a path counts in, with what it may cost there; and any that is retired.
 
     What has paid for the charge's block is not asked again. A path that ends at a partition leads into no block: there
-    nothing fits.
+    nothing fits. Nor does anything where a sum is above a cap that was lowered, whatever is left of the others.
     """
     beyond = min(reach(path), len(path) - 1)
-    return [
+    asked = [
         (balance, room(balance, path[depth + 1 :]))
         for depth, balance in enumerate(path)
         if depth >= beyond or balance.retired is not None
     ]
+    return [(one, Amounts.zero(left) if _over(one) else left) for one, left in asked]
+
+
+def _over(balance: Balance) -> bool:
+    """Whether a budget lets nothing in, since some quantity is above its cap already."""
+    return not balance.filter.fits(balance.caps, held=balance.held, asked=Amounts.zero(balance.caps))
 
 
 def least(path: Sequence[Balance]) -> Amounts:
