@@ -15,6 +15,7 @@ from epsilog.accounting.questions import DeltaAt, EpsilonAt
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
+    BinomialTrials,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -170,3 +171,23 @@ def test_a_ledger_of_persons_is_charged_for_the_person(tmp_path):
     assert charged == pytest.approx(person, rel=1e-6)
     assert charged > 2 * record
     assert ledger.verify()
+
+
+def test_a_mixture_that_no_lattice_holds_leaves_the_general_bound():
+    far = Repeated(PoissonSampled(Gaussian(0.5), 0.1), 10)
+    found = ep.epsilon(far, delta=1e-6, group=100)
+    whole = ep.epsilon(Repeated(Gaussian(0.5), 10), delta=1e-6, group=100)
+    assert found.lower < found.upper <= whole.upper < math.inf
+
+
+@pytest.mark.slow
+def test_one_member_more_costs_little_more():
+    """Mixtures of up to 256 members are worked out; where rounding drowns them the general bound takes over."""
+    sgd = Repeated(PoissonSampled(Gaussian(5.0), 0.001), 100)
+    one, more = (ep.epsilon(sgd, delta=1e-6, group=units).upper for units in (256, 257))
+    assert one <= more <= 1.02 * one
+
+
+def test_trials_of_what_cannot_be_repeated_are_priced():
+    one = Tuned(Grouped(Gaussian(8.0), 2), BinomialTrials(10, 0.5))
+    assert ep.epsilon(one, delta=1e-6).upper < 2 * ep.epsilon(Gaussian(4.0), delta=1e-6).upper

@@ -45,6 +45,7 @@ EXACT = "every distance grows with the group (docs: accounting/groups)"
 MIXTURES = "group privacy by mixtures (Ganesh 2024)"
 GENERAL = "group privacy (Dwork & Roth 2014)"
 
+_LOOSE = 0.05  # a relative width from which on mixtures of many members are not all that is asked
 _FAINT = 1e-12  # an epsilon to begin with where one unit's is 0
 _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved until delta there is seen to be low
 
@@ -69,18 +70,22 @@ def bounds(one: Prepared, question: Question, *, units: int, gap: float, above: 
         with suppress(UnsupportedMechanismError):  # moved so far, a discrete law may have too many atoms
             return _apart(further, question, one.relation, alone, above=above, ask=ask), EXACT
     mixtures = group_orderings(one.bag, one.relation, units=units)
+    found, how = alone, GENERAL
     if mixtures is not None and question != EpsilonAt(0):
-        found = lattice_bounds(mixtures, question, gap=gap)
+        found, how = lattice_bounds(mixtures, question, gap=gap), MIXTURES
         if isinstance(question, EpsilonAt) and math.isfinite(found.upper):
             found = _seen(found, question.delta, lambda at: lattice_bounds(mixtures, DeltaAt(at), gap=gap).upper)
-        return found, MIXTURES
+        if found.within(_LOOSE):
+            return found, how
     upper = _general(one, question, units, gap, ask)
     with suppress(UnsupportedMechanismError):  # as if sampling hid nothing
         if one.sampled and all(isinstance(part, _HIDING) for part in one.sampled):
             whole = _further(one.unsampled(one.sampled).bag, one.relation, units)
             if whole is not None:
                 upper = min(upper, ask(Prepared(whole[0], one.relation), question, True).upper)
-    return Bounds(min(alone.lower, upper), upper), GENERAL
+    if how == MIXTURES and found.upper <= upper:
+        return found, how
+    return Bounds(min(found.lower, upper), upper), GENERAL
 
 
 _HIDING = (PoissonSampled, FixedSizeSampled, BallsInBins)

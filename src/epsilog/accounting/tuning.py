@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from epsilog.accounting import tradeoff
@@ -186,7 +187,8 @@ def bounds(tuned: Tuned, relation: NeighboringRelation, question: Question, *, a
     stretch, at = law.stretch(trial, lambda: ask(one, EpsilonAt(0), True).upper)
     upper = _above(law, stretch, question, lambda asked: ask(one, asked, True).upper)
     if isinstance(law.trials, BinomialTrials) and law.trials.most <= _FEWEST_SPLIT:  # all trials, shown
-        upper = min(upper, ask(prepare(Repeated(tuned.release, law.trials.most), relation), question, True).upper)
+        with suppress(UnsupportedMechanismError):  # what is repeated may have no price of its own
+            upper = min(upper, ask(prepare(Repeated(tuned.release, law.trials.most), relation), question, True).upper)
     if above:
         return Bounds(0.0, upper)
     lower = _silent(law, question, lambda asked: ask(one, asked, False).lower)
