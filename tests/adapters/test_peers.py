@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+WAITING, COMPUTING = ("flower", "nvflare"), ("opacus", "flax")
 
 
 @pytest.mark.slow
-@pytest.mark.patient
-@pytest.mark.parametrize("peer", ["flower", "nvflare", "opacus", "flax"])
+@pytest.mark.parametrize("peer", [*(pytest.param(each, marks=pytest.mark.patient) for each in WAITING), *COMPUTING])
 def test_in_the_environment_of(peer):
     environment = ROOT / ".venvs" / peer
     if not (environment / ".ready").is_file():

@@ -190,7 +190,7 @@ def epsilon(
     >>> round(epsilon(sgd, delta=1e-5).lower, 8), round(epsilon(sgd, delta=1e-5).upper, 8)
     (1.82823667, 1.82823667)
     >>> round(epsilon(sgd, delta=1e-5, group=2).upper, 2)
-    3.72
+    3.98
     """
     return interval(prepare(held(release, group), relation), EpsilonAt(check.half_open(0, 1)(delta=delta)), gap)
 

@@ -76,7 +76,7 @@ def untruncated(bag: Bag) -> tuple[Bag, Cut] | None:
     >>> from epsilog.terms import Gaussian
     >>> untruncated({TruncatedPoissonSampled(Gaussian(1.0), 0.01, population=1000, largest_batch=40): 5})
     ... # doctest: +ELLIPSIS
-    ({PoissonSampled(...): 5}, Cut(chance=1.0...e-12))
+    ({PoissonSampled(...): 5}, Cut(chance=5.503...e-13))
     """
     cuts: list[tuple[float, int]] = []
     rest: dict[Release, int] = {}
