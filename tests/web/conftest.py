@@ -3,8 +3,10 @@
 import http.client
 import json
 import socket
+import sys
 import threading
 import time
+import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +110,16 @@ def serving(app):
         server.should_exit = True
         thread.join(timeout=120)
         listener.close()
-        assert not thread.is_alive()
+        assert not thread.is_alive(), _why(server)
+
+
+def _why(server):
+    """What a server that does not end still waits for."""
+    state = server.server_state
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    stacks = (f"{names.get(one)}:\n{''.join(traceback.format_stack(at))}" for one, at in sys._current_frames().items())
+    cycles = [getattr(getattr(connection, "cycle", None), "scope", None) for connection in state.connections]
+    return f"{cycles} {state.tasks}\n" + "\n".join(stacks)
 
 
 def filled(path: Path) -> Path:
