@@ -20,7 +20,7 @@ from epsilog.terms import (
     NeighboringRelation,
     codec,
 )
-from epsilog.verify.reconciliation import check_plan
+from epsilog.verify.plans import check_plan
 
 
 @cache

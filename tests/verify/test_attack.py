@@ -12,7 +12,7 @@ from epsilog.terms import Canaries, CheckError
 from epsilog.verify import CanaryScores, Evidence, audited, check_audit
 from epsilog.verify.attack import FALSE_ALARM
 from epsilog.verify.audits import GAUSSIAN, PLANNED, PlannedAudit, Protocol, held_against
-from epsilog.verify.reconciliation import check_plan
+from epsilog.verify.plans import check_plan
 
 COUNT = 100
 SOUGHT = 2_301_051

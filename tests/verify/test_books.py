@@ -10,7 +10,8 @@ from epsilog.spend import Amounts, Verb, open_ledger
 from epsilog.terms import Gaussian, Laplace, PoissonSampled, PureDP, RecordsError, Repeated
 from epsilog.verify import Books, Brought, check_chain, check_head, check_prices
 from epsilog.verify.books import LedgerWord
-from epsilog.verify.reconciliation import check_attempts, check_charge, check_files, check_plan
+from epsilog.verify.charges import check_attempts, check_charge, check_files
+from epsilog.verify.plans import check_plan
 
 
 def charged(evidence, **changes):

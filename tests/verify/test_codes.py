@@ -59,9 +59,11 @@ from epsilog.verify import (
     read_signed,
     reconcile,
 )
+from epsilog.verify.charges import check_charge, check_files
+from epsilog.verify.claim import check_claim
 from epsilog.verify.owner import PRIVATE, check_control
 from epsilog.verify.participation import weigh_sizes
-from epsilog.verify.reconciliation import check_charge, check_claim, check_files, check_rounds
+from epsilog.verify.rounds import check_rounds
 
 ROOT = Path(__file__).parents[2]
 TABLE = re.findall(r"^\| `([a-z-]+/[a-z-]+)` \| ([^|]+) \|", (ROOT / "docs/reference/findings.md").read_text(), re.M)

@@ -17,23 +17,16 @@ from epsilog.terms import (
     Repeated,
     Verdict,
 )
-from epsilog.verify import Utility, reconcile, reconciliation, whatever_the_sampler
+from epsilog.verify import Utility, claim, reconcile, whatever_the_sampler
 from epsilog.verify.books import LedgerWord
+from epsilog.verify.charges import LEDGER_CHECKS, check_attempts, check_charge, check_ledger, check_released
+from epsilog.verify.claim import check_claim, check_delta
 from epsilog.verify.evidence import Evidence
 from epsilog.verify.owner import check_control
-from epsilog.verify.reconciliation import (
-    LEDGER_CHECKS,
-    check_attempts,
-    check_charge,
-    check_claim,
-    check_delta,
-    check_ledger,
-    check_owner,
-    check_plan,
-    check_released,
-    check_rounds,
-    what_ifs,
-)
+from epsilog.verify.plans import check_plan
+from epsilog.verify.reconciliation import check_owner
+from epsilog.verify.rounds import check_rounds
+from epsilog.verify.what_if import what_ifs
 
 CHECKS = ("claim", "plan", "delta", *LEDGER_CHECKS, "rounds", "noise", "clipping")
 CHECKS += ("custody", "norms", "participation", "owner", "control")
@@ -98,7 +91,7 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
         asked.append(question)
         return replace(run.plan.epsilon, lower=3.9, upper=4.0)
 
-    monkeypatch.setattr(reconciliation, "certified", certified)
+    monkeypatch.setattr(claim, "certified", certified)
     guarantee = replace(run.plan.guarantee, epsilon=claimed)
     found = check_claim(guarantee, run.plan.scheme)
     assert found.verdict == verdict
@@ -108,9 +101,9 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
 
 
 def test_a_claim_whose_interval_is_wide_is_close_only_within_it(run, monkeypatch):
-    monkeypatch.setattr(reconciliation, "certified", lambda *_: replace(run.plan.epsilon, lower=3.999, upper=4.0))
+    monkeypatch.setattr(claim, "certified", lambda *_: replace(run.plan.epsilon, lower=3.999, upper=4.0))
     assert check_claim(replace(run.plan.guarantee, epsilon=3.9985), run.plan.scheme).verdict == "failed"
-    monkeypatch.setattr(reconciliation, "certified", lambda *_: replace(run.plan.epsilon, lower=0.0, upper=4.0))
+    monkeypatch.setattr(claim, "certified", lambda *_: replace(run.plan.epsilon, lower=0.0, upper=4.0))
     assert check_claim(replace(run.plan.guarantee, epsilon=3.981), run.plan.scheme).verdict == "warned"
     assert check_claim(replace(run.plan.guarantee, epsilon=3.979), run.plan.scheme).verdict == "failed"
 

@@ -7,6 +7,8 @@ compared. A sampler that is rejected loses the amplified claim; noise that is to
 from epsilog.verify.attack import audited, check_audit
 from epsilog.verify.books import Books, LedgerWord
 from epsilog.verify.canaries import CanaryScores
+from epsilog.verify.charges import LEDGER_CHECKS
+from epsilog.verify.claim import certified
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.documents import check_books, check_chain, check_head, check_note, check_prices, identify
 from epsilog.verify.drift import control_limits
@@ -14,19 +16,12 @@ from epsilog.verify.evidence import Evidence, parse_evidence, parse_records, rea
 from epsilog.verify.findings import overall
 from epsilog.verify.noise import check_count, check_noise, in_first_unit, power, stddev_interval
 from epsilog.verify.notes import read_checkpoint, read_receipt
+from epsilog.verify.outcome import Reconciliation
 from epsilog.verify.owner import WEAKENED, OwnerWord, Utility, check_control
 from epsilog.verify.participation import check_custody, check_participation
+from epsilog.verify.plans import SAME
 from epsilog.verify.playbook import Playbook
-from epsilog.verify.reconciliation import (
-    LEDGER_CHECKS,
-    SAME,
-    Reconciliation,
-    WhatIf,
-    certified,
-    check_private,
-    reconcile,
-    whatever_the_sampler,
-)
+from epsilog.verify.reconciliation import check_private, reconcile
 from epsilog.verify.signatures import (
     NOTHING,
     Brought,
@@ -40,6 +35,7 @@ from epsilog.verify.signatures import (
     signed_file,
     signed_note,
 )
+from epsilog.verify.what_if import WhatIf, whatever_the_sampler
 
 __all__ = [
     "LEDGER_CHECKS",

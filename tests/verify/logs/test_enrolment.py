@@ -7,12 +7,13 @@ import pytest
 
 from epsilog.terms import CheckError, ClientLevelCentral, Guarantee, NeighboringRelation, RecordsError
 from epsilog.verify.audits.files import read_scores
+from epsilog.verify.claim import certified
 from epsilog.verify.logs.checks import check_population
 from epsilog.verify.logs.claims import Claim
 from epsilog.verify.logs.examination import whatever_the_sampler
+from epsilog.verify.logs.logged import Enrolled, Logs, RoundLog, Units
 from epsilog.verify.logs.mapping import parse_mapping
-from epsilog.verify.logs.reading import Enrolled, Logs, RoundLog, Units, read_logs
-from epsilog.verify.reconciliation import certified
+from epsilog.verify.logs.reading import read_logs
 
 DAY = 86_400.0
 START = 1_767_225_600.0  # 2026

@@ -12,11 +12,11 @@ from epsilog.terms import (
     PoissonSampled,
     Repeated,
 )
+from epsilog.verify.claim import certified
 from epsilog.verify.logs import pricing
 from epsilog.verify.logs.claims import Claim
+from epsilog.verify.logs.logged import Enrolled, Logs, RoundLog
 from epsilog.verify.logs.pricing import _down, _up, highest_rates, lowest_shares, what_ifs
-from epsilog.verify.logs.reading import Enrolled, Logs, RoundLog
-from epsilog.verify.reconciliation import certified
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 N, T = 1_000_000, 1000

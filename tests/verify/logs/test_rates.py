@@ -5,7 +5,7 @@ import pytest
 
 from epsilog.terms import ClientLevelCentral, Verdict
 from epsilog.verify.logs.checks import check_padding, check_sampling
-from epsilog.verify.logs.reading import Lists, Logs, RoundLog
+from epsilog.verify.logs.logged import Lists, Logs, RoundLog
 
 N, T, RATE = 60, 20, 0.05
 POISSON = ClientLevelCentral(N, 0.15, T, 1.0, 1.0)

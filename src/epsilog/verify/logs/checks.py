@@ -13,7 +13,7 @@ from epsilog.terms.cohorts import CyclicCohorts
 from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.clipping import ROUNDING
 from epsilog.verify.logs.claims import Claim
-from epsilog.verify.logs.reading import Lists, Logs, RoundLog
+from epsilog.verify.logs.logged import Lists, Logs, RoundLog
 from epsilog.verify.logs.reuse import check_reuse
 from epsilog.verify.logs.tables import Told
 from epsilog.verify.noise import compared

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from epsilog.plan import RegisteredPlan
 from epsilog.terms import CheckError, ClientLevelCentral, Guarantee, RecordsError, codec
+from epsilog.verify.claim import certified
 from epsilog.verify.evidence import read_file
+from epsilog.verify.logs.logged import Units
 from epsilog.verify.logs.mapping import LogMapping, PlannedClaim, StatedClaim
-from epsilog.verify.logs.reading import Units
-from epsilog.verify.reconciliation import certified
 
 
 @dataclass(frozen=True, slots=True)

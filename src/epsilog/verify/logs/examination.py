@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.terms import LOG_EVIDENCE, Finding, Interval, Verdict
+from epsilog.verify.claim import certified, check_claim
 from epsilog.verify.logs.checks import check_logs, sizes_of
 from epsilog.verify.logs.claims import Claim, read_claim
 from epsilog.verify.logs.mapping import LogMapping, read_mapping
 from epsilog.verify.logs.pricing import what_ifs
 from epsilog.verify.logs.reading import read_logs
+from epsilog.verify.outcome import Reconciliation
+from epsilog.verify.plans import check_plan
 from epsilog.verify.playbook import Playbook
-from epsilog.verify.reconciliation import Reconciliation, certified, check_claim, check_plan
 
 REQUIRED = tuple(name for name in LOG_EVIDENCE if name not in ("enrolment", "attempts"))
 PERSONAL = ("log", "population", "clipping", "norms", "divisor", "custody", "participation")  # count or measure people

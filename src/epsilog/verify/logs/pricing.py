@@ -11,11 +11,12 @@ from epsilog.terms import Composed, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.terms.cohorts import PoissonCohorts
 from epsilog.terms.digits import upper_text
 from epsilog.verify.chances import Ids, Numbers
+from epsilog.verify.claim import certified
 from epsilog.verify.logs.checks import CLOSE, multipliers, padded, rounds_named, sizes_of, without_padding
 from epsilog.verify.logs.claims import Claim
-from epsilog.verify.logs.reading import Logs
+from epsilog.verify.logs.logged import Logs
 from epsilog.verify.noise import stddev_interval
-from epsilog.verify.reconciliation import WhatIf, certified
+from epsilog.verify.what_if import WhatIf
 
 MISS = 0.05  # the chance that some end of an interval is passed by what was really so
 LEVELS = 48  # different rates that are priced; each round's is rounded up to the next

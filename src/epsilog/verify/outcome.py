@@ -1,0 +1,96 @@
+"""The outcome of all checks, and what of it may be published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from epsilog.terms import EVIDENCE, Finding, Scheme, Verdict
+from epsilog.terms.notebook import html_table
+from epsilog.verify import noise, participation
+from epsilog.verify.evidence import Evidence
+from epsilog.verify.findings import overall
+from epsilog.verify.owner import PRIVATE
+from epsilog.verify.playbook import Playbook
+from epsilog.verify.what_if import WhatIf
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """The outcome of all checks.
+
+    Attributes:
+        findings: one for each check.
+        what_ifs: what deviations would cost.
+        required: evidence without which nothing is verified.
+    """
+
+    findings: tuple[Finding, ...]
+    what_ifs: tuple[WhatIf, ...] = ()
+    required: Collection[str] = EVIDENCE
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all findings."""
+        return overall(self.findings, required=self.required)
+
+    @property
+    def false_alarm(self) -> float:
+        """How often a sound run is rejected by some check, at most (union bound)."""
+        return min(1.0, math.fsum(finding.false_alarm for finding in self.findings))
+
+    def to_json(self, playbook: Playbook | None = None) -> dict[str, Any]:
+        """Plain JSON values: each finding with what it does to the claim, how sure it is, and which steps it triggers.
+
+        Args:
+            playbook: whose steps; None for none.
+        """
+        return {
+            "verdict": self.verdict.value,
+            "false_alarm": self.false_alarm,
+            "findings": [one.to_json() | one.consequences() | _triggered(one, playbook) for one in self.findings],
+            "what_ifs": [what_if.to_json() for what_if in self.what_ifs],
+        }
+
+    def _repr_html_(self) -> str:
+        rows = [(finding.check, finding.verdict, finding.says) for finding in self.findings]
+        return html_table(
+            f"Records against plan and ledger: {self.verdict}", rows, ["check", "verdict", "what was found"]
+        )
+
+    def published(self, evidence: Evidence) -> Reconciliation:
+        """What a public report may say: of the checks on the curator's records how they ended, and no figure.
+
+        Cohort sizes, norms and counts of clients are functions of the data that no noise hides. Where those records are
+        not here, the owner's word stands in for the checks on them.
+        """
+        shown = tuple(_public(finding, evidence) for finding in self.findings)
+        return Reconciliation(shown, tuple(what_if for what_if in self.what_ifs if not what_if.private))
+
+
+def _triggered(finding: Finding, playbook: Playbook | None) -> dict[str, Any]:
+    steps = playbook.steps_for(finding) if playbook is not None else ()
+    return {"playbook": {"steps": list(steps), "sha256": playbook.sha256}} if playbook is not None and steps else {}
+
+
+def _public(finding: Finding, evidence: Evidence) -> Finding:
+    if finding.check not in PRIVATE:
+        return finding
+    told = finding.verdict
+    if evidence.custody is None and evidence.owner is not None:
+        told = evidence.owner.private[finding.check]
+    return Finding(
+        f"{finding.check}/as-published",
+        told,
+        f"The curator checked it on custody.jsonl, which is not public: {told}.",
+        false_alarm=0.0 if told is Verdict.NOT_CHECKED else _highest_rate(finding.check, evidence.plan.scheme),
+    )
+
+
+def _highest_rate(check: str, scheme: Scheme) -> float:
+    """How often a check on the curator's records rejects a sound run, at most, whatever they hold."""
+    if check == "norms":
+        return 0.0 if scheme.count_noise is None else noise.FALSE_ALARM
+    return participation.FALSE_ALARM if check == "participation" else 0.0

@@ -1,0 +1,82 @@
+"""A plan against itself: what it derives follows from its scheme, and its parts agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+
+from epsilog.accounting import fl_formula
+from epsilog.plan import RegisteredPlan
+from epsilog.terms import Finding, NeighboringRelation, Verdict
+from epsilog.verify.audits import planned
+from epsilog.verify.claim import WITHIN, certified
+
+SAME = 1e-9  # relatively: how far the same computation may come out elsewhere
+
+
+def check_plan(plan: RegisteredPlan) -> Finding:
+    """Every figure in the plan that follows from its scheme is worked out again, and the plan is of one mind."""
+    wrong = list(_contradictions(plan))
+    if plan.guarantee.relation not in plan.scheme.relations:
+        wrong.append(f"its scheme has no price for neighbours that differ as {plan.guarantee.relation.value} says")
+    if wrong:
+        return Finding("plan/contradicts-itself", Verdict.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
+    return Finding(
+        "plan/holds", Verdict.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
+    )
+
+
+def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
+    guarantee, scheme = plan.guarantee, plan.scheme
+    if plan.epsilon.upper != guarantee.epsilon:
+        yield f"it claims {guarantee.epsilon!r}, and its interval ends at {plan.epsilon.upper!r}"
+    for name, stated, release in (
+        ("epsilon", plan.epsilon, scheme.release()),
+        ("unamplified", plan.unamplified, scheme.unamplified()),
+    ):
+        again = certified(release, guarantee.delta, guarantee.relation)
+        if (stated.quantity, stated.relation, stated.given) != (again.quantity, again.relation, again.given):
+            yield f"{name} answers another question than the guarantee's"
+        if not set(again.assumptions) <= set(stated.assumptions):
+            yield f"{name} leaves out what it assumes"
+        if stated.upper < again.upper * (1 - WITHIN) or stated.lower > again.upper * (1 + SAME):
+            yield f"{name} is [{stated.lower:.6g}, {stated.upper:.6g}], not [{again.lower:.6g}, {again.upper:.6g}]"
+    share, sums = scheme.closed_form
+    formula = fl_formula(
+        sampling_probability=share,
+        noise_multiplier=scheme.accounted_multiplier,
+        rounds=sums,
+        delta=guarantee.delta,
+    )
+    for term in ("root_term", "linear_term"):
+        if not math.isclose(getattr(formula, term), getattr(plan.formula, term), rel_tol=SAME):
+            yield f"the closed form's {term} is {getattr(plan.formula, term)!r}, not {getattr(formula, term)!r}"
+    if float(plan.budget["delta"]) != guarantee.delta:
+        yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
+    if Decimal(guarantee.epsilon) > Decimal(plan.budget["epsilon"]):
+        yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
+    yield from _misfits(plan)
+    yield from planned.contradictions(plan)
+
+
+def _misfits(plan: RegisteredPlan) -> Iterator[str]:
+    """What a plan says of its data, against its guarantee and its scheme."""
+    guarantee, scheme = plan.guarantee, plan.scheme
+    data, unit, count = plan.details.get("data", {}), guarantee.privacy_unit, guarantee.population
+    if data.get("privacy_unit", unit) != unit:
+        yield f"its data's privacy_unit is {data['privacy_unit']!r}, its guarantee's {unit!r}"
+    if scheme.unit_is_client and scheme.clients != count:
+        yield f"its scheme has {scheme.clients} clients, its guarantee {count} units"
+    elif data.get("units", count) != count:
+        yield f"its data's units is {data['units']!r}, its guarantee's {count!r}"
+    if _tells_sizes(plan) and (
+        guarantee.relation is not NeighboringRelation.ZERO_OUT or data.get("client_sizes") != "public"
+    ):
+        yield "clients count by their rows, and it does not say that these are public and that neighbours keep them"
+
+
+def _tells_sizes(plan: RegisteredPlan) -> bool:
+    """Whether clients that protect single examples count by how many they have."""
+    training = plan.details.get("training")
+    return not plan.scheme.unit_is_client and isinstance(training, dict) and training.get("example_cap") is not None
