@@ -169,6 +169,17 @@ def test_bad_input_is_refused_by_name(changed, name):
         plan.federated(**RUN | changed)
 
 
+def test_a_plan_tells_the_mu_that_comes_close_where_it_is_asked():
+    found = plan.federated(**RUN, fit=True)
+    assert found.fit is not None
+    assert 0 < found.fit.error < 0.006
+    assert found.to_json()["fit"] == {"mu": found.fit.mu, "beyond": found.fit.beyond, "regret": found.fit.regret}
+    exact = plan.federated(population=100, cohort_size=100, rounds=4, noise_multiplier=2.0, fit=True).fit
+    assert (exact.mu, exact.error) == (1.0, 0.0), "nobody is left out, so it is a Gaussian"
+    assert plan.federated(**RUN | {"noise_multiplier": 0.0}, fit=True).fit is None
+    assert "fit" not in plan.federated(**RUN).to_json()
+
+
 @pytest.mark.parametrize(
     ("delta", "grade"), [(1e-3, "void"), (1e-2, "void"), (5e-4, "weak"), (1e-4, "good"), (1e-9, "good")]
 )

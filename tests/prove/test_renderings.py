@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.prove.drawn import central, drawn, finish, local, make_plan
 
-from epsilog.accounting import epsilon
+from epsilog.accounting import epsilon, grouping, profile
 from epsilog.prove import (
     FIELDS,
     check_record,
@@ -24,13 +24,15 @@ from epsilog.prove import (
 )
 from epsilog.prove.forgeries import FORGERIES, still_forgeable
 from epsilog.prove.publication import completed, publication, tier
-from epsilog.prove.reading import risk_reading
-from epsilog.prove.rendering import readings
+from epsilog.prove.reading import SLACK, risk_reading
+from epsilog.prove.rendering import copies, readings
 from epsilog.prove.report import _reading
 from epsilog.terms import (
+    CalibrationError,
     CheckError,
     ClientLevelClientSide,
     Finding,
+    GaussianDP,
     NeighboringRelation,
     RecordsError,
     Verdict,
@@ -77,21 +79,77 @@ def test_readings_are_the_accountants(report):
         assert point["fpr"] < point["tpr"] < 3 * point["fpr"]
     epsilons = [point["epsilon"] for point in reading["profile"]]
     assert epsilons == sorted(epsilons)
-    alone, pair, four = plan.epsilon.upper, *(point["epsilon"] for point in reading["groups"])
-    assert 2 * alone <= pair < four
+    one, two, eight, many = reading["groups"]
+    assert (one["epsilon"], one["lower"]) == (plan.epsilon.upper, plan.epsilon.lower)
+    assert [point["units"] for point in reading["groups"]] == [1, 2, 8, 64]
+    assert 2 * one["epsilon"] <= two["epsilon"]
+    assert 4 * two["epsilon"] <= eight["epsilon"] < many["epsilon"] / 4
+    for point in reading["groups"]:
+        assert 0 < point["lower"] <= point["epsilon"] < 1.05 * point["lower"], "from both sides"
+
+
+def test_a_fitted_mu_comes_close_by_what_it_says(report):
+    """Checked at rates of the accountant's own: the best test stays below the Gaussian's but for what is left out."""
+    plan, fit = make_plan(), report["reading"]["fit"]
+    gaussian, curve = profile(GaussianDP(fit["mu"])), profile(plan.scheme.release())
+    assert 0 < fit["beyond"] <= SLACK
+    assert 0 <= fit["regret"] < 0.01
+    for fpr in (0.01, 0.4):
+        assert curve.tpr(fpr).lower <= gaussian.tpr(fpr + fit["beyond"]).upper + fit["beyond"]
+        assert gaussian.tpr(fpr).lower <= curve.tpr(fpr + fit["regret"]).upper + fit["regret"]
+    assert curve.tpr(0.2).lower > gaussian.tpr(0.2).upper, "without the slack the mu would be too small"
+
+
+def test_every_rendering_has_the_table_of_copies(report):
+    texts = [render_html(report), *(render_markdown(report, kind=kind) for kind in ("markdown", "card"))]
+    for units, upper, lower in copies(report):
+        assert all(upper in text for text in texts), units
+        assert lower in texts[0]
+        assert lower in texts[1]
+    assert [units for units, *_ in copies(report)] == ["1", "2", "8", "64"]
+
+
+def test_where_nothing_is_promised_to_copies_it_is_said_in_words(report):
+    spoilt = json.loads(json.dumps(report))
+    points = spoilt["reading"]["groups"]
+    points[1] |= {"epsilon": "inf", "lower": "inf"}
+    points[2] |= {"epsilon": None, "lower": None}
+    spoilt["reading"]["fit"] = None
+    check_schema(spoilt)
+    _, two, eight, _ = copies(spoilt)
+    assert two == ("2", "no bound: nothing is promised", "no bound")
+    assert eight == ("8", "not worked out: assume nothing", "-")
+    for text in (render_html(spoilt), render_markdown(spoilt)):
+        assert all(told in text for told in (two[1], eight[1]))
+    assert "Nothing is promised to somebody whose data" in render_markdown(spoilt, kind="summary")
+    points[1] |= {"epsilon": 0.1}
+    points[1] |= {"lower": -1.0}
+    with pytest.raises(ValueError, match=r"^reading"):
+        check_schema(spoilt)
+
+
+def test_copies_that_cannot_be_priced_are_not_told_a_number(monkeypatch):
+    def fails(*_, **__):
+        raise CalibrationError("no root", bracket=(0.0, 1.0))
+
+    monkeypatch.setattr(grouping, "lattice_bounds", fails)
+    plan = make_plan(lambda z: central(z + 0.125))
+    one, *others = _reading(plan)["groups"]
+    assert one["epsilon"] == plan.epsilon.upper
+    assert {(point["lower"], point["epsilon"]) for point in others} == {(None, None)}
 
 
 def test_the_most_that_a_person_holds_is_read_first():
     plan = make_plan()
     stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": 3}})
     found = {one["units"]: one["epsilon"] for one in _reading(stated)["groups"]}
-    assert list(found) == [3, 2, 4]
-    assert found[2] < found[3] < found[4]
+    assert list(found) == [3, 1, 2, 8, 64]
+    assert found[2] < found[3] < found[8]
     exact = epsilon(plan.scheme.release(), delta=plan.guarantee.delta, relation=plan.guarantee.relation, group=3)
     assert found[3] == pytest.approx(exact.upper, rel=0.01)
-    for told in (1, 4):
+    for told in (1, 8):
         stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": told}})
-        assert len(_reading(stated)["groups"]) == 2
+        assert sorted(one["units"] for one in _reading(stated)["groups"]) == [1, 2, 8, 64]
 
 
 def test_what_a_dishonest_curator_could_do_is_told_where_it_applies(report, real):

@@ -24,7 +24,7 @@ __all__ = ["Comparison", "GaussianFit", "Standing", "compare", "gaussian_fit"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _GAP = 0.002
-_FIRST, _MOST = 16, 96  # points of a curve that are looked at
+_FIRST, _MOST = 8, 96  # points of a curve that are looked at
 _WIDE = 0.3  # of what is asked for: how far a cell's bound may be above what its ends show, before it is cut
 _NARROWEST = 1e-4  # a cell, in epsilon, that is not cut again
 _ROUNDED = 1e-12  # absolutely: far above what lines through points on a curve are off by
@@ -128,7 +128,12 @@ class Comparison:
 
 
 def gaussian_fit(
-    release: Release, *, slack: float = 1e-3, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = _GAP
+    release: Release,
+    *,
+    slack: float = 1e-3,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    gap: float = _GAP,
+    places: int = _MOST,
 ) -> GaussianFit:
     """The least mu, about, that a release keeps to but for ``slack``, with what it overstates.
 
@@ -137,6 +142,7 @@ def gaussian_fit(
         slack: what ``beyond`` may be, in [1e-4, 0.1]; Gaussians alone need none.
         relation: which data sets are neighbours.
         gap: the relative width to aim for in each delta.
+        places: of the curve that are looked at, at most, from 10 on: fewer are faster, and leave larger errors.
 
     Raises:
         CalibrationError: no mu up to a thousand keeps to it.
@@ -150,12 +156,12 @@ def gaussian_fit(
     >>> gaussian_fit(Gaussian(noise_multiplier=2.0)).mu
     0.5
     """
-    slack = check.within(1e-4, 0.1)(slack=slack)
+    slack, places = check.within(1e-4, 0.1)(slack=slack), check.integer(_FIRST + 2)(places=places)
     curve = profile(release, relation=relation, gap=gap)
     exact = curve.mu()
     if exact is not None:
         return GaussianFit(exact, 0.0, 0.0, curve.relation)
-    points = _sampled([_of(curve)], slack)[0]
+    points = _sampled([_of(curve)], slack, places)[0]
 
     def beyond(mu: float) -> float:
         return _excess(points, _gaussian(mu, points))
@@ -233,18 +239,18 @@ def _at(curve: Curve, epsilon: float) -> _Point:
     return _Point(math.exp(epsilon), found.lower, found.upper)
 
 
-def _sampled(curves: Sequence[Curve], enough: float) -> list[list[_Point]]:
+def _sampled(curves: Sequence[Curve], enough: float, places: int = _MOST) -> list[list[_Point]]:
     """Points of curves at the same places: more where a bound between two of them is still wide.
 
     Beyond 1 / enough no D, which is at most 1, adds more than ``enough`` times 1 + t.
     """
     last = math.log(1 / enough) + 1
     found = {last * i / _FIRST: [_at(curve, last * i / _FIRST) for curve in curves] for i in range(_FIRST + 1)}
-    while len(found) < _MOST:
-        places = sorted(found)
+    while len(found) < places:
+        known = sorted(found)
         width, start, end = max(
-            (max(_bend(found, places, i, which) for which in range(len(curves))), a, b)
-            for i, (a, b) in enumerate(pairwise(places))
+            (max(_bend(found, known, i, which) for which in range(len(curves))), a, b)
+            for i, (a, b) in enumerate(pairwise(known))
         )
         if width <= _WIDE * enough:
             break

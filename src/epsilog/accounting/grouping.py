@@ -18,7 +18,7 @@ from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.methods.lattice import lattice_bounds
 from epsilog.accounting.pairs.groups import group_orderings
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything
 from epsilog.accounting.roots import proven
 from epsilog.accounting.rounding import LEAST, MU, up
 from epsilog.terms import (
@@ -47,6 +47,7 @@ GENERAL = "group privacy (Dwork & Roth 2014)"
 
 _LOOSE = 0.05  # a relative width from which on mixtures of many members are not all that is asked
 _FAINT = 1e-12  # an epsilon to begin with where one unit's is 0
+_KNOWN = -1.0  # what stands for a curve below its goal at an epsilon that is known to be enough
 _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved until delta there is seen to be low
 
 
@@ -77,18 +78,24 @@ def bounds(one: Prepared, question: Question, *, units: int, gap: float, above: 
             found = _seen(found, question.delta, lambda at: lattice_bounds(mixtures, DeltaAt(at), gap=gap).upper)
         if found.within(_LOOSE):
             return found, how
-    upper = _general(one, question, units, gap, ask)
-    with suppress(UnsupportedMechanismError):  # as if sampling hid nothing
-        if one.sampled and all(isinstance(part, _HIDING) for part in one.sampled):
-            whole = _further(one.unsampled(one.sampled).bag, one.relation, units)
-            if whole is not None:
-                upper = min(upper, ask(Prepared(whole[0], one.relation), question, True).upper)
+    upper = _unhidden(one, question, units, ask)
+    upper = min(upper, _general(one, question, units, gap, ask, known=upper))
     if how == MIXTURES and found.upper <= upper:
         return found, how
     return Bounds(min(found.lower, upper), upper), GENERAL
 
 
 _HIDING = (PoissonSampled, FixedSizeSampled, BallsInBins)
+
+
+def _unhidden(one: Prepared, question: Question, units: int, ask: Ask) -> float:
+    """Bounds the answer from above as if sampling hid nothing, where the rest has distances that simply grow."""
+    if one.sampled and all(isinstance(part, _HIDING) for part in one.sampled):
+        with suppress(UnsupportedMechanismError):
+            whole = _further(one.unsampled(one.sampled).bag, one.relation, units)
+            if whole is not None:
+                return ask(Prepared(whole[0], one.relation), question, True).upper
+    return everything(question)
 
 
 def _apart(
@@ -170,8 +177,11 @@ def _growth(share: float, units: int) -> float:
     return units * math.exp(grown) if grown < 700 else math.inf
 
 
-def _general(one: Prepared, question: Question, units: int, gap: float, ask: Ask) -> float:
-    """Bounds the answer from above by what any curve of one unit says of a group."""
+def _general(one: Prepared, question: Question, units: int, gap: float, ask: Ask, *, known: float) -> float:
+    """Bounds the answer from above by what any curve of one unit says of a group, or says no less than is ``known``.
+
+    Far beyond a known epsilon the curve of one unit costs seconds, and is not asked.
+    """
     match question:
         case DeltaAt(epsilon):
             return _general_delta(one, epsilon, units, ask)
@@ -181,6 +191,8 @@ def _general(one: Prepared, question: Question, units: int, gap: float, ask: Ask
                 return rounded(Fraction(single) * units, up=True) if math.isfinite(single) else math.inf
 
             def excess(epsilon: float) -> float:
+                if epsilon >= known:
+                    return _KNOWN
                 return math.log(max(_general_delta(one, epsilon, units, ask), LEAST) / delta)
 
             guess = max(units * single, _FAINT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, plan_app, pri
 from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, facts
 from epsilog.terms.digits import lower_text, upper_text
+
+if TYPE_CHECKING:
+    from epsilog.accounting import GaussianFit
 
 Cap = Annotated[float, told("delta_cap", facts.DELTA_CAP, "0 for no cap")]
 
@@ -59,6 +62,7 @@ def federated(
         privacy_unit=privacy_unit,
         releases_per_period=releases_per_period,
         group=group,
+        fit=True,
     )
     if as_json:
         return print_json(priced.to_json())
@@ -78,6 +82,7 @@ def federated(
             ("  linear term", f"{priced.formula.linear_term:.4f}" + _larger(priced.formula.dominates == "linear")),
             *_together(releases_per_period, interval_text(priced.cumulative)),
             *([] if priced.person is None else [(f"holder of up to {group}", interval_text(priced.person))]),
+            *([] if priced.fit is None else [("mu of Gaussian DP", _fit_text(priced.fit))]),
         ],
     )
     warned = (finding.says for finding in priced.delta.findings)
@@ -85,6 +90,16 @@ def federated(
     for line in (priced.verdict, *warned, *(f"Assumes: {a}" for a in assumed)):
         note(line)
     return None
+
+
+def _fit_text(fit: GaussianFit) -> str:
+    """A mu with both its errors, each rounded up."""
+    if fit.error == 0:
+        return upper_text(fit.mu, 4)
+    return (
+        f"about {upper_text(fit.mu, 4)}, which is no bound: an attack finds up to {upper_text(fit.beyond, 2)} more, at "
+        f"false alarms up to {upper_text(fit.beyond, 2)} higher; it overstates by up to {upper_text(fit.regret, 2)}"
+    )
 
 
 def _together(releases: int, cumulative: str) -> list[tuple[str, str]]:

@@ -24,6 +24,12 @@ LIMITS = (
 )
 
 
+OF_COPIES = (
+    "A record that occurs several times, or somebody who holds several units, is protected less. Copies are there "
+    "together, or not at all. Multiplying the first row by their number promises too much: epsilon at one delta grows "
+    "faster."
+)
+
 LIMITS_OF_LOGS = tuple(line for line in LIMITS if line != OF_LEDGERS)
 
 

@@ -1,4 +1,4 @@
-"""What the claim means for an attacker, for duplicates and at other deltas: readings of one certified curve."""
+"""What the claim means for an attacker, for copies and at other deltas: readings of one certified curve."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from epsilog.accounting import mu, profile
-from epsilog.terms import Guarantee, NeighboringRelation, Release, check
+from epsilog.accounting import epsilon, gaussian_fit, mu, profile
+from epsilog.accounting.curve import Profile
+from epsilog.terms import CalibrationError, Guarantee, NeighboringRelation, Release, UnsupportedMechanismError, check
 
 FALSE_ALARMS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
 DELTAS = (1e-3, 1e-6, 1e-9)
-GROUPS = (2, 4)  # units that one person holds, or copies of one record
-GAP = 0.005
+COPIES = (1, 2, 8, 64)  # of one record, or units that one person holds
+GAP, ROUGH = 0.005, 0.05  # relative widths to aim for; the second where many copies make each place dear
+MANY = 8
+SLACK, PLACES = 5e-3, 24  # what the fitted mu may leave out, and where the curve is looked at: a fraction of a second
 
 
 def risk_reading(release: Release, guarantee: Guarantee, *, known: Release, held: int | None = None) -> dict[str, Any]:
-    """The readings of a claim, as plain JSON values; every figure is an upper bound.
+    """The readings of a claim, as plain JSON values; every figure is an upper bound but for those named ``lower``.
 
     ``mu`` is that of mu-GDP where the release is Gaussian and has one, and ``unamplified_mu`` that against those who
-    know who took part; null where sampling leaves none. ``attack`` is the true positive rate that the best test between
-    two neighbours reaches at most; ``groups`` is epsilon at the claim's delta for somebody who holds several units.
+    know who took part; null where sampling leaves none. ``fit`` is the mu that comes close, with what it leaves out
+    (``beyond``) and what it overstates (``regret``); null where none does. ``attack`` is the true positive rate that
+    the best test between two neighbours reaches at most, and empty where none is proven; ``groups`` is epsilon at the
+    claim's delta for somebody who holds several units, or for a record of which there are several copies, from both
+    sides; null where nothing can be worked out.
 
     Args:
         release: what is claimed of.
@@ -29,20 +35,24 @@ def risk_reading(release: Release, guarantee: Guarantee, *, known: Release, held
         held: the most units that one person holds, where that is stated: the first of ``groups`` then.
 
     Source:
-        Dong, Roth & Su 2019 (arXiv:1905.02383) for mu and rates; docs/accounting/groups.md.
+        Dong, Roth & Su 2019 (arXiv:1905.02383) for mu and rates; docs/accounting/groups.md and comparing.md.
     """
     return {
         "mu": _mean(release, guarantee.relation),
         "unamplified_mu": _mean(known, guarantee.relation),
-        **_readings(release, guarantee.relation, guarantee.delta, _groups(held)),
+        **_readings(release, guarantee.relation),
+        "groups": [
+            {"units": units} | _of_copies(release, guarantee.relation, units, guarantee.delta)
+            for units in _groups(held)
+        ],
     }
 
 
 def _groups(held: int | None) -> tuple[int, ...]:
     """The stated most first, and those that are always told."""
     if held is None or held == 1:
-        return GROUPS
-    return (check.integer(1)(records_per_person=held), *(units for units in GROUPS if units != held))
+        return COPIES
+    return (check.integer(1)(records_per_person=held), *(units for units in COPIES if units != held))
 
 
 def _mean(release: Release, relation: NeighboringRelation) -> float | str | None:
@@ -51,16 +61,40 @@ def _mean(release: Release, relation: NeighboringRelation) -> float | str | None
 
 
 @lru_cache(maxsize=64)
-def _readings(release: Release, relation: NeighboringRelation, delta: float, groups: tuple[int, ...]) -> dict[str, Any]:
+def _readings(release: Release, relation: NeighboringRelation) -> dict[str, Any]:
     curve = profile(release, relation=relation, gap=GAP)
     return {
-        "attack": [{"fpr": fpr, "tpr": curve.tpr(fpr).upper} for fpr in FALSE_ALARMS],
+        "fit": _fit(release, relation),
+        "attack": _attack(curve),
         "profile": [{"delta": at, "epsilon": _number(curve.epsilon(at).upper)} for at in DELTAS],
-        "groups": [
-            {"units": units, "epsilon": _number(curve.group_epsilon(units=units, delta=delta).upper)}
-            for units in groups
-        ],
     }
+
+
+def _attack(curve: Profile) -> list[dict[str, float]]:
+    try:
+        return [{"fpr": fpr, "tpr": curve.tpr(fpr).upper} for fpr in FALSE_ALARMS]
+    except UnsupportedMechanismError:
+        return []
+
+
+@lru_cache(maxsize=256)
+def _of_copies(release: Release, relation: NeighboringRelation, units: int, delta: float) -> dict[str, Any]:
+    try:
+        if units == 1:  # the claim itself
+            found = epsilon(release, delta=delta, relation=relation)
+        else:
+            found = epsilon(release, delta=delta, relation=relation, gap=GAP if units <= MANY else ROUGH, group=units)
+    except (UnsupportedMechanismError, CalibrationError):
+        return {"lower": None, "epsilon": None}
+    return {"lower": _number(found.lower), "epsilon": _number(found.upper)}
+
+
+def _fit(release: Release, relation: NeighboringRelation) -> dict[str, float] | None:
+    try:
+        found = gaussian_fit(release, slack=SLACK, relation=relation, gap=GAP, places=PLACES)
+    except (UnsupportedMechanismError, CalibrationError):
+        return None
+    return {"mu": found.mu, "beyond": found.beyond, "regret": found.regret} if math.isfinite(found.mu) else None
 
 
 def _number(value: float) -> float | str:

@@ -104,10 +104,10 @@ def unsaid(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"Ledger head {evidence['ledger']['head']} after {evidence['ledger']['count']} entries.")
     if report["reading"]["mu"] is not None:
         lines.append(f"Gaussian DP: mu {report['reading']['mu']}.")
-    attack = report["reading"]["attack"][-1]
-    lines.append(
+    lines += [
         f"The best attack with {share(attack['fpr'])} false alarms finds at most {share(attack['tpr'])} of members."
-    )
+        for attack in report["reading"]["attack"][-1:]
+    ]
     return [*lines, f"Assumed: {'; '.join(bounds['assumptions']) or 'nothing further'}."]
 
 

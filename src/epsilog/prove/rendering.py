@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epsilog.prove.narrative import OF_COPIES
 from epsilog.prove.plots import Series, line_plot
 from epsilog.prove.publication import completed
 from epsilog.terms import codec
@@ -51,6 +52,8 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "figures": figures(report),
         "hashes": hashes(report),
         "readings": readings(report),
+        "copies": copies(report),
+        "of_copies": OF_COPIES,
         "facts": facts(report),
         "lower_bound": lower_bound(report),
         "attacked": (report.get("audit") or {}).get("says", []),
@@ -85,8 +88,8 @@ def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = No
         **shown(report),
         stated=stated,
         blank=[item for item in report["publication"]["blank"] if item["field"] not in stated],
-        attack=reading["attack"][-1] if reading else None,
-        group=reading["groups"][0] if reading else None,
+        attack=next(reversed(reading.get("attack", [])), None),
+        group=next((point for point in reading.get("groups", []) if point["units"] > 1), None),
         prior=_prior(stated),
     )
 
@@ -207,21 +210,47 @@ def stands_whole(report: Mapping[str, Any]) -> bool:
 
 def readings(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the claim means, as label and figure; nothing where none stands."""
-    reading, delta = report["reading"], _upper(report["claim"]["guarantee"]["delta"])
+    reading = report["reading"]
     if reading is None:
         return []
-    unit = report["claim"]["guarantee"]["privacy_unit"]
     rows = [
         (f"share that the best attack finds at {share(point['fpr'])} false alarms", share(point["tpr"]))
         for point in reading["attack"]
     ]
     rows += [(f"epsilon at delta {_upper(point['delta'])}", _upper(point["epsilon"])) for point in reading["profile"]]
-    rows += [
-        (f"epsilon for a holder of {point['units']} units ({unit}) at delta {delta}", _upper(point["epsilon"]))
-        for point in reading["groups"]
-    ]
     means = (("mu of Gaussian DP", "mu"), ("mu of Gaussian DP, participation known", "unamplified_mu"))
-    return rows + [(label, _upper(reading[name])) for label, name in means if reading[name] is not None]
+    rows += [(label, _upper(reading[name])) for label, name in means if reading[name] is not None]
+    return rows + fitted(reading["fit"], exact=reading["mu"] is not None)
+
+
+def fitted(fit: Mapping[str, Any] | None, *, exact: bool) -> list[tuple[str, str]]:
+    """The mu that comes close, with both its errors; nothing where an exact one is told, or none comes close."""
+    if fit is None or exact:
+        return []
+    beyond, regret = (upper_text(float(fit[name]), 2) for name in ("beyond", "regret"))
+    return [
+        (
+            "mu of Gaussian DP that comes close: no guarantee by itself",
+            f"{_upper(fit['mu'])}; an attack finds up to {beyond} more, at false alarms up to {beyond} higher; it "
+            f"overstates by up to {regret}",
+        )
+    ]
+
+
+def copies(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What is left for somebody who holds several units, or for a record of several copies: units, and both bounds."""
+    groups = [] if report["reading"] is None else report["reading"]["groups"]
+    return [(f"{point['units']:,}", *_of_copies(point)) for point in sorted(groups, key=lambda point: point["units"])]
+
+
+def _of_copies(point: Mapping[str, Any]) -> tuple[str, str]:
+    """Both bounds, in words where they are no numbers."""
+    upper, lower = point["epsilon"], point["lower"]
+    if upper is None:
+        return "not worked out: assume nothing", "-"
+    return ("no bound: nothing is promised" if upper == "inf" else _upper(upper)), (
+        "no bound" if lower == "inf" else _lower(lower)
+    )
 
 
 def facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
