@@ -50,7 +50,7 @@ def without(known, *names):
 @pytest.mark.parametrize(
     ("function", "known", "more"),
     [
-        (plan.federated, without(FACTS, "delta_cap"), {"policy", "gap", "group"}),
+        (plan.federated, without(FACTS, "delta_cap"), {"policy", "gap", "group", "fit"}),
         (plan.noise_for, {"epsilon": facts.EPSILON} | FACTS, {"policy"}),
         (plan.rounds_for, {"epsilon": facts.EPSILON} | FACTS, {"policy"}),
         (plan.queries, without(QUERIES, "delta_cap") | ASKED, {"policy"}),
