@@ -384,6 +384,10 @@ def test_the_best_of_trials_stands_beside_one_trial_and_all_of_them():
     assert f"2 trials, all of them shown at most {upper_text(both, 6)} " in shown
 
 
+def matrix(strategy, turns):
+    return terms.MatrixMechanism(strategy, turns, 9, 2.0)
+
+
 @pytest.mark.parametrize(
     ("words", "release"),
     [
@@ -395,6 +399,11 @@ def test_the_best_of_trials_stands_beside_one_trial_and_all_of_them():
         (("-q", 0.5, "-T", 3), Repeated(terms.PoissonSampled(Gaussian(2.0), 0.5), 3)),
         (("-m", 3, "-N", 70), terms.FixedSizeSampled(Gaussian(2.0), 3, 70)),
         (("-m", 3, "-N", 70, "-T", 3), Repeated(terms.FixedSizeSampled(Gaussian(2.0), 3, 70), 3)),
+        (("--strategy", "tree", "-T", 9), matrix(terms.TreeStrategy(), terms.LimitedParticipation(1, 1))),
+        (
+            ("--strategy", "1,0.5", "-T", 9, "--participations", 3, "--min-separation", 2),
+            matrix(terms.ToeplitzStrategy((1.0, 0.5)), terms.LimitedParticipation(3, 2)),
+        ),
         (("--trials", "geometric:0.25"), tuned(terms.NegativeBinomialTrials(1.0, 0.25))),
         (("--trials", "logarithmic:0.25"), tuned(terms.NegativeBinomialTrials(0.0, 0.25))),
         (("--trials", "negative-binomial:0.5,0.25"), tuned(terms.NegativeBinomialTrials(0.5, 0.25))),
@@ -414,6 +423,9 @@ def test_flags_describe_a_release(reached, words, release):
         (("-z", 1, "--delta", 0.1, "--epsilon", 1), "delta or epsilon must be given, and not both"),
         (("--delta", 0.1), "parameter must be given"),
         (("--mechanism", "cauchy", "-z", 1, "--delta", 0.1), "mechanism must be one of gaussian, laplace"),
+        (("-z", 1, "--strategy", "bush", "--delta", 0.1), "strategy must be tree, or numbers"),
+        (("-z", 1, "--strategy", "1,-1", "--delta", 0.1), "coefficients[1] must be"),
+        (("-z", 1, "--strategy", "tree", "-q", 0.1, "--delta", 0.1), "strategy must be that of Gaussian noise"),
         (("-z", 1, "-m", 3, "--delta", 0.1), "sample_size and population must be given together"),
         (("-z", 1, "-N", 3, "--delta", 0.1), "sample_size and population must be given together"),
         (("-z", 1, "-q", 0.1, "--largest-batch", 3, "--delta", 0.1), "alone or with population and largest_batch"),

@@ -138,6 +138,7 @@ STRATEGY = terms.ToeplitzStrategy((1.0,))
         (terms.Repeated(SGD, 3), {"count": 1}),
         (terms.Guarantee(1.0, 0.1, ADD_OR_REMOVE, "person", 10), {"population": 1, "epsilon": 0, "delta": 0}),
         (terms.BinnedParticipation(3), {"cycle_length": 1}),
+        (terms.LimitedParticipation(3, 3), {"participations": 1, "min_separation": 1}),
         (terms.SpacedParticipation(3, 0.5), {"min_separation": 1}),
         (terms.CyclicParticipation(3, 0.5), {"cycle_length": 1}),
         (terms.MatrixMechanism(STRATEGY, terms.BinnedParticipation(3), 3, 1.0), {"rounds": 1}),

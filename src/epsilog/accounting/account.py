@@ -34,6 +34,7 @@ _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _PERCENTS = 0.02  # a relative width from which on bounds of another kind may do better
 _UNCUT = "; truncated samples apart (docs: accounting/certified-bounds, 1.9)"
 _TOLD = "batches that others fill told apart (docs: accounting/certified-bounds, 1.9)"
+_BETWEEN = "; parts between two that are priced (docs: accounting/matrices)"
 _APART = "; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
 
 _OVER = "; one unit by: "
@@ -88,6 +89,8 @@ def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: 
     """
     if prepared.alone is not None:
         return _over(prepared.alone, prepared.relation, question, gap, above=above)
+    if prepared.enclosed is not None:
+        return _enclosed(*prepared.enclosed, question, gap, above=above)
     if prepared.untruncated is not None:
         return _truncated(prepared, *prepared.untruncated, question, gap, above=above)
     if prepared.apart is not None:
@@ -96,6 +99,15 @@ def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: 
     asked = (GAUSSIAN, PURE) if question == EpsilonAt(0) else METHODS
     claim = walk(asked, prepared, question, gap, above=above)
     return claim.bounds, claim.method
+
+
+def _enclosed(most: Prepared, least: Prepared, question: Question, gap: float, *, above: bool) -> tuple[Bounds, str]:
+    """Bounds the answer for a mix by those for two that it lies between."""
+    found, method = account(most, question, gap, above=above)
+    if most.bag != least.bag:
+        lower = 0.0 if above else account(least, question, gap)[0].lower
+        found = Bounds(min(lower, found.upper), found.upper)
+    return found, method + _BETWEEN
 
 
 def _truncated(

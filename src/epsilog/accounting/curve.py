@@ -21,6 +21,7 @@ from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
 from epsilog.accounting.rounding import UNDERFLOW, up
 from epsilog.terms import (
+    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
@@ -30,6 +31,7 @@ from epsilog.terms import (
     NeighboringRelation,
     PureDP,
     Release,
+    Repeated,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
     check,
@@ -93,6 +95,8 @@ class Profile:
         fpr = check.within(0, 1)(fpr=fpr)
         if isinstance(group := self._prepared.alone, Grouped):
             return self._tpr_of_group(group, fpr)
+        if self._prepared.enclosed is not None:
+            return self._tpr_between(fpr)
         attained, work = self._prepared.attained, Work()
         orders = tradeoff.rates(attained, fpr, gap=self.gap, work=work)
         worst = max(orders, key=lambda order: order.bounds.upper)
@@ -114,6 +118,20 @@ class Profile:
             found.lower, found.upper, near.method, self.relation,
             assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
         )  # fmt: skip
+
+    def _tpr_between(self, fpr: float) -> Interval:
+        """Above by the rate of what loses no less, below by that of what loses no more."""
+        assert self._prepared.enclosed is not None
+        most, least = (self._of(one).tpr(fpr) for one in self._prepared.enclosed)
+        named = self.delta(0.0)
+        return Interval(
+            min(least.lower, most.upper), most.upper, named.method, self.relation,
+            assumptions=named.assumptions, quantity="tpr", given=(("fpr", fpr),),
+        )  # fmt: skip
+
+    def _of(self, prepared: Prepared) -> Profile:
+        parts = (Repeated(part, count) for part, count in prepared.bag.items())
+        return replace(self, release=Composed(parts))
 
     def _tpr_of_group(self, group: Grouped, fpr: float) -> Interval:
         """Any curve that bounds delta in both orders bounds the rate from above; one unit bounds it from below."""
@@ -164,7 +182,7 @@ class Profile:
 
     def mu(self) -> float | None:
         """The mu of mu-GDP if every part is a Gaussian or states mu, else None; ``gaussian_fit`` comes close to any."""
-        return self._prepared.mu
+        return _most(self._prepared).mu
 
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
         """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""
@@ -188,7 +206,12 @@ def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> floa
     >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
     2.0
     """
-    return prepare(release, relation).mu
+    return _most(prepare(release, relation)).mu
+
+
+def _most(prepared: Prepared) -> Prepared:
+    """What loses no less, with a price for every part."""
+    return prepared if prepared.enclosed is None else prepared.enclosed[0]
 
 
 def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
@@ -201,7 +224,7 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
     >>> round(rho(Gaussian(noise_multiplier=1.0)), 12)
     0.5
     """
-    prepared, total = prepare(release, relation), 0.0
+    prepared, total = _most(prepare(release, relation)), 0.0
     far = 2 if prepared.relation is NeighboringRelation.REPLACE_ONE else 1
     for part, count in prepared.bag.items():
         one = gaussian_mu_of(part, prepared.relation)

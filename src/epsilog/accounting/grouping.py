@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 
 from epsilog.accounting.bounds import Bounds
@@ -31,6 +32,7 @@ from epsilog.terms import (
     Gaussian,
     GaussianDP,
     Laplace,
+    MatrixMechanism,
     NeighboringRelation,
     PoissonSampled,
     PureDP,
@@ -137,6 +139,8 @@ def _grown(part: Release, relation: NeighboringRelation, units: int, *, high: bo
     match part:
         case Gaussian(noise_multiplier=noise):
             return Gaussian(rounded(Fraction(noise) / units, up=not high))
+        case MatrixMechanism(noise_stddev=noise):
+            return replace(part, noise_stddev=rounded(Fraction(noise) / units, up=not high))
         case Laplace(noise_multiplier=noise):
             return Laplace(rounded(Fraction(noise) / units, up=not high))
         case DiscreteGaussian(noise_stddev=noise, sensitivity=far) if far * units < 2**53:

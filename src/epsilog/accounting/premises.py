@@ -10,6 +10,7 @@ from epsilog.terms import (
     FixedSizeSampled,
     GaussianDP,
     Grouped,
+    MatrixMechanism,
     PoissonSampled,
     PureDP,
     Release,
@@ -39,7 +40,12 @@ _TRIALS = (
 _ALIKE = "every trial is the same mechanism with fresh randomness, and its price covers what its score saw"
 _HELD = "nobody holds more than {units} of the units that the release is described for, in all its rounds together"
 _TOGETHER = "the group joins or leaves as a whole"
+_TURNS = (
+    "who takes part in which rounds does not depend on data, nobody more often or at less distance than stated, and "
+    "nobody's joining or leaving moves another"
+)
 _SCORE = "the score's sensitivity was measured for this relation"
+_OF_KIND = {ExponentialMechanism: (_SCORE,), MatrixMechanism: (_TURNS,)}
 
 
 def assumptions(release: Release) -> tuple[str, ...]:
@@ -49,6 +55,11 @@ def assumptions(release: Release) -> tuple[str, ...]:
     'the guarantee that a part states is taken as given'
     """
     return assumed(flatten(check.instance(Release)(release=release)))
+
+
+def _unnested(release: Release) -> Release:
+    """What is computed in the end on a sample of a sample."""
+    return _unnested(release.release) if isinstance(release, PoissonSampled) else release
 
 
 def assumed(bag: Bag) -> tuple[str, ...]:
@@ -76,9 +87,8 @@ def assumed(bag: Bag) -> tuple[str, ...]:
                 found[_BINS] = found[_WHOLE] = None
             case _:
                 inner = part
-        for one in flatten(inner):
+        for one in flatten(_unnested(inner)):
             if isinstance(one, PureDP | ApproximateDP | ZeroConcentratedDP | GaussianDP):
                 found |= {_STATED: None} if inner is part else {_STATED: None, _ON_SAMPLES: None}
-            elif isinstance(one, ExponentialMechanism):
-                found[_SCORE] = None
+            found |= dict.fromkeys(_OF_KIND.get(type(one), ()))
     return tuple(found)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from epsilog.accounting import exact, failures, truncation
 from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.enclosed import enclosed
 from epsilog.accounting.flatten import Bag, bins_mu, flatten, lone_bins, sampled_parts, total_mu, unsampled
 from epsilog.accounting.pairs.dominating import Ordering, largest_loss, orderings
 from epsilog.accounting.rounding import down
 from epsilog.terms import (
     BallsInBins,
+    Composed,
     GaussianDP,
     Grouped,
     NeighboringRelation,
@@ -101,6 +103,19 @@ class Prepared:
         """The same with samples that are never cut, and the chance that any is; None if none can be."""
         taken = truncation.untruncated(self.bag)
         return None if taken is None else (Prepared(taken[0], self.relation), taken[1])
+
+    @cached_property
+    def enclosed(self) -> tuple[Prepared, Prepared] | None:
+        """Two mixes that lose no less, and no more, with parts that have prices in place of some that have none.
+
+        Raises:
+            UnsupportedMechanismError: a matrix mechanism whose participation is drawn, or has too many ways.
+        """
+        sides = enclosed(self.bag)
+        return None if sides is None else (self._mix(sides[0]), self._mix(sides[1]))
+
+    def _mix(self, parts: Sequence[Release]) -> Prepared:
+        return Prepared(flatten(Composed(parts)), self.relation)
 
     @cached_property
     def alone(self) -> Tuned | Grouped | None:

@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
+from epsilog.accounting.enclosed import enclosed
 from epsilog.accounting.flatten import Bag, flatten
 from epsilog.accounting.rounding import ELEMENTARY, LEAST, UNDERFLOW, gamma, up
 from epsilog.terms import (
     ApproximateDP,
     CheckError,
+    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
@@ -64,11 +66,10 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
     >>> rdp(Gaussian(2.0), np.array([2.0, 8.0]), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
     array([0.25, 1.  ])
     """
-    return rdp_of(
-        flatten(check.instance(Release)(release=release)),
-        _checked(orders),
-        check.member(NeighboringRelation)(relation=relation),
-    )
+    bag = flatten(check.instance(Release)(release=release))
+    if (between := enclosed(bag)) is not None:
+        bag = flatten(Composed(between[0]))
+    return rdp_of(bag, _checked(orders), check.member(NeighboringRelation)(relation=relation))
 
 
 def rdp_of(bag: Bag, orders: Array, relation: NeighboringRelation) -> Array:
@@ -213,6 +214,8 @@ def rdp_attained(release: Release, orders: Array, *, relation: NeighboringRelati
     """
     orders, relation = _checked(orders), check.member(NeighboringRelation)(relation=relation)
     bag = flatten(check.instance(Release)(release=release))
+    if (between := enclosed(bag)) is not None:
+        bag = flatten(Composed(between[1]))
     parts = [(part, count) for part, count in bag.items() if _is_exact(part)]
     if not parts:
         return None

@@ -237,7 +237,7 @@ def _tests(
     "Unlikely" and "likely" compare a data set with its neighbour: two ends of the same likelihood ratio.
     """
     stretch, at = stretched
-    if not math.isfinite(stretch) or one.untruncated is not None:
+    if not math.isfinite(stretch) or one.untruncated is not None or one.enclosed is not None:
         return []
     attained, work = one.attained, Work()
     try:

@@ -52,6 +52,19 @@ def account(
     largest_batch: Annotated[
         int | None, typer.Option("--largest-batch", help="Poisson samples are cut to it, of --population.")
     ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--strategy",
+            help='Noise correlated over all --rounds: the matrix, "tree" or its first column as 1,0.5,0.25.',
+        ),
+    ] = None,
+    participations: Annotated[
+        int, typer.Option("--participations", help="With --strategy: rounds that one unit is in, at most.")
+    ] = 1,
+    min_separation: Annotated[
+        int, typer.Option("--min-separation", help="With --strategy: the least distance of two of them.")
+    ] = 1,
     count: Annotated[int, typer.Option("--count", "--rounds", "-T", help="How often it is repeated.")] = 1,
     trials: Annotated[
         str | None,
@@ -76,11 +89,15 @@ def account(
 
     if (delta is None) == (epsilon is None):
         raise ValueError(f"delta or epsilon must be given, and not both, got {delta!r} and {epsilon!r}")
-    release = (
-        _from_flags(mechanism, parameter, sampling_probability, sample_size, population, largest_batch, count)
-        if file is None
-        else read_release(file)
-    )
+    sampling = (sampling_probability, sample_size, population, largest_batch)
+    if file is not None:
+        release = read_release(file)
+    elif strategy is not None:
+        unsampled = mechanism == "gaussian" and sampling == (None,) * 4
+        turns = terms.LimitedParticipation(participations, min_separation)
+        release = _matrix(strategy, turns, count, parameter, unsampled=unsampled)
+    else:
+        release = _from_flags(mechanism, parameter, *sampling, count)
     if trials is not None:
         release = terms.Tuned(release, _trials(trials))
     if delta is not None:
@@ -156,6 +173,27 @@ def _trials(text: str) -> Trials:
     raise CheckError("trials", f"one of {', '.join(_LAWS)}", repr(text))
 
 
+def _matrix(
+    strategy: str, turns: terms.LimitedParticipation, rounds: int, noise: float | None, *, unsampled: bool
+) -> Release:
+    """A matrix mechanism as the command line writes it."""
+    if not unsampled:
+        raise ValueError("strategy must be that of Gaussian noise, without sampling")
+    if strategy == "tree":
+        return terms.MatrixMechanism(terms.TreeStrategy(), turns, rounds, _given(noise))
+    try:
+        column = tuple(float(number) for number in strategy.split(","))
+    except ValueError:
+        raise CheckError("strategy", "tree, or numbers with commas between", repr(strategy)) from None
+    return terms.MatrixMechanism(terms.ToeplitzStrategy(column), turns, rounds, _given(noise))
+
+
+def _given(parameter: float | None) -> float:
+    if parameter is None:
+        raise CheckError("parameter", "given (or a file of terms with --file)", "None")
+    return parameter
+
+
 def _whole(number: float) -> int:
     if not number.is_integer():
         raise CheckError("trials", "a whole number of trials", repr(number))
@@ -173,9 +211,7 @@ def _from_flags(
 ) -> Release:
     if mechanism not in MECHANISMS:
         raise CheckError("mechanism", f"one of {', '.join(MECHANISMS)}", repr(mechanism))
-    if parameter is None:
-        raise CheckError("parameter", "given (or a file of terms with --file)", "None")
-    release: Release = MECHANISMS[mechanism](parameter)
+    release: Release = MECHANISMS[mechanism](_given(parameter))
     match q, size, population, largest_batch:
         case None, None, None, None:
             pass

@@ -31,9 +31,11 @@ from epsilog.terms.matrices import (
     CyclicParticipation,
     DenseStrategy,
     EveryRound,
+    LimitedParticipation,
     MatrixMechanism,
     SpacedParticipation,
     ToeplitzStrategy,
+    TreeStrategy,
 )
 from epsilog.terms.mechanisms import (
     ApproximateDP,
@@ -104,6 +106,7 @@ __all__ = [
     "Interval",
     "Laplace",
     "LedgerIntegrityError",
+    "LimitedParticipation",
     "MatrixMechanism",
     "NegativeBinomialTrials",
     "NeighboringRelation",
@@ -122,6 +125,7 @@ __all__ = [
     "SpacedParticipation",
     "StorageError",
     "ToeplitzStrategy",
+    "TreeStrategy",
     "Trials",
     "TruncatedPoissonSampled",
     "Tuned",

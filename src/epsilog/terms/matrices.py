@@ -1,8 +1,9 @@
 """Matrix mechanisms: training with correlated noise, and who takes part when.
 
 Round t releases the t-th row of C^-1 (C G + Z), that is the clipped sum G of the round plus noise that is correlated
-over rounds; what an observer learns is C G + Z with Z independent Gaussian. C is lower triangular and entrywise at
-least 0. A unit contributes to the rounds in which it takes part, each contribution at most the clip norm.
+over rounds; what an observer learns is C G + Z with Z independent Gaussian. C is entrywise at least 0, and lower
+triangular unless it is that of a tree. A unit contributes to the rounds in which it takes part, each contribution at
+most the clip norm.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import mul
+from typing import get_args
 
 from epsilog.terms import check, codec
 from epsilog.terms.errors import CheckError
@@ -57,6 +59,19 @@ class DenseStrategy:
             if len(row) != t + 1:
                 raise CheckError("rows", f"lower triangular: row {t} must have {t + 1} entries", f"{len(row)}")
             check.positive()(rows=row[-1])
+
+
+@codec.term("tree-strategy")
+@dataclass(frozen=True, slots=True)
+class TreeStrategy:
+    """Tree aggregation (DP-FTRL): of every complete block of 1, 2, 4, 8, ... rounds, in a row, the sum is released.
+
+    C has a row for each block [j 2^h, (j + 1) 2^h) that ends by the last round, 1 for the rounds in it, else 0; sums of
+    any first rounds, by whatever weights of blocks, are made of what it releases.
+
+    Source:
+        Kairouz, McMahan, Song, Thakkar, Thakurta & Xu 2021 (arXiv:2103.00039), Appendix B.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +147,25 @@ class EveryRound:
     """Every unit takes part in every round: no sampling."""
 
 
+@codec.term("limited-participation")
+@dataclass(frozen=True, slots=True)
+class LimitedParticipation:
+    """Every unit takes part in few rounds, far apart; which ones may be known to everybody, so nothing is sampled.
+
+    One pass over the data is one participation; several, in the same order, are a pass's rounds apart.
+
+    Attributes:
+        participations: rounds that one unit takes part in, at most.
+        min_separation: the least distance of two of them; 1 is no condition.
+    """
+
+    participations: int
+    min_separation: int = 1
+
+    def __post_init__(self) -> None:
+        check.fields(self, participations=check.integer(1), min_separation=check.integer(1))
+
+
 @codec.term("binned-participation")
 @dataclass(frozen=True, slots=True)
 class BinnedParticipation:
@@ -188,8 +222,8 @@ class CyclicParticipation:
         check.fields(self, cycle_length=check.integer(1), probability=check.share())
 
 
-Strategy = ToeplitzStrategy | DenseStrategy
-Participation = EveryRound | BinnedParticipation | SpacedParticipation | CyclicParticipation
+Strategy = ToeplitzStrategy | DenseStrategy | TreeStrategy
+Participation = EveryRound | LimitedParticipation | BinnedParticipation | SpacedParticipation | CyclicParticipation
 
 
 @codec.term("matrix-mechanism")
@@ -199,7 +233,7 @@ class MatrixMechanism(Release):
 
     Attributes:
         strategy: the matrix C.
-        participation: who takes part when; drawn independently per unit, hidden, without truncated batches.
+        participation: who takes part when; where it is drawn, independently per unit, hidden, no batch truncated.
         rounds: training rounds, T.
         noise_stddev: standard deviation of Z over the clip norm (not over the norm of a column); 0: no privacy.
     """
@@ -210,11 +244,10 @@ class MatrixMechanism(Release):
     noise_stddev: float
 
     def __post_init__(self) -> None:
-        kinds = (EveryRound, BinnedParticipation, SpacedParticipation, CyclicParticipation)
         check.fields(
             self,
-            strategy=check.instance((ToeplitzStrategy, DenseStrategy)),
-            participation=check.instance(kinds),
+            strategy=check.instance(get_args(Strategy)),
+            participation=check.instance(get_args(Participation)),
             rounds=check.integer(1),
             noise_stddev=check.at_least(0),
         )

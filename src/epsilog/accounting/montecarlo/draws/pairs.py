@@ -24,12 +24,14 @@ from epsilog.terms import (
     DenseStrategy,
     EveryRound,
     Gaussian,
+    LimitedParticipation,
     MatrixMechanism,
     PoissonSampled,
     Release,
     Repeated,
     SpacedParticipation,
     ToeplitzStrategy,
+    TreeStrategy,
     UnsupportedMechanismError,
 )
 
@@ -80,7 +82,7 @@ def bin_gram(release: MatrixMechanism, bins: int) -> Array:
         for t in range(rounds):
             length = min(len(column), rounds - t)
             modes[t : t + length, t % bins] += column[:length]
-    else:
+    elif isinstance(release.strategy, DenseStrategy):
         for t, row in enumerate(release.strategy.rows):
             np.add.at(modes[t], np.arange(t + 1) % bins, row)
     if isinstance(release.strategy, ToeplitzStrategy) and len(release.strategy.coefficients) == 1:
@@ -107,6 +109,9 @@ def pair_of(release: Release) -> Pair:
             return Cyclic(np.ones(1), _noisy(release, inner.release.noise_multiplier), release.count, kind)
     if not isinstance(release, MatrixMechanism):
         raise UnsupportedMechanismError(release, method=METHOD)
+    if isinstance(release.strategy, TreeStrategy) or isinstance(release.participation, LimitedParticipation):
+        reason = "a tree, and rounds that are not drawn, need no simulation where they have a price"
+        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
     noise = _noisy(release, release.noise_stddev)
     match release.participation:
         case EveryRound():
@@ -140,7 +145,7 @@ def _fitting(release: Release, *, path: int = 0, modes: int = 0, cells: int = 0)
 
 
 def _column(release: MatrixMechanism, separation: int) -> Array:
-    if isinstance(release.strategy, DenseStrategy):
+    if not isinstance(release.strategy, ToeplitzStrategy):
         raise UnsupportedMechanismError(release, method=METHOD, reason="this participation needs a banded Toeplitz C")
     column = np.array(release.strategy.coefficients[: release.rounds])
     if len(column) > separation:

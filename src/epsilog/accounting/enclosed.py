@@ -1,0 +1,70 @@
+"""Parts between two others: one that loses no less, one that loses no more, both of which have a price of their own.
+
+Domination composes, so a mix lies between the mixes of what its parts lie between. A matrix mechanism is the Gaussian
+of its sensitivity, which is known from both sides (docs/accounting/matrices.md); a sample of a sample is a sample with
+the product of both chances, rounded up and down (certified-bounds, 1.10).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from epsilog.accounting.exact import rounded
+from epsilog.accounting.flatten import Bag
+from epsilog.accounting.rounding import down, up
+from epsilog.accounting.sensitivity import sensitivity
+from epsilog.terms import Composed, Gaussian, MatrixMechanism, PoissonSampled, Release, Repeated
+
+_MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
+_NOTHING = Composed([])
+
+
+def enclosed(bag: Bag) -> tuple[tuple[Repeated, ...], tuple[Repeated, ...]] | None:
+    """Mixes that lose no less, and no more; None where every part is priced as it is.
+
+    Raises:
+        UnsupportedMechanismError: a matrix mechanism whose participation is drawn, or has too many ways.
+
+    >>> from epsilog.terms import LimitedParticipation, ToeplitzStrategy
+    >>> strategy = ToeplitzStrategy((0.6, 0.8))
+    >>> above, below = enclosed({MatrixMechanism(strategy, LimitedParticipation(1), 10, 2.0): 3})
+    >>> above[0].release.noise_multiplier < 2.0 < below[0].release.noise_multiplier
+    True
+    """
+    if not any(map(_between, bag)):
+        return None
+    both = [(_sides(part), count) for part, count in bag.items()]
+    above, below = (tuple(Repeated(sides[which], count) for sides, count in both) for which in (0, 1))
+    return above, below
+
+
+def _between(part: Release) -> bool:
+    return isinstance(part, MatrixMechanism) or _nested(part)
+
+
+def _nested(part: Release) -> bool:
+    return isinstance(part, PoissonSampled) and isinstance(part.release, PoissonSampled)
+
+
+def _sides(part: Release) -> tuple[Release, Release]:
+    match part:
+        case MatrixMechanism(noise_stddev=noise):
+            moved = sensitivity(part)
+            weak, strong = down(noise / moved.upper, 1), up(noise / moved.lower, 1)
+            least = Gaussian(strong) if math.isfinite(strong) and (strong > 0 or noise == 0) else _NOTHING
+            return Gaussian(min(weak, _MOST_NOISE)), least
+        case PoissonSampled() if _nested(part):
+            inner, chance = _unnested(part)
+            return PoissonSampled(inner, rounded(chance, up=True)), PoissonSampled(inner, rounded(chance, up=False))
+        case _:
+            return part, part
+
+
+def _unnested(release: Release) -> tuple[Release, Fraction]:
+    """What is computed in the end, and the chance that all coins of a unit fall."""
+    chance = Fraction(1)
+    while isinstance(release, PoissonSampled):
+        chance *= Fraction(release.sampling_probability)
+        release = release.release
+    return release, chance

@@ -1,0 +1,229 @@
+"""How far one unit moves a matrix mechanism, at most: the norm of C u over all ways to take part.
+
+A unit that takes part in the rounds S, each time by a vector of norm at most 1, moves C G by the norm of C u, whose
+square is sum_ij G_ij <u_i, u_j> over S, G = C^T C. No entry of G is below 0, so that is at most sum_ij G_ij over S, and
+just that if all of the unit's vectors are one. What is left is to find the worst S: docs/accounting/matrices.md.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.rounding import down, up
+from epsilog.terms import (
+    DenseStrategy,
+    EveryRound,
+    LimitedParticipation,
+    MatrixMechanism,
+    ToeplitzStrategy,
+    TreeStrategy,
+    UnsupportedMechanismError,
+)
+
+Array = npt.NDArray[np.float64]
+
+METHOD = "sensitivity"
+_MOST_ROUNDS = 1024  # whose Gram matrix is searched
+_LONGEST = 2**22  # rounds of a column that is added to itself
+_MOST_WORK = 2**30  # additions
+_CLIMBS = 20  # from one way to take part to a worse one
+
+
+@lru_cache(maxsize=64)
+def sensitivity(release: MatrixMechanism) -> Bounds:
+    """Bounds what one unit moves C G by, in clip norms, if it joins or leaves; replaced, it moves it twice as far.
+
+    Raises:
+        UnsupportedMechanismError: participation is drawn at random, or there is too much to search.
+
+    Source:
+        Choquette-Choo et al. 2023 (arXiv:2211.06530), Corollary 2.1, and (arXiv:2306.08153), Section 3, for C^T C from
+        0 on; Kalinin & Lampert 2024, Theorem 2 (arXiv:2405.13763), for a falling column.
+
+    >>> from epsilog.terms import BinnedParticipation
+    >>> banded = MatrixMechanism(ToeplitzStrategy((1.0, 0.5)), LimitedParticipation(3, 10), 100, 1.0)
+    >>> round(sensitivity(banded).lower**2, 12), round(sensitivity(banded).upper**2, 12)  # three columns: no row shared
+    (3.75, 3.75)
+    """
+    rounds = release.rounds
+    match release.participation:
+        case EveryRound():
+            most, apart = rounds, 1
+        case LimitedParticipation(participations=most, min_separation=apart):
+            apart = min(apart, rounds)
+            most = min(most, -(-rounds // apart))
+        case _:
+            raise UnsupportedMechanismError(release, method=METHOD, reason="who takes part when is drawn at random")
+    match release.strategy:
+        case ToeplitzStrategy(coefficients=column):
+            scale = max(column[:rounds])
+            found = _toeplitz(release, _trimmed(column[:rounds], scale), most, apart)
+        case DenseStrategy(rows=rows):
+            scale = max(max(row) for row in rows)
+            if most == rounds:  # more rounds are never less
+                square = math.fsum(math.fsum(value / scale for value in row) ** 2 for row in rows)
+                found = _rooted(square, square, 8)
+                return Bounds(down(scale * found.lower, 3), up(scale * found.upper, 3))
+            if rounds > _MOST_ROUNDS:
+                raise _too_much(release)
+            matrix = np.zeros((rounds, rounds))
+            for t, row in enumerate(rows):
+                matrix[t, : t + 1] = row
+            matrix /= scale
+            found = _searched(matrix.T @ matrix, most, apart)
+        case TreeStrategy():
+            scale, found = 1.0, _tree(rounds, most, apart)
+    return Bounds(down(scale * found.lower, 3), up(scale * found.upper, 3))
+
+
+def _too_much(release: MatrixMechanism) -> UnsupportedMechanismError:
+    return UnsupportedMechanismError(release, method=METHOD, reason="there are too many ways to take part to search")
+
+
+def _trimmed(column: tuple[float, ...], scale: float) -> Array:
+    """A column over its largest entry (so no square of it vanishes), without the zeros at its end."""
+    values = np.array(column) / scale
+    return values[: int(np.flatnonzero(values)[-1]) + 1]
+
+
+def _rooted(low: float, high: float, roundings: float) -> Bounds:
+    """Norms, from squares that took so many roundings; what underflowed is a rounding beside a norm near 1."""
+    return Bounds(math.sqrt(down(low, roundings + 8)), math.sqrt(up(high, roundings + 8)))
+
+
+def _toeplitz(release: MatrixMechanism, column: Array, most: int, apart: int) -> Bounds:
+    """Exact, but for rounding, with few bands or a falling column; else by columns that fall, below and above."""
+    rounds, bands = release.rounds, len(column)
+    if bands <= apart:  # the columns of one unit share no row: those of the first turns are the longest
+        whole = min(most, (rounds - bands) // apart + 1)
+        square = whole * math.fsum(column**2)
+        if whole < most:  # at most one is cut off by the end
+            square += math.fsum(column[: rounds - whole * apart] ** 2)
+        return _rooted(square, square, 4)
+    if rounds > _LONGEST or (most * apart < rounds and most * bands > _MOST_WORK):
+        raise _too_much(release)
+    falling = np.maximum.accumulate(column[::-1])[::-1]
+    lower = _first_turns(column, rounds, most, apart)
+    upper = lower if most == rounds or np.array_equal(column, falling) else _first_turns(falling, rounds, most, apart)
+    found = _rooted(lower, upper, rounds + 2 * most)
+    if upper > lower and rounds <= _MOST_ROUNDS:
+        matrix = np.zeros((rounds, rounds))
+        for t in range(rounds):
+            matrix[t : t + bands, t] = column[: rounds - t]
+        found = found.meet(_searched(matrix.T @ matrix, most, apart))
+    return found
+
+
+def _first_turns(column: Array, rounds: int, most: int, apart: int) -> float:
+    """The squared norm of the sum of the columns 0, b, 2b, ...: of a falling column no other way to take part is worse.
+
+    The j-th turn of any unit is at j b or later. Where turns are moved to the front none of their distances grows, and
+    none of their columns gets shorter: so no scalar product of two columns falls.
+    """
+    if most * apart >= rounds:  # every turn is taken
+        whole = np.zeros(-(-rounds // apart) * apart)
+        whole[: len(column)] = column
+        return math.fsum(whole.reshape(-1, apart).cumsum(axis=0).ravel()[:rounds] ** 2)
+    image = np.zeros(rounds)
+    for start in range(0, most * apart, apart):
+        length = min(len(column), rounds - start)
+        image[start : start + length] += column[:length]
+    return math.fsum(image**2)
+
+
+def _searched(gram: Array, most: int, apart: int) -> Bounds:
+    """Bounds the norm for any Gram matrix from 0 on, by the best of all ways to take part.
+
+    Above, sum_ij over S is the sum over i in S of what i shares with S, at most what it shares with the best of all
+    ways that i is in; and those numbers are added up along the best of all ways. Below stands the way so found, as long
+    as it can be made worse: S to the best of all ways by what each round shares with S, which is no better, as G has no
+    negative direction.
+    """
+    rounds = len(gram)
+    before, after = _reaching(gram, most, apart), _reaching(gram[::-1, ::-1], most, apart)[:, ::-1]
+    shared = np.diag(gram) + np.max(before + after[::-1], axis=0)
+    upper, chosen = _best(shared, most, apart)
+    lower = 0.0
+    for _ in range(_CLIMBS):
+        value = float(gram[np.ix_(chosen, chosen)].sum())
+        if value <= lower:
+            break
+        lower = value
+        _, chosen = _best(gram[chosen].sum(axis=0), most, apart)
+    return _rooted(lower, max(upper, lower), 2 * rounds + 4 * most)
+
+
+def _reaching(gram: Array, most: int, apart: int) -> Array:
+    """What round i shares with the best j rounds before it, at least ``apart`` away, for each j < ``most``."""
+    rounds = len(gram)
+    places = np.arange(rounds)
+    seen = np.zeros((most, rounds))
+    best = np.zeros((rounds, rounds + 1))  # by the round that asks, and how many of the first rounds are looked at
+    for j in range(1, most):
+        now = np.zeros_like(best)
+        shifted = np.zeros((rounds, rounds))
+        if apart < rounds:
+            shifted[:, apart - 1 :] = best[:, : rounds - apart + 1]
+        now[:, 1:] = np.maximum.accumulate(shifted + gram, axis=1)
+        best = now
+        seen[j] = best[places, np.maximum(places - apart + 1, 0)]
+    return seen
+
+
+def _best(weights: Array, most: int, apart: int) -> tuple[float, npt.NDArray[np.intp]]:
+    """The largest sum of weights from 0 on over any way to take part, and the rounds of it."""
+    rounds = len(weights)
+    best = np.zeros((most + 1, rounds + 1))
+    for j in range(1, most + 1):
+        shifted = np.zeros(rounds)
+        shifted[apart - 1 :] = best[j - 1, : rounds - apart + 1]
+        best[j, 1:] = np.maximum.accumulate(shifted + weights)
+    chosen, at, j = [], rounds, most
+    while j > 0 and at > 0:
+        if best[j, at] == best[j, at - 1]:
+            at -= 1
+            continue
+        chosen.append(at - 1)
+        at, j = max(at - apart, 0), j - 1
+    return float(best[most, rounds]), np.array(chosen[::-1], dtype=np.intp)
+
+
+def _tree(rounds: int, most: int, apart: int) -> Bounds:
+    """A block of 2^h rounds holds at most ceil(2^h / b) turns: squares of so many, in as few blocks as hold all."""
+    levels = [2**h for h in range(rounds.bit_length())]
+    if most == rounds:
+        square = sum(rounds // size * size**2 for size in levels)
+        return _rooted(square, square, 4)
+    upper = lower = 0
+    for size in levels:
+        held = min(most, -(-size // apart))
+        blocks = rounds // size
+        full = min(most // held, blocks)
+        upper += full * held**2
+        if full < blocks:
+            upper += (most - full * held) ** 2
+    if rounds <= _MOST_ROUNDS and most > 1:
+        found = _searched(_tree_gram(rounds), most, apart)
+        return found.meet(_rooted(0.0, upper, 4))
+    if most <= _LONGEST:
+        starts = np.arange(most) * apart
+        for size in levels:
+            counts = np.bincount(starts // size)[: rounds // size]
+            lower += int(np.sum(counts.astype(np.int64) ** 2))
+    return _rooted(lower, upper, 4)
+
+
+def _tree_gram(rounds: int) -> Array:
+    """How many blocks two rounds share."""
+    places = np.arange(rounds)
+    gram = np.zeros((rounds, rounds))
+    for h in range(rounds.bit_length()):
+        block = places >> h
+        whole = (block + 1) << h <= rounds
+        gram += (block[:, None] == block) & whole
+    return gram
