@@ -1,5 +1,6 @@
 """What is given to a command reaches the library, by its name and unchanged; and how each command ends."""
 
+import dataclasses
 import datetime as dt
 import hashlib
 import importlib
@@ -23,9 +24,9 @@ from epsilog import accounting, plan, spend, terms, verify, web
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
 from epsilog.cli import programme, proving, service, show
-from epsilog.cli.app import app, told
+from epsilog.cli.app import NOT_VERIFIED, app, told
 from epsilog.plan.correlated import Comparison, Row
-from epsilog.spend import open_ledger, powercuts, read_ledger, selftest
+from epsilog.spend import faults, open_ledger, powercuts, read_ledger, selftest, tampers
 from epsilog.terms import CheckError, DeltaPolicy, Gaussian, Laplace, NeighboringRelation, Repeated, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.facts import Fact
@@ -196,8 +197,9 @@ def test_a_count_is_at_least_one():
     }
     least = {option: bound for option, bound in bounds.items() if bound is not None}
     indexes = [(("ledger", name), "after") for name in ("history", "watch")]
+    none = [(("selftest",), name) for name in ("cuts", "faults", "tampers")]
     seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05}
-    assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys([*indexes, (("selftest",), "cuts")], 0) | seconds
+    assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys([*indexes, *none], 0) | seconds
 
 
 LIBRARY = {
@@ -909,47 +911,65 @@ def test_doctor_says_that_there_are_no_extras(monkeypatch):
     assert "extras none" in text_of("doctor")
 
 
-def test_a_selftests_options_reach_both_campaigns(monkeypatch, tmp_path):
+def test_a_selftests_options_reach_every_campaign(monkeypatch, tmp_path):
     killed = selftest.KillReport(kills=3, acknowledged=9, lost=0, unacknowledged=0, doubled=0, entries=20)
     raced = selftest.RaceReport(attempts=24, cap=12, accepted=12, refused=12, entries=13)
     calls = []
     cut = powercuts.CutReport(cuts=7, confirmed=9, lost=0, broken=0, overspent=0)
-    told = {"kill_campaign": killed, "race_campaign": raced, "power_cut_campaign": cut}
-    for name, found in told.items():
+    failed = faults.FaultReport(7, 900, 9, lost=0, broken=0, doubled=0, overspent=0, untold=0)
+    changed = tampers.TamperReport(5, 4, {"flip": 3, "swap": 2}, (("swap", "charges", "key"),))
+    told = {
+        "selftest.kill_campaign": killed,
+        "selftest.race_campaign": raced,
+        "powercuts.power_cut_campaign": cut,
+        "faults.fault_campaign": failed,
+        "tampers.tamper_campaign": changed,
+    }
+    for place, found in told.items():
+        name = place.partition(".")[2]
 
         def stand_in(folder, found=found, name=name, **named):
             assert folder.is_dir()
-            calls.append((name, folder.parent, named))
+            assert tmp_path in folder.parents
+            calls.append((name, named))
             return found
 
-        monkeypatch.setattr(f"epsilog.spend.{'powercuts' if found is cut else 'selftest'}.{name}", stand_in)
-    text = text_of("selftest", "--kills", 3, "--attempts", 3, "--folder", tmp_path, "--seed", 8)
+        monkeypatch.setattr(f"epsilog.spend.{place}", stand_in)
+    here = ("selftest", "--folder", tmp_path, "--seed", 8)
+    text = text_of(*here, "--kills", 3, "--attempts", 3)
     assert calls == [
-        ("kill_campaign", tmp_path, {"seed": 8, "kills": 3, "url": None}),
-        ("race_campaign", tmp_path, {"attempts": 3, "cap": 12, "url": None}),
+        ("kill_campaign", {"seed": 8, "kills": 3, "url": None}),
+        ("race_campaign", {"attempts": 3, "cap": 12, "url": None}),
     ]
+    assert "Killed writers kills 3 acknowledged 9 lost 0 unacknowledged 0 doubled 0 entries 20" in text
+    assert "Race for a budget attempts 24 cap 12 accepted 12 refused 12 entries 13" in text
+    document = json.loads(text_of(*here, "--json"))
+    assert document == {"kills": dataclasses.asdict(killed), "race": dataclasses.asdict(raced)}
+    calls.clear()
+    done = CliRunner().invoke(app, list(map(str, [*here, "--cuts", 7, "--faults", 6, "--tampers", 5])))
+    assert done.exit_code == NOT_VERIFIED  # a changed row was missed
+    assert calls[2:] == [
+        ("power_cut_campaign", {"seed": 8, "cuts": 7}),
+        ("fault_campaign", {"seed": 8, "runs": 6}),
+        ("tamper_campaign", {"seed": 8, "changes": 5, "url": None}),
+    ]
+    text = " ".join(done.output.split())
+    assert "Power cuts, simulated cuts 7 confirmed 9 lost 0 broken 0 overspent 0" in text
+    assert "Faults of the disk, simulated runs 7 possible 900 confirmed 9 lost 0" in text
+    assert "Changed rows changes 5 found 4 ways 3 flip, 2 swap missed swap charges key" in text
     for database, start in (
         ("postgresql:///d", "postgresql:///d?"),
         ("postgresql:///d?host=h", "postgresql:///d?host=h&"),
     ):
         calls.clear()
-        text_of("selftest", "--folder", tmp_path, "--database", database)
-        urls = [named["url"] for _, _, named in calls]
-        assert [url.rpartition("_")[0] for url in urls] == [
-            f"{start}ledger=selftest_{name}" for name in ("killed", "raced")
-        ]
+        CliRunner().invoke(app, list(map(str, [*here, "--database", database, "--tampers", 5])))
+        urls = [named["url"].rpartition("_")[0] for _, named in calls]
+        assert urls == [f"{start}ledger=selftest_{name}" for name in ("killed", "raced", "tampered")]
     named = CliRunner().invoke(app, ["selftest", "--database", "postgresql:///d?ledger=mine"])
     assert "database must be without a ledger" in str(named.exception)
-    assert "Killed writers kills 3 acknowledged 9 lost 0 unacknowledged 0 doubled 0 entries 20" in text
-    assert "Race for a budget attempts 24 cap 12 accepted 12 refused 12 entries 13" in text
-    document = json.loads(text_of("selftest", "--json"))
-    assert (document["kills"]["entries"], document["race"]["entries"], "cuts" in document) == (20, 13, False)
-    calls.clear()
-    text = text_of("selftest", "--folder", tmp_path, "--cuts", 7, "--seed", 8)
-    assert calls[-1] == ("power_cut_campaign", tmp_path, {"seed": 8, "cuts": 7})
-    assert "Power cuts, simulated cuts 7 confirmed 9 lost 0 broken 0 overspent 0" in text
-    refused = CliRunner().invoke(app, ["selftest", "--cuts", "1", "--database", "postgresql:///d"])
-    assert "cuts must be 0 where a database is tried" in str(refused.exception)
+    for option in ("cuts", "faults"):
+        refused = CliRunner().invoke(app, ["selftest", f"--{option}", "1", "--database", "postgresql:///d"])
+        assert f"{option} must be 0 where a database is tried" in str(refused.exception)
 
 
 # --- programmes -------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from epsilog.spend.selftest import (
     KillReport,
     RaceReport,
     _charge_until_done,
-    _ended,
     _process,
+    ended,
     kill_campaign,
     race_campaign,
 )
@@ -45,7 +45,7 @@ def test_reports_pass_when_every_promise_is_kept_and_fail_when_one_is_broken():
 @pytest.mark.slow
 def test_a_campaign_whose_processes_fail_by_themselves_is_no_campaign(tmp_path):
     with pytest.raises(RuntimeError, match="ended with 1, not 0"):
-        _ended(_process(_charge_until_done, tmp_path / "no-budget.db", tmp_path / "acks", "runner", 1), 0)
+        ended(_process(_charge_until_done, tmp_path / "no-budget.db", tmp_path / "acks", "runner", 1), 0)
 
 
 class KilledError(Exception):
@@ -97,7 +97,7 @@ def test_at_least_as_many_are_killed_as_were_asked_for(tmp_path, monkeypatch, ki
     process = SimpleNamespace(kill=lambda: None, is_alive=lambda: False)
     monkeypatch.setattr(selftest, "_process", lambda *_: process)
     seen = []
-    monkeypatch.setattr(selftest, "_ended", lambda _, code: seen.append(code))
+    monkeypatch.setattr(selftest, "ended", lambda _, code: seen.append(code))
     monkeypatch.setattr(selftest.time, "sleep", lambda _: None)
     assert kill_campaign(tmp_path, seed=1, kills=kills, writers=writers).kills == ended == len(seen)
     assert set(seen) == {-9}
@@ -111,7 +111,7 @@ def test_writers_share_a_ledger_and_each_has_its_own_notes(tmp_path, monkeypatch
         return SimpleNamespace(kill=lambda: None, is_alive=lambda: False)
 
     monkeypatch.setattr(selftest, "_process", process)
-    monkeypatch.setattr(selftest, "_ended", lambda *_: None)
+    monkeypatch.setattr(selftest, "ended", lambda *_: None)
     monkeypatch.setattr(selftest.time, "sleep", lambda _: None)
     kill_campaign(tmp_path, seed=1, kills=5, writers=2)
     names = [f"writer-{writer}-life-{life}" for life in range(3) for writer in range(2)]
@@ -138,10 +138,10 @@ def test_a_kill_waits_for_a_first_note_of_who_is_alive(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("processes", "attempts", "cap"), [(3, 4, 5), (2, 3, 6), (2, 2, 9), (1, 4, 1)])
-def test_a_race_in_this_process_is_counted_as_it_ended(tmp_path, monkeypatch, processes, attempts, cap):
+def test_a_race_in_this_process_is_counted_as_itended(tmp_path, monkeypatch, processes, attempts, cap):
     monkeypatch.setattr(selftest, "_process", lambda target, *args: target(*args))
     codes = []
-    monkeypatch.setattr(selftest, "_ended", lambda _, code: codes.append(code))
+    monkeypatch.setattr(selftest, "ended", lambda _, code: codes.append(code))
     report = race_campaign(tmp_path, processes=processes, attempts=attempts, cap=cap)
     accepted = min(cap, processes * attempts)
     assert (report.attempts, report.cap) == (processes * attempts, cap)
@@ -159,6 +159,6 @@ def test_a_race_whose_ledger_tells_otherwise_is_an_error(tmp_path, monkeypatch):
     selftest_charge = selftest._charge_until_done
     monkeypatch.setattr(selftest, "_charge_until_done", lies)
     monkeypatch.setattr(selftest, "_process", lambda target, *args: target(*args))
-    monkeypatch.setattr(selftest, "_ended", lambda *_: None)
+    monkeypatch.setattr(selftest, "ended", lambda *_: None)
     with pytest.raises(RuntimeError, match="2 charges for 3 that were accepted"):
         race_campaign(tmp_path, processes=2, attempts=2, cap=2)

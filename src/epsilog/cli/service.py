@@ -7,6 +7,7 @@ import platform
 import sys
 import tempfile
 import uuid
+from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
 from typing import Annotated
@@ -170,6 +171,15 @@ def _examine(ledger: Path, *, as_json: bool) -> None:
         raise typer.Exit(NOT_VERIFIED if "chain" in troubled else NOT_ALL_CHECKED)
 
 
+_CAMPAIGNS = {
+    "kills": "Killed writers",
+    "race": "Race for a budget",
+    "cuts": "Power cuts, simulated",
+    "faults": "Faults of the disk, simulated",
+    "tampers": "Changed rows",
+}
+
+
 @app.command("selftest")
 def selftest(
     kills: Annotated[int, typer.Option("--kills", min=1, help="Writers to kill.")] = 1000,
@@ -181,46 +191,73 @@ def selftest(
     ] = None,
     database: Annotated[
         str | None,
-        typer.Option(
-            "--database", help="A PostgreSQL URL to be tried instead; two new schemas are made and left there."
-        ),
+        typer.Option("--database", help="A PostgreSQL URL to be tried instead; new schemas are made and left there."),
     ] = None,
     cuts: Annotated[
         int, typer.Option("--cuts", min=0, help="Power cuts to simulate, of a file; strace must be installed.")
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="Picks the moments.")] = 1,
+    faults: Annotated[
+        int,
+        typer.Option("--faults", min=0, help="Calls to the disk to let fail, of a file; strace must be installed."),
+    ] = 0,
+    tampers: Annotated[
+        int, typer.Option("--tampers", min=0, help="Rows to change behind the ledger's back; each must be found.")
+    ] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Picks the moments, the faults and the rows.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Kill writers and race for a budget on this machine: nothing acknowledged may be lost, nothing overspent.
 
     Example: epsilog selftest --kills 200
     """
+    from epsilog.spend.faults import FaultReport, fault_campaign
     from epsilog.spend.powercuts import CutReport, power_cut_campaign
     from epsilog.spend.selftest import KillReport, RaceReport, kill_campaign, race_campaign
+    from epsilog.spend.tampers import TamperReport, tamper_campaign
 
-    if cuts and database is not None:
-        raise CheckError("cuts", "0 where a database is tried: its server's disk is not ours to cut", str(cuts))
-    killed_at, raced_at = (None, None) if database is None else _new_schemas(database)
+    for name, asked in (("cuts", cuts), ("faults", faults)):
+        if asked and database is not None:
+            raise CheckError(name, "0 where a database is tried: its server's disk is not ours to break", str(asked))
+    at = _new_schemas(database)
+    found: dict[str, KillReport | RaceReport | CutReport | FaultReport | TamperReport] = {}
     with tempfile.TemporaryDirectory(dir=folder) as work:
-        killed = kill_campaign(Path(work), seed=seed, kills=kills, url=killed_at)
-        raced = race_campaign(Path(work), attempts=attempts, cap=4 * attempts, url=raced_at)
-        cut = power_cut_campaign(Path(work), seed=seed, cuts=cuts) if cuts else None
-    found: dict[str, KillReport | RaceReport | CutReport] = {"kills": killed, "race": raced}
-    if cut is not None:
-        found["cuts"] = cut
+        place = Path(work)
+        found["kills"] = kill_campaign(place, seed=seed, kills=kills, url=at("killed"))
+        found["race"] = race_campaign(place, attempts=attempts, cap=4 * attempts, url=at("raced"))
+        if cuts:
+            found["cuts"] = power_cut_campaign(_made(place / "cuts"), seed=seed, cuts=cuts)
+        if faults:
+            found["faults"] = fault_campaign(_made(place / "faults"), seed=seed, runs=faults)
+        if tampers:
+            found["tampers"] = tamper_campaign(place, seed=seed, changes=tampers, url=at("tampered"))
     if as_json:
         print_json({name: dataclasses.asdict(report) for name, report in found.items()})
     else:
-        titles = {"kills": "Killed writers", "race": "Race for a budget", "cuts": "Power cuts, simulated"}
         for name, report in found.items():
-            figures(titles[name], [(field, str(value)) for field, value in dataclasses.asdict(report).items()])
+            figures(_CAMPAIGNS[name], [(field, _told(value)) for field, value in dataclasses.asdict(report).items()])
     if not all(report.passed for report in found.values()):
         raise typer.Exit(NOT_VERIFIED)
 
 
-def _new_schemas(database: str) -> tuple[str, str]:
-    """Two ledgers in a database that are not there yet."""
+def _told(value: object) -> str:
+    """A figure of a report, or several."""
+    if isinstance(value, dict):
+        return ", ".join(f"{count} {name}" for name, count in value.items())
+    if isinstance(value, tuple):
+        return "; ".join(" ".join(one) for one in value) or "none"
+    return str(value)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _new_schemas(database: str | None) -> Callable[[str], str | None]:
+    """Names ledgers in a database that are not there yet; None where none is given."""
+    if database is None:
+        return lambda _: None
     if "ledger=" in database:
-        raise CheckError("database", "without a ledger: two are made for this", "one that names a ledger")
+        raise CheckError("database", "without a ledger: new ones are made for this", "one that names a ledger")
     start, number = f"{database}{'&' if '?' in database else '?'}ledger=selftest", uuid.uuid4().hex[:12]
-    return f"{start}_killed_{number}", f"{start}_raced_{number}"
+    return lambda name: f"{start}_{name}_{number}"

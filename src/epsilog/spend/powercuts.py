@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from epsilog.spend.opening import open_ledger
-from epsilog.spend.selftest import STEPS, reached, write_steps
+from epsilog.spend.selftest import lost_of, over_a_cap, reached, write_steps
 from epsilog.terms import EpsilogError, check
 
 __all__ = ["CutReport", "power_cut_campaign"]
@@ -247,22 +247,22 @@ def judged(events: Sequence[Event], place: Path, *, seed: int, cuts: int) -> Cut
     rng = random.Random(seed)  # noqa: S311 no secrets here
     first = next((index for index, event in enumerate(events) if event.what == "confirmed"), 0)
     moments = sorted(rng.randint(0 if rng.random() < 0.1 else first, len(events)) for _ in range(cuts))
-    disk, seen, done = Disk(), dict[str, int](), 0
+    disk, seen, done = Disk(), list[tuple[str, str]](), 0
     confirmed = lost = broken = overspent = 0
     for moment in moments:
         for event in events[done:moment]:
             if event.what == "confirmed":
                 key, step = event.name.split()
-                seen[key] = max(seen.get(key, -1), STEPS.index(step))
+                seen.append((key, step))
             else:
                 disk.do(event)
         done = moment
         _lay_out(place, disk.cut(rng))
         found = _opened(place / _LEDGER)
-        confirmed += len(seen)
+        confirmed += len({key for key, _ in seen})
         broken += found is None
         if found is not None:
-            lost += sum(found[0].get(key, -1) < step for key, step in seen.items())
+            lost += lost_of(found[0], seen)
             overspent += found[1]
     return CutReport(cuts, confirmed, lost, broken, overspent)
 
@@ -279,11 +279,7 @@ def _opened(path: Path) -> tuple[dict[str, int], bool] | None:
     """How far each charge of a ledger is, and whether it is overspent; None if it does not open or hold."""
     try:
         with open_ledger(path) as ledger:
-            balances = ledger.verify().balances.values()
-            over = any(
-                balance.held.units[name] > cap for balance in balances for name, cap in balance.caps.units.items()
-            )
-            return reached(ledger), over
+            return reached(ledger), over_a_cap(ledger.verify().balances.values())
     except (EpsilogError, OSError):
         return None
 

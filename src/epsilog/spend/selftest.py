@@ -14,19 +14,20 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from epsilog.spend.opening import open_ledger, read_ledger
+from epsilog.spend.balances import Balance
+from epsilog.spend.opening import AnyLedger, open_ledger, read_ledger
 from epsilog.spend.view import LedgerView
 from epsilog.terms import BudgetExceededError, PureDP
 
 __all__ = ["KillReport", "RaceReport", "kill_campaign", "race_campaign"]
 
-_SCOPE = "selftest/campaign"
+SCOPE = "selftest/campaign"
 STEPS = ("reserved", "started", "round-released", "committed")  # in the order in which a writer acknowledges them
 
 
@@ -97,13 +98,13 @@ def kill_campaign(folder: Path, *, seed: int, kills: int = 40, writers: int = 2,
     for life in range(lives):
         names = [f"writer-{writer}-life-{life}" for writer in range(writers)]
         notes = [folder / f"{name}.acks" for name in names]
-        with _running(_write_until_killed, [(path, *each) for each in zip(notes, names, strict=True)]) as running:
-            for process, note in zip(running, notes, strict=True):
+        with running(_write_until_killed, [(path, *each) for each in zip(notes, names, strict=True)]) as processes:
+            for process, note in zip(processes, notes, strict=True):
                 if moments.random() < 0.75:  # the rest may die while they open the file
                     _wait_for(note, process)
                 time.sleep(moments.uniform(0.0, 0.05))
                 process.kill()
-                _ended(process, -signal.SIGKILL)
+                ended(process, -signal.SIGKILL)
     return _judge(path, folder, lives * writers)
 
 
@@ -128,57 +129,81 @@ def write_steps(path: str | Path, acks: Path, name: str, *, charges: int | None 
         charges: how many it tries; None for no end.
     """
     descriptor = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def confirm(key: str, step: str) -> None:
+        os.write(descriptor, f"{key} {step}\n".encode())
+
     with open_ledger(path) as ledger, contextlib.suppress(BudgetExceededError):
         for number in itertools.count() if charges is None else range(charges):
-            key = f"{name}-{number}"
+            write_one(ledger, number, name, confirm)
 
-            def confirm(step: str, key: str = key) -> None:
-                os.write(descriptor, f"{key} {step}\n".encode())
 
-            if number % 2:
-                ledger.charge(_SCOPE, PureDP(0.001), key=key)
-                confirm("committed")
-                continue
-            charge = ledger.reserve(_SCOPE, PureDP(0.001), key=key, rounds=1)
-            confirm("reserved")
-            charge.start()
-            confirm("started")
-            charge.round_started(1)
-            charge.round_released(1, output_hash=sha256(key.encode()).hexdigest())
-            confirm("round-released")
-            charge.commit({"model": sha256(key.encode()).hexdigest()})
-            confirm("committed")
+def write_one(ledger: AnyLedger, number: int, name: str, confirm: Callable[[str, str], object]) -> None:
+    """Charges once, in one step or in all of ``STEPS``, and tells each after the ledger has confirmed it.
+
+    Args:
+        ledger: which is charged.
+        number: of the charge; even ones take every step.
+        name: which the key begins with.
+        confirm: takes key and step.
+    """
+    key = f"{name}-{number}"
+    if number % 2:
+        ledger.charge(SCOPE, PureDP(0.001), key=key)
+        confirm(key, "committed")
+        return
+    charge = ledger.reserve(SCOPE, PureDP(0.001), key=key, rounds=1)
+    confirm(key, "reserved")
+    charge.start()
+    confirm(key, "started")
+    charge.round_started(1)
+    charge.round_released(1, output_hash=sha256(key.encode()).hexdigest())
+    confirm(key, "round-released")
+    charge.commit({"model": sha256(key.encode()).hexdigest()})
+    confirm(key, "committed")
 
 
 def _judge(path: str | Path, folder: Path, kills: int) -> KillReport:
     """Compares the ledger with the notes of the dead, and retries what they left."""
-    seen: dict[str, int] = {}
-    acknowledged = 0
-    for notes in folder.glob("*.acks"):
-        for line in notes.read_text().splitlines(keepends=True):
-            if line.endswith("\n"):
-                key, step = line.split()
-                seen[key] = max(seen.get(key, -1), STEPS.index(step))
-                acknowledged += 1
+    told = [line for notes in folder.glob("*.acks") for line in notes.read_text().splitlines(keepends=True)]
+    seen = [(key, step) for line in told if line.endswith("\n") for key, step in [line.split()]]
     with open_ledger(path) as ledger:
-        verified = ledger.verify()
-        found = reached(ledger)
-        lost = sum(found.get(key, -1) < step for key, step in seen.items())
-        unacknowledged = sum(seen.get(key, -1) < step for key, step in found.items())
-        for key in verified.charges:
-            rounds = verified.charges[key].rounds
-            ledger.reserve(_SCOPE, PureDP(0.001), key=key, rounds=rounds)
-        doubled = len(ledger.verify().charges) - len(verified.charges)
-    return KillReport(kills, acknowledged, lost, unacknowledged, doubled, verified.count)
+        count, found = ledger.verify().count, reached(ledger)
+        furthest = _furthest(seen)
+        unacknowledged = sum(furthest.get(key, -1) < step for key, step in found.items())
+        doubled = made_again(ledger)
+    return KillReport(kills, len(seen), lost_of(found, seen), unacknowledged, doubled, count)
 
 
 def reached(ledger: LedgerView) -> dict[str, int]:
     """The last of the steps that each charge of a campaign has taken."""
+    return _furthest((entry.key, entry.verb) for entry in ledger.history() if entry.key is not None)
+
+
+def _furthest(steps: Iterable[tuple[str, str]]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for entry in ledger.history():
-        if entry.key is not None and entry.verb in STEPS:
-            found[entry.key] = max(found.get(entry.key, -1), STEPS.index(entry.verb))
+    for key, step in steps:
+        if step in STEPS:
+            found[key] = max(found.get(key, -1), STEPS.index(step))
     return found
+
+
+def lost_of(found: Mapping[str, int], confirmed: Iterable[tuple[str, str]]) -> int:
+    """Charges of which a ledger has less than was confirmed."""
+    return sum(found.get(key, -1) < step for key, step in _furthest(confirmed).items())
+
+
+def made_again(ledger: AnyLedger) -> int:
+    """Charges that a retry of all that are there makes a second time."""
+    before = ledger.verify().charges
+    for key, charge in before.items():
+        ledger.reserve(SCOPE, PureDP(0.001), key=key, rounds=charge.rounds)
+    return len(ledger.verify().charges) - len(before)
+
+
+def over_a_cap(balances: Iterable[Balance]) -> bool:
+    """Whether more stands against some cap than it bears."""
+    return any(balance.held.units[name] > cap for balance in balances for name, cap in balance.caps.units.items())
 
 
 def race_campaign(
@@ -197,9 +222,9 @@ def race_campaign(
     with open_ledger(path) as ledger:
         ledger.create_budget("selftest", kind="pure", epsilon=f"{cap}e-3")
     names = [f"runner-{number}" for number in range(processes)]
-    with _running(_charge_until_done, [(path, folder / f"{name}.acks", name, attempts) for name in names]) as running:
-        for process in running:
-            _ended(process, 0)
+    with running(_charge_until_done, [(path, folder / f"{name}.acks", name, attempts) for name in names]) as runners:
+        for process in runners:
+            ended(process, 0)
     outcomes = [line for name in names for line in (folder / f"{name}.acks").read_text().split()]
     with read_ledger(path) as ledger:
         verified = ledger.verify()
@@ -213,14 +238,14 @@ def _charge_until_done(path: str | Path, acks: Path, name: str, attempts: int) -
     with open_ledger(path) as ledger:
         for number in range(attempts):
             try:
-                ledger.charge(_SCOPE, PureDP(0.001), key=f"{name}-{number}")
+                ledger.charge(SCOPE, PureDP(0.001), key=f"{name}-{number}")
                 outcomes.append("accepted")
             except BudgetExceededError:
                 outcomes.append("refused")
     acks.write_text("\n".join(outcomes))
 
 
-def _ended(process: ForkServerProcess, expected: int) -> None:
+def ended(process: ForkServerProcess, expected: int) -> None:
     """Waits for a process; one that ended otherwise than it should have tried nothing."""
     process.join()
     if process.exitcode != expected:
@@ -228,15 +253,15 @@ def _ended(process: ForkServerProcess, expected: int) -> None:
 
 
 @contextlib.contextmanager
-def _running(target: object, given: Sequence[tuple[object, ...]]) -> Iterator[list[ForkServerProcess]]:
+def running(target: object, given: Sequence[tuple[object, ...]]) -> Iterator[list[ForkServerProcess]]:
     """Processes side by side, one for each set of arguments; if the block breaks off, they are ended with it."""
-    running: list[ForkServerProcess] = []
+    processes: list[ForkServerProcess] = []
     try:
         with _uninterrupted():  # a start that breaks off would leave a process that nobody knows
-            running += [_process(target, *args) for args in given]
-        yield running
+            processes += [_process(target, *args) for args in given]
+        yield processes
     except BaseException:
-        for process in running:
+        for process in processes:
             process.kill()
             process.join()
         raise

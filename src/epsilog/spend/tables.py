@@ -230,6 +230,11 @@ class SqlSession:
         self._head: tuple[int, str] | None = None
         self.whole = True
 
+    @property
+    def connection(self) -> sa.Connection:
+        """SQLAlchemy's own, in this transaction: for who changes rows behind the ledger's back, to see it found."""
+        return self._connection
+
     @contextmanager
     def part(self) -> Iterator[None]:
         """A block whose writes are undone by themselves where it raises; what else is written stays."""

@@ -13,6 +13,7 @@ from epsilog.spend import Ledger, Verb, is_there, located, open_ledger, read_led
 from epsilog.spend.postgres import PostgresStore
 from epsilog.spend.rows import Row
 from epsilog.spend.selftest import kill_campaign, race_campaign
+from epsilog.spend.tampers import tamper_campaign
 from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, PureDP, StorageError
 
 pytestmark = pytest.mark.skipif(
@@ -342,6 +343,9 @@ def test_campaigns_hold(place, tmp_path):
     raced = race_campaign(tmp_path, processes=4, attempts=30, cap=50, url=InDatabase(tmp_path).url)
     assert raced.passed, raced
     assert (raced.accepted, raced.refused) == (50, 70)
+    changed = tamper_campaign(tmp_path, seed=1, changes=60, url=InDatabase(tmp_path).url)
+    assert changed.passed, changed
+    assert len(changed.ways) == 5
 
 
 @pytest.mark.slow

@@ -1,0 +1,260 @@
+"""Faults of a disk: each of a writer's calls fails in turn, once or from then on, and what is left is judged.
+
+A writer takes its steps under ``strace``, which answers one call in the disk's place: with EIO, or ENOSPC for a write.
+A disk that is full in the midst of a write is a limit on how large a file may become. After each error the writer goes
+on with its next step, as a server would. Afterwards, without faults, the ledger must open, hold, and have every step
+that was confirmed; and who asks again with the same keys is charged no second time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import random
+import re
+import resource
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from epsilog.spend.opening import AnyLedger, open_ledger
+from epsilog.spend.selftest import SCOPE, STEPS, ended, lost_of, made_again, over_a_cap, reached, running, write_one
+from epsilog.terms import EpsilogError, PureDP, check
+
+__all__ = ["FaultReport", "fault_campaign"]
+
+_LEDGER = "faulty.db"
+_CAP = 7  # charges that the budget bears
+_TRIES = 9  # charges that a writer tries
+_READS, _WRITES = ("pread64",), ("pwrite64", "fdatasync", "fsync", "ftruncate", "unlink")
+_ANSWERS = dict.fromkeys(_READS, ("error=EIO",)) | dict.fromkeys(_WRITES, ("error=EIO", "error=ENOSPC"))
+_FULLER = 1000  # bytes: by so much later a disk is full in the next run; pages and frames are not multiples of it
+_PR_SET_PTRACER, _ANYBODY = 0x59616D61, -1
+_PATIENCE = 120.0  # seconds for a writer that waits for nobody
+_CALLED = re.compile(r"\d+ +(\w+)\(")
+_SHORT = re.compile(r"\d+ +pwrite64\(.*, (\d+), \d+\) += (-?\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class FaultReport:
+    """What a campaign of faults found.
+
+    Attributes:
+        runs: writers that met a fault.
+        possible: faults that there are: each call of a writer, with each error, once and from then on.
+        confirmed: steps that the ledger confirmed, over all runs.
+        lost: confirmed steps that the ledger does not have afterwards.
+        broken: runs after which the ledger does not open, or does not hold.
+        doubled: charges that a retry with the same key made again.
+        overspent: runs after which more stands against the cap than it bears.
+        untold: errors that a writer met and that are not the ledger's own.
+    """
+
+    runs: int
+    possible: int
+    confirmed: int
+    lost: int
+    broken: int
+    doubled: int
+    overspent: int
+    untold: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether every promise was kept; and whether anything was tried at all."""
+        kept = self.lost == self.broken == self.doubled == self.overspent == self.untold == 0
+        return kept and min(self.runs, self.confirmed) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Attributes:
+        call: that is not made; "" for a disk that is full.
+        answer: what the writer is told instead.
+        at: the how manyeth such call, from 1; of a full disk, how many bytes a file may have.
+        ever_after: whether all that follow are answered so too.
+    """
+
+    call: str
+    answer: str
+    at: int
+    ever_after: bool = False
+
+    @property
+    def options(self) -> list[str]:
+        """As ``strace`` takes it."""
+        if not self.call:
+            return ["-e", f"trace={','.join(_ANSWERS)}"]
+        when = f"when={self.at}{'+' if self.ever_after else ''}"
+        return ["-e", f"trace={self.call}", "-e", f"inject={self.call}:{self.answer}:{when}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What became of one writer.
+
+    Attributes:
+        calls: how often it made each call.
+        fault: whether it met its fault.
+        confirmed: keys and steps, in their order.
+        untold: errors that are not the ledger's own.
+    """
+
+    calls: Counter[str]
+    fault: bool
+    confirmed: tuple[tuple[str, str], ...]
+    untold: tuple[str, ...]
+
+
+def fault_campaign(folder: Path, *, seed: int, runs: int | None = None) -> FaultReport:
+    """Lets writers meet the faults of a disk, one each, and judges what they leave.
+
+    Args:
+        folder: an empty folder.
+        seed: picks the faults, where not all are tried.
+        runs: how many are tried at most; None for all there are.
+
+    Raises:
+        EpsilogError: there is no ``strace`` here, or it may not look.
+    """
+    some = None if runs is None else check.integer(1)(runs=runs)
+    found = FaultReport(0, 0, 0, 0, 0, 0, 0, 0)
+    place = prepared(folder)
+    every = possible(place)
+    chosen = every if some is None else random.Random(seed).sample(every, min(some, len(every)))  # noqa: S311
+    for fault in chosen:
+        found = _added(found, judged(place, met(place, fault)))
+    return replace(found, possible=len(every))
+
+
+def prepared(folder: Path) -> Path:
+    """A folder for the ledgers of a campaign: each begins as the one that is made here, where that was made."""
+    place = folder.resolve()
+    (place / "disk").mkdir()
+    with open_ledger(place / "disk" / _LEDGER) as ledger:
+        ledger.create_budget("selftest", kind="pure", epsilon=f"{_CAP}e-3")
+        ledger.charge(SCOPE, PureDP(0.001), key="before")
+    shutil.copytree(place / "disk", place / "start")
+    return place
+
+
+def possible(place: Path) -> list[Fault]:
+    """Every fault that a writer can meet, who makes the calls that one makes who meets none."""
+    calls = met(place, None).calls
+    largest = max(file.stat().st_size for file in (place / "disk").iterdir())
+    each = [
+        Fault(call, answer, at, ever_after)
+        for call, answers in _ANSWERS.items()
+        for answer in answers
+        for at in range(1, calls[call] + 1)
+        for ever_after in (False, True)
+    ]
+    return [*each, *(Fault("", "", size) for size in range(_FULLER, largest, _FULLER))]
+
+
+def met(place: Path, fault: Fault | None) -> Met:
+    """Lets a writer meet a fault, on a copy of the prepared ledger."""
+    disk, trace = place / "disk", place / "trace"
+    shutil.rmtree(disk, ignore_errors=True)
+    shutil.copytree(place / "start", disk)
+    ours, theirs = multiprocessing.Pipe()
+    largest = fault.at if fault is not None and not fault.call else None
+    with running(_write, [(disk / _LEDGER, theirs, largest)]) as (writer,), ours:
+        theirs.close()
+        ours.recv()  # it waits to be watched
+        with _watched(writer.pid, trace, Fault("", "", 0) if fault is None else fault):
+            ours.send("go")
+            told = list(_told(ours))
+        ended(writer, 0)
+    lines = trace.read_text(encoding="ascii", errors="replace").splitlines()
+    calls = Counter(found[1] for line in lines if (found := _CALLED.match(line)))
+    cut_short = any(int(found[2]) < int(found[1]) for line in lines if (found := _SHORT.match(line)))
+    answered = any(line.endswith("(INJECTED)") for line in lines)
+    confirmed = tuple((key, step) for key, step in told if step in STEPS)
+    untold = tuple(what for key, what in told if not key)
+    return Met(calls, answered or cut_short, confirmed, untold)
+
+
+def _told(ours: Connection) -> Iterator[tuple[str, str]]:
+    """What a writer tells until it hangs up."""
+    while True:
+        if not ours.poll(_PATIENCE):
+            raise EpsilogError(f"a writer on a disk with a fault said nothing for {_PATIENCE:g} seconds")
+        try:
+            yield ours.recv()
+        except EOFError:
+            return
+
+
+@contextmanager
+def _watched(pid: int | None, trace: Path, fault: Fault) -> Iterator[None]:
+    """A process under ``strace``, until that has seen it end."""
+    command = ["strace", "-f", "-s", "0", "-e", "signal=none", *fault.options, "-o", str(trace), "-p", str(pid)]
+    try:
+        strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603
+    except FileNotFoundError as error:
+        raise EpsilogError("simulated faults need strace, and there is none here") from error
+    with strace:
+        said = strace.stderr.readline() if strace.stderr is not None else ""
+        if "attached" not in said:
+            raise EpsilogError(f"strace may not watch a process here: {said.strip()}")
+        yield
+
+
+def _write(path: Path, told: Connection, largest: int | None) -> None:
+    """The writer: takes its steps, goes on after each error, and tells what was confirmed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY, 0, 0, 0)  # where only parents may watch
+    told.send("here")
+    told.recv()
+    if largest is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+    for step in _steps(path, told):
+        try:
+            step()
+        except EpsilogError:
+            pass
+        except Exception as error:  # noqa: BLE001 it is told, and fails the campaign
+            told.send(("", f"{type(error).__name__}: {error}"))
+    told.close()
+
+
+def _steps(path: Path, told: Connection) -> Iterator[Callable[[], object]]:
+    """What a writer does, one thing at a time; what follows from what failed is left out."""
+    opened: list[AnyLedger] = []
+    for _ in range(3):
+        if not opened:
+            yield lambda: opened.append(open_ledger(path))
+    if not opened:
+        return
+    (ledger,) = opened
+    for number in range(_TRIES):
+        yield partial(write_one, ledger, number, f"writer-{number}", lambda key, step: told.send((key, step)))
+    yield ledger.close
+
+
+def judged(place: Path, writer: Met) -> FaultReport:
+    """What a writer has left, opened without faults."""
+    lost = doubled = 0
+    broken = overspent = False
+    try:
+        with open_ledger(place / "disk" / _LEDGER) as ledger:
+            verified = ledger.verify()
+            overspent = over_a_cap(verified.balances.values())
+            lost = lost_of(reached(ledger), writer.confirmed)
+            doubled = made_again(ledger)
+    except (EpsilogError, OSError):
+        broken = True
+    confirmed, untold = len(writer.confirmed), len(writer.untold)
+    return FaultReport(int(writer.fault), 0, confirmed, lost, int(broken), doubled, int(overspent), untold)
+
+
+def _added(one: FaultReport, other: FaultReport) -> FaultReport:
+    return FaultReport(*(a + b for a, b in zip(astuple(one), astuple(other), strict=True)))

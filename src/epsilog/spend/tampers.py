@@ -1,0 +1,191 @@
+"""Rows that are changed behind a ledger's back: each change must be found when the ledger is verified.
+
+In a transaction of its own, some row of some table is flipped in one bit, copied from another, swapped with it, deleted
+or made up; the ledger is worked out again, must be refused, and the change is undone. What the database itself refuses
+is not counted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from epsilog.spend import tables
+from epsilog.spend.opening import open_here
+from epsilog.spend.store import Store
+from epsilog.spend.view import refolded
+from epsilog.terms import EpsilogError, GaussianDP, LedgerIntegrityError, PureDP, check
+
+__all__ = ["TamperReport", "tamper_campaign"]
+
+_HASH = "ab" * 32
+_WAYS = {"flip": 3, "swap": 1, "copy": 1, "delete": 1, "insert": 1}
+_WEIGHTS = {"entries": 6, "balances": 3, "charges": 3, "rounds": 1, "head": 1}
+BOUND = {  # by the proof; the ledger's own number and its place are checked where it is opened
+    "head": ("format", "count", "hash"),
+    "entries": ("position", "scope", "document", "hash"),
+    "balances": ("scope", "document"),
+    "charges": ("key", "scope", "document"),
+    "rounds": ("key", "number", "attempts", "output_hash"),
+}
+_ROW = {"sqlite": "CAST(rowid AS TEXT)", "postgresql": "CAST(ctid AS TEXT)"}  # what a database calls a row of its own
+
+
+@dataclass(frozen=True, slots=True)
+class TamperReport:
+    """What a campaign of changed rows found.
+
+    Attributes:
+        changes: that a database let through.
+        found: of these, how many a verification refused.
+        ways: how many there were of each.
+        missed: the first ten that passed, as way, table and column.
+    """
+
+    changes: int
+    found: int
+    ways: dict[str, int] = field(default_factory=dict)
+    missed: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every change was found; and whether there was any."""
+        return self.found == self.changes > 0
+
+
+def tamper_campaign(folder: Path, *, seed: int, changes: int = 10_000, url: str | None = None) -> TamperReport:
+    """Changes rows of a new ledger, one at a time, and verifies it after each.
+
+    Args:
+        folder: an empty folder.
+        seed: picks the changes.
+        changes: how many the database must have let through.
+        url: a ledger that is not there yet, as ``open_ledger`` takes it; a file in the folder for None.
+    """
+    changes = check.integer(1)(changes=changes)
+    rng, ways, missed = random.Random(seed), Counter[str](), list[tuple[str, str, str]]()  # noqa: S311 no secrets here
+    passed = 0
+    store = furnished(folder / "tampered.db" if url is None else url)
+    try:
+        while ways.total() < changes:
+            tampering, found = tampered(store, rng)
+            if found is None:
+                continue
+            ways[tampering[0]] += 1
+            if not found:
+                passed += 1
+                missed = [*missed, tampering][:10]
+        with store.reading() as session:
+            refolded(session)  # which was never the worse for it
+    finally:
+        store.close()
+    return TamperReport(changes, changes - passed, dict(ways), tuple(missed))
+
+
+def furnished(url: str | Path) -> Store:
+    """A ledger with some of everything, open."""
+    stores: list[Store] = []
+
+    def kept(store: Store) -> Store:
+        stores.append(store)
+        return store
+
+    act = {"by": "dora", "reason": "agreed"}
+    ledger = open_here(url, within=kept)
+    ledger.create_budget("acme", kind="rdp", epsilon="9", delta="1e-5", orders=(8, 16))
+    ledger.create_budget("acme/claims", kind="pure", epsilon="9")
+    ledger.create_budget("acme/claims/share", kind="pure", epsilon="1", quota=True)
+    for number in range(6):
+        ledger.charge("acme/claims/anna", PureDP(0.25), key=f"q-{number}")
+    ledger.reserve("acme", GaussianDP(0.1), key="c").cancel("not needed")
+    run = ledger.reserve("acme/claims/share", PureDP(0.5), key="run", rounds=3, plan_hash=_HASH)
+    run.start()
+    run.round_started(1)
+    run.round_released(1, output_hash=_HASH)
+    run.round_started(2)
+    ledger.change_cap("acme/claims", epsilon="8", **act)
+    ledger.retire("acme/claims/share", **act)
+    return stores[0]
+
+
+def tampered(store: Store, rng: random.Random) -> tuple[tuple[str, str, str], bool | None]:
+    """One change, undone again: its way, table and column, and whether it was found; None where there was no change."""
+    how = rng.choices(list(_WAYS), list(_WAYS.values()))[0]
+    found: bool | None = None
+    told = (how, "", "")
+    try:
+        with store.writing() as session:
+            assert isinstance(session, tables.SqlSession), "a store of this machine has tables"
+            tampering = _Tampering(session.connection, rng)
+            told = (how, tampering.table.name, tampering.column)
+            if getattr(tampering, how)():
+                found = False
+                try:
+                    refolded(session)
+                except LedgerIntegrityError:
+                    found = True
+            raise _UndoneError
+    except _UndoneError:
+        return told, found
+    except EpsilogError:
+        if found is None:  # the database did not let it through
+            return told, None
+        raise
+
+
+class _UndoneError(Exception):
+    """Takes a transaction back."""
+
+
+class _Tampering:
+    """A table, a row of it and a column, as chance has them, and what can be done to them."""
+
+    def __init__(self, connection: sa.Connection, rng: random.Random) -> None:
+        self._connection, self._rng = connection, rng
+        name = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        self.table = tables.metadata.tables[name]
+        self._name = sa.literal_column(_ROW[connection.dialect.name], sa.Text)
+        rows = connection.execute(sa.select(self._name.label("row_name"), self.table)).mappings().all()
+        self._rows: Sequence[Any] = sorted(rows, key=lambda row: tuple(str(row[one]) for one in self.table.primary_key))
+        self._row, self.column = rng.choice(self._rows), rng.choice(BOUND[name])
+
+    def _put(self, row: Any, value: object) -> bool:
+        if value == row[self.column]:
+            return False
+        change = sa.update(self.table).where(self._name == row["row_name"]).values({self.column: value})
+        return self._connection.execute(change).rowcount == 1
+
+    def flip(self) -> bool:
+        value = self._row[self.column]
+        if isinstance(value, int):
+            return self._put(self._row, value ^ (1 << self._rng.randrange(40)))
+        if not value:
+            return False
+        raw = bytearray(str(value).encode())
+        raw[self._rng.randrange(len(raw))] ^= 1 << self._rng.randrange(7)
+        return self._put(self._row, raw.decode())
+
+    def swap(self) -> bool:
+        other = self._rng.choice(self._rows)
+        return self._put(self._row, other[self.column]) and self._put(other, self._row[self.column])
+
+    def copy(self) -> bool:
+        return self._put(self._row, self._rng.choice(self._rows)[self.column])
+
+    def delete(self) -> bool:
+        gone = sa.delete(self.table).where(self._name == self._row["row_name"])
+        return self._connection.execute(gone).rowcount == 1
+
+    def insert(self) -> bool:
+        first = BOUND[self.table.name][0]
+        largest = max(row[first] for row in self._rows)
+        values = {column.name: self._row[column.name] for column in self.table.columns}
+        values[first] = largest + 1 if isinstance(largest, int) else f"{largest}x"
+        self._connection.execute(sa.insert(self.table).values(values))  # some drivers count no rows of these
+        return True
