@@ -89,6 +89,7 @@ class OwnSection(Part):
             test_share=self.test_share,
             decimal=self.decimal,
             counts_are_public=counts_are_public,
+            public=self.public,
         )
 
     def _features(self) -> dict[str, Feature]:

@@ -41,6 +41,7 @@ class Prepared:
         settings: SHA-256 of all that is stated; runs, folders and charges are told apart by it.
         base: the folder that paths are relative to.
         withdrawn: says, whenever it is asked, which clients take part no more; None where nobody can withdraw.
+        notes: sentences on the data that may be told, for whoever starts a run.
     """
 
     programme: Programme
@@ -49,6 +50,7 @@ class Prepared:
     settings: str
     base: Path
     withdrawn: Callable[[], Collection[int]] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def prepare_file(path: Path) -> Prepared:
@@ -81,7 +83,7 @@ def prepare_file(path: Path) -> Prepared:
             withdrawn()
     sections = {"model": stated.model, "training": stated.training}
     learning = {name: each.model_dump(mode="json", exclude_none=True) for name, each in sections.items()}
-    return Prepared(programme, task, learning, settings_hash(programme), path.parent, withdrawn)
+    return Prepared(programme, task, learning, settings_hash(programme), path.parent, withdrawn, dataset.notes)
 
 
 def prepare_task(programme: Programme, task: Task) -> Prepared:

@@ -186,6 +186,8 @@ def _planned(
 ) -> _Start:
     observer.stage("reading the data")
     prepared = _prepared(programme, task)
+    for note in prepared.notes:
+        observer.stage(note)
     folder = runs / f"{prepared.programme.programme.name}-{prepared.settings[:8]}"
     prepared = enrolled(prepared, folder)
     observer.stage("planning")

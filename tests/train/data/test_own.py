@@ -8,7 +8,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from epsilog.terms import ProgrammeError
+from epsilog.terms import CheckError, ProgrammeError
 from epsilog.train import Federation, Training
 from epsilog.train.data import OwnData, schema, tables
 from epsilog.train.data.schema import Schema, feature, goal
@@ -297,13 +297,65 @@ def test_a_public_test_file_needs_no_client_and_tells_its_faults(tmp_path):
     for text, says in (
         (
             "age,kind,stay\n55,x,1\n,y,0\n",
-            "test must be a file whose rows can all be used, got 1 that cannot, first row 2",
+            r"test must be a file whose rows can all be used, got 1 that cannot, first row 2 \(features.age in 1\)",
         ),
         ("age,stay\n55,1\n", "test must be a file like that of the data: features.kind must be one of the columns"),
         ("age,kind,stay\n", "test must be a file with at least one row"),
     ):
         with pytest.raises(ValueError, match=says):
             own(data, test=csv(tmp_path, text, name="bad.csv")).load("ward")
+
+
+HELD = [name for name in "abcdefghijkl" if is_held_out(name, 0.5)]
+KEPT = [name for name in "abcdefghijkl" if not is_held_out(name, 0.5)]
+VISITS = {
+    "ward": [*HELD, *KEPT],
+    "age": [50] * 12,
+    "kind": ["x", "y", "z"] * 4,
+    "stay": [0, 1] * 6,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"goal": goal(["no", "yes"])}, "target must be a column with words of the list ['no', 'yes'], got 'stay'"),
+        ({"goal": goal(None, [dt.date(2020, 1, 1), dt.date(2021, 1, 1)])}, "target must be a column with dates, such"),
+        (
+            {"features": {"kind": feature([0, 2])}},
+            "features.kind must be a column with numbers, got 'kind' with none in",
+        ),
+        (
+            {"features": {"kind": feature(["u", "v"])}},
+            "features.kind must be a column with words of the list ['u', 'v']",
+        ),
+    ],
+)
+def test_a_field_that_misreads_its_column_is_named_by_the_rows_that_nobody_protects(tmp_path, changed, says):
+    misread = dataclasses.replace(SCHEMA, **changed)
+    with pytest.raises(CheckError) as told:
+        own(written(tmp_path, "csv", VISITS), misread, test_share=0.5).load("ward")
+    assert says in str(told.value)
+
+
+def test_how_many_rows_are_left_out_is_said_of_those_that_nobody_protects(tmp_path):
+    held, kept = f"{len(HELD)}", f"{len(KEPT)}"
+    ages = ["old" if name in (HELD[0], KEPT[0], KEPT[1]) else "50" for name in VISITS["ward"]]
+    path = written(tmp_path, "csv", VISITS | {"age": ages})
+    secret, public = (own(path, test_share=0.5, public=public).load("ward").notes for public in (False, True))
+    assert secret == (f"leaving out 1 of {held} rows held out (features.age in 1)",)
+    assert public == (
+        *secret,
+        f"leaving out 2 of {kept} rows for training (features.age in 2)",
+    )
+    assert own(path).load("ward").notes == own(written(tmp_path, "csv", VISITS), public=True).load("ward").notes == ()
+
+
+def test_what_stands_for_a_missing_number_lies_in_the_range():
+    assert feature([0, 110], 110).missing == 110
+    for wrong in (-1, 111):
+        with pytest.raises(ValueError, match=rf"missing must be in its range \[0.0, 110.0\], got {wrong}"):
+            feature([0, 110], wrong)
 
 
 def test_a_test_set_is_one_of_three(tmp_path):

@@ -40,6 +40,7 @@ class Dataset:
         facts: public facts, for reports.
         counts_are_public: whether anybody may know how many units and clients there are. Where not, errors do not say.
         names: the clients', in the order of their places; private. Empty where a client is its place's number.
+        notes: sentences on rows that nobody protects, for whoever starts a run.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Dataset:
     facts: dict[str, Any]
     counts_are_public: bool
     names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> int:

@@ -15,7 +15,7 @@ from epsilog.train.data import frames
 from epsilog.train.data.columns import Table, of_arrays
 from epsilog.train.data.dataset import Dataset, TestSet
 from epsilog.train.data.schema import Schema
-from epsilog.train.data.tables import Rows, encoded, features_of, require_columns, unusable
+from epsilog.train.data.tables import Rows, blamed, encoded, features_of, require_columns, unusable
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
 
@@ -32,6 +32,7 @@ class OwnData:
         test_share: the share of units that are held out as test set; None for another.
         decimal: what separates decimals where numbers are text.
         counts_are_public: whether anybody may know how many units and clients there are.
+        public: whether anybody may see the file; how many rows cannot be used is then no secret.
     """
 
     path: Path
@@ -41,6 +42,7 @@ class OwnData:
     test_share: float | None = None
     decimal: str = "."
     counts_are_public: bool = False
+    public: bool = False
 
     def __post_init__(self) -> None:
         check.fields(
@@ -49,6 +51,7 @@ class OwnData:
             test_share=check.optional(check.between(0, 1)),
             decimal=check.one_of((".", ",")),
             counts_are_public=check.flag(),
+            public=check.flag(),
         )
         if self.row == self.schema.client:
             raise CheckError("row", "another word than the client's: what one row is", repr(self.row))
@@ -66,16 +69,21 @@ class OwnData:
         if self.test_share and not unit_is_client and self.schema.id is None:
             raise CheckError("id", "a column that names each row, to hold rows out by", "nothing")
         held_out = rows.held_out(self.test_share or 0.0, whole_clients=unit_is_client)
+        clients = rows.federation(~held_out)
+        test, notes = self._test_set(rows, held_out)
+        if self.public:
+            notes += self._left_out(rows.table, clients.features, clients.targets, "for training")
         return Dataset(
             name="own data",
             unit=unit,
             unit_is_client=unit_is_client,
-            clients=rows.federation(~held_out),
+            clients=clients,
             names=rows.clients(~held_out),
-            test=self._test_set(rows, held_out),
+            test=test,
             classes=self.schema.classes,
             facts=self._facts(unit_is_client=unit_is_client),
             counts_are_public=self.counts_are_public,
+            notes=notes,
         )
 
     def features(self, path: Path) -> NDArray[Any]:
@@ -95,16 +103,36 @@ class OwnData:
             raise CheckError("privacy_unit", f"{client!r} (a whole client) or {row!r} (one row)", repr(unit))
         return unit == client
 
-    def _test_set(self, rows: Rows, held_out: NDArray[np.bool_]) -> TestSet | None:
+    def _test_set(self, rows: Rows, held_out: NDArray[np.bool_]) -> tuple[TestSet | None, tuple[str, ...]]:
+        """The rows to score models on, and what there is to say of them: nobody protects those that are held out."""
         if self.test is not None:
-            return self._test_file(self.test)
+            return self._test_file(self.test), ()
         if self.test_share is None:
-            return None
+            return None, ()
         found = TestSet(*encoded(rows.table, self.schema, np.flatnonzero(held_out)))
         kept = ~unusable(*found)
         if not kept.any():
+            self._require_sense(rows.table, found)
             raise CheckError("test_share", "enough to hold out a row that can be used", f"{self.test_share}")
-        return TestSet(found.features[kept], found.targets[kept])
+        notes = self._left_out(rows.table, *found, "held out")
+        return TestSet(found.features[kept], found.targets[kept]), notes
+
+    def _require_sense(self, table: Table, held_out: TestSet) -> None:
+        """Where not one row that is held out can be used, one field is mostly to blame: it misreads its column."""
+        rows = len(held_out.targets)
+        for field, count in blamed(table, self.schema, *held_out).items():
+            if count == rows:
+                said = self.schema.goal if field == "target" else self.schema.features[field.removeprefix("features.")]
+                given = f"{self.schema.learnt[field]!r} with none in {rows:,} rows that are held out"
+                raise CheckError(field, f"a column with {said.values_are}", given)
+
+    def _left_out(self, table: Table, features: NDArray[Any], targets: NDArray[Any], which: str) -> tuple[str, ...]:
+        """Says how many rows are left out, and why, of rows that nobody protects."""
+        bad = blamed(table, self.schema, features, targets)
+        if not bad:
+            return ()
+        count = int(unusable(features, targets).sum())
+        return (f"leaving out {count:,} of {len(targets):,} rows {which} ({_counted(bad)})",)
 
     def _test_file(self, path: Path) -> TestSet:
         """The public file: what is wrong with it is told."""
@@ -118,9 +146,9 @@ class OwnData:
             raise CheckError("test", "a file with at least one row", "none")
         bad = np.flatnonzero(unusable(*found))
         if bad.size:
-            raise CheckError(
-                "test", "a file whose rows can all be used", f"{bad.size} that cannot, first row {bad[0] + 1}"
-            )
+            why = _counted(blamed(table, self.schema, *found))
+            given = f"{bad.size} that cannot, first row {bad[0] + 1} ({why})"
+            raise CheckError("test", "a file whose rows can all be used", given)
         return found
 
     def _facts(self, *, unit_is_client: bool) -> dict[str, Any]:
@@ -148,6 +176,10 @@ class OwnData:
             f"each {unit} whose SHA-256 is below {self.test_share:g} of its range; outside the population and not "
             "protected: every round's loss and score on them are released"
         )
+
+
+def _counted(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{field} in {count:,}" for field, count in rows.items())
 
 
 def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Table:

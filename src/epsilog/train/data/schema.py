@@ -41,11 +41,18 @@ class Range:
         low, high = self.ends
         if not low < high or not math.isfinite(high - low):
             raise CheckError("range", "[low, high] with low below high", f"[{self.low}, {self.high}]")
+        if self.missing is not None and not low <= _number(self.missing) <= high:
+            raise CheckError("missing", f"in its range [{self.low}, {self.high}]", f"{self.missing}")
 
     @property
     def is_dates(self) -> bool:
         """Whether the ends are dates."""
         return isinstance(self.low, date)
+
+    @property
+    def values_are(self) -> str:
+        """What a column of these holds, for a message."""
+        return "dates, such as 2026-01-31" if self.is_dates else "numbers"
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -91,6 +98,11 @@ class Categories:
         if self.missing is not None:
             check.one_of(self.names)(missing=self.missing)
 
+    @property
+    def values_are(self) -> str:
+        """What a column of these holds, for a message."""
+        return f"words of the list {list(self.names)}"
+
     def told(self, predicted: int) -> str:
         """The word at a place."""
         return self.names[predicted]
@@ -118,6 +130,11 @@ class ClassNumbers:
     def __post_init__(self) -> None:
         check.fields(self, count=check.integer(2))
 
+    @property
+    def values_are(self) -> str:
+        """What a column of these holds, for a message."""
+        return f"class numbers from 0 to {self.count - 1}"
+
     def told(self, predicted: int) -> int:
         """A class is its number."""
         return int(predicted)
@@ -130,6 +147,11 @@ class ClassNumbers:
 @dataclass(frozen=True, slots=True)
 class Plain:
     """Numbers that are taken as they are: whoever brings them has scaled them by public constants."""
+
+    @property
+    def values_are(self) -> str:
+        """What a column of these holds, for a message."""
+        return "numbers"
 
     def told(self, predicted: float) -> float:
         """A prediction is what it is."""

@@ -116,8 +116,25 @@ def features_of(table: Table, schema: Schema, rows: Places) -> NDArray[Any]:
 
 def unusable(features: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.bool_]:
     """Which rows no step can use; shape (n,)."""
-    wrong = targets < 0 if targets.dtype.kind == "i" else ~np.isfinite(targets)
-    return np.asarray(wrong | ~np.isfinite(features).all(axis=1))
+    return np.asarray(_no_target(targets) | ~np.isfinite(features).all(axis=1))
+
+
+def _no_target(targets: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(targets < 0 if targets.dtype.kind == "i" else ~np.isfinite(targets))
+
+
+def blamed(table: Table, schema: Schema, features: NDArray[Any], targets: NDArray[Any]) -> dict[str, int]:
+    """How many rows cannot be used because of what each field says of its column; fields without such rows are absent.
+
+    For rows that nobody protects alone: counts of others' rows are a release.
+    """
+    found, start = {"target": int(_no_target(targets).sum())}, 0
+    for name, feature in schema.features.items():
+        end = start + (len(feature.names) if isinstance(feature, Categories) else table.columns[name].width)
+        wrong = (~np.isfinite(features[block, start:end]).all(axis=1) for block in _blocks(features))
+        found[f"features.{name}"] = sum(int(each.sum()) for each in wrong)
+        start = end
+    return {field: count for field, count in found.items() if count}
 
 
 def is_held_out(name: str, share: float) -> bool:
