@@ -222,7 +222,7 @@ def test_no_release_costs_nothing_and_no_noise_promises_nothing():
         (PoissonSampled(Laplace(1.0), 0.1), REPLACE),
         (FixedSizeSampled(Gaussian(1.0), 1, 10), ADD),
         (RandomizedResponse(0.5), ADD),
-        (Shuffled(RandomizedResponse(0.5), 100), REPLACE),
+        (Shuffled(RandomizedResponse(0.5), 100), ADD),
         (BallsInBins(Laplace(1.0), 10), ADD),
         (PoissonSampled(ZeroConcentratedDP(0.1), 0.1), ADD),
     ],

@@ -401,6 +401,7 @@ def matrix(strategy, turns):
         (("-q", 0.5, "-T", 3), Repeated(terms.PoissonSampled(Gaussian(2.0), 0.5), 3)),
         (("-m", 3, "-N", 70), terms.FixedSizeSampled(Gaussian(2.0), 3, 70)),
         (("-m", 3, "-N", 70, "-T", 3), Repeated(terms.FixedSizeSampled(Gaussian(2.0), 3, 70), 3)),
+        (("--mechanism", "pure", "--shuffled", "-N", 70), terms.Shuffled(terms.PureDP(2.0), 70)),
         (("--strategy", "tree", "-T", 9), matrix(terms.TreeStrategy(), terms.LimitedParticipation(1, 1))),
         (
             ("--strategy", "1,0.5", "-T", 9, "--participations", 3, "--min-separation", 2),
@@ -428,6 +429,8 @@ def test_flags_describe_a_release(reached, words, release):
         (("-z", 1, "--strategy", "bush", "--delta", 0.1), "strategy must be tree, or numbers"),
         (("-z", 1, "--strategy", "1,-1", "--delta", 0.1), "coefficients[1] must be"),
         (("-z", 1, "--strategy", "tree", "-q", 0.1, "--delta", 0.1), "strategy must be that of Gaussian noise"),
+        (("-z", 1, "--shuffled", "--delta", 0.1), "or shuffled with population alone"),
+        (("-z", 1, "--shuffled", "-N", 9, "-q", 0.1, "--delta", 0.1), "or shuffled with population alone"),
         (("-z", 1, "-m", 3, "--delta", 0.1), "sample_size and population must be given together"),
         (("-z", 1, "-N", 3, "--delta", 0.1), "sample_size and population must be given together"),
         (("-z", 1, "-q", 0.1, "--largest-batch", 3, "--delta", 0.1), "alone or with population and largest_batch"),

@@ -14,6 +14,7 @@ from epsilog.terms import (
     PoissonSampled,
     PureDP,
     Release,
+    Shuffled,
     TruncatedPoissonSampled,
     Tuned,
     ZeroConcentratedDP,
@@ -40,6 +41,10 @@ _TRIALS = (
 _ALIKE = "every trial is the same mechanism with fresh randomness, and its price covers what its score saw"
 _HELD = "nobody holds more than {units} of the units that the release is described for, in all its rounds together"
 _TOGETHER = "the group joins or leaves as a whole"
+_SHUFFLED = (
+    "each unit makes its report by the same randomizer, with coins of its own that it tells nobody, on what it alone "
+    "holds; all reports, and nothing else, are handed on in an order drawn at random"
+)
 _TURNS = (
     "who takes part in which rounds does not depend on data, nobody more often or at less distance than stated, and "
     "nobody's joining or leaving moves another"
@@ -85,6 +90,10 @@ def assumed(bag: Bag) -> tuple[str, ...]:
                 found[_FIXED_SIZE] = None
             case BallsInBins(release=inner):
                 found[_BINS] = found[_WHOLE] = None
+            case Shuffled(release=inner):
+                found[_SHUFFLED] = None
+                found |= dict.fromkeys(assumed(flatten(inner)))
+                continue
             case _:
                 inner = part
         for one in flatten(_unnested(inner)):

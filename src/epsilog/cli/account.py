@@ -52,6 +52,9 @@ def account(
     largest_batch: Annotated[
         int | None, typer.Option("--largest-batch", help="Poisson samples are cut to it, of --population.")
     ] = None,
+    shuffled: Annotated[
+        bool, typer.Option("--shuffled", help="The --population sends it, one report each, in random order.")
+    ] = False,
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -93,11 +96,11 @@ def account(
     if file is not None:
         release = read_release(file)
     elif strategy is not None:
-        unsampled = mechanism == "gaussian" and sampling == (None,) * 4
+        unsampled = mechanism == "gaussian" and sampling == (None,) * 4 and not shuffled
         turns = terms.LimitedParticipation(participations, min_separation)
         release = _matrix(strategy, turns, count, parameter, unsampled=unsampled)
     else:
-        release = _from_flags(mechanism, parameter, *sampling, count)
+        release = _from_flags(mechanism, parameter, *sampling, count, shuffled=shuffled)
     if trials is not None:
         release = terms.Tuned(release, _trials(trials))
     if delta is not None:
@@ -208,23 +211,27 @@ def _from_flags(
     population: int | None,
     largest_batch: int | None,
     count: int,
+    *,
+    shuffled: bool,
 ) -> Release:
     if mechanism not in MECHANISMS:
         raise CheckError("mechanism", f"one of {', '.join(MECHANISMS)}", repr(mechanism))
     release: Release = MECHANISMS[mechanism](_given(parameter))
-    match q, size, population, largest_batch:
-        case None, None, None, None:
+    match q, size, population, largest_batch, shuffled:
+        case None, None, int(), None, True:
+            release = terms.Shuffled(release, population)
+        case None, None, None, None, False:
             pass
-        case float(), None, None, None:
+        case float(), None, None, None, False:
             release = terms.PoissonSampled(release, q)
-        case float(), None, int(), int():
+        case float(), None, int(), int(), False:
             release = terms.TruncatedPoissonSampled(release, q, population, largest_batch)
-        case None, int(), int(), None:
+        case None, int(), int(), None, False:
             release = terms.FixedSizeSampled(release, size, population)
         case _:
             raise ValueError(
                 "sample_size and population must be given together, and without sampling_probability; or "
-                "sampling_probability, alone or with population and largest_batch"
+                "sampling_probability, alone or with population and largest_batch; or shuffled with population alone"
             )
     return release if count == 1 else terms.Repeated(release, count)
 

@@ -100,11 +100,11 @@ class BallsInBins(Release):
 @codec.term("shuffled")
 @dataclass(frozen=True, slots=True)
 class Shuffled(Release):
-    """``population`` units each make a local release, and a shuffler hides who sent what. Described; not priced yet.
+    """``population`` units each make a local release, and a shuffler hides who sent what.
 
     Attributes:
-        release: what each unit sends.
-        population: units in all.
+        release: what each unit sends, of what it alone holds; described for neighbours that replace that.
+        population: units in all, public.
     """
 
     release: Release

@@ -15,11 +15,12 @@ from itertools import chain
 import numpy as np
 
 from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU, allocated
-from epsilog.accounting.exact import rounded
+from epsilog.accounting.exact import pure_loss, rounded
 from epsilog.accounting.flatten import Bag, bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
 from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent
 from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.replaced import LARGEST_MU, ReplacedSample
+from epsilog.accounting.laws.shuffled import attained, clones, responses
 from epsilog.accounting.laws.told import ToldWhich
 from epsilog.accounting.rounding import LEAST, MU, RATIO, down, gamma, union, up
 from epsilog.accounting.truncation import binomial_above
@@ -37,6 +38,7 @@ from epsilog.terms import (
     PureDP,
     RandomizedResponse,
     Release,
+    Shuffled,
     TruncatedPoissonSampled,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
@@ -248,6 +250,8 @@ def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
         raise UnsupportedMechanismError(part, method=METHOD, reason=f"a fixed size means replace-one, not {relation}")
     if isinstance(part, PoissonSampled):
         check_absence(part, part.release, relation)
+    if isinstance(part, PoissonSampled | FixedSizeSampled) and isinstance(part.release, Shuffled):
+        raise UnsupportedMechanismError(part, method=METHOD, reason="of a sample fewer units' reports are shuffled")
 
 
 def _allocated(
@@ -308,7 +312,9 @@ def _truncated(part: TruncatedPoissonSampled, relation: NeighboringRelation, dir
             return ToldWhich(Pair(ReplacedSample(near.mu, share)), Pair(far), up(full * share, 1))
 
 
-def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
+def base_laws(  # noqa: PLR0912
+    release: Release, relation: NeighboringRelation
+) -> tuple[BaseLaw, BaseLaw]:
     """Returns a law that dominates an unsampled release from above, and one that neighbours attain."""
     far = 2 if relation is _REPLACE else 1
     match release:
@@ -328,6 +334,8 @@ def base_laws(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw,
             return _randomized_response(release.flip_probability, release.categories)
         case ExponentialMechanism(epsilon=eps, monotone=monotone):
             return _bounded_range(eps / 2 if monotone else eps)
+        case Shuffled():
+            return _shuffled(release, relation)
         case PureDP(epsilon=eps):
             return _statement(eps, 0.0)
         case ApproximateDP(epsilon=eps, delta=share):
@@ -428,6 +436,42 @@ def _three(epsilon: float, flip: float, categories: int) -> Atoms:
     rest = (categories - 2) * (flip / categories)
     often = (1 - flip) + flip / categories
     return Atoms(np.array([-epsilon, 0.0, epsilon]), np.array([often * math.exp(-epsilon), rest, often]), step=epsilon)
+
+
+def _shuffled(release: Shuffled, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
+    """Reports that hide among each other: above by what a report can lose at most (docs: accounting/shuffling).
+
+    Below by a randomizer that satisfies a statement, or by the responses themselves; by nothing of any other.
+    """
+    inner = flatten(release.release)
+    if relation is not _REPLACE:
+        reason = f"how many report is public, so that neighbours replace one unit: not {relation}"
+        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
+    if any(isinstance(one, Shuffled | FixedSizeSampled | PoissonSampled | BallsInBins) for one in inner):
+        raise UnsupportedMechanismError(
+            release, method=METHOD, reason="one unit's report is neither sampled nor shuffled"
+        )
+    added = pure_loss(inner, relation)
+    parts = (order.largest_loss for order in orderings(inner, relation))
+    epsilon = max(parts, default=0.0) if added is None else rounded(added, up=True)
+    if math.isinf(epsilon):
+        reason = "only reports that have a largest loss (pure DP) are amplified"
+        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
+    units, nothing = release.population, _pure(0.0, 0.0)
+    if epsilon == 0:
+        return _same(nothing)
+    above, _ = _within_reach(lambda at: clones(at, units), epsilon, (0.0, epsilon))
+    below: Atoms | None = None
+    match tuple(inner.items()):
+        case ((PureDP(epsilon=stated), 1),) if stated > _NEAREST:
+            below = attained(min(stated, _LONGEST), units)
+            least = stated
+        case ((RandomizedResponse(flip_probability=flip, categories=categories), 1),):
+            below = responses(flip, categories, units)
+            least = down(epsilon, 2 * RATIO)
+        case _:
+            least = 0.0
+    return above, nothing if below is None else replace(below, stated=(least, epsilon))
 
 
 def _discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
