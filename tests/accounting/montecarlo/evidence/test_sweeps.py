@@ -225,6 +225,11 @@ def test_the_claim_is_the_integral_over_the_worst_test():
         area = float(np.sum((worst[1:] + worst[:-1]) / 2) * (y[1] - y[0]))
         assert area <= candidates.envelope_delta(tests) <= 1.01 * area
     assert plan.claim <= 1e-3
+    sides = [[pair[side] for pair in plan.checks] for side in range(2)]
+    assert plan.claim < max(candidates.envelope_delta(side) for side in sides)  # draws of their own: theorem 3
+    assert plan.claim == max(
+        bounds.listed_delta([(one.trial.samples, one.hits, one.trial.bound) for one in side]) for side in sides
+    )
     same = [plan.checks[0][0]] * 2
     assert candidates.envelope_delta(same) == bounds.binomial_delta(
         samples=same[0].trial.samples, hits=same[0].hits, bound=math.exp(same[0].trial.log_bound)
@@ -247,6 +252,7 @@ def test_repeated_sweeps_release_no_more_than_claimed():
         passed = np.cumprod(rng.random(len(noises)) < np.array(chances)).sum()
         released.append(truth[passed - 1] if passed else 0.0)
     assert np.mean(released) <= plan.claim
+    assert np.mean(released) > 0.6 * plan.claim
     assert max(released) > plan.claim  # single runs may release more: the claim is about the whole procedure
     real = [sweeps.run_sweep(plan, seed=s).chosen for s in range(6)]
     assert all(c is not None for c in real)

@@ -4,7 +4,7 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from epsilog.accounting.montecarlo.promises import bounds, intervals, two_point
 from epsilog.terms import CalibrationError
@@ -53,6 +53,86 @@ def test_no_sweep_releases_more_than_promised(sweep, samples, hits):
         assert expected_delta(deltas, samples, hits, fallback=base) <= two_point.overall_delta(
             samples=samples, base_delta=base
         )
+
+
+MIXED = [(2000, 10, 1.0), (900, 30, 0.2), (5000, 7, 4.0), (300, 0, 1.0), (60, 60, 0.006)]  # the last always passes
+
+
+def released(deltas, tests, *, fallback=0.0):
+    """Exact expectation of the released delta where every candidate has a test and draws of its own."""
+    total, alive, current = 0.0, 1.0, fallback
+    for delta, (samples, hits, bound) in zip(deltas, tests, strict=True):
+        chance = stats.binom.cdf(hits, samples, delta / bound)
+        total += alive * (1 - chance) * current
+        alive, current = alive * chance, delta
+    return total + alive * current
+
+
+def worst_list(tests, *, fallback=0.0):
+    """Deltas for which a list of tests releases most, by a search from several starts."""
+    most = [min(1.0, bound) for _, _, bound in tests]
+    threshold = max(bound * (hits + 1) / (samples + 1) for samples, hits, bound in tests)
+
+    def excess(point):
+        return -released(np.minimum(np.abs(point) * threshold, most), tests, fallback=fallback) / threshold
+
+    starts = (np.linspace(low, high, len(tests)) for low, high in ((0.5, 0.9), (0.3, 1.2), (0.7, 0.7)))
+    found = [optimize.minimize(excess, start, method="Nelder-Mead", options={"maxfev": 1500}) for start in starts]
+    best = min(found, key=lambda one: one.fun)
+    return np.minimum(np.abs(best.x) * threshold, most), -best.fun * threshold
+
+
+@pytest.mark.parametrize("fallback", [0.0, 0.004])
+@pytest.mark.parametrize("tests", [[(2000, 10, 1.0)] * 3, [(54000, 541, 1e-3)] * 2, MIXED[:3]], ids=str)
+def test_a_known_list_is_promised_hardly_more_than_its_worst_deltas_release(tests, fallback):
+    fallback = min(fallback, 0.4 * min(bound for _, _, bound in tests))
+    promise = bounds.listed_delta(tests, fallback_delta=fallback)
+    _, most = worst_list(tests, fallback=fallback)
+    assert most <= promise <= 1.004 * most
+    tighter = bounds.listed_delta(tests, fallback_delta=fallback, cells=8000)
+    assert most <= tighter <= promise
+
+
+def test_no_list_of_tests_releases_more_than_promised_in_any_order():
+    """Random deltas and random orders of tests; candidates below the fallback and proven ones among them."""
+    rng, near = np.random.default_rng(8), 0.0
+    for _ in range(60):
+        tests = [MIXED[i] for i in rng.permutation(len(MIXED))[: rng.integers(1, 6)]]
+        fallback = float(rng.choice([0.0, 1e-3, 5e-3]))
+        promise = bounds.listed_delta(tests, fallback_delta=fallback, cells=200)
+        for _ in range(20):
+            deltas = [min(bound, 1.0, 0.02 * rng.random()) for _, _, bound in tests]
+            found = released(deltas, tests, fallback=fallback)
+            assert found <= promise
+            near = max(near, found / promise)
+    assert near > 0.8  # the control: what was tried comes close
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("samples", "hits"), [(2000, 10), (54000, 541), (500, 2)])
+def test_a_known_list_is_promised_no_more_than_any_list(samples, hits):
+    """Longer lists may release more; none more than the supremum, and all less than where draws may be shared."""
+    promises = [bounds.listed_delta([(samples, hits, 1.0)] * count, cells=4000) for count in (1, 2, 4, 12)]
+    assert promises == sorted(promises)
+    assert promises[0] == pytest.approx(bounds.single_candidate_delta(samples=samples, hits=hits), rel=3e-3)
+    assert promises[-1] <= bounds.supremum_delta(samples=samples, hits=hits) * (1 + 4e-3 / (hits + 1))
+    assert promises[-1] < (1 - 0.5 / math.sqrt(hits + 1)) * bounds.binomial_delta(samples=samples, hits=hits)
+
+
+def test_draws_of_their_own_are_what_a_known_list_pays_for():
+    """20,000 sweeps of 40 candidates, seed fixed. The control: with draws that candidates share the promise breaks."""
+    samples, hits, runs = 4000, 20, 20_000
+    deltas = np.linspace(0.5, 1.8, 40) * (hits + 1) / (samples + 1)
+    promise = bounds.listed_delta([(samples, hits, 1.0)] * len(deltas))
+    rng = np.random.default_rng(21)
+    own = rng.binomial(samples, deltas, size=(runs, len(deltas))) <= hits
+    shared = deltas <= rng.beta(hits + 1, samples - hits, size=(runs, 1))  # the draw that would be one hit too many
+    worth = np.concatenate([[0.0], deltas])
+    found = {name: worth[np.cumprod(passed, axis=1).sum(axis=1)] for name, passed in (("own", own), ("shared", shared))}
+    error = {name: each.std() / math.sqrt(runs) for name, each in found.items()}
+    assert found["own"].mean() <= promise + 5 * error["own"]
+    assert found["shared"].mean() > promise + 5 * error["shared"]
+    assert found["shared"].mean() <= bounds.binomial_delta(samples=samples, hits=hits) + 5 * error["shared"]
 
 
 def tails(samples, hits, p):
@@ -346,6 +426,9 @@ def test_looking_all_the_time_stays_valid():
         (lambda: bounds.integrated_delta(samples=10, base_delta=0.0), "base_delta"),
         (lambda: bounds.pass_probability(delta=0.2, samples=10, hits=1, bound=0.1), "delta"),
         (lambda: bounds.samples_for_power(target_delta=1e-5, candidate_delta=2e-5, power=0.9), "candidate_delta"),
+        (lambda: bounds.listed_delta([]), "tests must hold at least one"),
+        (lambda: bounds.listed_delta([(10, 11, 1.0)]), "hits"),
+        (lambda: bounds.listed_delta([(10, 1, 1.0)], fallback_delta=math.nan), "fallback_delta"),
         (lambda: intervals.clopper_pearson(hits=3, samples=2, failure=0.1), "hits"),
         (lambda: intervals.anytime(hits=1, samples=2, failure=0.0), "failure"),
         (lambda: intervals.clopper_pearson(hits=1, samples=2, failure=1e-300), "failure"),

@@ -98,9 +98,12 @@ class SweepPlan(Plan):
 
     @property
     def claim(self) -> float:
-        """Delta of verifying and releasing, an upper bound: the worse of the two directions."""
+        """Delta of verifying and releasing, an upper bound: the worse of the two directions.
+
+        Every candidate has draws of its own, so the list's own bound holds beside that of any list with such tests.
+        """
         sides = ([pair[side] for pair in self.checks] for side in range(2))
-        return max(envelope_delta(side, fallback_delta=self.fallback_delta) for side in sides)
+        return max(_released(side, self.fallback_delta) for side in sides)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -115,17 +118,33 @@ class SweepPlan(Plan):
         } | origin_json(self.origin)
 
 
+def _released(checks: Sequence[Check], fallback_delta: float) -> float:
+    tests = [(one.trial.samples, one.hits, one.trial.bound) for one in checks]
+    found = bounds.listed_delta(tests, fallback_delta=fallback_delta)
+    if any(
+        found <= bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound)
+        for samples, hits, bound in tests
+        if fallback_delta <= bound
+    ):
+        return found  # the envelope's area is at least that under each of them
+    return min(found, envelope_delta(checks, fallback_delta=fallback_delta))
+
+
 def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> float:
     """Bounds the released delta when candidates are tested differently: d_f + Int_{d_f}^1 max_i F_i(y) dy.
 
-    F_i falls, so that sums over cells of its value at the lower end are upper bounds.
+    It holds in whatever order they stand, and for a fixed list even if draws are shared. F_i falls, so that sums over
+    cells of its value at the lower end are upper bounds.
     """
     tests = sorted({(c.trial.samples, c.hits, c.trial.bound) for c in checks})
     if len(tests) == 1 and fallback_delta <= tests[0][2]:
         samples, hits, bound = tests[0]
         return bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound)
     edges = [fallback_delta, 1.0, *(math.nextafter(bound, math.inf) for _, _, bound in tests)]
-    ends = [(bound * _edge(hits, samples, -9), bound * _edge(hits, samples, 12)) for samples, hits, bound in tests]
+    ends = [
+        (bound * bounds.edge(hits, samples, -9), bound * bounds.edge(hits, samples, 12))
+        for samples, hits, bound in tests
+    ]
     edges += list(np.linspace(min(low for low, _ in ends), max(high for _, high in ends), 4000))
     grid = np.unique(np.clip(edges, fallback_delta, 1.0))
     worst = np.zeros(len(grid) - 1)
@@ -135,11 +154,6 @@ def envelope_delta(checks: Sequence[Check], *, fallback_delta: float = 0.0) -> f
         worst = np.maximum(worst, np.where(low <= 1, passes, 0.0))
     area = float((np.minimum(worst, 1.0) * np.diff(grid)).sum())
     return min(1.0, up(fallback_delta + area, len(grid) + 4))
-
-
-def _edge(hits: int, samples: int, deviations: float) -> float:
-    """Where the passing chance is next to 1 (deviations below 0) or next to 0 (above)."""
-    return min(1.0, max(0.0, (hits + 1 + deviations * math.sqrt(hits + 1) + max(deviations, 0) * 3) / (samples + 1)))
 
 
 @singledispatch

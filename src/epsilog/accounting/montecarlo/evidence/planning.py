@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -19,6 +20,8 @@ from epsilog.accounting.montecarlo.evidence.candidates import Check, SweepPlan, 
 from epsilog.accounting.montecarlo.evidence.documents import Origin
 from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.terms import CalibrationError, Release, check
+
+_CLOSE = 1e-3  # relative steps of the share of the target that are of no use
 
 
 def plan_sweep(
@@ -60,7 +63,7 @@ def plan_sweep(
         guess = estimate_noise(release, epsilon=epsilon, delta=target_delta * (1 - slack / 2), seed=seed)
         noises = [guess * (1 + step) ** j for j in range(6, -4, -1)]
     falling = check.each(check.positive())(noises=noises)
-    z = float(ndtri(power))
+    z, room = float(ndtri(power)), target_delta - fallback_delta
     trials = []
     for position, noise in enumerate(falling):
         candidate = renoised(release, noise)
@@ -68,27 +71,55 @@ def plan_sweep(
         for direction in DIRECTIONS:
             tilt = tilts.choose_tilt(pair, payoff, direction)
             log_m = tilts.log_bound(pair, tilt, payoff)
-            room = target_delta - fallback_delta
             samples = max(1024, math.ceil(z**2 * math.exp(log_m) * target_delta / (slack * room) ** 2))
             trials.append(Trial(candidate, payoff, tilt, log_m, samples, position))
-    share = 1.0
-    for shrink in (1e-5 * 4**attempt for attempt in range(9)):  # counts are whole: a small step may change none
-        checks = [Check(t, _passing(t, target_delta * share, fallback_delta)) for t in trials]
-        pairs = tuple((checks[i], checks[i + 1]) for i in range(0, len(checks), 2))
-        plan = SweepPlan(epsilon, target_delta, falling, pairs, fallback_delta, origin=Origin(seed))
+
+    def settled(trials: Sequence[Trial]) -> tuple[SweepPlan, float]:
+        def made(share: float) -> SweepPlan:
+            checks = [Check(t, _passing(t, target_delta, share, fallback_delta)) for t in trials]
+            pairs = tuple((checks[i], checks[i + 1]) for i in range(0, len(checks), 2))
+            return SweepPlan(epsilon, target_delta, falling, pairs, fallback_delta, origin=Origin(seed))
+
+        return _most_that_may_pass(made, target_delta)
+
+    plan, share = settled(trials)
+    kept = 1 - (share - 1) * target_delta / (slack * room)  # of what the thresholds' own deviation may be
+    if kept < 1:  # more may pass than the deltas say, so that fewer draws are as likely to pass a candidate
+        fewer = [replace(t, samples=max(1024, math.ceil(t.samples * max(kept, 0.3) ** 2))) for t in trials]
+        plan, _ = settled(fewer)
+    return plan
+
+
+def _most_that_may_pass(made: Callable[[float], SweepPlan], target_delta: float) -> tuple[SweepPlan, float]:
+    """The plan with about the largest passing counts that keep the claim, and the share of the target they stand for.
+
+    Raises:
+        CalibrationError: no passing counts keep it.
+    """
+    share, high, shrink, best = 1.0, math.inf, 1e-4, None
+    for _ in range(12):
+        plan = made(share)
         claim = plan.claim
         if claim <= target_delta:
-            return plan
-        share *= (target_delta / claim) * (1 - shrink)
-    raise CalibrationError(f"no passing counts keep the claim at {target_delta:g}", bracket=(0.0, claim))
+            best = plan, share
+            share *= target_delta / claim
+        else:  # counts are whole: a small step may change none
+            high = share
+            share *= (target_delta / claim) * (1 - shrink)
+            shrink *= 4
+        if best is not None and not best[1] * (1 + _CLOSE) < share < high:
+            break
+    if best is None:
+        raise CalibrationError(f"no passing counts keep the claim at {target_delta:g}", bracket=(0.0, claim))
+    return best
 
 
-def _passing(trial: Trial, target_delta: float, fallback_delta: float) -> int:
+def _passing(trial: Trial, target_delta: float, share: float, fallback_delta: float) -> int:
     bound = trial.bound
     if bound <= target_delta:
         return trial.samples  # proven by its bound: it always passes
     return bounds.largest_hits(
-        samples=trial.samples, target_delta=target_delta, fallback_delta=min(fallback_delta, bound), bound=bound
+        samples=trial.samples, target_delta=target_delta * share, fallback_delta=min(fallback_delta, bound), bound=bound
     )
 
 

@@ -66,7 +66,7 @@ class SweepResult(Result[SweepPlan]):
             "chosen": self.chosen,
             "noise": self.noise,
             "claim": {"epsilon": self.plan.epsilon, "delta": self.delta, "relation": "add-or-remove-one"},
-            "bound": f"integrated estimate-verify-release, {METHOD}; docs/montecarlo/bounds.md",
+            "bound": f"estimate-verify-release of a known list, {METHOD}; docs/montecarlo/bounds.md, theorem 3",
             "assumptions": [*ASSUMPTIONS, "one run, whose result was used whatever it was", self.source.assumption],
         }
 

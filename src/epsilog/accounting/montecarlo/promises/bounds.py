@@ -13,8 +13,9 @@ the estimator (a hit has probability delta / M), and ``fallback_delta`` is the f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,6 +142,66 @@ def supremum_delta(
         up(float(worth[0]), 4 * len(grid)),
         binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound),
     )
+
+
+def listed_delta(tests: Sequence[tuple[int, int, float]], *, fallback_delta: float = 0.0, cells: int = 2000) -> float:
+    """Bounds the released delta of a list whose tests are known one by one, if every candidate has draws of its own.
+
+    Solves W_i(y) = max(y, sup_x y + F_i(x) (W_{i+1}(x) - y)) from the last test to the first, W_i the best expected
+    delta with y in hand and the tests from i on to come. Within a cell every pass is as likely as at its lower end and
+    worth as much as at its upper end: an upper bound for any number of cells.
+
+    Args:
+        tests: samples, hits and bound of each candidate's test, in the list's order.
+        fallback_delta: delta of what is released if the first candidate fails.
+        cells: into which the deltas are cut around the thresholds.
+
+    Source:
+        docs/montecarlo/bounds.md, Theorem 3.
+
+    >>> 1.0 < binomial_delta(samples=2000, hits=10) / listed_delta([(2000, 10, 1.0)] * 4)
+    True
+    """
+    cells = check.integer(10, 20_000)(cells=cells)
+    known = tuple(_test(samples, hits, 0.0, bound) for samples, hits, bound in tests)
+    if not known:
+        raise CheckError("tests", "at least one", repr(tests), verb="hold")
+    fallback_delta = check.within(0, 1)(fallback_delta=fallback_delta)
+    return _listed(tuple((samples, hits, bound) for samples, hits, _, bound in known), fallback_delta, cells)
+
+
+@lru_cache(maxsize=64)
+def _listed(tests: tuple[tuple[int, int, float], ...], fallback: float, cells: int) -> float:
+    grid = _grid(tests, fallback, cells)
+    below, worth = grid[:-1], grid
+    held = np.union1d(grid[::8], [fallback, grid[-1]])  # W is convex: between these, the chord is above it
+    for samples, hits, bound in reversed(tests):
+        chance = at_most(np.minimum(below / bound, 1.0), samples, hits) * (1 + binomial_error(hits)) + TINY
+        chance = np.where(below <= bound, np.minimum(chance, 1.0), 0.0)  # no delta is above the bound that is proven
+        if_passed = chance * worth[1:]
+        best = np.array([max(float(y), float(((1 - chance) * y + if_passed).max())) for y in held])
+        worth = np.minimum(up(np.interp(grid, held, up(best, 8)), 8), 1.0)
+    return float(worth[np.searchsorted(grid, fallback)])
+
+
+def _grid(tests: Sequence[tuple[int, int, float]], fallback: float, cells: int) -> Array:
+    """The ends of cells from 0 to 1: fine where some passing chance falls, coarse beside it, and nothing far away."""
+
+    def between(low: float, high: float, count: int) -> Array:
+        return np.linspace(
+            min(bound * edge(hits, samples, low) for samples, hits, bound in tests),
+            max(bound * edge(hits, samples, high) for samples, hits, bound in tests),
+            count,
+        )
+
+    ends = np.array([0.0, fallback, 1.0, *(math.nextafter(bound, math.inf) for _, _, bound in tests)])
+    parts = (ends, between(-4.5, 5.0, cells), between(-9.0, 12.0, cells // 5 + 2))
+    return np.unique(np.clip(np.concatenate(parts), 0.0, 1.0))
+
+
+def edge(hits: int, samples: int, deviations: float) -> float:
+    """Where the chance of passing is next to 1 (deviations below 0) or next to 0 (above)."""
+    return min(1.0, max(0.0, (hits + 1 + deviations * math.sqrt(hits + 1) + max(deviations, 0) * 3) / (samples + 1)))
 
 
 def single_candidate_delta(*, samples: int, hits: int, bound: float = 1.0) -> float:
