@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from epsilog.accounting import calibrate as calibrate
     from epsilog.accounting import compare as compare
     from epsilog.accounting import delta as delta
+    from epsilog.accounting import delta_curve as delta_curve
     from epsilog.accounting import epsilon as epsilon
+    from epsilog.accounting import epsilon_curve as epsilon_curve
     from epsilog.accounting import montecarlo as montecarlo
     from epsilog.accounting import profile as profile
     from epsilog.spend import open_ledger as open_ledger
@@ -35,7 +37,9 @@ _HOME = {
     "calibrate": "epsilog.accounting",
     "compare": "epsilog.accounting",
     "delta": "epsilog.accounting",
+    "delta_curve": "epsilog.accounting",
     "epsilon": "epsilog.accounting",
+    "epsilon_curve": "epsilog.accounting",
     "profile": "epsilog.accounting",
     "open_ledger": "epsilog.spend",
     "read_ledger": "epsilog.spend",

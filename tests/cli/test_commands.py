@@ -15,6 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import typer
 from rich.console import Console
@@ -439,6 +441,17 @@ def test_flags_describe_a_release(reached, words, release):
         (("-z", 1, "--trials", "some:3", "--delta", 0.1), "trials must be one of geometric:STOP"),
         (("-z", 1, "--trials", "binomial:3", "--delta", 0.1), "trials must be written as binomial:MOST,CHANCE"),
         (("-z", 1, "--trials", "poisson:x", "--delta", 0.1), "trials must be written as poisson:MEAN"),
+        (("-z", 1, "-T", "x", "--delta", 0.1), "count must be whole numbers joined by commas, or FIRST:LAST:STEP"),
+        (("-z", 1, "-T", "", "--delta", 0.1), "count must be whole numbers joined by commas"),
+        (("-z", 1, "-T", "9:3", "--delta", 0.1), "count must be a range that rises, as FIRST:LAST:STEP, got '9:3'"),
+        (("-z", 1, "-T", "1:9:0", "--delta", 0.1), "count must be a range that rises"),
+        (("-z", 1, "-T", "1:9:1:1", "--delta", 0.1), "count must be a range that rises"),
+        (("-z", 1, "-T", "1:1000000000", "--delta", 0.1), "count must be at most 10000 numbers"),
+        (("-z", 1, "-T", "0", "--delta", 0.1), "count must be at least 1, got 0"),
+        (("-z", 1, "-T", "0,1", "--delta", 0.1), "rounds[0, 0] must be at least 1, got 0"),
+        (("-z", 1, "--delta", 0.1, "--delta", "nan"), "delta[1] must be in [0, 1), got nan"),
+        (("-z", 1, "--delta", 0.1, "--csv", "--json"), "csv must stand without --json"),
+        (("-z", 1, "-T", "1,2", "--trials", "fixed:2", "--delta", 0.1), "count must be one number with --trials or"),
         (("-z", 1, "--trials", "fixed:2.5", "--delta", 0.1), "trials must be a whole number of trials"),
     ],
 )
@@ -480,6 +493,46 @@ def test_the_closed_form_is_that_of_the_schedule(q, count):
     assert f"closed form (estimate) {total:.6g}" in text
     document = json.loads(text_of("account", "-z", 4, *sampled, "-T", count, "--delta", 1e-5, "--json"))
     assert document["formula"] == {"total": total, "side": "estimate"}
+
+
+@pytest.mark.parametrize(
+    ("words", "function", "args", "named"),
+    [
+        (("--delta", 0.1, "--delta", 0), "epsilon", (Gaussian(2.0),), {"delta": (0.1, 0.0)}),
+        (("--epsilon", 1, "--csv"), "delta", (Gaussian(2.0),), {"epsilon": (1.0,)}),
+        (("-T", 3, "--delta", 0.1, "--csv"), "epsilon", (Repeated(Gaussian(2.0), 3),), {"delta": (0.1,)}),
+        (("-T", "1,3", "--delta", 0.1), "epsilon_curve", (Gaussian(2.0), [[1], [3]]), {"delta": (0.1,)}),
+        (("-T", "5:9:2", "--epsilon", 1), "delta_curve", (Gaussian(2.0), [[5], [7], [9]]), {"epsilon": (1.0,)}),
+    ],
+)
+def test_several_numbers_are_asked_at_once(reached, words, function, args, named):
+    words = ("account", "-z", 2, *words, "--relation", "replace-one", "--gap", 0.25, "--group", 5)
+    found = reached(f"epsilog.accounting.{function}", *words)
+    assert found == (args, named | {"relation": REPLACE, "gap": 0.25, "group": 5})
+
+
+@pytest.mark.parametrize("frame", [pl.read_csv, pd.read_csv])
+def test_several_answers_are_lines_that_frames_read(frame):
+    done = invoke("account", "-z", 2, "-T", "2:8:3", "--delta", 0, "--delta", 1e-6, "--csv")
+    found = accounting.epsilon_curve(Gaussian(2.0), [[2], [5], [8]], delta=[0.0, 1e-6])
+    table = frame(io.BytesIO(done.stdout_bytes))
+    assert list(table.columns) == list(found.columns())
+    for name, column in found.columns().items():
+        assert table[name].to_list() == list(column)  # to the last digit, and infinite where nothing is promised
+    assert table["epsilon_upper"][0] == np.inf
+
+
+def test_several_answers_are_shown_in_a_table_and_as_json(release):
+    shown = text_of("account", "--file", release, "-T", "1,2", "--delta", 1e-6)
+    found = accounting.epsilon_curve(Gaussian(3.0), [1, 2], delta=1e-6)
+    for rounds, at in zip((1, 2), found.points, strict=True):
+        assert f"{rounds} 1e-06 {show.interval_text(at)}" in shown
+    assert f"By: {found.points[0].method}" in shown
+    assert shown.count("Assumes: ") == len(found.assumptions) > 0
+    document = json.loads(text_of("account", "--file", release, "-T", "1,2", "--delta", 1e-6, "--json"))
+    assert document == {"step": Gaussian(3.0).to_json(), "intervals": [codec.encode(at) for at in found.points]}
+    document = json.loads(text_of("account", "--file", release, "--delta", 0.1, "--delta", 0.2, "--json"))
+    assert set(document) == {"release", "intervals"}
 
 
 # --- Monte Carlo ------------------------------------------------------------------------------------------------------
@@ -906,6 +959,8 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
         "pdf": False,
         "sign": False,
         "postgres": False,
+        "plot": False,
+        "dask": False,
     }
 
 

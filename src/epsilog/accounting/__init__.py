@@ -1,8 +1,9 @@
 """The maths: a release goes in, a certified interval comes out. Pure functions; no disk, no clock, no randomness.
 
 ``epsilon`` and ``delta`` ask about one release, ``profile`` about its whole curve, ``calibrate`` and
-``rounds_that_fit`` turn the question round. Every answer is an interval: its ``upper`` may be claimed. The formulas of
-``closed_forms`` are estimates, shown beside it and never charged. Proofs: docs/accounting/.
+``rounds_that_fit`` turn the question round. Every answer is an interval: its ``upper`` may be claimed. Asked about a
+series they answer with ``Intervals``, arrays of both sides; ``epsilon_curve`` and ``delta_curve`` go over rounds. The
+formulas of ``closed_forms`` are estimates, shown beside it and never charged. Proofs: docs/accounting/.
 
 Where to look: ``prepared`` reads a release once, ``account`` asks the ``methods``, one a file, and ``calibration`` and
 ``curve`` ask ``account``. What the methods stand on, from below:
@@ -19,7 +20,7 @@ Where to look: ``prepared`` reads a release once, ``account`` asks the ``methods
 """
 
 from epsilog.accounting.account import delta, epsilon
-from epsilog.accounting.calibration import calibrate, epsilon_curve, rounds_that_fit
+from epsilog.accounting.calibration import calibrate, delta_curve, epsilon_curve, rounds_that_fit
 from epsilog.accounting.closed_forms import (
     FederatedEstimate,
     classic_gaussian_stddev,
@@ -31,6 +32,7 @@ from epsilog.accounting.closed_forms import (
 from epsilog.accounting.comparing import Comparison, GaussianFit, Standing, compare, gaussian_fit
 from epsilog.accounting.curve import Profile, mu, profile, rho
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from epsilog.accounting.intervals import Intervals, Series
 from epsilog.accounting.premises import assumptions
 from epsilog.accounting.renyi import epsilon_by_order, rdp, rdp_attained, renyi_delta, renyi_epsilon
 from epsilog.accounting.truncation import binomial_above
@@ -40,7 +42,9 @@ __all__ = [
     "Comparison",
     "FederatedEstimate",
     "GaussianFit",
+    "Intervals",
     "Profile",
+    "Series",
     "Standing",
     "assumptions",
     "binomial_above",
@@ -48,6 +52,7 @@ __all__ = [
     "classic_gaussian_stddev",
     "compare",
     "delta",
+    "delta_curve",
     "epsilon",
     "epsilon_by_order",
     "epsilon_curve",

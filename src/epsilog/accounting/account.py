@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from functools import partial
+from typing import overload
 
 from epsilog.accounting import grouping, tuning
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.failures import Failure
+from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.methods import (
     balls_in_bins,
     central_limit,
@@ -174,20 +176,34 @@ def _beside(rest: Prepared, failure: Failure, question: Question, gap: float, *,
             return Bounds(lower, upper), method
 
 
+@overload
 def epsilon(
-    release: Release, *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = GAP, group: int = 1
-) -> Interval:
+    release: Release, *, delta: float, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+) -> Interval: ...
+@overload
+def epsilon(
+    release: Release, *, delta: Series, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+) -> Intervals: ...
+def epsilon(
+    release: Release,
+    *,
+    delta: float | Series,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    gap: float = GAP,
+    group: int = 1,
+) -> Interval | Intervals:
     """Bounds epsilon at ``delta`` from both sides.
 
     Args:
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
-        delta: failure probability, in [0, 1).
+        delta: failure probability, in [0, 1); of an array or a list, each, in an answer of its shape.
         relation: which data sets are neighbours.
         gap: the relative width to aim for.
         group: the most units that one person holds; the price is then the person's (docs/accounting/groups.md).
 
     Returns:
-        The interval, in nats; its ``upper`` is ``inf`` when nothing can be promised.
+        The interval, in nats; its ``upper`` is ``inf`` when nothing can be promised. Of a series of deltas, the
+        intervals: their ``lower`` and ``upper`` are arrays, ``columns()`` makes a frame.
 
     Raises:
         UnsupportedMechanismError: no method has a proof for a part under this relation.
@@ -203,25 +219,37 @@ def epsilon(
     (1.82823667, 1.82823667)
     >>> round(epsilon(sgd, delta=1e-5, group=2).upper, 2)
     3.98
+    >>> epsilon(sgd, delta=[1e-5, 1e-6, 1e-7]).upper.round(3).tolist()
+    [1.828, 2.125, 2.412]
     """
-    return interval(prepare(held(release, group), relation), EpsilonAt(check.half_open(0, 1)(delta=delta)), gap)
+    prepared = prepare(held(release, group), relation)
+    return each(lambda at: interval(prepared, EpsilonAt(at), gap), check.half_open(0, 1), delta=delta)
 
 
+@overload
+def delta(
+    release: Release, *, epsilon: float, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+) -> Interval: ...
+@overload
+def delta(
+    release: Release, *, epsilon: Series, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+) -> Intervals: ...
 def delta(
     release: Release,
     *,
-    epsilon: float,
+    epsilon: float | Series,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = GAP,
     group: int = 1,
-) -> Interval:
-    """Bounds delta at ``epsilon`` from both sides; arguments and errors as for ``epsilon``.
+) -> Interval | Intervals:
+    """Bounds delta at ``epsilon``, or at each of a series, from both sides; arguments and errors as for ``epsilon``.
 
     >>> from epsilog.terms import Gaussian
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)
     0.126936738
     """
-    return interval(prepare(held(release, group), relation), DeltaAt(check.at_least(0)(epsilon=epsilon)), gap)
+    prepared = prepare(held(release, group), relation)
+    return each(lambda at: interval(prepared, DeltaAt(at), gap), check.at_least(0), epsilon=epsilon)
 
 
 def held(release: Release, group: int) -> Release:

@@ -6,13 +6,15 @@ A search looks at upper bounds alone; what it returns was checked by the same qu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
-from epsilog.accounting.account import GAP, account
-from epsilog.accounting.account import epsilon as bound_epsilon
+import numpy as np
+
+from epsilog.accounting.account import GAP, account, held, interval
 from epsilog.accounting.curve import profile
+from epsilog.accounting.intervals import Intervals, Series, is_series, read
 from epsilog.accounting.prepared import prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.roots import largest
@@ -20,7 +22,6 @@ from epsilog.terms import (
     CalibrationError,
     CheckError,
     Composed,
-    Interval,
     NeighboringRelation,
     Release,
     Repeated,
@@ -335,17 +336,74 @@ def _most(fits: Callable[[int], bool]) -> int:
 
 def epsilon_curve(
     step: Release,
-    rounds: Sequence[int],
+    rounds: Series,
     *,
-    delta: float,
+    delta: float | Series,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
-    gap: float = 0.002,
-) -> tuple[Interval, ...]:
-    """Bounds epsilon after each of several numbers of rounds.
+    gap: float = GAP,
+    group: int = 1,
+) -> Intervals:
+    """Bounds epsilon after each of several numbers of rounds, at one delta or at several.
+
+    Args:
+        step: one round.
+        rounds: how often it is repeated: a list, a range, an array.
+        delta: failure probability, in [0, 1); a series goes with ``rounds`` as two arrays of NumPy's do.
+        relation: which data sets are neighbours.
+        gap: the relative width to aim for.
+        group: the most units that one person holds, as in ``epsilon``.
 
     >>> from epsilog.terms import Gaussian
-    >>> [round(at.upper, 2) for at in epsilon_curve(Gaussian(noise_multiplier=10.0), [1, 10, 100], delta=1e-6)]
+    >>> epsilon_curve(Gaussian(noise_multiplier=10.0), [1, 10, 100], delta=1e-6).upper.round(2).tolist()
     [0.4, 1.37, 4.89]
     """
-    counts = check.each(check.integer(1))(rounds=rounds)
-    return tuple(bound_epsilon(Repeated(step, count), delta=delta, relation=relation, gap=gap) for count in counts)
+    numbers = read(check.half_open(0, 1), delta=delta)
+    return _over_rounds(step, rounds, (EpsilonAt, numbers), relation=relation, gap=gap, group=group)
+
+
+def delta_curve(
+    step: Release,
+    rounds: Series,
+    *,
+    epsilon: float | Series,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    gap: float = GAP,
+    group: int = 1,
+) -> Intervals:
+    """Bounds delta after each of several numbers of rounds, at one epsilon or at several; as ``epsilon_curve``.
+
+    >>> from epsilog.terms import Gaussian
+    >>> delta_curve(Gaussian(noise_multiplier=4.0), [[1], [4]], epsilon=[0.0, 1.0]).shape
+    (2, 2)
+    """
+    numbers = read(check.at_least(0), epsilon=epsilon)
+    return _over_rounds(step, rounds, (DeltaAt, numbers), relation=relation, gap=gap, group=group)
+
+
+def _over_rounds(
+    step: Release,
+    rounds: Series,
+    asked: tuple[type[Question], tuple[tuple[float, ...], tuple[int, ...] | None]],
+    *,
+    relation: NeighboringRelation,
+    gap: float,
+    group: int,
+) -> Intervals:
+    """Each number of rounds is prepared once, however many questions are asked about it."""
+    if not is_series(rounds):
+        raise CheckError("rounds", "a series", repr(rounds))
+    counts, shape = read(check.integer(1), rounds=rounds)
+    assert shape is not None
+    kind, (numbers, other) = asked
+    try:
+        both = np.broadcast_shapes(shape, other or ())
+    except ValueError:
+        raise CheckError("rounds", f"of a shape that goes with {other}, that of the question", f"{shape}") from None
+    prepared = {count: prepare(held(Repeated(step, count), group), relation) for count in dict.fromkeys(counts)}
+    places = np.broadcast_to(np.arange(len(counts)).reshape(shape), both).ravel()
+    others = np.broadcast_to(np.arange(len(numbers)).reshape(other or ()), both).ravel()
+    points = []
+    for place, at in zip(places, others, strict=True):
+        found = interval(prepared[counts[place]], kind(numbers[at]), gap)
+        points.append(replace(found, given=(("rounds", float(counts[place])), *found.given)))
+    return Intervals(tuple(points), both)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import overload
 
 from epsilog.accounting import tradeoff
 from epsilog.accounting.account import held, interval
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.exact import pure_loss, rounded
 from epsilog.accounting.flatten import gaussian_mu_of
+from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.lattice.discretise import Work
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
@@ -69,13 +71,21 @@ class Profile:
     def _prepared(self) -> Prepared:
         return prepare(self.release, self.relation)
 
-    def epsilon(self, delta: float) -> Interval:
-        """Bounds epsilon at ``delta``."""
-        return interval(self._prepared, EpsilonAt(check.half_open(0, 1)(delta=delta)), self.gap)
+    @overload
+    def epsilon(self, delta: float) -> Interval: ...
+    @overload
+    def epsilon(self, delta: Series) -> Intervals: ...
+    def epsilon(self, delta: float | Series) -> Interval | Intervals:
+        """Bounds epsilon at ``delta``, or at each of a series."""
+        return each(lambda at: interval(self._prepared, EpsilonAt(at), self.gap), check.half_open(0, 1), delta=delta)
 
-    def delta(self, epsilon: float) -> Interval:
-        """Bounds delta at ``epsilon``."""
-        return interval(self._prepared, DeltaAt(check.at_least(0)(epsilon=epsilon)), self.gap)
+    @overload
+    def delta(self, epsilon: float) -> Interval: ...
+    @overload
+    def delta(self, epsilon: Series) -> Intervals: ...
+    def delta(self, epsilon: float | Series) -> Interval | Intervals:
+        """Bounds delta at ``epsilon``, or at each of a series."""
+        return each(lambda at: interval(self._prepared, DeltaAt(at), self.gap), check.at_least(0), epsilon=epsilon)
 
     def advantage(self) -> Interval:
         """Bounds TPR - FPR of the best test: the total variation distance, which is delta at epsilon 0."""
@@ -84,15 +94,21 @@ class Profile:
             found.lower, found.upper, found.method, self.relation, assumptions=found.assumptions, quantity="advantage"
         )
 
-    def tpr(self, fpr: float) -> Interval:
-        """Bounds the true positive rate of the best test whose false positive rate is ``fpr``.
+    @overload
+    def tpr(self, fpr: float) -> Interval: ...
+    @overload
+    def tpr(self, fpr: Series) -> Intervals: ...
+    def tpr(self, fpr: float | Series) -> Interval | Intervals:
+        """Bounds the true positive rate of the best test whose false positive rate is ``fpr``, or each of a series.
 
         Neighbours are taken in the order that helps the attacker more: either of them may be the one to be detected.
 
         Source: Dong, Roth & Su 2019, Proposition 6 (arXiv:1905.02383), for each order by itself; the lower bound by
         convexity (docs/accounting/certified-bounds.md, section 6).
         """
-        fpr = check.within(0, 1)(fpr=fpr)
+        return each(self._tpr, check.within(0, 1), fpr=fpr)
+
+    def _tpr(self, fpr: float) -> Interval:
         if isinstance(group := self._prepared.alone, Grouped):
             return self._tpr_of_group(group, fpr)
         if self._prepared.enclosed is not None:
@@ -143,16 +159,23 @@ class Profile:
         found = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap)
         one = Profile(group.release, self.relation, self.gap)
         symmetric = one._prepared.mu is not None
-        lower = found.bounds.lower if symmetric else min(one.tpr(fpr).lower, found.bounds.upper)
+        lower = found.bounds.lower if symmetric else min(one._tpr(fpr).lower, found.bounds.upper)
         near = self.delta(abs(found.at))
         return Interval(
             lower, found.bounds.upper, near.method, self.relation,
             assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr), ("units", float(group.units))),
         )  # fmt: skip
 
-    def tradeoff(self, fpr: float) -> Interval:
+    @overload
+    def tradeoff(self, fpr: float) -> Interval: ...
+    @overload
+    def tradeoff(self, fpr: Series) -> Intervals: ...
+    def tradeoff(self, fpr: float | Series) -> Interval | Intervals:
         """Bounds the false negative rate of the best test whose false positive rate is ``fpr``: 1 - TPR."""
-        rate = self.tpr(fpr)
+        return each(self._fnr, check.within(0, 1), fpr=fpr)
+
+    def _fnr(self, fpr: float) -> Interval:
+        rate = self._tpr(fpr)
         return Interval(
             1 - rate.upper, 1 - rate.lower, rate.method, self.relation,
             assumptions=rate.assumptions, quantity="fnr", given=rate.given,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.text import Text
@@ -17,6 +19,9 @@ from epsilog.cli.app import Json, Relation, account_app, print_json
 from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.terms import CheckError, Interval, NeighboringRelation, Release, Trials, codec
 from epsilog.terms.digits import upper_text
+
+if TYPE_CHECKING:
+    from epsilog.accounting import Intervals
 
 _NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
 MECHANISMS = {name: codec.type_of[name] for name in (*_NOISES, "pure", "zcdp", "gdp")}  # those of one parameter
@@ -28,8 +33,11 @@ _LAWS: dict[str, tuple[int, Callable[..., Trials]]] = {  # by how they are writt
     "binomial:MOST,CHANCE": (2, lambda most, chance: terms.BinomialTrials(_whole(most), chance)),
     "fixed:COUNT": (1, lambda count: terms.BinomialTrials(_whole(count), 1.0)),
 }
-Delta = Annotated[float | None, typer.Option("--delta", help="Failure probability: ask for epsilon.")]
-Epsilon = Annotated[float | None, typer.Option("--epsilon", help="In nats: ask for delta.")]
+_MOST_POINTS = 10_000  # of one question
+Delta = Annotated[
+    list[float] | None, typer.Option("--delta", help="Failure probability: ask for epsilon; may be repeated.")
+]
+Epsilon = Annotated[list[float] | None, typer.Option("--epsilon", help="In nats: ask for delta; may be repeated.")]
 
 
 @account_app.callback(invoke_without_command=True)
@@ -68,7 +76,12 @@ def account(
     min_separation: Annotated[
         int, typer.Option("--min-separation", help="With --strategy: the least distance of two of them.")
     ] = 1,
-    count: Annotated[int, typer.Option("--count", "--rounds", "-T", help="How often it is repeated.")] = 1,
+    count: Annotated[
+        str,
+        typer.Option(
+            "--count", "--rounds", "-T", help="How often it is repeated; of several, each: A,B or A:LAST:STEP."
+        ),
+    ] = "1",
     trials: Annotated[
         str | None,
         typer.Option("--trials", help=f"Release the best of a secret number of trials alone: {', '.join(_LAWS)}."),
@@ -81,6 +94,10 @@ def account(
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     gap: Annotated[float, typer.Option("--gap", help="Relative width of the interval to aim for.")] = 0.002,
     as_json: Json = False,
+    as_csv: Annotated[
+        bool,
+        typer.Option("--csv", help="Print a line a number asked for, with both sides in columns, and nothing else."),
+    ] = False,
 ) -> None:
     """Bound what a release costs, from both sides: epsilon at a delta, or delta at an epsilon.
 
@@ -88,26 +105,36 @@ def account(
     """
     if context.invoked_subcommand is not None:
         return None
-    from epsilog import accounting
-
-    if (delta is None) == (epsilon is None):
-        raise ValueError(f"delta or epsilon must be given, and not both, got {delta!r} and {epsilon!r}")
+    deltas, epsilons, counts = tuple(delta or ()), tuple(epsilon or ()), _counts(count)
+    if (not deltas) == (not epsilons):
+        raise ValueError(f"delta or epsilon must be given, and not both, got {deltas!r} and {epsilons!r}")
+    if as_csv and as_json:
+        raise CheckError("csv", "without --json", "both", verb="stand")
+    if len(counts) > 1 and (trials is not None or strategy is not None):
+        raise CheckError("count", "one number with --trials or --strategy", repr(count))
     sampling = (sampling_probability, sample_size, population, largest_batch)
-    if file is not None:
-        release = read_release(file)
-    elif strategy is not None:
+    if file is None and strategy is not None:
         unsampled = mechanism == "gaussian" and sampling == (None,) * 4 and not shuffled
         turns = terms.LimitedParticipation(participations, min_separation)
-        release = _matrix(strategy, turns, count, parameter, unsampled=unsampled)
+        release = _matrix(strategy, turns, counts[0], parameter, unsampled=unsampled)
     else:
-        release = _from_flags(mechanism, parameter, *sampling, count, shuffled=shuffled)
+        release = (
+            _from_flags(mechanism, parameter, *sampling, shuffled=shuffled) if file is None else read_release(file)
+        )
+        if len(counts) == 1 and counts != [1]:
+            release = terms.Repeated(release, counts[0])
     if trials is not None:
         release = terms.Tuned(release, _trials(trials))
-    if delta is not None:
-        interval = accounting.epsilon(release, delta=delta, relation=relation, gap=gap, group=group)
-    else:
-        assert epsilon is not None
-        interval = accounting.delta(release, epsilon=epsilon, relation=relation, gap=gap, group=group)
+    question = _Question(deltas, epsilons, relation, gap, group)
+    if as_csv or len(counts) * len(deltas or epsilons) > 1:
+        named = {"release" if len(counts) == 1 else "step": codec.to_json(release)}
+        return _show_several(question.of_many(release, counts), named, as_csv=as_csv, as_json=as_json)
+    return _show_one(question, release, as_json=as_json)
+
+
+def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
+    interval, group = question.of_one(release), question.group
+    delta = question.deltas[0] if question.deltas else None
     formula = _formula(release, delta) if group == 1 else None
     if as_json:
         return print_json(
@@ -123,7 +150,7 @@ def account(
         *([("for a holder of", f"up to {group} units")] if group > 1 else []),
         ("method", interval.method),
         ("relation", str(interval.relation)),
-        *(_beside(release, delta, relation, gap) if group == 1 else ()),
+        *(_beside(release, delta, question.relation, question.gap) if group == 1 else ()),
     ]
     if formula is not None:
         rows.append(("closed form (estimate)", f"{formula:.6g}"))
@@ -134,6 +161,80 @@ def account(
         from epsilog.plan import formula_sentence
 
         note(formula_sentence(formula, interval))
+    return None
+
+
+class _Question(NamedTuple):
+    """What is asked: epsilon at deltas, or delta at epsilons."""
+
+    deltas: tuple[float, ...]
+    epsilons: tuple[float, ...]
+    relation: NeighboringRelation
+    gap: float
+    group: int
+
+    def of_one(self, release: Release) -> Interval:
+        """The answer at the one number given."""
+        from epsilog import accounting
+
+        common: dict[str, Any] = {"relation": self.relation, "gap": self.gap, "group": self.group}
+        if self.deltas:
+            return accounting.epsilon(release, delta=self.deltas[0], **common)
+        return accounting.delta(release, epsilon=self.epsilons[0], **common)
+
+    def of_many(self, release: Release, counts: list[int]) -> Intervals:
+        """The answers at all numbers, for a release or after each of several numbers of rounds of it."""
+        from epsilog import accounting
+
+        common: dict[str, Any] = {"relation": self.relation, "gap": self.gap, "group": self.group}
+        if len(counts) == 1:
+            if self.deltas:
+                return accounting.epsilon(release, delta=self.deltas, **common)
+            return accounting.delta(release, epsilon=self.epsilons, **common)
+        rounds = [[count] for count in counts]
+        if self.deltas:
+            return accounting.epsilon_curve(release, rounds, delta=self.deltas, **common)
+        return accounting.delta_curve(release, rounds, epsilon=self.epsilons, **common)
+
+
+def _counts(text: str) -> list[int]:
+    """Numbers of rounds as the command line writes them; a range holds its last number, if a step meets it.
+
+    >>> _counts("7"), _counts("1,10,100"), _counts("20:100:40")
+    ([7], [1, 10, 100], [20, 60, 100])
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        try:
+            first, *rest = [int(word) for word in part.split(":")]
+        except ValueError:
+            raise CheckError("count", "whole numbers joined by commas, or FIRST:LAST:STEP", repr(text)) from None
+        if len(rest) > 2 or (rest and not (first <= rest[0] and rest[-1] > 0)):
+            raise CheckError("count", "a range that rises, as FIRST:LAST:STEP", repr(part))
+        numbers = range(first, rest[0] + 1, *rest[1:]) if rest else [first]
+        if len(found) + len(numbers) > _MOST_POINTS:
+            raise CheckError("count", f"at most {_MOST_POINTS} numbers", repr(text))
+        found += numbers
+    return found
+
+
+def _show_several(found: Intervals, named: dict[str, Any], *, as_csv: bool, as_json: bool) -> None:
+    if as_json:
+        return print_json(named | {"intervals": [codec.encode(at) for at in found.points]})
+    columns = {name: list(column) for name, column in found.columns().items()}
+    if as_csv:
+        lines = io.StringIO()
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+        return typer.echo(lines.getvalue(), nl=False)
+    names = [name for name, _ in found.points[0].given]
+    rows = [[*(f"{value:g}" for _, value in at.given), interval_text(at)] for at in found.points]
+    table("Certified intervals", [*names, found.quantity], rows)
+    for method in dict.fromkeys(at.method for at in found.points):
+        note(f"By: {method}")
+    for line in found.assumptions:
+        note(f"Assumes: {line}")
     return None
 
 
@@ -210,7 +311,6 @@ def _from_flags(
     size: int | None,
     population: int | None,
     largest_batch: int | None,
-    count: int,
     *,
     shuffled: bool,
 ) -> Release:
@@ -233,7 +333,7 @@ def _from_flags(
                 "sample_size and population must be given together, and without sampling_probability; or "
                 "sampling_probability, alone or with population and largest_batch; or shuffled with population alone"
             )
-    return release if count == 1 else terms.Repeated(release, count)
+    return release
 
 
 def read_release(file: Path) -> Release:

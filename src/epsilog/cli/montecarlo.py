@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,10 +20,17 @@ from epsilog.terms.digits import upper_text
 if TYPE_CHECKING:
     from epsilog.accounting import montecarlo
 
+_PROCESSES, _DASK = "processes", "dask"
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")]
 Goal = Annotated[float, typer.Option("--epsilon", "-e", help="Goal, in nats.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Make a run that can be repeated: a simulation.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes; the result does not depend on it.")]
+Backend = Annotated[
+    str, typer.Option("--backend", help="Where draws are made: processes of this machine, or a dask cluster.")
+]
+Scheduler = Annotated[
+    str | None, typer.Option("--scheduler", help="HOST:PORT of a running Dask cluster; one is started here if blank.")
+]
 Resume = Annotated[Path | None, typer.Option("--journal", help="A file that lets a killed run go on.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the evidence (JSON).")]
 Commit = Annotated[
@@ -145,6 +154,8 @@ def certify(
     gap: Annotated[float, typer.Option("--gap", help="Relative half-width to aim for.")] = 0.1,
     samples: Annotated[int | None, typer.Option("--samples", help="Draws per direction, instead of --gap.")] = None,
     workers: Workers = 1,
+    backend: Backend = _PROCESSES,
+    scheduler: Scheduler = None,
     seed: Seed = None,
     journal: Resume = None,
     commit: Commit = None,
@@ -163,10 +174,12 @@ def certify(
         return _commit(
             montecarlo.plan_certificate(read_release(file), seed=montecarlo.entropy(), **ask), commit, as_json
         )
-    with _Narrowing(quiet=as_json, failure=failure, kept=journal is not None) as watcher:
-        result = montecarlo.certify(
-            read_release(file), **ask, seed=seed, workers=workers, journal=journal, progress=watcher
-        )
+    release = read_release(file)
+    with (
+        _drawn_on(backend, scheduler, workers) as spread,
+        _Narrowing(quiet=as_json, failure=failure, kept=journal is not None) as watcher,
+    ):
+        result = montecarlo.certify(release, **ask, seed=seed, workers=spread, journal=journal, progress=watcher)
     return _show_certificate(result, output, as_json)
 
 
@@ -177,6 +190,8 @@ def sweep(
     delta: Annotated[float, typer.Option("--delta", "-d", help="Goal: the claim is at most this.")],
     slack: Annotated[float, typer.Option("--slack", help="How far below the goal a candidate may have to be.")] = 0.1,
     workers: Workers = 1,
+    backend: Backend = _PROCESSES,
+    scheduler: Scheduler = None,
     seed: Seed = None,
     journal: Resume = None,
     commit: Commit = None,
@@ -196,14 +211,17 @@ def sweep(
             release, epsilon=epsilon, target_delta=delta, slack=slack, seed=montecarlo.entropy()
         )
         return _commit(plan, commit, as_json)
-    with _Narrowing(quiet=as_json, failure=1e-6, kept=journal is not None) as watcher:
+    with (
+        _drawn_on(backend, scheduler, workers) as spread,
+        _Narrowing(quiet=as_json, failure=1e-6, kept=journal is not None) as watcher,
+    ):
         result = montecarlo.sweep(
             release,
             epsilon=epsilon,
             delta=delta,
             slack=slack,
             seed=seed,
-            workers=workers,
+            workers=spread,
             journal=journal,
             progress=watcher,
         )
@@ -215,6 +233,8 @@ def draw(
     file: Annotated[Path, typer.Argument(help="A plan, as certify or sweep wrote it with --commit.")],
     nonce: Annotated[str, typer.Option("--nonce", help="Public, and unknown to all when the plan was published.")],
     workers: Workers = 1,
+    backend: Backend = _PROCESSES,
+    scheduler: Scheduler = None,
     journal: Resume = None,
     output: Output = None,
     as_json: Json = False,
@@ -226,14 +246,31 @@ def draw(
     from epsilog.accounting import montecarlo
 
     plan = montecarlo.plan_from_json(_document(file))
-    options: dict[str, Any] = {"nonce": nonce, "workers": workers, "journal": journal}
-    if isinstance(plan, montecarlo.CertificatePlan):
-        with _Narrowing(quiet=as_json, failure=plan.failure, kept=journal is not None) as watcher:
-            certificate = montecarlo.run_certificate(plan, **options, progress=watcher)
-        return _show_certificate(certificate, output, as_json)
-    with _Narrowing(quiet=as_json, failure=1e-6, kept=journal is not None) as watcher:
-        found = montecarlo.run_sweep(plan, **options, progress=watcher)
-    return _show_sweep(found, output, as_json)
+    failure = plan.failure if isinstance(plan, montecarlo.CertificatePlan) else 1e-6
+    with (
+        _drawn_on(backend, scheduler, workers) as spread,
+        _Narrowing(quiet=as_json, failure=failure, kept=journal is not None) as watcher,
+    ):
+        options: dict[str, Any] = {"nonce": nonce, "workers": spread, "journal": journal, "progress": watcher}
+        if isinstance(plan, montecarlo.CertificatePlan):
+            return _show_certificate(montecarlo.run_certificate(plan, **options), output, as_json)
+        return _show_sweep(montecarlo.run_sweep(plan, **options), output, as_json)
+
+
+@contextmanager
+def _drawn_on(backend: str, scheduler: str | None, workers: int) -> Iterator[int | None]:
+    """Where shards are drawn, as the library's ``workers`` says it."""
+    if backend not in {_PROCESSES, _DASK}:
+        raise CheckError("backend", f"one of {_PROCESSES}, {_DASK}", repr(backend))
+    if backend == _PROCESSES:
+        if scheduler is not None:
+            raise CheckError("scheduler", "left out, but with --backend dask", repr(scheduler))
+        yield workers
+        return
+    from epsilog.accounting import montecarlo
+
+    with montecarlo.on_dask(scheduler, workers=workers):
+        yield None
 
 
 def _only_a_plan(*others: object) -> None:

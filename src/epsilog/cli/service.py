@@ -29,6 +29,8 @@ EXTRAS = {
     "pdf": "typst",
     "sign": "cryptography",
     "postgres": "psycopg",
+    "plot": "matplotlib",
+    "dask": "distributed",
 }
 
 

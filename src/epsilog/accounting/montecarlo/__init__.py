@@ -25,6 +25,7 @@ from epsilog.accounting.montecarlo.evidence.certificates import (
     plan_certificate,
     run_certificate,
 )
+from epsilog.accounting.montecarlo.evidence.clusters import on_dask
 from epsilog.accounting.montecarlo.evidence.planning import estimate_noise, plan_sweep
 from epsilog.accounting.montecarlo.evidence.recompute import check_document, plan_from_json, provenance
 from epsilog.accounting.montecarlo.evidence.run import CHOSEN, NONCE, entropy
@@ -79,6 +80,7 @@ __all__ = [
     "listed_delta",
     "minimum_samples",
     "narrowing",
+    "on_dask",
     "overall_delta",
     "pass_probability",
     "plan_certificate",

@@ -9,7 +9,7 @@ from scipy import stats
 from epsilog.accounting.montecarlo.draws import normals, oracle, shards, tilt
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
-from epsilog.accounting.montecarlo.evidence import run
+from epsilog.accounting.montecarlo.evidence import clusters, run
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
@@ -148,11 +148,7 @@ def test_processes_and_a_cluster_count_the_same():
     one = trial(samples=6 * shards.SHARD)
     alone = run.run_trials([one], seed=4)
     assert run.run_trials([one], seed=4, workers=2) == alone
-    import distributed  # of the dev group: its absence is a failure, here as in CI
-    from joblib import parallel_config
-
-    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with cluster, distributed.Client(cluster), parallel_config(backend="dask"):
+    with clusters.on_dask(workers=2):  # of an extra in `all`: its absence is a failure, here as in CI
         assert run.run_trials([one], seed=4, workers=None) == alone
 
 

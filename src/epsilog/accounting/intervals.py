@@ -1,0 +1,209 @@
+"""Many answers at once: numbers in the shape of what was asked, each with its side, for frames and for plots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilog.terms import CheckError, EpsilogError, Interval, NeighboringRelation, check
+
+__all__ = ["Intervals", "Series"]
+
+Array = NDArray[np.float64]
+Series = Sequence[float] | Sequence[Sequence[float]] | NDArray[Any]
+"""Several numbers in a row or in a table: a list, a range, an array."""
+
+_COUNTS = ("rounds", "units")  # whole numbers
+T = TypeVar("T", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Certified intervals for one question asked at many points, in the shape of the array that was asked about.
+
+    Only ``upper`` may be claimed or charged, point by point; ``lower`` shows how much of it is slack. An index picks
+    as NumPy's do: one interval, or several.
+
+    Attributes:
+        points: the intervals in a row, the last axis first.
+        shape: of the answer.
+
+    >>> from epsilog.terms import NeighboringRelation
+    >>> one, other = (Interval(a, 2 * a, "a method", NeighboringRelation.ZERO_OUT) for a in (1.0, 2.0))
+    >>> found = Intervals((one, other), (2,))
+    >>> found.upper.tolist(), found[-1] == other
+    ([2.0, 4.0], True)
+    """
+
+    points: tuple[Interval, ...]
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check.fields(self, points=check.each(check.instance(Interval)), shape=check.each(check.integer(1)))
+        if not self.points or len(self.points) != math.prod(self.shape):
+            raise ValueError(f"shape must have a place for each of {len(self.points)} points, got {self.shape}")
+        if len({(at.quantity, at.relation, tuple(name for name, _ in at.given)) for at in self.points}) > 1:
+            raise ValueError("points must answer one question under one relation")
+
+    @property
+    def lower(self) -> Array:
+        """Certified lower bounds; shape ``shape``."""
+        return np.array([at.lower for at in self.points]).reshape(self.shape)
+
+    @property
+    def upper(self) -> Array:
+        """Certified upper bounds, which may be claimed; ``inf`` where nothing is promised; shape ``shape``."""
+        return np.array([at.upper for at in self.points]).reshape(self.shape)
+
+    @property
+    def quantity(self) -> str:
+        """What is bounded: "epsilon" (nats), "delta", "tpr", ..."""
+        return self.points[0].quantity
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Which data sets are neighbours."""
+        return self.points[0].relation
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What must be true of the run for all of them to hold, in words."""
+        return tuple(dict.fromkeys(line for at in self.points for line in at.assumptions))
+
+    def columns(self) -> dict[str, NDArray[Any] | list[str]]:
+        """A row a point, as ``polars.DataFrame`` and ``pandas.DataFrame`` take it.
+
+        The numbers of the question by their names, then both sides with theirs ("epsilon_lower", "epsilon_upper"), and
+        the method in words.
+        """
+        named: dict[str, NDArray[Any] | list[str]] = {}
+        for place, (name, _) in enumerate(self.points[0].given):
+            kind = np.int64 if name in _COUNTS else np.float64
+            named[name] = np.array([at.given[place][1] for at in self.points], dtype=kind)
+        named[f"{self.quantity}_lower"] = self.lower.ravel()
+        named[f"{self.quantity}_upper"] = self.upper.ravel()
+        named["method"] = [at.method for at in self.points]
+        return named
+
+    def plot(self, axes: Any = None, *, over: str | None = None) -> Any:
+        """Draws the upper bounds as lines, each with a band down to its lower bounds, by Matplotlib.
+
+        Args:
+            axes: where to draw; Matplotlib's current axes by default.
+            over: which number of the question lies along the axis; by default the first that varies. There is a line
+                for each combination of the others.
+
+        Returns:
+            The axes.
+
+        Raises:
+            EpsilogError: the extra ``plot`` is not installed.
+        """
+        names = [name for name, _ in self.points[0].given]
+        asked = [dict(at.given) for at in self.points]
+        varied = [name for name in names if len({one[name] for one in asked}) > 1]
+        over = check.one_of(names)(over=(varied or names)[0] if over is None else over)
+        lines: dict[tuple[tuple[str, float], ...], list[Interval]] = {}
+        for at, one in zip(self.points, asked, strict=True):
+            lines.setdefault(tuple((name, one[name]) for name in varied if name != over), []).append(at)
+        axes = _current_axes() if axes is None else axes
+        for others, line in lines.items():
+            line.sort(key=lambda at: dict(at.given)[over])
+            along = [dict(at.given)[over] for at in line]
+            label = ", ".join(f"{name} {value:g}" for name, value in others)
+            (drawn,) = axes.plot(along, [at.upper for at in line], label=label or "upper bound")
+            low, high = [at.lower for at in line], [at.upper for at in line]
+            axes.fill_between(along, low, high, color=drawn.get_color(), alpha=0.3, linewidth=0)
+        axes.set_xlabel(over)
+        axes.set_ylabel(f"{self.quantity}, at most")
+        if over in ("delta", "fpr") and all(one[over] > 0 for one in asked):
+            axes.set_xscale("log")
+        if len(lines) > 1:
+            axes.legend()
+        return axes
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """One interval, or several in the shape that NumPy gives them."""
+        places = np.arange(len(self.points)).reshape(self.shape)[key]
+        if isinstance(places, np.integer):
+            return self.points[int(places)]
+        return Intervals(tuple(self.points[int(place)] for place in places.ravel()), places.shape)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[place] for place in range(len(self)))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.points))
+
+
+def _current_axes() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise EpsilogError(f"plots need the extra `plot`: pip install 'epsilog[plot]' ({error})") from error
+    return plt.gca()
+
+
+def read(rule: check.Rule[T], **named: object) -> tuple[tuple[T, ...], tuple[int, ...] | None]:
+    """The numbers given by keyword, in a row, and their shape; None if it is one number, of no series.
+
+    Raises:
+        CheckError: one of them is not as the rule says: it is named with its place; or there are none.
+
+    >>> read(check.between(0, 1), delta=[[0.25], [0.5]]), read(check.between(0, 1), delta=0.5)
+    (((0.25, 0.5), (2, 1)), ((0.5,), None))
+    >>> read(check.between(0, 1), delta=[0.5, float("nan")])
+    Traceback (most recent call last):
+    epsilog.terms.errors.CheckError: delta[1] must be in (0, 1), got nan
+    """
+    ((name, value),) = named.items()
+    if not is_series(value):
+        return (rule(**named),), None
+    table = _table(value)
+    if table.size == 0:
+        raise CheckError(name, "at least one number", repr(value), verb="hold")
+    items = zip(np.ndindex(table.shape), table.ravel(), strict=True)
+    return tuple(rule(**{f"{name}[{', '.join(map(str, place))}]": item}) for place, item in items), table.shape
+
+
+def is_series(value: object) -> bool:
+    """Whether it holds numbers in an order: a list, a range, an array."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Set)
+
+
+def _table(value: Any) -> NDArray[Any]:
+    """An array of what is given, item by item as it is: nothing is rounded or unmasked on the way."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__array__"):
+        return np.asarray(value)
+    items = list(value)
+    table = np.empty(len(items), dtype=object)
+    if not any(map(is_series, items)):
+        table[:] = items
+        return table
+    return np.array(items, dtype=object)
+
+
+def shaped(points: Iterable[Interval], shape: tuple[int, ...] | None) -> Interval | Intervals:
+    """What a question is answered with: one interval, or several in the shape of what was asked."""
+    if shape is None:
+        (one,) = points
+        return one
+    return Intervals(tuple(points), shape)
+
+
+def each(ask: Callable[[float], Interval], rule: check.Rule[float], **named: object) -> Interval | Intervals:
+    """Asks about the number given by keyword, or about each of a series; nothing is asked unless all are good."""
+    numbers, shape = read(rule, **named)
+    return shaped(map(ask, numbers), shape)
