@@ -1,5 +1,6 @@
 """Every page in a real Chromium, against the real server: numbers, links, keyboard, embeds, failures, accessibility."""
 
+import datetime as dt
 import html
 import http.server
 import os
@@ -15,7 +16,8 @@ from pathlib import Path
 import pytest
 from tests.prove.drawn import finish, make_plan
 
-from epsilog.spend import read_ledger, sound_documents, write_bundle
+from epsilog.spend import open_ledger, read_ledger, sound_documents, write_bundle
+from epsilog.terms import PureDP
 from epsilog.web import Entrance, create_app, embed, tokens
 
 pytestmark = pytest.mark.slow
@@ -380,6 +382,10 @@ def test_the_ledger_is_read_and_verified(browser, site):
     browser.get(site.url + "/ledger")
     until(lambda: "acme/claims" in text(browser, "main"))
     until(lambda: "ε 1.75" in text(browser, "main"))
+    until(lambda: "ε 1.12 left of 3, with ε 0.125 reserved." in text(browser, ".headroom"))
+    assert "days from now" not in text(browser, "main")  # all of it within a day is no pace
+    next(b for b in browser.find_elements("css selector", ".budgets button") if "study" in b.text).click()
+    until(lambda: "left of 4." in text(browser, ".headroom"))
     until(lambda: one(browser, "button.main")).click()
     until(lambda: "entries hold" in text(browser, "main"))
     rows = browser.find_elements("css selector", "table.dense tbody tr")
@@ -443,7 +449,8 @@ def opened(browser, title):
     """A part of what may be done, opened by keyboard."""
     from selenium.webdriver.common.keys import Keys
 
-    part = until(lambda: next(p for p in browser.find_elements("css selector", ".part") if p.text.startswith(title)))
+    parts = ".part:not(.exact)"
+    part = until(lambda: next(p for p in browser.find_elements("css selector", parts) if p.text.startswith(title)))
     if part.get_attribute("open") is None:
         part.find_element("css selector", "summary").send_keys(Keys.ENTER)
     until(lambda: part.find_elements("css selector", "form"))
@@ -472,7 +479,7 @@ def press(part, label):
 def test_whoever_may_spends_from_the_ledgers_page_and_no_more_is_offered(browser, serve_app, tmp_path, fill_ledger):
     with held(browser, serve_app, tmp_path, "spender", fill_ledger) as path:
         charge = opened(browser, "Charge a release")
-        assert [p.text for p in browser.find_elements("css selector", ".part > summary")] == [
+        assert [p.text for p in browser.find_elements("css selector", ".part:not(.exact) > summary")] == [
             "Charge a release",
             "See a charge through",
         ]
@@ -547,11 +554,51 @@ def test_owners_allow_prices_and_set_caps_on_the_ledgers_page(browser, serve_app
     assert clean(browser) == []
 
 
+def test_a_budget_is_shown_as_it_went_and_as_it_may_go_on(browser, serve_app, tmp_path):
+    days = [dt.datetime.now(dt.UTC) - dt.timedelta(days=20)]
+    with open_ledger(tmp_path / "ledger.db", clock=lambda: days[0]) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="2", privacy_unit="person-quarter")
+        ledger.declare_partition("acme/q", epsilon="0.5", by="dora", reason="a quarter each")
+        ledger.create_budget("acme/q/1", kind="pure", epsilon="0.5", privacy_unit="person-quarter")
+        days[0] += dt.timedelta(days=5)
+        ledger.charge("acme/q/1/anna", PureDP(0.25), key="one")
+        run = ledger.reserve("acme/bob", PureDP(0.5), key="run", rounds=3)
+        run.start()
+        for number in (1, 2):
+            run.round_started(number)
+            run.round_released(number, output_hash="ab" * 32)
+    with serve_app(create_app(ledger=str(tmp_path / "ledger.db"))) as site:
+        browser.get(site.url + "/ledger")
+        until(lambda: "In the last 20 days ε 0.5 was spent." in text(browser, "main"))
+        assert "ε 1 left of 2." in text(browser, ".headroom")
+        lasts = (dt.datetime.now(dt.UTC) + dt.timedelta(days=40)).date()
+        either = (lasts, lasts + dt.timedelta(days=1))  # a second may have gone by
+        assert any(f"is used up about {day}: an estimate" in text(browser, "main") for day in either)
+        assert "paid by its partition" in text(browser, "main")
+        folded = browser.find_elements("css selector", "table.dense tbody tr")[0].text
+        assert "rounds 1–2" in folded
+        assert folded.startswith("9–12")
+        for width in (1280, 390):
+            screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+            browser.execute_script(AXE.read_text())
+            found = browser.execute_async_script("axe.run(document).then(arguments[0])")
+            assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        next(b for b in browser.find_elements("css selector", ".budgets button") if "partition" in b.text).click()
+        until(
+            lambda: "ε 0.5 in each block. What is charged in a block counts there alone" in text(browser, ".headroom")
+        )
+        browser.get("about:blank")
+    assert clean(browser) == []
+
+
 def test_a_reader_is_offered_nothing(browser, serve_app, tmp_path, fill_ledger):
     with held(browser, serve_app, tmp_path, "reader", fill_ledger):
         until(lambda: "The chain of entries" in text(browser, "main"))
         time.sleep(0.3)  # who they are was asked meanwhile
-        assert not browser.find_elements("css selector", ".part")
+        assert not browser.find_elements("css selector", ".part:not(.exact)")
     assert clean(browser) == []
 
 

@@ -9,6 +9,7 @@ export interface Series {
   look: "claim" | "lower" | "estimate" | "other" | "step" | "bar" | "cap";
   points: readonly (readonly [x: number, y: number])[];
   stairs?: boolean; // each value holds since the point before, as a rising bound does
+  ends?: boolean; // a step that does not hold beyond its last point
 }
 
 export interface Axis {
@@ -56,14 +57,14 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
   const sides = bars.flatMap(([a]) => [a - 0.6, a + 0.6]);
   const sx = scale([...all.map(([a]) => a), ...sides], { ...x, tight: x.tight || bars.length > 0 }, left, width - RIGHT, Math.min(6, Math.max(2, Math.floor((width - left) / 90))));
   const thick = bars.length === 0 ? 0 : Math.max(1, Math.min(48, 0.7 * Math.abs(sx.at(1) - sx.at(0))));
-  const path = ({ points, look, stairs }: Series): string => {
+  const path = ({ points, look, stairs, ends }: Series): string => {
     if (stairs) return points.map(([a, b], i) => (i === 0 ? `M${sx.at(a)} ${sy.at(b)}` : `V${sy.at(b)}H${sx.at(a)}`)).join("");
     if (look === "cap") return points.map(([, b]) => `M${left} ${sy.at(b)}H${width - RIGHT}`).join("");
     const step = look === "step";
     const drawn = points
       .map(([a, b], i) => `${i === 0 ? "M" : step ? `H${sx.at(a).toFixed(1)}V` : "L"}${i > 0 && step ? sy.at(b).toFixed(1) : `${sx.at(a).toFixed(1)} ${sy.at(b).toFixed(1)}`}`)
       .join("");
-    return step && points.length > 0 ? `${drawn}H${width - RIGHT}` : drawn;
+    return step && !ends && points.length > 0 ? `${drawn}H${width - RIGHT}` : drawn;
   };
   const shade = band && finite[band[0]] && finite[band[1]] ? [...finite[band[0]]!.points, ...finite[band[1]]!.points.toReversed()] : null;
   const chosen = reading === null ? null : xs[Math.min(reading, xs.length - 1)]!;

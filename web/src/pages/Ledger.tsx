@@ -1,25 +1,16 @@
 import { useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Notice } from "../components/Notice";
-import { Plot } from "../components/Plot";
-import type { Series } from "../components/Plot";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
 import { useAnswer } from "../lib/answer";
 import { get, post } from "../lib/api";
 import { OVER, useJob } from "../lib/job";
-import { type Budget, letter, type Money, words } from "../lib/money";
-import { show, showAmount, showWhole } from "../lib/numbers";
+import { type Budget, type Money, words } from "../lib/money";
+import { showWhole } from "../lib/numbers";
 import { Problem } from "../lib/types";
 import { Acts } from "./Acts";
-
-interface Cycle {
-  scope: string;
-  key: string | null; // null: what was paid for the blocks of a partition
-  time: string;
-  amount: Money;
-  cumulative: Money;
-}
+import { Budgets } from "./Budgets";
 
 interface Book {
   present: boolean;
@@ -40,9 +31,6 @@ interface Entry {
 }
 
 const PAGE = 25;
-const CYCLES = 100;
-const main = (money: Money): string => Object.keys(money).find((name) => name !== "delta") ?? "delta";
-const minute = (time: string): string => time.slice(0, 16).replace("T", " ");
 
 export function Ledger() {
   const book = useAnswer("ledger", (path, signal) => get<Book>(path, signal), { delay: 0 });
@@ -59,104 +47,30 @@ export function Ledger() {
   const { budgets, entries } = book.answer;
   return (
     <div class="stack">
-      {budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} />}
+      {budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} entries={entries} />}
       {budgets.length > 0 && <Acts budgets={budgets} done={book.retry} />}
-      {budgets.length > 0 && <Cycles budgets={budgets} entries={entries} />}
       <Chain book={book.answer} />
     </div>
   );
 }
 
-function Budgets({ budgets }: { budgets: Budget[] }) {
-  return (
-    <div class="budgets">
-      {budgets.map((budget) => {
-        const unit = main(budget.caps);
-        const [cap, spent, reserved] = [budget.caps, budget.spent, budget.reserved].map((money) => Number(money[unit]));
-        const part = (x: number): number => (cap! > 0 ? Math.min(100, (100 * x) / cap!) : 0);
-        const quantities = Object.keys(budget.caps);
-        const line = (name: string, money: Money): string[] => [name, ...quantities.map((each) => showAmount(money[each]!))];
-        return (
-          <Card
-            key={budget.scope}
-            title={
-              <>
-                {budget.scope} {budget.simulation && <span class="simulated">simulations only</span>} {budget.partition !== null && <span class="simulated">partition</span>}
-              </>
-            }
-          >
-            <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${show(part(spent!), 3)} % spent, ${show(part(reserved!), 3)} % reserved`}>
-              <rect class="rail" width="100" height="6" />
-              <rect class="spent" width={part(spent!)} height="6" />
-              <rect class="promised" x={part(spent!)} width={part(reserved!)} height="6" />
-            </svg>
-            <p class="key">
-              <span class="swatch claim" /> spent {show(part(spent!), 3, "down")} % <span class="swatch root" /> reserved {show(part(reserved!), 3)} %
-            </p>
-            <Table
-              caption={`Balance of ${budget.scope}, to the last digit`}
-              columns={[{ title: "" }, ...quantities.map((each) => ({ title: letter(each), number: true }))].map((c) => (c.title ? c : { title: "amount" }))}
-              rows={[line("cap", budget.caps), line("spent", budget.spent), line("reserved", budget.reserved), line("available", budget.available)]}
-            />
-            <p class="method">
-              {budget.kind}, {budget.relation.replaceAll("-", " ")}
-              {budget.privacy_unit && `, per ${budget.privacy_unit}`}.{" "}
-              {budget.partition !== null && `The cap is that of each block; a charge counts in its block alone. `}
-              {budget.promise && `The cap keeps (ε ${budget.promise.epsilon}, δ ${budget.promise.delta}). `}
-              {budget.theorem}
-            </p>
-          </Card>
-        );
-      })}
-    </div>
-  );
+interface Fold {
+  newest: Entry;
+  oldest: Entry;
+  rounds: string; // which, where there are several entries
 }
 
-function Cycles({ budgets, entries }: { budgets: Budget[]; entries: number }) {
-  const [scope, choose] = useState(budgets[0]!.scope);
-  const found = useAnswer({ scope, entries }, ({ scope: each }, signal) => get<{ caps: Money; cycles: Cycle[] }>(`ledger/cycles?scope=${encodeURIComponent(each)}&limit=${CYCLES}`, signal), { delay: 0 });
-  return (
-    <Card title="What each release cost, and all of them together">
-      {budgets.length > 1 && (
-        <div class="field">
-          <label for="cycle-scope">Budget</label>
-          <select id="cycle-scope" value={scope} onInput={(e) => choose(e.currentTarget.value)}>
-            {budgets.map((each) => (
-              <option key={each.scope} value={each.scope}>
-                {each.scope}
-              </option>
-            ))}
-          </select>
-        </div>
-      )}
-      {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
-      {found.answer && (found.answer.cycles.length > 0 ? <Spent caps={found.answer.caps} cycles={found.answer.cycles} scope={found.of!.scope} /> : <p class="empty">Nothing has been started under this budget.</p>)}
-    </Card>
-  );
-}
-
-function Spent({ caps, cycles, scope }: { caps: Money; cycles: Cycle[]; scope: string }) {
-  const unit = main(caps);
-  const of = (money: Money): number => Number(money[unit]);
-  const before = of(cycles[0]!.cumulative) - of(cycles[0]!.amount);
-  const [cap, total] = [of(caps), of(cycles.at(-1)!.cumulative)];
-  const series: Series[] = [
-    { name: "this release", look: "bar", points: cycles.map((c, i) => [i + 1, of(c.amount)] as const) },
-    { name: "cumulative", look: "step", points: [[0, before] as const, ...cycles.map((c, i) => [i + 1, of(c.cumulative)] as const)] },
-    ...(cap < 4 * total ? [{ name: "cap", look: "cap" as const, points: [[cycles.length, cap]] as const }] : []),
-  ];
-  const some = cycles.length === CYCLES ? `, the newest ${CYCLES}` : "";
-  return (
-    <>
-      <Plot title={`${letter(unit)} of each release under ${scope}${some}, charged when it starts and never given back`} x={{ title: "release", whole: true }} y={{ title: letter(unit) }} series={series} />
-      <Table
-        caption={`Releases${some}, newest first`}
-        prose
-        columns={[{ title: "release" }, { title: "started (UTC)", tight: true }, { title: "cost" }, { title: "cumulative" }]}
-        rows={cycles.map((c) => [c.key ?? `partition ${c.scope}`, minute(c.time), words(c.amount), words(c.cumulative)]).reverse().slice(0, 25)}
-      />
-    </>
-  );
+/** Entries, newest first, with those on the rounds of one charge that follow each other as one. */
+function folded(entries: readonly Entry[]): Fold[] {
+  const folds: Fold[] = [];
+  for (const entry of entries) {
+    const last = folds.at(-1);
+    if (last && entry.body.round !== undefined && last.oldest.body.round !== undefined && last.oldest.key === entry.key) {
+      const [from, to] = [Math.min(entry.body.round, last.oldest.body.round), Math.max(last.newest.body.round!, entry.body.round)];
+      Object.assign(last, { oldest: entry, rounds: from === to ? `round ${from}` : `rounds ${from}–${to}` });
+    } else folds.push({ newest: entry, oldest: entry, rounds: "" });
+  }
+  return folds;
 }
 
 function Chain({ book }: { book: Book }) {
@@ -197,10 +111,10 @@ function Chain({ book }: { book: Book }) {
           dense
           caption="Entries, newest first"
           columns={[{ title: "#", number: true }, { title: "time (UTC)", tight: true }, { title: "what", tight: true }, { title: "scope" }, { title: "key" }, { title: "amounts" }, { title: "hash", tight: true }]}
-          rows={page.answer.entries.map((e) => [
-            showWhole(e.index),
+          rows={folded(page.answer.entries).map(({ newest: e, oldest, rounds }) => [
+            e === oldest ? showWhole(e.index) : `${showWhole(oldest.index)}–${showWhole(e.index)}`,
             e.time.slice(0, 19).replace("T", " "),
-            e.verb.replace("-", " ") + (e.body.round === undefined ? "" : ` (${e.body.round})`),
+            e === oldest ? e.verb.replace("-", " ") + (e.body.round === undefined ? "" : ` (${e.body.round})`) : rounds,
             e.scope,
             e.key ?? "",
             Object.values(e.amounts).map(words).join("; "),

@@ -1,0 +1,211 @@
+import { useState } from "preact/hooks";
+import { Card } from "../components/Card";
+import { Plot } from "../components/Plot";
+import type { Series } from "../components/Plot";
+import { Table } from "../components/Table";
+import { Trouble } from "../components/Trouble";
+import { useAnswer } from "../lib/answer";
+import { get } from "../lib/api";
+import { dayAfter, forecast } from "../lib/forecast";
+import { type Budget, letter, type Money, words } from "../lib/money";
+import { show, showAmount, showWhole } from "../lib/numbers";
+
+interface Cycle {
+  scope: string;
+  key: string | null; // null: what was paid for the blocks of a partition
+  time: string;
+  amount: Money;
+  cumulative: Money;
+}
+
+interface Spent {
+  caps: Money;
+  cycles: Cycle[];
+}
+
+const CYCLES = 100;
+const LISTED = 25;
+const SPENDERS = 8;
+const DAY = 86_400_000;
+const main = (money: Money): string => Object.keys(money).find((name) => name !== "delta") ?? "delta";
+const minute = (time: string): string => time.slice(0, 16).replace("T", " ");
+const shares = (budget: Budget): { unit: string; cap: number; spent: number; reserved: number; left: number } => {
+  const unit = main(budget.caps);
+  const of = (money: Money): number => Number(money[unit]);
+  return { unit, cap: of(budget.caps), spent: of(budget.spent), reserved: of(budget.reserved), left: of(budget.available) };
+};
+
+/** All budgets at a glance, and the one that was picked at length. */
+export function Budgets({ budgets, entries }: { budgets: Budget[]; entries: number }) {
+  const [scope, pick] = useState(budgets[0]!.scope);
+  const picked = budgets.find((each) => each.scope === scope) ?? budgets[0]!;
+  return (
+    <>
+      <Card title="Budgets">
+        <ul class="budgets">
+          {budgets.map((each) => (
+            <li key={each.scope}>
+              <button type="button" aria-pressed={each === picked} onClick={() => pick(each.scope)}>
+                <Name budget={each} />
+                <Bar budget={each} />
+                <span class="left">{each.partition === null ? <Left budget={each} /> : <Blocks budget={each} />}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+        <p class="key">
+          <span class="swatch claim" /> spent, for ever <span class="swatch root" /> reserved
+        </p>
+      </Card>
+      <Picked key={picked.scope} budget={picked} entries={entries} />
+    </>
+  );
+}
+
+function Name({ budget }: { budget: Budget }) {
+  const cut = budget.scope.lastIndexOf("/") + 1;
+  return (
+    <span class="name">
+      <span class="above">{budget.scope.slice(0, cut)}</span>
+      {budget.scope.slice(cut)} {budget.simulation && <span class="simulated">simulations only</span>} {budget.partition !== null && <span class="simulated">partition</span>}
+    </span>
+  );
+}
+
+function Left({ budget }: { budget: Budget }) {
+  const { unit, cap, left } = shares(budget);
+  return (
+    <>
+      <b>
+        {letter(unit)} {show(left, 3, "down")}
+      </b>{" "}
+      left of {show(cap, 3, "down")}
+    </>
+  );
+}
+
+function Blocks({ budget }: { budget: Budget }) {
+  const { unit, cap } = shares(budget);
+  return (
+    <>
+      {letter(unit)} {show(cap, 3, "down")} in each block
+    </>
+  );
+}
+
+function Bar({ budget }: { budget: Budget }) {
+  const { cap, spent, reserved } = shares(budget);
+  if (budget.partition !== null) return <span />; // what is charged in a block counts there alone
+  const part = (x: number): number => (cap > 0 ? Math.min(100, (100 * x) / cap) : 0);
+  return (
+    <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${show(part(spent), 3, "up")} % spent, ${show(part(reserved), 3, "up")} % reserved`}>
+      <rect class="rail" width="100" height="6" />
+      <rect class="spent" width={part(spent)} height="6" />
+      <rect class="promised" x={part(spent)} width={part(reserved)} height="6" />
+    </svg>
+  );
+}
+
+function Picked({ budget, entries }: { budget: Budget; entries: number }) {
+  const { scope } = budget;
+  const found = useAnswer({ scope, entries }, ({ scope: each }, signal) => get<Spent>(`ledger/cycles?scope=${encodeURIComponent(each)}&limit=${CYCLES}`, signal), { delay: 0 });
+  const quantities = Object.keys(budget.caps);
+  const line = (name: string, money: Money): string[] => [name, ...quantities.map((each) => showAmount(money[each]!))];
+  return (
+    <Card title={<Name budget={budget} />}>
+      <p class="headroom">
+        {budget.partition === null ? <Left budget={budget} /> : <Blocks budget={budget} />}
+        {budget.partition === null && shares(budget).reserved > 0 && `, with ${letter(shares(budget).unit)} ${show(shares(budget).reserved, 3, "up")} reserved`}.
+        {budget.partition !== null && " What is charged in a block counts there alone; the budgets above have paid for one."}
+      </p>
+      {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
+      {found.answer && found.answer.cycles.length > 0 && <History budget={budget} cycles={found.answer.cycles} />}
+      {found.answer && found.answer.cycles.length === 0 && <p class="empty">Nothing has been started under this budget.</p>}
+      <details class="part exact">
+        <summary>To the last digit, and why these sums hold</summary>
+        <Table
+          caption={`Balance of ${scope}`}
+          columns={[{ title: "amount" }, ...quantities.map((each) => ({ title: letter(each), number: true }))]}
+          rows={[line("cap", budget.caps), ...(budget.partition === null ? [line("spent", budget.spent), line("reserved", budget.reserved), line("available", budget.available)] : [])]}
+        />
+        <p class="method">
+          {budget.kind}, {budget.relation.replaceAll("-", " ")}
+          {budget.privacy_unit && `, per ${budget.privacy_unit}`}. {budget.promise && `The cap keeps (ε ${budget.promise.epsilon}, δ ${budget.promise.delta}). `}
+          By {budget.theorem}
+        </p>
+      </details>
+    </Card>
+  );
+}
+
+/** Whether a charge is in a block that was paid for above it. */
+const isPaidFor = (cycle: Cycle): boolean => cycle.key !== null && Object.values(cycle.amount).every((amount) => Number(amount) === 0);
+
+function History({ budget, cycles }: { budget: Budget; cycles: readonly Cycle[] }) {
+  const { unit, cap, left, reserved } = shares(budget);
+  const sign = letter(unit);
+  const of = (money: Money): number => Number(money[unit]);
+  const before = of(cycles[0]!.cumulative) - of(cycles[0]!.amount);
+  const total = of(cycles.at(-1)!.cumulative);
+  const some = cycles.length === CYCLES ? `, the newest ${CYCLES}` : "";
+  const series: Series[] = [
+    { name: "this release", look: "bar", points: cycles.map((c, i) => [i + 1, of(c.amount)] as const) },
+    { name: "cumulative", look: "step", points: [[0, before] as const, ...cycles.map((c, i) => [i + 1, of(c.cumulative)] as const)] },
+    ...(cap < 4 * total ? [{ name: "cap", look: "cap" as const, points: [[cycles.length, cap]] as const }] : []),
+  ];
+  return (
+    <>
+      {budget.partition === null && <BurnDown unit={unit} cap={cap} left={left + reserved} cycles={cycles} />}
+      <Plot title={`${sign} of each release${some}, charged when it starts and never given back`} x={{ title: "release", whole: true }} y={{ title: sign }} series={series} />
+      <Spenders cycles={cycles} unit={unit} some={some} />
+      <Table
+        caption={`Releases${some}, newest first`}
+        prose
+        columns={[{ title: "release" }, { title: "scope" }, { title: "started (UTC)", tight: true }, { title: "cost" }, { title: "cumulative" }]}
+        rows={cycles.map((c) => [c.key ?? `partition ${c.scope}`, c.scope, minute(c.time), isPaidFor(c) ? "paid by its partition" : words(c.amount), words(c.cumulative)]).toReversed().slice(0, LISTED)}
+      />
+    </>
+  );
+}
+
+/** What was left over time, under today's cap, and how long it lasts if spending goes on so. */
+function BurnDown({ unit, cap, left, cycles }: { unit: string; cap: number; left: number; cycles: readonly Cycle[] }) {
+  const now = Date.now();
+  const day = (time: string): number => Math.min(0, (Date.parse(time) - now) / DAY);
+  const of = (money: Money): number => Number(money[unit]);
+  const seen = forecast(cycles.map((c) => ({ day: day(c.time), amount: of(c.amount) })), left);
+  const first = day(cycles[0]!.time);
+  if (first > -1) return null; // all of it within a day
+  const series: Series[] = [
+    { name: "left", look: "step", ends: true, points: [[first, cap - of(cycles[0]!.cumulative) + of(cycles[0]!.amount)], ...cycles.map((c) => [day(c.time), cap - of(c.cumulative)] as const), [0, left]] },
+  ];
+  const shown = seen && Math.min(seen.days, Math.max(90, -first));
+  if (seen && shown !== null && shown > 0) series.push({ name: "if it goes on so", look: "estimate", points: [[0, left], [shown, left * (1 - shown / seen.days)]] });
+  return (
+    <>
+      <Plot title={`${letter(unit)} that was left, under today's cap`} x={{ title: "days from now", tight: true }} y={{ title: letter(unit) }} series={series} />
+      <p class="method">
+        {seen === null && "Too little was spent in the last 30 days to say how long it lasts."}
+        {seen !== null &&
+          (left <= 0
+            ? "Nothing is left."
+            : `In the last ${showWhole(Math.round(seen.window))} days ${letter(unit)} ${show(seen.spent, 3, "up")} was spent. At that pace the budget is used up about ${dayAfter(now, seen.days)}: an estimate, and nothing that the ledger holds anybody to.`)}
+      </p>
+    </>
+  );
+}
+
+function Spenders({ cycles, unit, some }: { cycles: readonly Cycle[]; unit: string; some: string }) {
+  const by = new Map<string, [releases: number, amount: number]>();
+  for (const cycle of cycles) {
+    const [releases, amount] = by.get(cycle.scope) ?? [0, 0];
+    by.set(cycle.scope, [releases + 1, amount + Number(cycle.amount[unit])]);
+  }
+  if (by.size < 2) return null;
+  const ranked = [...by].sort(([, [, a]], [, [, b]]) => b - a);
+  const others = ranked.splice(SPENDERS);
+  const sum = (part: 0 | 1): number => others.reduce((so, [, told]) => so + told[part], 0);
+  if (others.length > 0) ranked.push([`${others.length} others`, [sum(0), sum(1)]]);
+  const rows = ranked.map(([scope, [releases, amount]]) => [scope, showWhole(releases), show(amount, 3, "up")]);
+  return <Table caption={`Who spent it${some && `, of${some.slice(1)} releases`}`} columns={[{ title: "scope" }, { title: "releases", number: true }, { title: letter(unit), number: true }]} rows={rows} />;
+}
