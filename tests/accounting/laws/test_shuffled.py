@@ -110,6 +110,10 @@ def test_responses_lie_between_their_bounds(flip, categories):
             assert exact <= found.upper + OWN
         assert epsilon(Shuffled(release, units), delta=0.0, relation=REPLACE).upper == pytest.approx(alone.upper)
         assert responses(flip, categories, units) is not None
+        own, any_of_them = (deltas(clones(alone.upper, units, categories=k), at, upper=True) for k in (categories, 2))
+        assert (own <= any_of_them + OWN).all()
+        few = deltas(clones(alone.upper, 2 * units, categories=categories), at, upper=True)
+        assert units == 1 or (truth > few + OWN).any()  # the control: twice as many units are too many
 
 
 @pytest.mark.parametrize("local", [PureDP(1.0), RandomizedResponse(0.5), Laplace(1.0), ExponentialMechanism(0.7)])
@@ -134,6 +138,9 @@ def test_it_is_below_the_closed_form_and_its_two_sides_are_close(units):
         closed = math.log1p((odds - 1) / (odds + 1) * root)
         assert found.upper < 0.6 * closed
         assert found.upper < 1.18 * found.lower
+    for categories in (3, 10, 100):
+        found = epsilon(Shuffled(RandomizedResponse(0.5, categories), units), delta=1e-6, relation=REPLACE)
+        assert found.upper < 1.06 * found.lower
 
 
 def test_it_composes_as_any_pair():

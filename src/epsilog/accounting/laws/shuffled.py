@@ -1,6 +1,6 @@
 """Shuffled reports: one unit's report among clones, that is reports of others that might as well have been its own.
 
-Above, whatever is epsilon0-DP: a unit whose report is 0 with the odds e^epsilon0 to 1, or 1 with those odds, among
+Above, of whatever is epsilon0-DP: a unit whose report is 0 with the odds e^epsilon0 to 1, or 1 with those odds, among
 C ~ Bin(n - 1, 2 / (e^epsilon0 + 1)) fair coins. Below, the same of a mechanism of three answers, or of two, that is
 epsilon0-DP. Of N reports in {0, 1} with a zeros and b ones, P has (e^epsilon0 a + b) / (a + e^epsilon0 b) times the
 mass of Q. docs/accounting/shuffling.md proves it.
@@ -29,16 +29,20 @@ _LEAST_SEEN = 1e-300  # whose multiples doubles hold: below, a bucket is left ou
 _MOST_COUNTS = 20_000  # whose differences are added up one by one
 _FAINTEST = 1e-40  # of a chance beside which what was cut off is less than a rounding
 _STEP = 0.004  # of a bucket, as a part of the coins in it
-_MOST_ATOMS = 1_000_000
+_MOST_ATOMS = 300_000
+_MOST_BUCKETS = 3_000
 
 
-def clones(epsilon: float, units: int) -> Atoms:
+def clones(epsilon: float, units: int, *, categories: int = 2) -> Atoms:
     """The pair that dominates ``units`` shuffled reports of any epsilon-DP randomizer.
+
+    With more ``categories`` of randomized response only, whose reports hide more.
 
     >>> clones(1.0, 1).ends()  # one report hides among none
     (-1.0, 1.0)
     """
-    return _clones(epsilon, min(units, MOST_UNITS))
+    odds = up(math.expm1(epsilon), 8)  # more of it loses no less, so it is taken as exact
+    return _clones(odds, categories, min(units, MOST_UNITS), epsilon)
 
 
 def attained(epsilon: float, units: int) -> Atoms | None:
@@ -73,6 +77,7 @@ class _Buckets(NamedTuple):
         high: shape (k,).
         mass: shape (k,); all of it but for the tails, so each at least what it is.
         further: the mass of one coin more, shape (k,).
+        least: the mass of none.
         roundings: in a mass.
     """
 
@@ -80,28 +85,45 @@ class _Buckets(NamedTuple):
     high: Array
     mass: Array
     further: Array
+    least: float
     roundings: float
 
 
 @lru_cache(maxsize=16)
-def _clones(epsilon: float, units: int) -> Atoms:
-    odds = up(math.expm1(epsilon), 8)  # e^epsilon0 - 1: more of it loses no less, so it is taken as exact
+def _clones(odds: float, categories: int, units: int, largest: float) -> Atoms:
+    """The pair of blankets: how many reports of others might as well have been the unit's own is told, in buckets.
+
+    Of B reports in the blanket, its own among them, N are 0 or 1. Its own is among these with the odds (2 + ``odds``) N
+    to 2 (B - N). Of neither count does a smaller one lose less; of two counts in a bucket the lower is taken for the
+    coins, and the higher for the odds.
+    """
     step, parts = _STEP, []
     while True:
-        buckets = _coins(units - 1, 2 / (2 + odds), 2 / odds, step)
-        if float(np.sum(2 * np.sqrt(_NATS / 2 * (buckets.low + 1)) + 2)) <= _MOST_ATOMS or len(buckets.low) == 1:
+        blankets = _coins(units - 1, categories / (categories + odds), categories / odds, step)
+        inner = [_coins(int(low), 2 / categories, _over(2, categories - 2), step) for low in blankets.low]
+        atoms = sum(float(np.sum(2 * np.sqrt(_NATS / 2 * (one.low + 1)) + 2)) for one in inner)
+        if (atoms <= _MOST_ATOMS and sum(len(one.low) for one in inner) <= _MOST_BUCKETS) or step >= 1:
             break
-        step *= 2
-    roundings = buckets.roundings
-    for coins, mass in zip(buckets.low, buckets.mass, strict=True):
-        size = int(coins) + 1
-        a, share, lost = _halves(size)
-        b = size - a
-        weight = float(mass) * share / (size * (1 + odds / 2))
-        u = np.log1p(odds * (a - b) / (size + odds * b))
-        parts.append((u, weight * (size + odds * a), weight * (size + odds * b)))
-        roundings = max(roundings, buckets.roundings + lost)
-    return _atoms(parts, roundings + 32, largest=epsilon, tails=_TAILS)
+        step *= 1.5
+    own, roundings = (2 + odds) / (categories + odds), 0.0
+    for others, whole, coins in zip(blankets.low, blankets.mass, inner, strict=True):
+        weights = float(whole) * (own * coins.mass + (1 - own) * coins.further)
+        for low, high, weight in zip(coins.low, coins.high, weights, strict=True):
+            size = int(low) + 1
+            a, share, lost = _halves(size)
+            b = size - a
+            beside = max(down(size * (1 + (others - high) / (high + 1)), 6), float(size))  # less of it loses no less
+            u = np.log1p(odds * (a - b) / (beside + odds * b))
+            share = float(weight) / (beside + odds * size / 2) * share
+            parts.append((u, share * (beside + odds * a), share * (beside + odds * b)))
+            roundings = max(roundings, blankets.roundings + coins.roundings + lost)
+        none = float(whole) * (1 - own) * float(coins.least)
+        parts.append((np.zeros(1), np.full(1, none), np.full(1, none)))
+    return _atoms(parts, roundings + 64, largest=largest, tails=_TAILS)
+
+
+def _over(one: float, other: float) -> float:
+    return one / other if other else math.inf
 
 
 @lru_cache(maxsize=16)
@@ -111,7 +133,7 @@ def _attained(odds: float, own: float, coin: float, units: int) -> Atoms | None:
     What is seen is N, how many answered so: c coins and the unit's answer, or c + 1 coins and none of it, c = N - 1.
     """
     buckets = _coins(units - 1, coin, coin / (1 - coin) if coin < 1 else math.inf, _STEP)
-    if float(np.sum(2 * np.sqrt(_NATS / 2 * (buckets.high + 1)) + 2)) > 2 * _MOST_ATOMS:
+    if float(np.sum(2 * np.sqrt(_NATS / 2 * (buckets.high + 1)) + 2)) > 4 * _MOST_ATOMS:
         return None
     parts, roundings = [], 0.0
     for coins, mass, further in zip(buckets.high, buckets.mass, buckets.further, strict=True):
@@ -158,9 +180,9 @@ def _coins(trials: int, chance: float, odds: float, step: float) -> _Buckets:
     Chernoff: P[C <= m - t] <= exp(-t^2 / 2m), P[C >= m + t] <= exp(-t^2 / (2m + 2t/3)), m the mean.
     """
     if trials == 0 or chance == 0:
-        return _Buckets(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 0.0)
+        return _Buckets(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1.0, 0.0)
     if math.isinf(odds):
-        return _Buckets(np.full(1, trials), np.full(1, trials), np.ones(1), np.zeros(1), 0.0)
+        return _Buckets(np.full(1, trials), np.full(1, trials), np.ones(1), np.zeros(1), 0.0, 0.0)
     mean = trials * chance
     low = max(0, math.floor(mean - math.sqrt(2 * _NATS * mean)))
     high = min(trials, math.ceil(mean + _NATS / 3 + math.sqrt(_NATS**2 / 9 + 2 * _NATS * mean)))
@@ -178,9 +200,11 @@ def _coins(trials: int, chance: float, odds: float, step: float) -> _Buckets:
     highs = np.append(lows[1:] - 1, high)
     at = np.array(starts) - low
     further = np.add.reduceat(np.append(mass[1:], _TAILS), at)
-    return _Buckets(lows, highs, np.add.reduceat(mass, at), further, 12.0 * len(mass) + 16)
+    least = float(mass[0]) if low == 0 else 0.0
+    return _Buckets(lows, highs, np.add.reduceat(mass, at), further, least, 12.0 * len(mass) + 16)
 
 
+@lru_cache(maxsize=128)
 def _halves(size: int) -> tuple[Array, Array, float]:
     """The binomial law of ``size`` fair coins from the middle up: counts, chances, and roundings in them.
 

@@ -460,17 +460,18 @@ def _shuffled(release: Shuffled, relation: NeighboringRelation) -> tuple[BaseLaw
     units, nothing = release.population, _pure(0.0, 0.0)
     if epsilon == 0:
         return _same(nothing)
-    above, _ = _within_reach(lambda at: clones(at, units), epsilon, (0.0, epsilon))
     below: Atoms | None = None
+    choices = 2
     match tuple(inner.items()):
         case ((PureDP(epsilon=stated), 1),) if stated > _NEAREST:
             below = attained(min(stated, _LONGEST), units)
             least = stated
         case ((RandomizedResponse(flip_probability=flip, categories=categories), 1),):
-            below = responses(flip, categories, units)
+            below, choices = responses(flip, categories, units), categories
             least = down(epsilon, 2 * RATIO)
         case _:
             least = 0.0
+    above, _ = _within_reach(lambda at: clones(at, units, categories=choices), epsilon, (0.0, epsilon))
     return above, nothing if below is None else replace(below, stated=(least, epsilon))
 
 
