@@ -50,7 +50,7 @@ def without(known, *names):
 @pytest.mark.parametrize(
     ("function", "known", "more"),
     [
-        (plan.federated, without(FACTS, "delta_cap"), {"policy", "gap", "group", "fit"}),
+        (plan.federated, without(FACTS, "delta_cap"), {"policy", "gap", "group", "fit", "trials"}),
         (plan.noise_for, {"epsilon": facts.EPSILON} | FACTS, {"policy"}),
         (plan.rounds_for, {"epsilon": facts.EPSILON} | FACTS, {"policy"}),
         (plan.queries, without(QUERIES, "delta_cap") | ASKED, {"policy"}),
@@ -214,7 +214,7 @@ def test_the_command_takes_the_facts(command, known):
         for option in typer.main.get_command(app).commands["plan"].commands[command].params
     }
     known = without(known, "clip_norm")  # it costs nothing and is not asked
-    assert set(options) - {"as_json", "json", "help", "group"} == set(known)
+    assert set(options) - {"as_json", "json", "help", "group", "trials"} == set(known)
     for name, fact in known.items():
         option = options[name]
         assert option.help.lower().startswith(fact.says.lower()), name

@@ -138,11 +138,18 @@ def test_attack_rates_on_a_person():
     assert ep.profile(Laplace(2.0)).tpr(0.05).upper <= two.upper * (1 + 1e-6)
 
 
-def test_a_group_of_trials_is_priced_by_the_general_bound():
+def test_a_group_of_trials_is_priced_as_trials_of_the_group():
     tuned = Tuned(Gaussian(8.0), PoissonTrials(3.0))
-    assert ep.epsilon(tuned, delta=1e-6).upper < ep.epsilon(tuned, delta=1e-6, group=2).upper < math.inf
-    held = Tuned(Grouped(Gaussian(8.0), 2), PoissonTrials(3.0))
-    assert ep.epsilon(held, delta=1e-6).upper <= ep.epsilon(tuned, delta=1e-6, group=2).upper
+    one, two = ep.epsilon(tuned, delta=1e-6), ep.epsilon(tuned, delta=1e-6, group=2)
+    assert one.upper < two.upper < math.inf
+    held = ep.epsilon(Tuned(Grouped(Gaussian(8.0), 2), PoissonTrials(3.0)), delta=1e-6)
+    assert (two.lower, two.upper) == (held.lower, held.upper)
+    twice = ep.epsilon(Tuned(Gaussian(4.0), PoissonTrials(3.0)), delta=1e-6)
+    assert held.upper == pytest.approx(twice.upper), "for a Gaussian the group moves the sum twice as far"
+    share = two.upper / 2  # what any curve of one unit says of two
+    general = ep.delta(tuned, epsilon=share).upper * math.expm1(two.upper) / math.expm1(share)
+    assert general > 1e-6, "which is looser"
+    assert dict(two.given)["units"] == 2
 
 
 @pytest.mark.parametrize(

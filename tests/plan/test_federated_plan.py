@@ -5,14 +5,19 @@ import math
 import pytest
 
 from epsilog import plan
+from epsilog.accounting import epsilon
 from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
+    BinomialTrials,
     CalibrationError,
+    CheckError,
     DeltaPolicy,
     Interval,
     NeighboringRelation,
+    Tuned,
     UnsupportedMechanismError,
     Verdict,
+    codec,
 )
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
@@ -167,6 +172,27 @@ def test_a_scheme_without_a_proof_is_refused():
 def test_bad_input_is_refused_by_name(changed, name):
     with pytest.raises(ValueError, match=f"^{name} must be"):
         plan.federated(**RUN | changed)
+
+
+def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
+    law = BinomialTrials(4, 0.5)
+    found = plan.federated(**RUN, trials=law)
+    assert found.sweep is not None
+    assert (found.sweep.expected, found.sweep.count) == (pytest.approx(2.0), 2)
+    assert found.sweep.one == found.epsilon
+    assert found.epsilon.upper < found.sweep.best.upper < 2 * found.sweep.shown.upper
+    tuned = Tuned(found.schedule.release(), law)
+    assert found.sweep.best.upper == epsilon(tuned, delta=found.delta.delta).upper
+    told = found.to_json()["sweep"]
+    assert (told["law"], codec.decode(told["trials"]), codec.decode(told["best"])) == (
+        "binomial:4,0.5", law, found.sweep.best
+    )  # fmt: skip
+    assert "sweep" not in plan.federated(**RUN).to_json()
+    faint = plan.federated(**RUN | {"noise_multiplier": 0.1, "rounds": 2}, trials=law).sweep
+    assert (faint.best.lower, faint.one.lower) == (0.0, 0.0)
+    assert faint.best.upper > faint.one.upper > 100
+    with pytest.raises(CheckError, match=r"^trials must be"):
+        plan.federated(**RUN, trials="fixed:2")
 
 
 def test_a_plan_tells_the_mu_that_comes_close_where_it_is_asked():

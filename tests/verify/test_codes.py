@@ -200,9 +200,9 @@ def of_charges(run):
     less = replace(run.plan, guarantee=low)
     asked = dict(word.request) | {"plan_hash": less.hash}
     yield check_charge(replace(run, plan=less), replace(word, amounts=half, request=asked))
-    yield check_claim(low, run.plan.scheme)
-    yield check_claim(replace(low, epsilon=run.plan.guarantee.epsilon * (1 - 1e-6)), run.plan.scheme)
-    yield check_claim(low, replace(run.plan.scheme, noise_multiplier=0.0))
+    yield check_claim(low, run.plan.release)
+    yield check_claim(replace(low, epsilon=run.plan.guarantee.epsilon * (1 - 1e-6)), run.plan.release)
+    yield check_claim(low, replace(run.plan.scheme, noise_multiplier=0.0).release())
     yield check_files(replace(run, ledger=replace(word, evidence=None)))
 
 

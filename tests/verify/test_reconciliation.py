@@ -93,7 +93,7 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
 
     monkeypatch.setattr(claim, "certified", certified)
     guarantee = replace(run.plan.guarantee, epsilon=claimed)
-    found = check_claim(guarantee, run.plan.scheme)
+    found = check_claim(guarantee, run.plan.release)
     assert found.verdict == verdict
     assert dict(found.numbers) == {"claimed": claimed, "lower": 3.9, "upper": 4.0}
     assert ("below the least possible loss, 3.9" in found.says) is below_all
@@ -102,15 +102,15 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
 
 def test_a_claim_whose_interval_is_wide_is_close_only_within_it(run, monkeypatch):
     monkeypatch.setattr(claim, "certified", lambda *_: replace(run.plan.epsilon, lower=3.999, upper=4.0))
-    assert check_claim(replace(run.plan.guarantee, epsilon=3.9985), run.plan.scheme).verdict == "failed"
+    assert check_claim(replace(run.plan.guarantee, epsilon=3.9985), run.plan.release).verdict == "failed"
     monkeypatch.setattr(claim, "certified", lambda *_: replace(run.plan.epsilon, lower=0.0, upper=4.0))
-    assert check_claim(replace(run.plan.guarantee, epsilon=3.981), run.plan.scheme).verdict == "warned"
-    assert check_claim(replace(run.plan.guarantee, epsilon=3.979), run.plan.scheme).verdict == "failed"
+    assert check_claim(replace(run.plan.guarantee, epsilon=3.981), run.plan.release).verdict == "warned"
+    assert check_claim(replace(run.plan.guarantee, epsilon=3.979), run.plan.release).verdict == "failed"
 
 
 def test_a_schedule_without_noise_has_no_claim(run):
     scheme = replace(run.plan.scheme, noise_multiplier=0.0)
-    found = check_claim(replace(run.plan.guarantee, epsilon=1e300), scheme)
+    found = check_claim(replace(run.plan.guarantee, epsilon=1e300), scheme.release())
     assert found.verdict == "failed"
     assert [name for name, _ in found.numbers] == ["claimed", "lower"]  # an infinite figure has no place in a report
 

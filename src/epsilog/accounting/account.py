@@ -149,6 +149,8 @@ def _over(
             methods[method] = None
         return found
 
+    if isinstance(whole, Grouped) and isinstance(whole.release, Tuned):  # what a trial costs a group, its best costs it
+        whole = Tuned(Grouped(whole.release.release, whole.units), whole.release.trials)
     if isinstance(whole, Tuned):
         found, name = tuning.bounds(whole, relation, question, above=above, ask=ask), _TUNED
     else:

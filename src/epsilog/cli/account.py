@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import tomllib
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -17,22 +14,15 @@ from rich.text import Text
 from epsilog import terms
 from epsilog.cli.app import Json, Relation, account_app, print_json
 from epsilog.cli.show import bold, figures, interval_text, note, table
-from epsilog.terms import CheckError, Interval, NeighboringRelation, Release, Trials, codec
+from epsilog.terms import CheckError, Interval, NeighboringRelation, Release, codec
 from epsilog.terms.digits import upper_text
 
 if TYPE_CHECKING:
     from epsilog.accounting import Intervals
+    from epsilog.plan import Sweep
 
 _NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
 MECHANISMS = {name: codec.type_of[name] for name in (*_NOISES, "pure", "zcdp", "gdp")}  # those of one parameter
-_LAWS: dict[str, tuple[int, Callable[..., Trials]]] = {  # by how they are written, with how many numbers
-    "geometric:STOP": (1, partial(terms.NegativeBinomialTrials, 1.0)),
-    "logarithmic:STOP": (1, partial(terms.NegativeBinomialTrials, 0.0)),
-    "negative-binomial:SHAPE,STOP": (2, terms.NegativeBinomialTrials),
-    "poisson:MEAN": (1, terms.PoissonTrials),
-    "binomial:MOST,CHANCE": (2, lambda most, chance: terms.BinomialTrials(_whole(most), chance)),
-    "fixed:COUNT": (1, lambda count: terms.BinomialTrials(_whole(count), 1.0)),
-}
 _MOST_POINTS = 10_000  # of one question
 Delta = Annotated[
     list[float] | None, typer.Option("--delta", help="Failure probability: ask for epsilon; may be repeated.")
@@ -84,7 +74,7 @@ def account(
     ] = "1",
     trials: Annotated[
         str | None,
-        typer.Option("--trials", help=f"Release the best of a secret number of trials alone: {', '.join(_LAWS)}."),
+        typer.Option("--trials", help=f"Release the best of a secret number of trials alone: {', '.join(terms.LAWS)}."),
     ] = None,
     group: Annotated[
         int, typer.Option("--group", help="The most units that one person holds: the price is then the person's.")
@@ -124,7 +114,7 @@ def account(
         if len(counts) == 1 and counts != [1]:
             release = terms.Repeated(release, counts[0])
     if trials is not None:
-        release = terms.Tuned(release, _trials(trials))
+        release = terms.Tuned(release, terms.read_trials(trials))
     question = _Question(deltas, epsilons, relation, gap, group)
     if as_csv or len(counts) * len(deltas or epsilons) > 1:
         named = {"release" if len(counts) == 1 else "step": codec.to_json(release)}
@@ -242,39 +232,19 @@ def _beside(release: Release, delta: float | None, relation: NeighboringRelation
     """What one trial costs, and as many as are expected if all of them were shown."""
     if not isinstance(release, terms.Tuned) or delta is None:
         return []
-    from epsilog import accounting
+    from epsilog.plan import sweep
 
-    mean = accounting.mean_trials(release.trials)
-    one = accounting.epsilon(release.release, delta=delta, relation=relation, gap=gap)
-    shown = terms.Repeated(release.release, max(math.ceil(mean * (1 - 1e-9)), 1))
-    try:
-        every = interval_text(accounting.epsilon(shown, delta=delta, relation=relation, gap=gap))
-    except terms.UnsupportedMechanismError:
-        every = "not priced"
+    return sweep_rows(sweep(release.release, release.trials, delta=delta, relation=relation, gap=gap))
+
+
+def sweep_rows(found: Sweep) -> list[tuple[str, str]]:
+    """How many trials there are, and what one costs, and all of them."""
+    every = "not priced" if found.shown is None else interval_text(found.shown)
     return [
-        ("trials expected", f"{mean:.6g}"),
-        ("one trial", interval_text(one)),
-        (f"{shown.count} trials, all of them shown", every),
+        ("trials expected", f"{found.expected:.6g}"),
+        ("one trial", interval_text(found.one)),
+        (f"{found.count} trials, all of them shown", every),
     ]
-
-
-def _trials(text: str) -> Trials:
-    """A law of trials as the command line writes it.
-
-    >>> _trials("geometric:0.1")
-    NegativeBinomialTrials(shape=1.0, stopping_probability=0.1)
-    """
-    name, _, numbers = text.partition(":")
-    for written, (count, law) in _LAWS.items():
-        if written.partition(":")[0] == name:
-            try:
-                given = [float(number) for number in numbers.split(",")]
-            except ValueError:
-                given = []
-            if len(given) == count:
-                return law(*given)
-            raise CheckError("trials", f"written as {written}", repr(text))
-    raise CheckError("trials", f"one of {', '.join(_LAWS)}", repr(text))
 
 
 def _matrix(
@@ -296,12 +266,6 @@ def _given(parameter: float | None) -> float:
     if parameter is None:
         raise CheckError("parameter", "given (or a file of terms with --file)", "None")
     return parameter
-
-
-def _whole(number: float) -> int:
-    if not number.is_integer():
-        raise CheckError("trials", "a whole number of trials", repr(number))
-    return int(number)
 
 
 def _from_flags(

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from epsilog.cli.account import read_document
+from epsilog.cli.account import read_document, sweep_rows
 from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, plan_app, print_json, told
 from epsilog.cli.show import bold, figures, interval_text, note, table
-from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, facts
+from epsilog.terms import LAWS, CheckError, DeltaPolicy, NeighboringRelation, facts, read_trials
 from epsilog.terms.digits import lower_text, upper_text
 
 if TYPE_CHECKING:
     from epsilog.accounting import GaussianFit
+    from epsilog.plan import Sweep
 
 Cap = Annotated[float, told("delta_cap", facts.DELTA_CAP, "0 for no cap")]
 
@@ -33,6 +35,10 @@ def federated(
     privacy_unit: Annotated[str, told("privacy_unit", facts.PRIVACY_UNIT)] = "client",
     releases_per_period: Annotated[int, told("releases_per_period", facts.RELEASES_PER_PERIOD)] = 1,
     group: Annotated[int, typer.Option("--group", help="The most units that one person holds: adds that price.")] = 1,
+    trials: Annotated[
+        str | None,
+        typer.Option("--trials", help=f"The best of a secret number of runs: adds that price. {', '.join(LAWS)}."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Price a federated schedule: the closed form people know, and the certified interval beside it.
@@ -63,6 +69,7 @@ def federated(
         releases_per_period=releases_per_period,
         group=group,
         fit=True,
+        trials=None if trials is None else read_trials(trials),
     )
     if as_json:
         return print_json(priced.to_json())
@@ -82,14 +89,23 @@ def federated(
             ("  linear term", f"{priced.formula.linear_term:.4f}" + _larger(priced.formula.dominates == "linear")),
             *_together(releases_per_period, interval_text(priced.cumulative)),
             *([] if priced.person is None else [(f"holder of up to {group}", interval_text(priced.person))]),
+            *_swept(priced.sweep),
             *([] if priced.fit is None else [("mu of Gaussian DP", _fit_text(priced.fit))]),
         ],
     )
     warned = (finding.says for finding in priced.delta.findings)
-    assumed = dict.fromkeys((*priced.epsilon.assumptions, *(priced.person.assumptions if priced.person else ())))
+    further = [priced.person, priced.sweep.best if priced.sweep else None]
+    assumed = dict.fromkeys(line for one in (priced.epsilon, *further) if one is not None for line in one.assumptions)
     for line in (priced.verdict, *warned, *(f"Assumes: {a}" for a in assumed)):
         note(line)
     return None
+
+
+def _swept(found: Sweep | None) -> list[tuple[str | Text, str | Text]]:
+    if found is None:
+        return []
+    first = (bold("this sweep costs"), bold(interval_text(found.best)))
+    return [first, *((f"  {name}", text) for name, text in sweep_rows(found))]
 
 
 def _fit_text(fit: GaussianFit) -> str:

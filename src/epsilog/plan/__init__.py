@@ -12,6 +12,7 @@ from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
 from epsilog.plan.registered import RegisteredPlan, price, register
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
+from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.training_loop import Preflight, TrainingSetup, preflight
 from epsilog.plan.wording import delta_sentence, formula_sentence, limits
 
@@ -32,6 +33,7 @@ __all__ = [
     "RegisteredPlan",
     "Schedule",
     "Sensitivity",
+    "Sweep",
     "TrainingSetup",
     "algorithm_two",
     "crossover",
@@ -49,4 +51,5 @@ __all__ = [
     "register",
     "rounds_for",
     "sensitivity",
+    "sweep",
 ]

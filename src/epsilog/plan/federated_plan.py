@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from epsilog.accounting import FederatedEstimate, GaussianFit, calibrate, fl_formula, gaussian_fit, rounds_that_fit
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.accounting.roots import largest
+from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
     BallsInBins,
@@ -23,6 +24,7 @@ from epsilog.terms import (
     PoissonSampled,
     Release,
     Repeated,
+    Trials,
     UnsupportedMechanismError,
     check,
     codec,
@@ -116,6 +118,7 @@ class FederatedPlan:
         person: the certified interval of one run for such a person; ``epsilon`` where that is one unit.
         fit: the mu of Gaussian DP that one run comes close to, with both errors; None where it was not asked for, or
             none comes close.
+        sweep: what the best of several runs costs; None for one run.
     """
 
     schedule: Schedule
@@ -130,6 +133,7 @@ class FederatedPlan:
     group: int = 1
     person: Interval | None = None
     fit: GaussianFit | None = None
+    sweep: Sweep | None = None
 
     @property
     def verdict(self) -> str:
@@ -170,6 +174,7 @@ class FederatedPlan:
             "verdict": self.verdict,
             **({} if self.person is None else {"group": self.group, "person": codec.encode(self.person)}),
             **({} if self.fit is None else {"fit": _fit_json(self.fit)}),
+            **({} if self.sweep is None else {"sweep": self.sweep.to_json()}),
         }
 
 
@@ -193,6 +198,7 @@ def federated(
     gap: float = GAP,
     group: int = 1,
     fit: bool = False,
+    trials: Trials | None = None,
 ) -> FederatedPlan:
     """Prices a federated schedule of the central model.
 
@@ -211,6 +217,7 @@ def federated(
         gap: relative width of the interval to aim for.
         group: the most units that one person holds, for the price of the person beside that of the unit.
         fit: whether to look for the mu that comes close, too, which takes a fraction of a second.
+        trials: the law of the number of runs, of which the best alone is released: what the sweep costs is told, too.
 
     Returns:
         The plan; only ``epsilon.upper`` may be claimed.
@@ -252,6 +259,7 @@ def federated(
         group=group,
         person=None if group == 1 else _person(schedule, decision.delta, relation, group=group, gap=gap),
         fit=_fitted(schedule, relation) if check.flag()(fit=fit) else None,
+        sweep=None if trials is None else _swept(schedule, trials, decision.delta, relation, gap=gap),
     )
 
 
@@ -278,7 +286,22 @@ def _person(schedule: Schedule, delta: float, relation: NeighboringRelation, *, 
     hides = schedule.noise_multiplier >= LEAST_NOISE or schedule.sampling != "poisson"
     release = schedule.release() if hides else schedule.unamplified()
     found = bound_epsilon(release, delta=delta, relation=relation, gap=gap, group=group)
-    return found if hides else replace(found, lower=0.0, method=f"{found.method}, without amplification by sampling")
+    return found if hides else _above(found)
+
+
+def _swept(schedule: Schedule, trials: Trials, delta: float, relation: NeighboringRelation, *, gap: float) -> Sweep:
+    """Prices the best of several runs; with next to no noise as if sampling hid nothing."""
+    trials = check.instance(Trials)(trials=trials)
+    hides = schedule.noise_multiplier >= LEAST_NOISE or schedule.sampling != "poisson"
+    if hides or schedule.noise_multiplier == 0:
+        return sweep(schedule.release(), trials, delta=delta, relation=relation, gap=gap)
+    found = sweep(schedule.unamplified(), trials, delta=delta, relation=relation, gap=gap)
+    shown = None if found.shown is None else _above(found.shown)
+    return replace(found, best=_above(found.best), one=_above(found.one), shown=shown)
+
+
+def _above(found: Interval) -> Interval:
+    return replace(found, lower=0.0, method=f"{found.method}, without amplification by sampling")
 
 
 def _fitted(schedule: Schedule, relation: NeighboringRelation) -> GaussianFit | None:

@@ -5,13 +5,26 @@ The hash covers the whole document. A run is later checked against this document
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol, Self
 
 from epsilog.accounting import FederatedEstimate, calibrate, epsilon, fl_formula
-from epsilog.terms import CalibrationError, CheckError, Guarantee, Interval, NeighboringRelation, Scheme, check, codec
+from epsilog.terms import (
+    CalibrationError,
+    CheckError,
+    Guarantee,
+    Interval,
+    NeighboringRelation,
+    Release,
+    Scheme,
+    Trials,
+    Tuned,
+    check,
+    codec,
+)
 from epsilog.terms.digits import upper_text
 from epsilog.terms.notebook import html_table
 
@@ -42,6 +55,8 @@ class RegisteredPlan:
         budget: scope, caps and the reason for delta, as stated (decimal strings).
         simulation: whether this is a seeded simulation, which no real budget accepts.
         details: everything else that was fixed: identity, training, data facts, boundary, reporting, references.
+        trials: the law of how many times the scheme is run, of which the best run alone is released; None for one run.
+            Guarantee and intervals are those of the best, the closed form that of one run.
     """
 
     name: str
@@ -53,6 +68,16 @@ class RegisteredPlan:
     budget: dict[str, str]
     simulation: bool
     details: dict[str, Any] = field(default_factory=dict)
+    trials: Trials | None = None
+
+    @property
+    def release(self) -> Release:
+        """What is released, and charged: the scheme's release, or that of the best of several trials of it."""
+        return self.of_best(self.scheme.release())
+
+    def of_best(self, one: Release) -> Release:
+        """What is released if one run releases ``one``."""
+        return best(one, self.trials)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -72,7 +97,7 @@ class RegisteredPlan:
             "name": self.name,
             "guarantee": codec.encode(self.guarantee),
             "scheme": codec.encode(self.scheme),
-            "release": codec.encode(self.scheme.release()),
+            "release": codec.encode(self.release),
             "epsilon": codec.encode(self.epsilon),
             "unamplified": codec.encode(self.unamplified),
             "formula": {"root_term": self.formula.root_term, "linear_term": self.formula.linear_term},
@@ -83,7 +108,7 @@ class RegisteredPlan:
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """Reads a stored plan; the release must be the scheme's own, so that a hash covers one meaning."""
+        """Reads a stored plan; its release must be the scheme's, or the best of several: a hash covers one meaning."""
         if not isinstance(document, dict) or document.get("kind") != "plan" or document.get("v") != VERSION:
             raise ValueError(f"plan must be a version {VERSION} plan document")
         unlike = set(document) ^ FIELDS
@@ -91,8 +116,10 @@ class RegisteredPlan:
             raise CheckError("plan", f"the fields {sorted(FIELDS)}", f"{sorted(document)}", verb="have")
         scheme, budget = codec.decode(document["scheme"]), document["budget"]
         check.instance(Scheme)(scheme=scheme)
-        if codec.decode(document["release"]) != scheme.release():
-            raise ValueError("release must be what the scheme releases")
+        released = codec.decode(document["release"])
+        trials = released.trials if isinstance(released, Tuned) else None
+        if released != best(scheme.release(), trials):
+            raise ValueError("release must be what the scheme releases, or the best of several trials of that")
         formula = FederatedEstimate(**document["formula"])
         for term in ("root_term", "linear_term"):
             check.at_least(0)(**{term: document["formula"][term]})
@@ -112,6 +139,7 @@ class RegisteredPlan:
             budget=budget,
             simulation=document["simulation"],
             details=document["details"],
+            trials=trials,
             **terms,
         )
 
@@ -122,13 +150,19 @@ class RegisteredPlan:
 
     def epsilon_after(self, rounds: int) -> Interval:
         """The certified interval after the first ``rounds`` rounds."""
-        return price(self.scheme, self.guarantee.delta, self.guarantee.relation, rounds=rounds)
+        release, guarantee = self.of_best(self.scheme.after(rounds)), self.guarantee
+        return epsilon(release, delta=guarantee.delta, relation=guarantee.relation)
 
 
 def price(scheme: Scheme, delta: float, relation: NeighboringRelation, *, rounds: int | None = None) -> Interval:
-    """Certified epsilon of a scheme, whole or after its first ``rounds`` rounds."""
+    """Certified epsilon of one run of a scheme, whole or after its first ``rounds`` rounds."""
     release = scheme.release() if rounds is None else scheme.after(rounds)
     return epsilon(release, delta=delta, relation=relation)
+
+
+def best(release: Release, trials: Trials | None) -> Release:
+    """The release itself, or the best of several trials of it."""
+    return release if trials is None else Tuned(release, trials)
 
 
 def register(
@@ -144,6 +178,7 @@ def register(
     budget: dict[str, str],
     simulation: bool,
     details: dict[str, Any],
+    trials: Trials | None = None,
 ) -> RegisteredPlan:
     """Prices a scheme, calibrating its noise if none is given.
 
@@ -159,6 +194,7 @@ def register(
         budget: scope, caps and the reason for delta, as stated.
         simulation: whether this is a seeded simulation.
         details: everything else that was fixed before the run.
+        trials: the law of the number of runs, of which the best alone is released; None for one run.
 
     Returns:
         A plan whose certified upper bound is at most ``budget_epsilon``.
@@ -170,11 +206,12 @@ def register(
     cap = check.positive()(budget_epsilon=budget_epsilon)
     at = check.between(0, 1)(delta=delta)
     noise_multiplier = check.optional(check.at_least(0))(noise_multiplier=noise_multiplier)
+    trials = check.optional(check.instance(Trials))(trials=trials)
     _require_priced(scheme_for(1.0 if noise_multiplier is None else noise_multiplier), relation)
     if noise_multiplier is None:
-        noise_multiplier = _least_noise(scheme_for, cap, at, relation)
+        noise_multiplier = _least_noise(lambda z: best(scheme_for(z).release(), trials), cap, at, relation)
     scheme = scheme_for(noise_multiplier)
-    interval = price(scheme, at, relation)
+    interval = epsilon(best(scheme.release(), trials), delta=at, relation=relation)
     if not interval.upper <= cap:
         raise CalibrationError(
             f"noise_multiplier {noise_multiplier:g} costs epsilon {interval.upper:.6g} at delta {at:g}, "
@@ -192,11 +229,12 @@ def register(
         guarantee=Guarantee(interval.upper, at, relation, privacy_unit, population),
         scheme=scheme,
         epsilon=interval,
-        unamplified=epsilon(scheme.unamplified(), delta=at, relation=relation),
+        unamplified=epsilon(best(scheme.unamplified(), trials), delta=at, relation=relation),
         formula=formula,
         budget=budget,
         simulation=check.flag()(simulation=simulation),
         details=details,
+        trials=trials,
     )
 
 
@@ -206,8 +244,8 @@ def _require_priced(scheme: Scheme, relation: NeighboringRelation) -> None:
         raise CheckError("relation", f"{priced} for {scheme.kind}", relation.value)
 
 
-def _least_noise(scheme_for: SchemeFor, cap: float, delta: float, relation: NeighboringRelation) -> float:
+def _least_noise(
+    release_for: Callable[[float], Release], cap: float, delta: float, relation: NeighboringRelation
+) -> float:
     """The least noise, of six digits, whose claim meets the cap."""
-    return calibrate(
-        lambda noise: scheme_for(noise).release(), epsilon=cap, delta=delta, relation=relation, digits=DIGITS
-    )
+    return calibrate(release_for, epsilon=cap, delta=delta, relation=relation, digits=DIGITS)

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create
 
 from epsilog import train
 from epsilog.programme.data import KINDS_OF_DATA, Data
+from epsilog.programme.tuning import Tuning, require_law
 from epsilog.prove import require_field
 from epsilog.refusals import refusals
 from epsilog.sections import LARGEST, Count, Part, Positive, Text
@@ -291,6 +292,7 @@ class Programme(Part):
     run: Run
     references: dict[str, str] = Field(default_factory=dict)
     audit: Audit | None = None
+    tuning: Tuning | None = None
 
     @model_validator(mode="after")
     def _holds_together(self) -> Programme:
@@ -305,7 +307,23 @@ class Programme(Part):
             bound = f"scheme.rounds = {self.scheme.rounds} (one release per run)"
             raise CheckError("boundary.rounds_per_release", bound, f"{self.boundary.rounds_per_release}")
         self._audit_fits()
+        self._tuning_fits()
         return self
+
+    def _tuning_fits(self) -> None:
+        """A sweep has a law that can be run, and nothing beside it that is said of one run."""
+        if self.tuning is None:
+            return
+        try:
+            require_law(self.tuning, simulation=self.run.simulation)
+        except CheckError as error:
+            raise error.under("tuning") from None
+        if self.audit is not None:
+            raise CheckError("audit", "absent beside [tuning]: canaries of one run tell little of a sweep", "given")
+        if self.run.study:
+            raise CheckError(
+                "run.study", "absent beside [tuning]: it trains one run a budget", f"{list(self.run.study)}"
+            )
 
     def _audit_fits(self) -> None:
         """What is guessed is of so many canaries; and there is somebody besides."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
 from epsilog.programme.data import Withdrawals
 from epsilog.programme.model import Programme, ProgrammeFile, load
+from epsilog.programme.tuning import TUNING
 from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, RecordsError, check, codec
 from epsilog.train import Task, Training
 
@@ -77,6 +78,7 @@ def prepare_file(path: Path) -> Prepared:
             sizes_are_public=stated.guarantee.sizes_are_public,
         )
         _require_kept_rows(stated, task)
+        _require_scored(stated, task)
         withdrawn = None
         if stated.data.withdrawn is not None:
             withdrawn = Withdrawals(path.parent / stated.data.withdrawn, dataset)
@@ -101,6 +103,7 @@ def prepare_task(programme: Programme, task: Task) -> Prepared:
         check.one_of((task.unit,))(privacy_unit=unit)
         _require_level(programme, unit, unit_is_client=task.unit_is_client)
         _require_kept_rows(programme, task)
+        _require_scored(programme, task)
         programme = programme.counting(task.units) if programme.guarantee.stated is None else programme
         counted = {"population": (programme.population, task.units)}
         if hasattr(programme.scheme, "clients"):
@@ -116,6 +119,19 @@ def prepare_task(programme: Programme, task: Task) -> Prepared:
 def _require_level(programme: Programme, unit: str, *, unit_is_client: bool) -> None:
     if unit_is_client != programme.scheme.describes.unit_is_client:
         raise CheckError("scheme.kind", f"one that protects one {unit}", repr(programme.scheme.kind))
+
+
+def _require_scored(programme: Programme, task: Task) -> None:
+    """Trials are compared by their score on a public test set, and their settings are settings."""
+    if programme.tuning is None:
+        return
+    if task.test_features is None:
+        raise CheckError("tuning", "absent where there is no public test set to choose by", "given")
+    for one in programme.tuning.candidates:
+        try:
+            replace(task.training, **one)
+        except CheckError as error:
+            raise error.under("tuning.candidates") from None
 
 
 def _require_kept_rows(programme: Programme, task: Task) -> None:
@@ -138,7 +154,7 @@ SECTIONS = {
 
 
 def _placed(error: CheckError) -> CheckError:
-    return error if error.field.startswith("scheme.") else error.under(SECTIONS.get(error.field, "data"))
+    return error if error.field.startswith(("scheme.", "tuning")) else error.under(SECTIONS.get(error.field, "data"))
 
 
 def _refuse(source: str, wrong: Sequence[CheckError]) -> None:
@@ -158,7 +174,7 @@ def told_of(source: str) -> Iterator[None]:
 
 def settings_hash(programme: Programme) -> str:
     """SHA-256 of the programme as stated."""
-    unsaid = {"audit"} if programme.audit is None else set()
+    unsaid = {name for name in ("audit", "tuning") if getattr(programme, name) is None}
     return codec.fingerprint(programme.model_dump(mode="json", exclude=unsaid))
 
 
@@ -205,6 +221,7 @@ def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType
             "delta_rationale": budget.delta_rationale,
         },
         simulation=programme.run.simulation,
+        trials=None if programme.tuning is None else programme.tuning.law,
         details={
             "settings": prepared.settings,
             "programme": programme.programme.model_dump(mode="json"),
@@ -214,6 +231,7 @@ def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType
             "reporting": programme.reporting.model_dump(mode="json"),
             "references": _hashed(programme.references, prepared.base),
             **audit,
+            **({} if programme.tuning is None else {TUNING: {"candidates": list(programme.tuning.candidates)}}),
         },
     )
 

@@ -13,6 +13,7 @@ from epsilog import disk, npz
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.canaries import keep, score
 from epsilog.programme.prepare import write_json
+from epsilog.programme.tuning import candidates, chosen
 from epsilog.spend import AnyLedger, Charge, is_there, read_ledger
 from epsilog.terms import Canaries, EpsilogError, ProgrammeError, RoundRecord, RunFile
 from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, read_evidence, read_folder
@@ -44,7 +45,8 @@ def try_all(plan: RegisteredPlan, task: Task, folder: Path) -> None:
     from epsilog.train import rehearse
 
     try:
-        rehearse(plan.scheme, task, folder)
+        for one in [task] if plan.trials is None else candidates(plan, task):
+            rehearse(plan.scheme, one, folder)
     except ValueError as error:
         raise ProgrammeError(plan.name, [str(error)]) from error
 
@@ -67,7 +69,7 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
     try:
         return books.reserve(
             budget["scope"],
-            plan.scheme.release(),
+            plan.release,
             key=charge_key(plan),
             delta=budget["delta"],
             relation=guarantee.relation,
@@ -148,5 +150,5 @@ def close(charge: Charge, folder: Path, utility: Utility | None) -> None:
     trained = parse_evidence({n: c for n, c in read_folder(folder).items() if n != RunFile.OWNER}, None)
     private = {finding.check: finding.verdict for finding in check_private(trained)}
     software = {name: metadata.version(name) for name in ("epsilog", "numpy", "scipy")}
-    write_json(folder / RunFile.OWNER, OwnerWord(software, private, utility).to_json())
+    write_json(folder / RunFile.OWNER, OwnerWord(software, private, utility, chosen(folder)).to_json())
     charge.commit(evidence=dict(read_evidence(folder, None).hashes))

@@ -23,6 +23,7 @@ from epsilog.programme.prepare import (
 )
 from epsilog.programme.simulation import Studied, simulate, study_plans
 from epsilog.programme.steps import charge_key, close, is_closed, reserve, train, try_all
+from epsilog.programme.tuning import Sweeping
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import Charge, located, open_ledger
 from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile, Scheme
@@ -219,6 +220,13 @@ def _charged(start: _Start) -> Iterator[Charge]:
 
 
 def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> None:
+    if start.plan.trials is not None:
+        if engine is not None:
+            bound = "absent where clients compute elsewhere: they would see every trial"
+            raise ProgrammeError(start.plan.name, [CheckError("tuning", bound, "given")])
+        folder, seed, stage = start.folder, start.programme.run.seed, start.observer.stage
+        Sweeping(start.plan, start.task, folder, seed, start.over(None), start.prepared.withdrawn, stage).run(charge)
+        return
     start.observer.stage("training")
     seed, told = start.programme.run.seed, start.observer.round
     train(

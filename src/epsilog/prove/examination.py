@@ -41,6 +41,7 @@ Places = tuple[Place, ...]
 COMPUTED: Places = (  # may differ by rounding elsewhere
     ("accounting", "curve"),
     ("reading",),
+    ("tuning",),
     ("verification",),
     ("audit", "bound"),
     ("audit", "estimate"),

@@ -67,6 +67,11 @@ FORGERIES = (
         "noise that nobody can draw again",
     ),
     Forgery(
+        "the curator ran other trials than the law of the sweep drew, or told somebody how many there were",
+        "access to the ledger of trials, and a witness of the draw",
+        lambda plan: plan.trials is not None,
+    ),
+    Forgery(
         "the curator looked at coins before the plan was booked, or made up the scores of canaries",
         "scoring the canaries again from the released model",
         lambda plan: PLANNED in plan.details,

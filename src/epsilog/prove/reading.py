@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from epsilog.accounting import epsilon, gaussian_fit, mu, profile
 from epsilog.accounting.curve import Profile
-from epsilog.terms import CalibrationError, Guarantee, NeighboringRelation, Release, UnsupportedMechanismError, check
+from epsilog.terms import (
+    CalibrationError,
+    Guarantee,
+    NeighboringRelation,
+    Release,
+    Tuned,
+    UnsupportedMechanismError,
+    check,
+)
 
 FALSE_ALARMS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
 DELTAS = (1e-3, 1e-6, 1e-9)
@@ -42,7 +51,7 @@ def risk_reading(release: Release, guarantee: Guarantee, *, known: Release, held
         "unamplified_mu": _mean(known, guarantee.relation),
         **_readings(release, guarantee.relation),
         "groups": [
-            {"units": units} | _of_copies(release, guarantee.relation, units, guarantee.delta)
+            {"units": units} | _of_copies(release, known, guarantee.relation, units, guarantee.delta)
             for units in _groups(held)
         ],
     }
@@ -78,10 +87,16 @@ def _attack(curve: Profile) -> list[dict[str, float]]:
 
 
 @lru_cache(maxsize=256)
-def _of_copies(release: Release, relation: NeighboringRelation, units: int, delta: float) -> dict[str, Any]:
+def _of_copies(
+    release: Release, known: Release, relation: NeighboringRelation, units: int, delta: float
+) -> dict[str, Any]:
+    """Both bounds; of many copies of trials as if everybody knew who took part: each place of their curve is dear."""
     try:
         if units == 1:  # the claim itself
             found = epsilon(release, delta=delta, relation=relation)
+        elif isinstance(release, Tuned) and units > MANY:
+            found = epsilon(known, delta=delta, relation=relation, gap=ROUGH, group=units)
+            found = replace(found, lower=min(epsilon(release, delta=delta, relation=relation).lower, found.upper))
         else:
             found = epsilon(release, delta=delta, relation=relation, gap=GAP if units <= MANY else ROUGH, group=units)
     except (UnsupportedMechanismError, CalibrationError):
@@ -90,6 +105,8 @@ def _of_copies(release: Release, relation: NeighboringRelation, units: int, delt
 
 
 def _fit(release: Release, relation: NeighboringRelation) -> dict[str, float] | None:
+    if isinstance(release, Tuned):  # each place of its curve is an answer about many trials
+        return None
     try:
         found = gaussian_fit(release, slack=SLACK, relation=relation, gap=GAP, places=PLACES)
     except (UnsupportedMechanismError, CalibrationError):

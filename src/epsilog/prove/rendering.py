@@ -56,6 +56,7 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "of_copies": OF_COPIES,
         "facts": facts(report),
         "lower_bound": lower_bound(report),
+        "tuned": tuned(report),
         "attacked": (report.get("audit") or {}).get("says", []),
         "plots": plots(report),
         "triggered": triggered(report),
@@ -140,7 +141,27 @@ def figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     known = ("epsilon, participation known", _upper(claim["unamplified"]["upper"]), "no amplification by sampling")
     supported = math.isfinite(float(claim["supported"]))
     first = ("epsilon", _upper(claim["supported"]), _what_epsilon_is(report))
-    return [first, *([known] if supported else []), *_of_the_run(report)]
+    return [first, *([known] if supported else []), *tuned(report), *_of_the_run(report)]
+
+
+def tuned(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What the sweep was that the run is the best of, as figures; nothing where one run was made."""
+    tuning = report.get("tuning")
+    if tuning is None:
+        return []
+    told = f"best of {tuning['law']}: {number(tuning['expected'])} trials expected, how many stays hidden"
+    figures = [
+        ("this sweep costs", _upper(tuning["best"]["upper"]), f"charged before the first trial; {told}"),
+        ("epsilon of one trial", _upper(tuning["one"]["upper"]), "what it would be without choosing"),
+    ]
+    if tuning["shown"] is not None:
+        every = _upper(tuning["shown"]["upper"])
+        figures.append((f"epsilon of {tuning['count']:,} trials shown", every, "what it would be if all were told"))
+    chosen = report["owner"].get("chosen")
+    if chosen:
+        settings = ", ".join(f"{name} = {value}" for name, value in chosen.items())
+        figures.append(("settings that won", settings, "the owner's word"))
+    return figures
 
 
 def _what_epsilon_is(report: Mapping[str, Any]) -> str:

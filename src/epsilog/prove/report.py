@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from epsilog.plan import RegisteredPlan, formula_sentence
+from epsilog.plan import RegisteredPlan, formula_sentence, sweep
 from epsilog.prove.attack import attack
 from epsilog.prove.forgeries import still_forgeable
 from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_statement, who_sees_what
@@ -89,11 +89,12 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
         "publication": publication(details.get("reporting", {})),
         "mechanism": {
             "scheme": codec.encode(plan.scheme),
-            "release": codec.encode(plan.scheme.release()),
+            "release": codec.encode(plan.release),
             "noise_stddev": plan.scheme.noise_stddev,
             "training": details.get("training", {}),
             "data": details.get("data", {}),
         },
+        "tuning": _tuning(plan),
         "accounting": {
             "formula": {
                 "root_term": _number(plan.formula.root_term),
@@ -101,7 +102,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
                 "total": _number(plan.formula.total),
                 "dominates": plan.formula.dominates,
                 "side": "estimate",
-                "verdict": formula_sentence(plan.formula.total, plan.epsilon),
+                "verdict": _verdict(plan),
             },
             "curve": epsilon_curve(plan, len(evidence.records)),
         },
@@ -142,7 +143,23 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
 
 def _reading(plan: RegisteredPlan) -> dict[str, Any]:
     held = plan.details.get("boundary", {}).get("records_per_person")
-    return risk_reading(plan.scheme.release(), plan.guarantee, known=plan.scheme.unamplified(), held=held)
+    return risk_reading(plan.release, plan.guarantee, known=plan.of_best(plan.scheme.unamplified()), held=held)
+
+
+def _verdict(plan: RegisteredPlan) -> str:
+    """Whether the closed form, which is about one run, under-reports."""
+    if plan.trials is None:
+        return formula_sentence(plan.formula.total, plan.epsilon)
+    one = certified(plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation)
+    return f"Of one trial: {formula_sentence(plan.formula.total, one)}"
+
+
+def _tuning(plan: RegisteredPlan) -> dict[str, Any] | None:
+    """What the sweep costs that this run was the best of, and what one run would; None where there was one."""
+    if plan.trials is None:
+        return None
+    delta, relation = plan.guarantee.delta, plan.guarantee.relation
+    return sweep(plan.scheme.release(), plan.trials, delta=delta, relation=relation).to_json()
 
 
 def _booked(word: LedgerWord | None) -> dict[str, Any]:
@@ -174,7 +191,12 @@ def unpacked(report: Any) -> dict[str, bytes]:
 
 
 def epsilon_curve(plan: RegisteredPlan, rounds: int) -> list[dict[str, Any]]:
-    """Certified epsilon after rounds 1 .. ``rounds``, at about 40 of them, the last one included."""
+    """Certified epsilon after rounds 1 .. ``rounds``, at about 40 of them, the last one included.
+
+    Empty where the best of several runs was chosen: nothing is released before that.
+    """
+    if plan.trials is not None:
+        return []
     count = min(rounds, CURVE_POINTS)
     chosen = sorted({1 + round(k * (rounds - 1) / max(1, count - 1)) for k in range(count)})
     curve = []

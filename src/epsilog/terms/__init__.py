@@ -61,10 +61,20 @@ from epsilog.terms.schemes.client_level_client_side import ClientLevelClientSide
 from epsilog.terms.schemes.client_level_correlated_noise import ClientLevelCorrelatedNoise
 from epsilog.terms.schemes.client_level_distributed import ClientLevelDistributed
 from epsilog.terms.schemes.example_level_client_side import ExampleLevelClientSide
-from epsilog.terms.trials import BinomialTrials, NegativeBinomialTrials, PoissonTrials, Trials, Tuned
+from epsilog.terms.trials import (
+    LAWS,
+    BinomialTrials,
+    NegativeBinomialTrials,
+    PoissonTrials,
+    Trials,
+    Tuned,
+    read_trials,
+    write_trials,
+)
 
 __all__ = [
     "EVIDENCE",
+    "LAWS",
     "LOG_EVIDENCE",
     "AccessError",
     "ApproximateDP",
@@ -134,4 +144,6 @@ __all__ = [
     "Verdict",
     "ZeroConcentratedDP",
     "delta_finding",
+    "read_trials",
+    "write_trials",
 ]

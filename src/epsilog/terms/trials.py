@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from epsilog.terms import check, codec
+from epsilog.terms.errors import CheckError
 from epsilog.terms.mechanisms import Release
 
 FEWEST_STOPS = 1e-9  # a stopping probability; beyond a billion trials nothing is tuned
@@ -89,3 +92,64 @@ class Tuned(Release):
 
     def __post_init__(self) -> None:
         check.fields(self, release=check.instance(Release), trials=check.instance(Trials))
+
+
+def _whole(number: float) -> int:
+    if not number.is_integer():
+        raise CheckError("trials", "a whole number of trials", repr(number))
+    return int(number)
+
+
+LAWS: dict[str, tuple[int, Callable[..., Trials]]] = {
+    "geometric:STOP": (1, partial(NegativeBinomialTrials, 1.0)),
+    "logarithmic:STOP": (1, partial(NegativeBinomialTrials, 0.0)),
+    "negative-binomial:SHAPE,STOP": (2, NegativeBinomialTrials),
+    "poisson:MEAN": (1, PoissonTrials),
+    "binomial:MOST,CHANCE": (2, lambda most, chance: BinomialTrials(_whole(most), chance)),
+    "fixed:COUNT": (1, lambda count: BinomialTrials(_whole(count), 1.0)),
+}
+"""Laws of trials by how they are written, each with how many numbers it takes."""
+
+
+def read_trials(text: str) -> Trials:
+    """A law of trials as programme files, the command line and the API write it.
+
+    Raises:
+        CheckError: a law that is none of ``LAWS``, or numbers that are none of its own.
+
+    >>> read_trials("geometric:0.1")
+    NegativeBinomialTrials(shape=1.0, stopping_probability=0.1)
+    """
+    name, _, numbers = check.text()(trials=text).partition(":")
+    for written, (count, law) in LAWS.items():
+        if written.partition(":")[0] == name:
+            try:
+                given = [float(number) for number in numbers.split(",")]
+            except ValueError:
+                given = []
+            if len(given) == count:
+                return law(*given)
+            raise CheckError("trials", f"written as {written}", repr(text))
+    raise CheckError("trials", f"one of {', '.join(LAWS)}", repr(text))
+
+
+def write_trials(trials: Trials) -> str:
+    """The same the other way round.
+
+    >>> write_trials(BinomialTrials(8, 0.5)), write_trials(BinomialTrials(8, 1.0))
+    ('binomial:8,0.5', 'fixed:8')
+    """
+    match trials:
+        case NegativeBinomialTrials(shape=1.0, stopping_probability=stops):
+            return f"geometric:{stops!r}"
+        case NegativeBinomialTrials(shape=0.0, stopping_probability=stops):
+            return f"logarithmic:{stops!r}"
+        case NegativeBinomialTrials(shape=shape, stopping_probability=stops):
+            return f"negative-binomial:{shape!r},{stops!r}"
+        case PoissonTrials(mean=mean):
+            return f"poisson:{mean!r}"
+        case BinomialTrials(most=most, probability=1.0):
+            return f"fixed:{most}"
+        case BinomialTrials(most=most, probability=chance):
+            return f"binomial:{most},{chance!r}"
+    raise CheckError("trials", "a law of trials", repr(trials))

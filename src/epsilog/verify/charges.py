@@ -45,7 +45,7 @@ def _unchecked(says: str, checks: Collection[str]) -> tuple[Finding, ...]:
 def check_charge(evidence: Evidence, word: LedgerWord) -> Finding:
     """The charge asked for what the plan releases, and paid what the accountant says now."""
     guarantee, plan = evidence.plan.guarantee, evidence.plan
-    again = certified(plan.scheme.release(), guarantee.delta, guarantee.relation)
+    again = certified(plan.release, guarantee.delta, guarantee.relation)
     paid, due = Decimal(word.charged.get("epsilon", "0")), Decimal(guarantee.epsilon)
     paid_delta, due_delta = Decimal(word.charged.get("delta", "0")), Decimal(plan.budget["delta"])
     numbers = (("charged_epsilon", float(paid)), ("claimed_epsilon", guarantee.epsilon), ("priced_again", again.upper))
@@ -81,7 +81,7 @@ def _asked(plan: RegisteredPlan) -> dict[str, Any]:
     return {
         "scope": plan.budget["scope"],
         "plan_hash": plan.hash,
-        "release": codec.to_json(plan.scheme.release()),
+        "release": codec.to_json(plan.release),
         "relation": plan.guarantee.relation.value,
         "privacy_unit": plan.guarantee.privacy_unit,
         "delta": Amounts.charged({"delta": plan.budget["delta"]})["delta"],

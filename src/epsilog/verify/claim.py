@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.terms import Finding, Guarantee, Interval, NeighboringRelation, Release, Scheme, Verdict, delta_finding
+from epsilog.terms import Finding, Guarantee, Interval, NeighboringRelation, Release, Verdict, delta_finding
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.evidence import Evidence
 
@@ -19,10 +19,10 @@ def certified(release: Release, delta: float, relation: NeighboringRelation) -> 
     return bound_epsilon(release, delta=delta, relation=relation)
 
 
-def check_claim(guarantee: Guarantee, scheme: Scheme) -> Finding:
-    """Recomputes the certified interval from the scheme and compares it with what is claimed."""
+def check_claim(guarantee: Guarantee, release: Release) -> Finding:
+    """Recomputes the certified interval of what is released and compares it with what is claimed."""
     claimed = guarantee.epsilon
-    again = certified(scheme.release(), guarantee.delta, guarantee.relation)
+    again = certified(release, guarantee.delta, guarantee.relation)
     numbers = (("claimed", claimed), ("lower", again.lower), ("upper", again.upper))
     if not math.isfinite(again.upper):
         return Finding("claim/unbounded", Verdict.FAILED, "The schedule gives no finite guarantee.", numbers[:2])

@@ -66,11 +66,13 @@ class OwnerWord:
         software: versions of what ran, by name.
         private: how each check on the curator's records ended; their figures stay with the curator.
         utility: what a simulation shows beside the run; None for a real run.
+        chosen: settings of the trial that was chosen as the best; None where one run was made, or none was chosen.
     """
 
     software: Mapping[str, str]
     private: Mapping[str, Verdict]
     utility: Utility | None = None
+    chosen: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if set(self.private) != set(PRIVATE):
@@ -88,6 +90,7 @@ class OwnerWord:
             "software": dict(self.software),
             "private": {name: verdict.value for name, verdict in self.private.items()},
             "utility": None if self.utility is None else self.utility.to_json(),
+            **({} if self.chosen is None else {"chosen": dict(self.chosen)}),
         }
 
     @classmethod
@@ -100,6 +103,7 @@ class OwnerWord:
             document["software"],
             {name: Verdict(verdict) for name, verdict in document["private"].items()},
             None if utility is None else Utility.from_json(utility),
+            None if document.get("chosen") is None else dict(document["chosen"]),
         )
 
 

@@ -32,8 +32,8 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
     if plan.epsilon.upper != guarantee.epsilon:
         yield f"it claims {guarantee.epsilon!r}, and its interval ends at {plan.epsilon.upper!r}"
     for name, stated, release in (
-        ("epsilon", plan.epsilon, scheme.release()),
-        ("unamplified", plan.unamplified, scheme.unamplified()),
+        ("epsilon", plan.epsilon, plan.release),
+        ("unamplified", plan.unamplified, plan.of_best(scheme.unamplified())),
     ):
         again = certified(release, guarantee.delta, guarantee.relation)
         if (stated.quantity, stated.relation, stated.given) != (again.quantity, again.relation, again.given):

@@ -12,7 +12,7 @@ from epsilog.verify.claim import check_claim, check_delta
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.evidence import Evidence
 from epsilog.verify.noise import check_noise, in_first_unit
-from epsilog.verify.outcome import Reconciliation
+from epsilog.verify.outcome import Reconciliation, of_the_best
 from epsilog.verify.owner import check_control
 from epsilog.verify.participation import check_custody, check_participation
 from epsilog.verify.plans import check_plan
@@ -25,7 +25,7 @@ def reconcile(evidence: Evidence, *, required: Collection[str] = EVIDENCE) -> Re
     plan = evidence.plan
     scheme = plan.scheme
     findings = (
-        check_claim(plan.guarantee, scheme),
+        check_claim(plan.guarantee, plan.release),
         check_plan(plan),
         check_delta(evidence),
         *check_ledger(evidence),
@@ -36,7 +36,8 @@ def reconcile(evidence: Evidence, *, required: Collection[str] = EVIDENCE) -> Re
         *check_owner(evidence),
         *check_audit(evidence),
     )
-    return Reconciliation(findings, what_ifs(evidence), required)
+    chosen = (replace(one, false_alarm=of_the_best(one.false_alarm, plan)) for one in findings)
+    return Reconciliation(tuple(chosen), what_ifs(evidence), required)
 
 
 def check_private(evidence: Evidence) -> tuple[Finding, ...]:

@@ -78,4 +78,5 @@ def whatever_the_sampler(plan: RegisteredPlan) -> float:
 
 
 def _upper(release: Release, plan: RegisteredPlan) -> float:
-    return certified(release, plan.guarantee.delta, plan.guarantee.relation).upper
+    """The price of one run's release, or of the best of several such runs."""
+    return certified(plan.of_best(release), plan.guarantee.delta, plan.guarantee.relation).upper

@@ -50,7 +50,7 @@ def held_against(audit: Audit, plan: RegisteredPlan, *, mistaken: float | None =
     tests = 2 if any_mechanism else 1
     borne = min(1.0, tests * (1 - asked.confidence)) if mistaken is None else mistaken
     level = borne / tests / len(asked.guesses)
-    release, relation, claimed = plan.scheme.release(), guarantee.relation, guarantee.epsilon
+    release, relation, claimed = plan.release, guarantee.relation, guarantee.epsilon
     if asked.delta != guarantee.delta:
         claimed = epsilon(release, delta=asked.delta, relation=relation).upper
     by_profile = refutes_profile(audit, _points(release, guarantee.delta, relation), level=level)

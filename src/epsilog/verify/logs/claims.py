@@ -62,6 +62,10 @@ def _planned(path: Path) -> Claim:
     except codec.UNREADABLE as error:
         raise RecordsError(f"{path.name} is not a plan: {error}") from error
     scheme = plan.scheme
+    if plan.trials is not None:
+        raise CheckError(
+            "claim.plan", "of one run: logs of the best of several trials do not tell of the others", "trials"
+        )
     if not isinstance(scheme, ClientLevelCentral):  # each client's noise, or noise over rounds, is not a sum's own
         bound = (
             f"of a fixed clip norm, and of noise that is drawn anew for each round's sum ({ClientLevelCentral.kind})"
