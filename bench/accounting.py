@@ -43,6 +43,7 @@ TASKS = {
     "T 1e12, q 1e-3, sigma 50": (50.0, 1e-3, 10**12, 1e-5),
 }
 CURVE = range(20, 1001, 20)
+DELTAS = [10 ** (-10 + 8 * i / 49) for i in range(50)]
 
 
 def median(work: Callable[[], object]) -> tuple[float, object]:
@@ -101,6 +102,15 @@ def dp_accounting_curve() -> float:
     return [dp_accounting_epsilon(1.0, 0.01, rounds, 1e-5) for rounds in CURVE][-1]
 
 
+def dp_accounting_deltas() -> float:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
+    accountant = PLDAccountant().compose(step, 1_000)
+    return [float(accountant.get_epsilon(delta)) for delta in DELTAS][-1]
+
+
 def dp_accounting_mix() -> float:
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
@@ -128,6 +138,9 @@ def ours() -> list[tuple[str, float, str, Callable[[], object]]]:
     seconds, points = median(lambda: epsilon_curve(step, CURVE, delta=1e-5))
     widest = max(point.gap for point in points)
     rows.append(("50-point curve, T 20 .. 1000", seconds, f"gaps at most {widest:.1e}", dp_accounting_curve))
+    seconds, several = median(lambda: epsilon(sgd(1.0, 0.01, 1_000), delta=DELTAS))
+    widest = max(point.gap for point in several)
+    rows.append(("a1 at 50 deltas, 1e-10 .. 1e-2", seconds, f"gaps at most {widest:.1e}", dp_accounting_deltas))
     parts: list[Release] = [Gaussian(100 + 0.1 * i) for i in range(334)]
     parts += [Laplace(400 + 0.4 * i) for i in range(333)]
     parts += [PoissonSampled(Gaussian(1 + 0.001 * i), 0.002) for i in range(333)]

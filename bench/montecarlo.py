@@ -148,6 +148,7 @@ def statistics_rows(them):
         "integrated": lambda n, k: bounds.integrated_delta(samples=n, base_delta=max(k, 0.5) / n),
         "binomial, same fallback": lambda n, k: bounds.binomial_delta(samples=n, hits=k, fallback_delta=9e-6),
         "fallback reveals nothing": None,
+        "a list of ten, draws of their own": lambda n, k: bounds.listed_delta([(n, k, 1.0)] * 10, cells=1000),
     }
     for name, scheme in schemes.items():
         samples, hits = bounds.samples_for_power(candidate_delta=9e-6, power=0.9, scheme=scheme, **goal)
