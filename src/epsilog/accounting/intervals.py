@@ -46,7 +46,7 @@ class Intervals:
     def __post_init__(self) -> None:
         check.fields(self, points=check.each(check.instance(Interval)), shape=check.each(check.integer(1)))
         if not self.points or len(self.points) != math.prod(self.shape):
-            raise ValueError(f"shape must have a place for each of {len(self.points)} points, got {self.shape}")
+            raise CheckError("shape", f"a place for each of {len(self.points)} points", repr(self.shape), verb="have")
         if len({(at.quantity, at.relation, tuple(name for name, _ in at.given)) for at in self.points}) > 1:
             raise ValueError("points must answer one question under one relation")
 
