@@ -100,3 +100,52 @@ def test_what_has_no_counterpart_is_refused(event):
 def test_what_they_have_no_words_for_is_refused(release):
     with pytest.raises(terms.UnsupportedMechanismError):
         to_event(release)
+
+
+LAWS = [
+    terms.NegativeBinomialTrials(1.0, 0.1),
+    terms.NegativeBinomialTrials(0.0, 0.01),
+    terms.NegativeBinomialTrials(0.5, 0.3),
+    terms.NegativeBinomialTrials(7.0, 0.999),
+    terms.PoissonTrials(10.0),
+    terms.BinomialTrials(1, 1.0),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_repeat_and_select_goes_both_ways_and_never_to_fewer_trials(law):
+    again = from_event(to_event(terms.Tuned(terms.Gaussian(2.0), law)))
+    assert again.release == terms.Gaussian(2.0)
+    if not isinstance(law, terms.NegativeBinomialTrials):
+        assert again.trials == law
+        return
+    assert again.trials.shape == law.shape
+    assert again.trials.stopping_probability <= law.stopping_probability * (1 + 1e-15)
+    assert again.trials.stopping_probability == pytest.approx(law.stopping_probability, rel=1e-9)
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(10.0, 1.0), (1.5, 0.0), (300.0, 0.5), (2.0, 40.0)])
+def test_the_stopping_probability_is_theirs(mean, shape):
+    from dp_accounting.rdp import rdp_privacy_accountant as theirs
+
+    event = dp_accounting.dp_event.RepeatAndSelectDpEvent(dp_accounting.GaussianDpEvent(1.0), mean, shape)
+    found = from_event(event).trials
+    assert found.stopping_probability == pytest.approx(theirs._gamma_truncated_negative_binomial(shape, mean), rel=1e-8)
+    assert theirs._truncated_negative_binomial_mean(found.stopping_probability, shape) >= mean * (1 - 1e-14)
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(10.0, -0.5), (0.5, 1.0), (0.5, float("inf")), (1e300, 1.0)])
+def test_repeat_and_select_that_is_none_is_refused(mean, shape):
+    event = dp_accounting.dp_event.RepeatAndSelectDpEvent(dp_accounting.GaussianDpEvent(1.0), mean, shape)
+    with pytest.raises(terms.UnsupportedMechanismError):
+        from_event(event)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [terms.BinomialTrials(8, 0.5), terms.NegativeBinomialTrials(-0.5, 0.1), terms.PoissonTrials(0.5)],
+    ids=repr,
+)
+def test_laws_without_an_event_are_refused(law):
+    with pytest.raises(terms.UnsupportedMechanismError):
+        to_event(terms.Tuned(terms.Gaussian(1.0), law))

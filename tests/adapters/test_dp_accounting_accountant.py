@@ -182,3 +182,24 @@ def test_their_calibration_lands_on_our_certified_side():
 def test_an_event_without_counterpart_is_not_composed_as_something_near():
     with pytest.raises(ep.UnsupportedMechanismError):
         from_event(events.SampledWithReplacementDpEvent(100, 10, events.GaussianDpEvent(1.0)))
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(10.0, 1.0), (4.0, 0.0), (10.0, math.inf)])
+def test_repeat_and_select_costs_at_most_what_theirs_says(mean, shape):
+    """Their Renyi bound is an upper one, and so is ours: it may be smaller, and not below what we know from below."""
+    select = events.RepeatAndSelectDpEvent(events.GaussianDpEvent(4.0), mean, shape)
+    theirs = dp_accounting.rdp.RdpAccountant(list(np.linspace(1.1, 60, 120))).compose(select).get_epsilon(1e-6)
+    ours = CertifiedAccountant().compose(select).interval(1e-6)
+    assert ours.lower <= ours.upper <= theirs
+    assert ours.lower > ep.epsilon(ep.Gaussian(4.0), delta=1e-6).upper, "choosing costs something"
+
+
+def test_nothing_composes_with_repeat_and_select():
+    select = events.RepeatAndSelectDpEvent(events.GaussianDpEvent(4.0), 10.0, 1.0)
+    assert CertifiedAccountant().supports(select)
+    with pytest.raises(dp_accounting.UnsupportedEventError):
+        CertifiedAccountant().compose(select, 2)
+    with pytest.raises(dp_accounting.UnsupportedEventError):
+        CertifiedAccountant().compose(events.GaussianDpEvent(4.0)).compose(select)
+    with pytest.raises(dp_accounting.UnsupportedEventError):
+        CertifiedAccountant().compose(select).compose(events.GaussianDpEvent(4.0))

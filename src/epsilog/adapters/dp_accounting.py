@@ -9,6 +9,7 @@ refused by name, never replaced by something near.
 
 from __future__ import annotations
 
+import math
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _METHOD = "conversion of dp-accounting events"
 _NEARLY_ONE = 1 - 2.0**-53
 _LARGEST_EPSILON = 1e6
+_FEWEST_STOPS = 1e-9  # a stopping probability that terms take
+_ROUNDED = 1e-12  # relatively: far above what roundings of a mean come to
 
 
 def from_event(event: DpEvent) -> Release:
@@ -65,6 +68,29 @@ def from_event(event: DpEvent) -> Release:
     return _from_newer(event)
 
 
+def _trials(event: Any) -> terms.Trials:
+    """The law of a repeat-and-select event, told by its mean; where that is rounded, to more trials."""
+    mean, shape = float(event.mean), float(event.shape)
+    if not (shape >= 0 and 1 <= mean < math.inf):
+        raise UnsupportedMechanismError(event, method=_METHOD)
+    if math.isinf(shape):
+        return terms.PoissonTrials(mean)
+    if mean == 1:
+        return terms.BinomialTrials(1, 1.0)
+    enough = mean * (1 + _ROUNDED)
+
+    def expects(stops: float) -> bool:
+        return accounting.mean_trials(terms.NegativeBinomialTrials(shape, stops)) >= enough
+
+    low, high = _FEWEST_STOPS, _NEARLY_ONE
+    if not expects(low):
+        raise UnsupportedMechanismError(event, method=_METHOD)
+    while high > low * (1 + _ROUNDED):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if expects(middle) else (low, middle)
+    return terms.NegativeBinomialTrials(shape, low)
+
+
 def _from_truncated(event: Any) -> Release:
     if 0 in (event.dataset_size, event.truncated_batch_size):
         return terms.Composed([])
@@ -73,7 +99,7 @@ def _from_truncated(event: Any) -> Release:
 
 
 def _from_newer(event: Any) -> Release:
-    """Events that dp-accounting has after 0.6.0, told by their names, since 0.6.0 cannot be asked for them.
+    """Repeat-and-select, and events that dp-accounting has after 0.6.0, told by their names: 0.6.0 lacks those.
 
     Of permute-and-flip only its epsilon-DP statement is used: dp-accounting prices it as Laplace noise, for which we
     know no proof.
@@ -87,6 +113,8 @@ def _from_newer(event: Any) -> Release:
             return terms.ExponentialMechanism(event.epsilon)
         case "PermuteAndFlipDpEvent":
             return terms.PureDP(event.epsilon)
+        case "RepeatAndSelectDpEvent":
+            return terms.Tuned(from_event(event.event), _trials(event))
     raise UnsupportedMechanismError(event, method=_METHOD)
 
 
@@ -140,6 +168,13 @@ def _to_newer(release: Release, dp: Any) -> Any:
             return dp.DiscreteGaussianDpEvent(stddev, release.sensitivity, 1)
         case terms.ExponentialMechanism(monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
             return dp.ExponentialMechanismDpEvent(release.epsilon)
+        case terms.Tuned(trials=terms.BinomialTrials(most=1, probability=1.0)):
+            return dp.RepeatAndSelectDpEvent(to_event(release.release), 1.0, 1.0)
+        case terms.Tuned(trials=terms.PoissonTrials(mean=mean)) if mean >= 1:
+            return dp.RepeatAndSelectDpEvent(to_event(release.release), mean, math.inf)
+        case terms.Tuned(trials=terms.NegativeBinomialTrials(shape=shape)) if shape >= 0:
+            mean = accounting.mean_trials(release.trials)
+            return dp.RepeatAndSelectDpEvent(to_event(release.release), mean, shape)
     raise UnsupportedMechanismError(release, method=_METHOD)
 
 
@@ -171,6 +206,7 @@ class _Certified:
         try:
             release = from_event(event)
             _price(frozenset(flatten(release)), self._relation)
+            _require_alone(Composed([self._release(), Repeated(release, max(count, 1))]))  # 0 only asks
         except UnsupportedMechanismError as error:
             culprit = error.term if not isinstance(error.term, Release) else to_event(error.term)
             return PrivacyAccountant.CompositionErrorDetails(culprit, str(error))
@@ -199,6 +235,16 @@ class _Certified:
 def _price(parts: frozenset[Release], relation: NeighboringRelation) -> float:
     """Prices every distinct part once, roughly: raises ``UnsupportedMechanismError`` where no method has a proof."""
     return accounting.epsilon(Composed(parts), delta=1e-3, relation=relation, gap=0.5).upper
+
+
+def _require_alone(release: Release) -> None:
+    """Refuses the best of several trials with anything beside it: no pair of it is known, so it does not compose."""
+    parts = flatten(release)
+    tuned = next((part for part in parts if isinstance(part, terms.Tuned)), None)
+    if tuned is not None and parts != {tuned: 1}:
+        raise UnsupportedMechanismError(
+            tuned, method="composition", reason="the best of several trials is priced alone"
+        )
 
 
 @cache
