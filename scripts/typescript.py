@@ -19,7 +19,7 @@ HEAD = """\
 // Made from the API's OpenAPI document by scripts/typescript.py; not edited by hand. "inf" in JSON is Infinity here.
 
 import type { Fact } from "./facts";
-import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text } from "./read";
+import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text, textOrNull } from "./read";
 """
 FORMS = ("FederatedAsk", "FederatedGoal", "QueriesAsk")  # their facts make forms
 READ = ("FederatedAsk", "FederatedSchedule", "QueriesAsk")  # what a form holds is read as these

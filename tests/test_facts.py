@@ -25,6 +25,7 @@ BOUNDARY = {
     "rounds_per_release": facts.ROUNDS_PER_RELEASE,
     "adaptive_clip": facts.ADAPTIVE_CLIP,
 }
+FURTHER = {"group": facts.GROUP, "trials": facts.TRIALS}
 QUERIES = {
     "epsilon": facts.TOTAL_EPSILON,
     "queries": facts.QUERIES,
@@ -233,7 +234,7 @@ def test_the_command_takes_the_facts(command, known):
     ("model", "known"),
     [
         ("FederatedSchedule", FACTS),
-        ("FederatedAsk", FACTS | BOUNDARY),
+        ("FederatedAsk", FACTS | BOUNDARY | FURTHER),
         ("FederatedGoal", FACTS | {"epsilon": facts.EPSILON}),
         ("QueriesAsk", QUERIES | ASKED),
     ],

@@ -23,6 +23,7 @@ from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
     BinnedParticipation,
+    BinomialTrials,
     CalibrationError,
     CheckError,
     Composed,
@@ -46,7 +47,7 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     codec,
 )
-from epsilog.web import asks, calculators, certificates, playground, problems, reading, server
+from epsilog.web import answers, asks, calculators, certificates, playground, problems, reading, server
 from epsilog.web.certificates import _SOFTWARE, LONGEST_PATH, CertificateAsk, Certificates
 from epsilog.web.doors import LOOPBACK, Act, Guest
 from epsilog.web.security import LONGEST_BODY, Bodies, Guard
@@ -102,7 +103,10 @@ def test_a_schedule_is_handed_over_whole():
     given = RUN | {"clip_norm": 2.5, "delta": 1e-7, "sampling": "fixed-size", "privacy_unit": "phone"}
     given |= {"releases_per_period": 3}
     ask = asks.FederatedAsk(**given, relation="replace-one", delta_cap=1e-8, rounds_per_release=4, adaptive_clip=True)
-    assert ask.arguments() == given | {"relation": REPLACE, "policy": DeltaPolicy(1e-8)}
+    whole = given | {"relation": REPLACE, "policy": DeltaPolicy(1e-8)}
+    assert ask.arguments() == whole | {"group": 1, "trials": None}
+    more = ask.model_copy(update={"group": 4, "trials": "binomial:8,0.5"})
+    assert more.arguments() == whole | {"group": 4, "trials": BinomialTrials(8, 0.5)}
     goal = asks.FederatedGoal(**given, relation="zero-out", delta_cap=None, epsilon=2.0)
     zero = {"relation": NeighboringRelation.ZERO_OUT, "policy": DeltaPolicy(None)}
     assert goal.arguments() == given | zero | {"epsilon": 2.0}
@@ -279,6 +283,23 @@ def test_calculators_are_the_librarys():
         assert point["rounds"] == known.rounds
         assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
         assert point["formula"] == known.formula
+
+
+def test_a_persons_price_and_a_sweeps_are_the_librarys():
+    given = RUN | {"cohort_size": 50_000}  # everybody takes part: a Gaussian
+    ask = asks.FederatedAsk(**given, group=4, trials="binomial:8,0.5")
+    found, answer = plan.federated(**given, group=4, trials=BinomialTrials(8, 0.5)), calculators.federated(ask)
+    assert (answer["group"], answer["person"]) == (4, codec.encode(found.person))
+    assert answer["sweep"] == found.sweep.to_json()
+    assert found.epsilon.upper < found.sweep.best.upper < found.sweep.shown.upper < found.person.upper
+    answers.FederatedAnswer.model_validate_json(json.dumps(answer))
+    alone = calculators.federated(asks.FederatedAsk(**given))
+    assert not {"group", "person", "sweep"} & set(alone)
+    for wrong in (0, 65):
+        with pytest.raises(ValidationError):
+            asks.FederatedAsk(**given, group=wrong)
+    with pytest.raises(CheckError, match=r"^trials must be one of"):
+        calculators.federated(asks.FederatedAsk(**given, trials="often:3"))
 
 
 def test_the_inverse_questions_vary_what_they_look_for(monkeypatch):

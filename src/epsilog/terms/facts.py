@@ -170,6 +170,12 @@ PRIVACY_UNIT = Fact("what one neighbour differs in", default="client")
 DELTA = Fact("failure probability", "δ", above=0, below=1, default=None, blank="min(1/N, the cap)")
 DELTA_CAP = Fact("the largest delta that the policy accepts", above=0, below=1, default=1e-6, blank="no cap")
 RELEASES_PER_PERIOD = Fact("runs released in one period on the same population", least=1, default=1)
+GROUP = Fact("units that one person holds, at most: adds that person's price", "k", least=1, most=64, default=1)
+TRIALS = Fact(
+    "the law of the number of runs, of which the best alone is released: adds what that sweep costs",
+    default=None,
+    blank="one run; else such as binomial:8,0.5 or geometric:0.1",
+)
 WITHOUT_REPLACEMENT = Fact("one unit gives at most one update a round", default=True)
 ROUNDS_PER_RELEASE = Fact("rounds between two models that leave the server", least=1, default=1)
 ADAPTIVE_CLIP = Fact("the clip norm is learnt from the same data", default=False)

@@ -61,6 +61,18 @@ class Formula(Answer):
     side: Literal["estimate"] = "estimate"
 
 
+class Sweep(Answer):
+    """What the best of several runs costs, beside one run, and beside so many that are all shown."""
+
+    trials: dict[str, Any]
+    law: str
+    expected: float
+    best: Interval
+    one: Interval
+    count: int
+    shown: Annotated[Interval | None, Field(description="null where it has no price")]
+
+
 class FederatedAnswer(Answer):
     """A schedule with its price."""
 
@@ -80,6 +92,9 @@ class FederatedAnswer(Answer):
     unamplified: Interval
     releases_per_period: int
     cumulative: Interval
+    group: int = 1
+    person: Interval | None = None
+    sweep: Sweep | None = None
     verdict: str
     delta_grade: Grade
     delta_sentence: str

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from epsilog.terms import DeltaPolicy, NeighboringRelation, facts
+from epsilog.terms import DeltaPolicy, NeighboringRelation, facts, read_trials
 from epsilog.terms.facts import Fact
 
 Relation = Literal["add-or-remove-one", "replace-one", "zero-out"]
@@ -81,6 +81,13 @@ class FederatedAsk(FederatedSchedule):
     without_replacement: Annotated[bool, told(facts.WITHOUT_REPLACEMENT)] = True
     rounds_per_release: Annotated[int, told(facts.ROUNDS_PER_RELEASE), Field(ge=1)] = 1
     adaptive_clip: Annotated[bool, told(facts.ADAPTIVE_CLIP)] = False
+    group: Annotated[int, told(facts.GROUP), Field(ge=1, le=64)] = 1
+    trials: Annotated[Short | None, told(facts.TRIALS)] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """For ``plan.federated``."""
+        trials = None if self.trials is None else read_trials(self.trials)
+        return super().arguments() | {"group": self.group, "trials": trials}
 
 
 class FederatedGoal(FederatedSchedule):

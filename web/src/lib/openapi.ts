@@ -1,7 +1,7 @@
 // Made from the API's OpenAPI document by scripts/typescript.py; not edited by hand. "inf" in JSON is Infinity here.
 
 import type { Fact } from "./facts";
-import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text } from "./read";
+import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text, textOrNull } from "./read";
 
 /** What an owner does to a scope. */
 export type ActAsk = {
@@ -183,6 +183,9 @@ export type FederatedAnswer = {
   unamplified: Interval;
   releases_per_period: number;
   cumulative: Interval;
+  group?: number;
+  person?: Interval | null;
+  sweep?: Sweep | null;
   verdict: string;
   delta_grade: "void" | "weak" | "good";
   delta_sentence: string;
@@ -219,6 +222,10 @@ export type FederatedAsk = {
   rounds_per_release: number;
   /** the clip norm is learnt from the same data */
   adaptive_clip: boolean;
+  /** units that one person holds, at most: adds that person's price */
+  group: number;
+  /** the law of the number of runs, of which the best alone is released: adds what that sweep costs */
+  trials: string | null;
 };
 
 /** A schedule with a goal: its own noise and rounds are what the inverse questions vary. */
@@ -601,6 +608,18 @@ export type Stamped = {
   sha256: string;
 };
 
+/** What the best of several runs costs, beside one run, and beside so many that are all shown. */
+export type Sweep = {
+  trials: Record<string, unknown>;
+  law: string;
+  expected: number;
+  best: Interval;
+  one: Interval;
+  count: number;
+  /** null where it has no price */
+  shown: Interval | null;
+};
+
 /** How long a reservation is held. */
 export type UntilAsk = {
   /** the charge's idempotency key */
@@ -633,6 +652,8 @@ export const FACTS = {
     without_replacement: { name: "without_replacement", kind: "flag", says: "one unit gives at most one update a round", initial: "yes" },
     rounds_per_release: { name: "rounds_per_release", kind: "whole", says: "rounds between two models that leave the server", initial: "1", least: 1 },
     adaptive_clip: { name: "adaptive_clip", kind: "flag", says: "the clip norm is learnt from the same data", initial: "no" },
+    group: { name: "group", kind: "whole", says: "units that one person holds, at most: adds that person's price", initial: "1", least: 1, most: 64, symbol: "k" },
+    trials: { name: "trials", kind: "text", says: "the law of the number of runs, of which the best alone is released: adds what that sweep costs", initial: "", optional: true, blank: "one run; else such as binomial:8,0.5 or geometric:0.1", most: 80 },
   },
   FederatedGoal: {
     population: { name: "population", kind: "whole", says: "privacy units in all; declared, public", initial: "50000", least: 1, symbol: "N" },
@@ -678,6 +699,8 @@ export const readFederatedAsk = (given: Given): FederatedAsk => ({
   without_replacement: flag(given, "without_replacement", true),
   rounds_per_release: number(given, "rounds_per_release", 1),
   adaptive_clip: flag(given, "adaptive_clip", false),
+  group: number(given, "group", 1),
+  trials: textOrNull(given, "trials"),
 });
 
 /** What a form holds, as a FederatedSchedule; what it does not ask stands at its default. */

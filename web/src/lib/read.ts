@@ -29,6 +29,12 @@ export function text(given: Given, name: string, otherwise?: string): string {
   return typeof value === "string" ? value : wrong(name, "text");
 }
 
+export function textOrNull(given: Given, name: string, otherwise: string | null = null): string | null {
+  const value = given[name];
+  if (value === undefined) return otherwise;
+  return value === null || typeof value === "string" ? value : wrong(name, "text or nothing");
+}
+
 export function flag(given: Given, name: string, otherwise?: boolean): boolean {
   const value = given[name] ?? otherwise;
   return typeof value === "boolean" ? value : wrong(name, "yes or no");

@@ -21,7 +21,7 @@ import { show, showPercent, showWhole, typeset } from "../lib/numbers";
 import { type CurveAnswer, FACTS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
 import { numberOrNull } from "../lib/read";
 import { twin } from "../lib/twin/engine";
-import type { CurvePoint, FederatedAnswer, FederatedAsk } from "../lib/types";
+import type { CurvePoint, FederatedAnswer, FederatedAsk, Interval } from "../lib/types";
 
 const { FederatedAsk: KNOWN, FederatedGoal: GOAL } = FACTS;
 
@@ -40,6 +40,8 @@ export const FEDERATED: readonly FieldSpec[] = [
   fieldOf(KNOWN.without_replacement),
   fieldOf(KNOWN.rounds_per_release),
   fieldOf(KNOWN.adaptive_clip),
+  fieldOf(KNOWN.group, { label: "Records per person" }),
+  fieldOf(KNOWN.trials, { label: "Best of several runs", offers: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"] }),
   fieldOf(GOAL.epsilon, { label: "Target", optional: true }),
 ];
 
@@ -86,6 +88,13 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           </>
         )}
       </fieldset>
+      {!compact && engine.name === "server" && (
+        <fieldset>
+          <legend>Several records, several runs</legend>
+          <Field form={form} name="group" />
+          <Field form={form} name="trials" />
+        </fieldset>
+      )}
       {!compact && (
         <fieldset>
           <legend>Boundary</legend>
@@ -168,6 +177,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
         <p class="method">{epsilon.method}</p>
         <Assumes lines={epsilon.assumptions} />
       </Card>
+      <Further answer={answer} unit={ask.privacy_unit} />
       <Card title="The popular closed form">
         <p class="formula">
           q√(2T ln(1/δ))/σ + Tq²/σ² = <b>{show(formula.total)}</b> <em>an estimate, no bound</em>
@@ -197,6 +207,36 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
         </Notice>
       </Card>
     </>
+  );
+}
+
+/** A person's price and a sweep's, where they were asked for: the server alone works them out. */
+function Further({ answer, unit }: { answer: FederatedAnswer; unit: string }) {
+  const { person, sweep } = answer;
+  if (!person && !sweep) return null;
+  const sides = (found: Interval): string => (found.lower ? `at least ${show(found.lower, 4, "down")}` : "from above only");
+  const assumed = [...new Set([...(person?.assumptions ?? []), ...(sweep?.best.assumptions ?? [])])].filter((line) => !answer.epsilon.assumptions.includes(line));
+  return (
+    <Card title="Several records, several runs">
+      <dl class="stats">
+        {person && (
+          <Stat label={`Who holds up to ${showWhole(answer.group ?? 1)} of these (${unit})`} note={`${sides(person)}; one alone: ε ≤ ${show(answer.epsilon.upper, 4, "up")}`}>
+            ε ≤ {show(person.upper, 4, "up")}
+          </Stat>
+        )}
+        {sweep && (
+          <Stat label="This sweep costs" note={`${sides(sweep.best)}; best of ${sweep.law}, ${show(sweep.expected)} runs expected`}>
+            ε ≤ {show(sweep.best.upper, 4, "up")}
+          </Stat>
+        )}
+        {sweep && (
+          <Stat label={`${showWhole(sweep.count)} runs, all of them shown`} note={`one run: ε ≤ ${show(sweep.one.upper, 4, "up")}`}>
+            {sweep.shown ? <>ε ≤ {show(sweep.shown.upper, 4, "up")}</> : "not priced"}
+          </Stat>
+        )}
+      </dl>
+      <Assumes lines={assumed} />
+    </Card>
   );
 }
 
