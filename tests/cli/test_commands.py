@@ -1065,7 +1065,9 @@ def test_training_alone_tells_of_every_tenth_part_and_how_to_go_on(monkeypatch, 
     assert len(rounds) == 10
     assert rounds[0] == "round 3 of 25  loss 0.25  score none  epsilon <= 0.3"
     assert rounds[-1].startswith("round 25 of 25 ")
-    assert f"{tmp_path / 'my runs'}/p-1/model.npz (1,234 parameters)" in "".join(told)
+    assert f"{tmp_path / 'my runs'}/p-1/model.npz (1,234 parameters)" in [
+        line.removeprefix("model   ") for line in told
+    ]
     (command,) = [line.removeprefix("To verify and report: ") for line in told if "To verify" in line]
     assert shlex.split(command) == ["epsilog", "run", "p.toml", "--runs", str(tmp_path / "my runs"), "--ledger", "b.db"]
 

@@ -176,7 +176,8 @@ def test_what_is_public_holds_nothing_of_the_rows(written, tmp_path):
     with (tmp_path / "visits.csv").open(newline="") as file:
         header, *rows = csv.reader(file)
     held_out = ("v00001", "v00002")
-    changed = [[*row[:3], "1", "surgery", "no"] for row in rows if row[0] not in held_out]
+    other = {"no": "yes", "yes": "no"}
+    changed = [[*row[:3], "1", "surgery", other[row[5]]] for row in rows if row[0] not in held_out]
     with (tmp_path / "visits.csv").open("w", newline="") as file:
         csv.writer(file).writerows([header, *changed, ["v00001", "2025-02-03", "secret clinic", "3", "surgery", "yes"]])
     again = prepare.make_plan(prepare.prepare_file(path))

@@ -6,6 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
@@ -135,6 +136,14 @@ def test_amounts_are_read_as_they_are_written(write_programme):
     budgets = [load(write_programme(('epsilon = "4"', f"epsilon = {text}"))).budget for text in ("4", '"4"', '"4.0"')]
     assert {budget.epsilon for budget in budgets} == {4}
     assert str(load(write_programme(('epsilon = "4"', "epsilon = 0.1"))).budget.epsilon) == "0.1"
+
+
+def test_amounts_of_numpy_are_numbers_like_any_other():
+    read = TypeAdapter(model.Amount).validate_python
+    assert [str(read(each)) for each in (np.float64(0.1), np.int64(4), 0.1)] == ["0.1", "4", "0.1"]
+    for wrong in (np.float64("nan"), np.bool_(True), np.float64(-1)):
+        with pytest.raises(ValidationError, match="must be a decimal number"):
+            read(wrong)
 
 
 def test_no_toml_and_no_file(tmp_path):

@@ -20,6 +20,12 @@ from epsilog.train.models import Model
 def wide(*, inputs, classes, scale=1.0):
     return Model(lambda: {"w": jnp.zeros(inputs)}, lambda p, x: scale * x @ p["w"], "half-squared-error")
 """
+BUILT = """
+from epsilog.train.models import build
+
+def wide(*, inputs, classes, scale=1.0):
+    return build("mlp", inputs=inputs, classes={})
+"""
 OWN = ('kind = "mlp"\nhidden = [16] ', 'kind = "net:wide"\nscale = 0.5')
 
 
@@ -61,6 +67,8 @@ def test_a_plan_is_not_gone_on_with_under_other_code(write_programme):
         ("raise OSError('boom')", "model.kind must be code that makes a model .* got OSError: boom"),
         (CODE.replace("scale * x", "scale * (x - x.mean(0))"), "model.apply must be a function of each row on its own"),
         (CODE.replace("jnp.zeros(inputs)", "jnp.zeros(inputs) / 0"), "model.init must make finite numbers"),
+        (BUILT.format("2, hiden=[4]"), "model.kind must be a factory of a model whose hiden must be an option of mlp"),
+        (BUILT.format("1"), "model.kind must be a factory of a model whose classes must be at least 2, got 1"),
         (CODE.replace("classes, scale=1.0", "classes"), "model.kind must be code that makes a model .*scale"),
     ],
 )

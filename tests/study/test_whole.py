@@ -56,7 +56,11 @@ def test_the_example_compares_four_schemes():
         (("seeds = [1]", "seeds = [1"), "is not TOML"),
         (
             ("seeds = [1]\n", "seeds = [1]\n[[backdoor]]\nattackers = 1\nfeatures = []\nvalue = 1\ntarget = 0"),
-            "features",
+            "backdoor[0].features",
+        ),
+        (
+            ("seeds = [1]\n", "seeds = [1]\n[membership]\nshadows = 2"),
+            "membership.shadows must be 0 or at least 4, got 2",
         ),
     ],
 )

@@ -52,7 +52,33 @@ def test_clients_that_are_not_named_are_those_that_have_rows():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Federation.from_arrays([], []), "targets must hold"),
+        (lambda: Federation.from_arrays([], []), "features must hold an array for each client, at least one, got none"),
+        (
+            lambda: Federation.from_arrays([np.array([["Ann"]])], [[1]]),
+            r"features\[0\] must be an array of real numbers",
+        ),
+        (lambda: Federation.from_arrays([np.array([["Ann"]], object)], [[1]]), r"numbers, got an array of object$"),
+        (
+            lambda: Federation.from_arrays([[[1.0]], [[1j]]], [[1], [1]]),
+            r"features\[1\] .* got an array of complex128$",
+        ),
+        (
+            lambda: Federation.from_arrays([[[1.0], [2.0, 3.0]]], [[1, 2]]),
+            r"features\[0\] must be an array, got a list",
+        ),
+        (lambda: Federation.from_arrays([np.eye(2)], [[[1], [2, 3]]]), r"targets\[0\] must be an array, got a list"),
+        (
+            lambda: Federation.from_arrays([np.ones(3)], [[1, 2, 3]]),
+            r"features\[0\] must have shape \(n, f\), got \(3,\)",
+        ),
+        (
+            lambda: Federation.from_rows(["Ann", None], np.eye(2), [1, 2]),
+            "client must be an array of text or of whole num",
+        ),
+        (
+            lambda: Federation.from_table({"a": [1]}, client="a", features={"b": "0-9"}, target="c"),
+            "features.b must be a",
+        ),
         (lambda: Federation.from_arrays([np.eye(2)], []), "targets must hold 1 arrays, one a client, got 0"),
         (lambda: Federation.from_arrays([np.eye(2)], [[1]]), r"targets\[0\] must have shape \(2,\), got \(1,\)"),
         (lambda: Federation.from_arrays([np.eye(2), np.eye(3)], [[1, 2], [1, 2, 3]]), r"features\[0\] must have shape"),
@@ -64,8 +90,9 @@ def test_clients_that_are_not_named_are_those_that_have_rows():
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(make, says):
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=says) as told:
         make()
+    assert "Ann" not in str(told.value)  # an error may be seen by more people than the rows are
 
 
 def test_a_table_on_disk_is_read_where_it_lies(tmp_path):

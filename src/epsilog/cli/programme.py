@@ -12,7 +12,7 @@ import typer
 
 from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import shown
-from epsilog.cli.show import console, figures, interval_text, note, table, verdict_text
+from epsilog.cli.show import bold, console, figures, interval_text, note, table, verdict_text
 from epsilog.terms import CheckError, RunFile, check, codec
 from epsilog.terms.digits import upper_text
 
@@ -98,7 +98,10 @@ def train(
         books = None if ledger is None else located(ledger)
         model, folder = train_only(programme, runs=runs, ledger=books, observer=watcher)
     where = ["--runs", str(runs), *(["--ledger", shown(ledger)] if ledger else [])]
-    figures("trained", [("model", f"{folder / RunFile.MODEL} ({model.vector.size:,} parameters)")])
+    console.print(bold("\ntrained"))  # the model in one line, so that it can be copied
+    console.print(
+        f"model   {folder / RunFile.MODEL} ({model.vector.size:,} parameters)", soft_wrap=True, highlight=False
+    )
     console.print(f"\nTo verify and report: {shlex.join(['epsilog', 'run', str(programme), *where])}", soft_wrap=True)
 
 

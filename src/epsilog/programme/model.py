@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union
 
+import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from epsilog import train
@@ -35,6 +36,7 @@ def _decimal(least: str, below: str) -> BeforeValidator:
     """Amounts are decimal strings; a bare TOML number is accepted through its shortest form."""
 
     def read(value: Any) -> Decimal:
+        value = value.item() if isinstance(value, np.generic) else value
         plain = isinstance(value, int | float) and not isinstance(value, bool)
         text = repr(value) if plain else value
         if not (isinstance(text, str) and _NUMBER.fullmatch(text) and Decimal(least) <= Decimal(text) < Decimal(below)):

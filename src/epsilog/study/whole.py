@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,6 +30,7 @@ from epsilog.study.telling import Table, plots, sentences, tables
 from epsilog.terms import CheckError, Composed, ProgrammeError, check, codec
 from epsilog.train.rounds import bound_to
 
+_Attack = TypeVar("_Attack")
 LEAST = "1e-18"  # delta that a ledger can book
 
 
@@ -93,11 +94,18 @@ class _File(_Part):
         return Protocol(
             self.study.budgets,
             self.study.seeds,
-            backdoors=tuple(Backdoor(**each.model_dump()) for each in self.backdoor),
-            membership=None if self.membership is None else Membership(**self.membership.model_dump()),
-            mark=None if self.property is None else Property(**self.property.model_dump()),
-            canaries=None if self.canaries is None else Canaries(**self.canaries.model_dump()),
+            backdoors=tuple(_made(Backdoor, each, f"backdoor[{place}]") for place, each in enumerate(self.backdoor)),
+            membership=None if self.membership is None else _made(Membership, self.membership, "membership"),
+            mark=None if self.property is None else _made(Property, self.property, "property"),
+            canaries=None if self.canaries is None else _made(Canaries, self.canaries, "canaries"),
         )
+
+
+def _made(kind: Callable[..., _Attack], section: _Part, name: str) -> _Attack:
+    try:
+        return kind(**section.model_dump())
+    except CheckError as error:
+        raise error.under(name) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -292,7 +292,7 @@ def each(rule: Rule[T]) -> Rule[tuple[T, ...]]:
     def read(name: str, value: Any) -> tuple[T, ...]:
         shapeless = isinstance(value, _numpy("ndarray")) and value.ndim == 0
         if isinstance(value, str | bytes | Mapping | Set) or shapeless or not isinstance(value, Iterable):
-            raise CheckError(name, "a series", _shown(value))
+            raise CheckError(name, "a series, such as a list", _shown(value))
         items = tuple(value)
         try:
             found = tuple([rule.read(name, item) for item in items])

@@ -102,13 +102,16 @@ class Federation:
             CheckError: another number of targets than of clients or of rows, or widths that differ.
         """
         dtype = check.one_of(PRECISIONS)(dtype=dtype)
-        if len(features) != len(targets) or not len(features):
+        if not len(features):
+            raise CheckError("features", "an array for each client, at least one", "none", verb="hold")
+        if len(features) != len(targets):
             raise CheckError("targets", f"{len(features)} arrays, one a client", f"{len(targets)}", verb="hold")
-        parts, goals = [np.asarray(part, dtype) for part in features], [np.asarray(part) for part in targets]
+        parts = [_numbers(f"features[{client}]", part, dtype) for client, part in enumerate(features)]
+        goals = [_array(f"targets[{client}]", part) for client, part in enumerate(targets)]
         width = max((part.shape[-1] for part in parts if part.ndim == 2), default=0)
         for client, (part, goal) in enumerate(zip(parts, goals, strict=True)):
             if part.size and part.shape[1:] != (width,):
-                raise CheckError(f"features[{client}]", f"shape (n, {width})", f"{part.shape}", verb="have")
+                raise CheckError(f"features[{client}]", f"shape (n, {width or 'f'})", f"{part.shape}", verb="have")
             if goal.shape != part.shape[:1]:
                 raise CheckError(f"targets[{client}]", f"shape {part.shape[:1]}", f"{goal.shape}", verb="have")
         filled = [goal for goal in goals if goal.size] or goals[:1]
@@ -136,12 +139,15 @@ class Federation:
         >>> Federation.from_rows(["b", "a", "b"], [[1.0], [2.0], [3.0]], [1, 2, 3]).targets.tolist()
         [2, 1, 3]
         """
-        whose, wide, goals = np.asarray(client), np.asarray(features), np.asarray(targets)
-        names = np.unique(whose) if clients is None else np.asarray(clients)
-        place = np.searchsorted(names, whose)
+        whose, wide, goals = _array("client", client), _array("features", features), _array("targets", targets)
         for name, array in (("client", whose), ("targets", goals)):
             if array.shape != wide.shape[:1]:
                 raise CheckError(name, f"shape {wide.shape[:1]}", f"{array.shape}", verb="have")
+        try:
+            names = np.unique(whose) if clients is None else np.asarray(clients)
+            place = np.searchsorted(names, whose)
+        except TypeError:  # it would repeat what stands in a row
+            raise CheckError("client", "an array of text or of whole numbers", f"an array of {whose.dtype}") from None
         if not np.array_equal(names[np.minimum(place, len(names) - 1)], whose):
             raise CheckError("client", "one of the clients in every row", "a row of nobody's")
         order = np.argsort(place, kind="stable")
@@ -186,7 +192,7 @@ class Federation:
         plain = classes is None and target_range is None
         columns = schema.Schema(
             client,
-            {name: schema.feature(kind) for name, kind in kinds.items()},
+            {name: _said(f"features.{name}", kind) for name, kind in kinds.items()},
             target,
             schema.Plain() if plain else schema.goal(classes, target_range),
         )
@@ -224,6 +230,35 @@ class Federation:
     def count(self) -> int:
         """Clients in all."""
         return int(self.sizes.size)
+
+
+def _array(name: str, value: ArrayLike) -> NDArray[Any]:
+    """An array; what is none is told by its name, since numpy's own words may repeat what stands in it."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):
+        raise CheckError(name, "an array", f"a {type(value).__name__} whose rows are of different lengths") from None
+
+
+def _numbers(name: str, value: ArrayLike, dtype: str) -> NDArray[Any]:
+    """An array of numbers, likewise."""
+    found = _array(name, value)
+    try:
+        if found.dtype.kind in "biufO":
+            return found.astype(dtype)
+    except (TypeError, ValueError):
+        pass
+    raise CheckError(name, "an array of real numbers", f"an array of {found.dtype}")
+
+
+def _said(field: str, kind: Any) -> Any:
+    """What is said of a feature, with its name in a refusal."""
+    from epsilog.train.data import schema
+
+    try:
+        return schema.feature(kind)
+    except CheckError as error:
+        raise CheckError(field, error.bound, error.value, error.verb) from None
 
 
 def blocks(array: NDArray[Any]) -> Iterator[slice]:

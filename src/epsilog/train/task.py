@@ -110,10 +110,15 @@ class Task:
             self,
             name=check.text(),
             unit=check.text(),
+            unit_is_client=check.flag(),
             population=check.optional(check.integer(1)),
             sizes_are_public=check.flag(),
             canaries=check.optional(check.instance(Canaries)),
         )
+        for name, kind in (("model", Model), ("training", Training), ("clients", Federation)):
+            given = getattr(self, name)
+            if not isinstance(given, kind):  # its values may be private
+                raise CheckError(name, f"a {kind.__name__}", f"a {type(given).__name__}")
         if self.tells_sizes and not self.sizes_are_public:
             raise CheckError("example_cap", "absent, or sizes_are_public, where the unit is an example", "given")
         check.within(0, clipping.reach(self.clients.features.dtype))(learning_rate=self.training.learning_rate)
@@ -226,6 +231,9 @@ def _require_test_set(model: Model, features: Floats, targets: NDArray[Any]) -> 
     else:
         inside = (targets >= 0) & (targets < model.classes)
         _require_everywhere("test_targets", targets, inside, f"class numbers from 0 to {model.classes - 1}")
+        if model.score is None and (targets == targets[0]).all():
+            given = f"class {targets[0]} in all of {targets.size}"
+            raise CheckError("test_targets", "of two classes or more for accuracy to have a meaning", given)
 
 
 def _require_everywhere(name: str, values: NDArray[Any], holds: NDArray[np.bool_], bound: str) -> None:

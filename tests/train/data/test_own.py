@@ -521,6 +521,12 @@ def test_the_unit_is_one_of_the_datas_words(tmp_path):
         (goal, r"classes must be given \(labels or how many\), or target_range, and not both, got neither"),
         (lambda: goal(2, [0, 1]), "classes must be given .* got both"),
         (lambda: goal(1), "classes must be at least 2, got 1"),
+        (lambda: goal([1, 2]), r"classes must be a list of labels as text .* got \[1, 2\]"),
+        (
+            lambda: goal([False, True]),
+            r'classes must be a list of labels as text .*"false", "true".* got \[False, True\]',
+        ),
+        (lambda: goal("no"), "classes must be a list of labels as text .* got 'no'"),
         (lambda: goal(None, ["a"]), r"target_range must be \[low, high\], two numbers"),
         (lambda: Schema("a", {"b": feature(["x"])}, "c", goal(["one"])), "classes must name at least two"),
         (lambda: Schema("a", {}, "c", goal(2)), "features must name at least one column, got none"),

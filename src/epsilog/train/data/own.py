@@ -190,6 +190,8 @@ def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Ta
     """
     if path.is_dir():
         files = {file.stem: file for file in sorted(path.glob("*.npy"))}
+        if not files:
+            raise CheckError("path", "a file, or a folder of .npy files, one a column", f"{path.name!r}, without any")
         return _among({name: _mapped(file) for name, file in files.items() if name in wanted}, files)
     if path.suffix.lower() not in SUFFIXES:
         raise CheckError("path", f"a file ending in {', '.join(SUFFIXES)}, or a folder of .npy files", repr(path.name))

@@ -258,7 +258,13 @@ def goal(classes: Any = None, target_range: Any = None) -> Target:
         return found
     if isinstance(classes, int) and not isinstance(classes, bool):
         return ClassNumbers(check.integer(2)(classes=classes))
-    return Categories(check.each(check.text())(classes=classes))
+    try:
+        return Categories(check.each(check.text())(classes=classes))
+    except CheckError as error:
+        if error.field == "categories":  # words, and not all different
+            raise
+        bound = 'a list of labels as text (["no", "yes"], ["1", "2"], ["false", "true"]), or how many numbers 0, 1, ...'
+        raise CheckError("classes", f"{bound} there are", repr(classes)) from None
 
 
 def _day() -> check.Rule[date]:

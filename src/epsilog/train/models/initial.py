@@ -45,8 +45,11 @@ class Warm:
             CheckError: a file that cannot be read, or anything but finite real numbers, one after another.
         """
         found = _loaded(beside / initial) if isinstance(initial, str | Path) else np.asarray(initial)
-        if found.dtype.kind != "f" or found.ndim != 1 or not np.isfinite(found).all():
+        if found.dtype.kind != "f" or found.ndim != 1:
             raise CheckError("initial", "finite real numbers of shape (d,)", f"{found.dtype} {found.shape}")
+        if not np.isfinite(found).all():
+            first = int(np.flatnonzero(~np.isfinite(found))[0])
+            raise CheckError("initial", "finite real numbers of shape (d,)", f"{found[first]} at place {first}")
         vector = found.astype("<f8")
         return cls(kind, hashlib.sha256(vector.tobytes()).hexdigest(), vector)
 

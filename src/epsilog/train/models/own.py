@@ -20,6 +20,7 @@ from typing import Any
 from epsilog.terms import CheckError
 from epsilog.train.models.base import Model
 
+OF_A_MODEL = {each.name for each in dataclasses.fields(Model)} - {"classes"}  # the data has classes as well
 NAMED = re.compile(r"[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
 
 
@@ -98,8 +99,10 @@ class Own:
     def _tried(self, run: Any) -> Any:
         try:
             return run()
-        except CheckError:
-            raise
+        except CheckError as error:
+            if error.field in OF_A_MODEL:
+                raise
+            raise CheckError("kind", f"a factory of a model whose {error.field} {error.rule}", error.value) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             raise CheckError("kind", "code that makes a model of inputs, classes and its options", reason) from error
