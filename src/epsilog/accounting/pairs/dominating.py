@@ -22,11 +22,13 @@ from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.replaced import LARGEST_MU, ReplacedSample
 from epsilog.accounting.laws.shuffled import attained, clones, responses
 from epsilog.accounting.laws.told import ToldWhich
+from epsilog.accounting.pairs.products import MOST_PARTS, largest, product
 from epsilog.accounting.rounding import LEAST, MU, RATIO, down, gamma, union, up
 from epsilog.accounting.truncation import binomial_above
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
+    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
@@ -38,6 +40,7 @@ from epsilog.terms import (
     PureDP,
     RandomizedResponse,
     Release,
+    Repeated,
     Shuffled,
     TruncatedPoissonSampled,
     UnsupportedMechanismError,
@@ -250,7 +253,8 @@ def _check_sampling(part: Release, relation: NeighboringRelation) -> None:
         raise UnsupportedMechanismError(part, method=METHOD, reason=f"a fixed size means replace-one, not {relation}")
     if isinstance(part, PoissonSampled):
         check_absence(part, part.release, relation)
-    if isinstance(part, PoissonSampled | FixedSizeSampled) and isinstance(part.release, Shuffled):
+    sampled = flatten(part.release) if isinstance(part, PoissonSampled | FixedSizeSampled) else ()
+    if any(isinstance(one, Shuffled) for one in sampled):
         raise UnsupportedMechanismError(part, method=METHOD, reason="of a sample fewer units' reports are shuffled")
 
 
@@ -322,6 +326,8 @@ def base_laws(  # noqa: PLR0912
             if mu == 0:
                 return _same(_pure(0.0, 0.0))
             return _normal(mu)
+        case Repeated() | Composed():
+            return _together(release, relation)
         case Laplace(noise_multiplier=noise):
             return _laplace(far / noise) if noise > 0 else _same(_nothing_hidden())
         case DiscreteLaplace(noise_scale=scale, sensitivity=sensitivity):
@@ -436,6 +442,25 @@ def _three(epsilon: float, flip: float, categories: int) -> Atoms:
     rest = (categories - 2) * (flip / categories)
     often = (1 - flip) + flip / categories
     return Atoms(np.array([-epsilon, 0.0, epsilon]), np.array([often * math.exp(-epsilon), rest, often]), step=epsilon)
+
+
+def _together(release: Release, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
+    """Several releases on one sample: all Gaussians are one; the product of all pairs (docs, 1.11)."""
+    bag = flatten(release)
+    gaussians = {part: count for part, count in bag.items() if gaussian_mu_of(part, relation) is not None}
+    found = [(base_laws(part, relation), count) for part, count in bag.items() if part not in gaussians]
+    if (mu := total_mu(gaussians, relation) or 0.0) > 0:
+        found.append((_normal(mu), 1))
+    if len(found) == 1 and found[0][1] == 1:
+        return found[0][0]
+    if sum(count for _, count in found) > MOST_PARTS:
+        reason = f"more than {MOST_PARTS} releases on one sample"
+        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
+    above, below = ([(laws[side], count) for laws, count in found] for side in (0, 1))
+    if any(law.only_p >= 1 for law, _ in above):  # one part alone gives everything away
+        return _nothing_hidden(largest(above)), max((law for law, _ in below), key=lambda law: law.only_p)
+    upper, lower = product(above, upper=True), product(below, upper=False)
+    return upper or _nothing_hidden(largest(above)), lower or _pure(0.0, 0.0)
 
 
 def _shuffled(release: Shuffled, relation: NeighboringRelation) -> tuple[BaseLaw, BaseLaw]:
