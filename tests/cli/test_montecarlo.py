@@ -6,8 +6,11 @@ import math
 import pytest
 from typer.testing import CliRunner
 
+from epsilog.accounting import montecarlo
+from epsilog.accounting.laws.pair import Direction
 from epsilog.cli.entry import COMMANDS
 from epsilog.cli.entry import app as application
+from epsilog.terms import BallsInBins, Gaussian
 
 BINS = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 16}
 
@@ -39,6 +42,18 @@ def test_what_is_no_list_of_losses_is_refused(tmp_path, text):
     done = account("delta-from-samples", path, "--epsilon", 1)
     assert isinstance(done.exception, ValueError)
     assert "must" in str(done.exception)
+
+
+def test_losses_that_were_drawn_are_read_again(tmp_path, release):
+    done = account("losses", release, "--samples", 2000, "--seed", 3, "--direction", "add")
+    (tmp_path / "losses").write_text(done.stdout)
+    drawn = montecarlo.draw_losses(BallsInBins(Gaussian(1.0), 16), samples=2000, seed=3, direction=Direction.ADD)
+    read = json.loads(account("delta-from-samples", tmp_path / "losses", "-e", 0.1, "--json").stdout)["delta_estimate"]
+    assert read == montecarlo.delta_from_samples(epsilon=0.1, losses=drawn) > 0
+    document = json.loads(account("losses", release, "--samples", 5, "--json").stdout)
+    again = account("losses", release, "--samples", 5, "--seed", document["seed"], "--json").stdout
+    assert json.loads(again) == document
+    assert str(account("losses", release, "--direction", "both").exception).startswith("direction must be one of")
 
 
 def test_a_journal_makes_a_claim_that_goes_on(tmp_path, release):

@@ -141,6 +141,7 @@ STRATEGY = terms.ToeplitzStrategy((1.0,))
         (terms.LimitedParticipation(3, 3), {"participations": 1, "min_separation": 1}),
         (terms.SpacedParticipation(3, 0.5), {"min_separation": 1}),
         (terms.CyclicParticipation(3, 0.5), {"cycle_length": 1}),
+        (terms.ChosenParticipation(3), {"participations": 1}),
         (terms.MatrixMechanism(STRATEGY, terms.BinnedParticipation(3), 3, 1.0), {"rounds": 1}),
         (terms.Gaussian(1.0), {"noise_multiplier": 0}),
         (terms.Laplace(1.0), {"noise_multiplier": 0}),

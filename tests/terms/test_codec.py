@@ -41,6 +41,7 @@ SAMPLES = [
     terms.BinnedParticipation(100),
     terms.SpacedParticipation(16, 0.05, warm_start=True),
     terms.CyclicParticipation(16, 0.5),
+    terms.ChosenParticipation(3),
     terms.MatrixMechanism(terms.ToeplitzStrategy((1.0, 0.5)), terms.BinnedParticipation(10), 100, 3.0),
     terms.MatrixMechanism(terms.DenseStrategy(((1.0,), (0.5, 1.0))), terms.EveryRound(), 2, 3.0),
     terms.Composed([terms.PureDP(0.1), terms.Repeated(terms.Laplace(10.0), 3)]),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.text import Text
@@ -90,6 +90,32 @@ def delta_from_samples(
     losses, counts = _read_losses(file)
     value = montecarlo.delta_from_samples(epsilon=epsilon, losses=losses, weights=counts)
     _answer("delta_estimate", value, {"epsilon": epsilon, "losses": len(losses)}, as_json)
+
+
+@montecarlo_app.command("losses")
+def losses(
+    file: Terms,
+    samples: Annotated[int, typer.Option("--samples", help="How many to draw.")] = 10_000,
+    direction: Annotated[
+        str, typer.Option("--direction", help="remove: drawn with the unit; add: drawn without it.")
+    ] = "remove",
+    seed: Annotated[int | None, typer.Option("--seed", help="Draw the same again; fresh ones if blank.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw privacy losses of a release, one a line, for estimates and plots of your own: nothing to claim.
+
+    Example: epsilog account montecarlo losses run.json --samples 100000 > losses.txt
+    """
+    from epsilog.accounting import montecarlo
+
+    of = montecarlo.entropy() if seed is None else seed
+    found = montecarlo.draw_losses(
+        read_release(file), samples=samples, seed=of, direction=cast("montecarlo.Direction", direction)
+    )
+    if as_json:
+        return print_json({"direction": direction, "seed": str(of), "losses": found.tolist()})
+    typer.echo("\n".join(map(repr, found.tolist())))
+    return None
 
 
 def _read_losses(file: Path) -> tuple[list[float], list[float] | None]:

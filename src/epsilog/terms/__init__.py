@@ -28,6 +28,7 @@ from epsilog.terms.interval import Interval
 from epsilog.terms.matrices import (
     BinnedParticipation,
     BufferedStrategy,
+    ChosenParticipation,
     CyclicParticipation,
     DenseStrategy,
     EveryRound,
@@ -86,6 +87,7 @@ __all__ = [
     "CalibrationError",
     "Canaries",
     "CheckError",
+    "ChosenParticipation",
     "ClientLevelAdaptiveClip",
     "ClientLevelBufferedNoise",
     "ClientLevelCentral",

@@ -222,8 +222,30 @@ class CyclicParticipation:
         check.fields(self, cycle_length=check.integer(1), probability=check.share())
 
 
+@codec.term("chosen-participation")
+@dataclass(frozen=True, slots=True)
+class ChosenParticipation:
+    """k of t, or random allocation: each unit is in exactly so many rounds, any of them alike; which stay hidden.
+
+    Attributes:
+        participations: k, rounds that each unit takes part in.
+    """
+
+    participations: int
+
+    def __post_init__(self) -> None:
+        check.fields(self, participations=check.integer(1))
+
+
 Strategy = ToeplitzStrategy | DenseStrategy | TreeStrategy
-Participation = EveryRound | LimitedParticipation | BinnedParticipation | SpacedParticipation | CyclicParticipation
+Participation = (
+    EveryRound
+    | LimitedParticipation
+    | BinnedParticipation
+    | SpacedParticipation
+    | CyclicParticipation
+    | ChosenParticipation
+)
 
 
 @codec.term("matrix-mechanism")
@@ -253,3 +275,7 @@ class MatrixMechanism(Release):
         )
         if isinstance(self.strategy, DenseStrategy) and len(self.strategy.rows) != self.rounds:
             raise CheckError("rounds", f"the number of rows, {len(self.strategy.rows)}", f"{self.rounds}")
+        if isinstance(self.participation, ChosenParticipation) and self.participation.participations > self.rounds:
+            raise CheckError(
+                "participations", f"at most rounds = {self.rounds}", f"{self.participation.participations}"
+            )

@@ -1,8 +1,9 @@
 """Certificates by simulation, for releases that no closed form prices.
 
-Balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sampling. ``sweep`` goes from a mechanism and a goal
-to a noise level, a claim and evidence; ``certify`` bounds the delta of one mechanism; ``check_document`` redraws it.
-``plan_sweep`` and ``plan_certificate`` settle everything first, ``run_sweep`` and ``run_certificate`` draw.
+Balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sampling, k rounds of all. ``sweep`` goes from a
+mechanism and a goal to a noise level, a claim and evidence; ``certify`` bounds the delta of one mechanism;
+``check_document`` redraws it. ``plan_sweep`` and ``plan_certificate`` settle everything first, ``run_sweep`` and
+``run_certificate`` draw. ``draw_losses`` draws for estimates of your own.
 ``balls_in_bins_delta`` is exact where the noise is independent. The four functions of the reference
 (``overall_delta``, ``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the
 ``*_delta`` bounds beside them promise more for the same draws.
@@ -15,7 +16,7 @@ noise).
 from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.oracle import OracleDelta, balls_in_bins_delta
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick
-from epsilog.accounting.montecarlo.draws.shards import Trial
+from epsilog.accounting.montecarlo.draws.shards import Trial, draw_losses
 from epsilog.accounting.montecarlo.evidence.candidates import SweepPlan, envelope_delta
 from epsilog.accounting.montecarlo.evidence.certificates import (
     Certificate,
@@ -70,6 +71,7 @@ __all__ = [
     "check_document",
     "clopper_pearson",
     "delta_from_samples",
+    "draw_losses",
     "entropy",
     "envelope_delta",
     "estimate_noise",

@@ -13,6 +13,7 @@ from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
+    ChosenParticipation,
     CyclicParticipation,
     DenseStrategy,
     EveryRound,
@@ -187,6 +188,60 @@ def test_the_loss_is_the_ratio_of_enumerated_paths(participation):
     chance = np.array([sum(w for s, w in paths.items() if t in s) for t in range(rounds)])
     error = np.sqrt(chance * (1 - chance) / 40_000) + 1e-12
     assert (np.abs(taken.mean(axis=1) - chance) <= ALLOWED * error).all()
+
+
+@pytest.mark.parametrize(("rounds", "often"), [(7, 1), (7, 3), (6, 5), (5, 5), (1, 1)])
+def test_the_loss_of_k_rounds_of_all_is_the_ratio_of_enumerated_sets(rounds, often):
+    """Every set of k rounds, against the recursion; and how often each round, and each pair of them, is taken."""
+    noise, height = 1.3, 0.8
+    pair = pairs.pair_of(mechanism([height], ChosenParticipation(often), rounds, noise))
+    x = np.random.default_rng(3).standard_normal((rounds, 5)) * 3
+    sets = list(itertools.combinations(range(rounds), often))
+    direct = [
+        math.log(
+            sum(math.exp((2 * height * v[list(s)].sum() - often * height**2) / (2 * noise**2)) for s in sets)
+            / len(sets)
+        )
+        for v in x.T
+    ]
+    np.testing.assert_allclose(pair.loss(pair.ratios(x / noise)), direct, atol=1e-10)
+    energy = often * height**2 / noise**2
+    assert pair.mean_energy == pytest.approx(energy)
+    assert pair.mean_field_energy == pytest.approx(energy * often / rounds)
+    assert pair.brackets(1.0, "remove") == (0.0, pytest.approx(gaussian_delta(math.sqrt(energy), 1.0)[1]))
+    taken = pair.taken(np.random.default_rng(4), 20_000).astype(float)
+    assert (taken.sum(axis=0) == often).all()
+    together = taken @ taken.T / 20_000
+    chance = often * (often - 1) / max(rounds * (rounds - 1), 1)
+    expected = np.full((rounds, rounds), chance) + np.diag(np.full(rounds, often / rounds - chance))
+    assert (np.abs(together - expected) <= ALLOWED * np.sqrt(expected * (1 - expected) / 20_000) + 1e-12).all()
+
+
+def test_one_round_of_all_is_balls_in_bins_and_all_rounds_are_a_gaussian():
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((9, 4))
+    one = pairs.pair_of(mechanism([1.0], ChosenParticipation(1), 9, 1.1))
+    assert one.loss(one.ratios(x / 1.1)) == pytest.approx([bins_loss([1.0], 9, v, 1.1) for v in x.T])
+    every = pairs.pair_of(mechanism([1.0], ChosenParticipation(9), 9, 1.1))
+    assert every.loss(every.ratios(x / 1.1)) == pytest.approx(x.sum(axis=0) / 1.1**2 - 9 / (2 * 1.1**2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("direction", "strength"), [("remove", 0.0), ("add", 0.0), ("add", 3.0)])
+def test_draws_of_k_rounds_agree_with_integrals_and_noise_off_by_a_third_does_not(direction, strength):
+    """Two rounds of two coordinates' three, with delta by a sum over a grid of all outputs."""
+    noise, epsilon, rounds = 1.0, 0.5, 3
+    axis = np.linspace(-7, 8, 151)
+    x = np.stack([grid.ravel() for grid in np.meshgrid(axis, axis, axis, indexing="ij")])
+    pair = pairs.pair_of(mechanism([1.0], ChosenParticipation(2), rounds, noise))
+    base = np.exp(-(x**2).sum(axis=0) / 2) / (2 * math.pi) ** 1.5 * (axis[1] - axis[0]) ** 3
+    sets = itertools.combinations(range(rounds), 2)
+    ratio = np.mean([np.exp(x[list(s)].sum(axis=0) - 1) for s in sets], axis=0)
+    first, second = (base * ratio, base) if direction == "remove" else (base, base * ratio)
+    truth = float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+    assert agrees(estimate(pair, direction, epsilon, draws=40_000, seed=8, strength=strength), truth)
+    other = pairs.pair_of(mechanism([1.0], ChosenParticipation(2), rounds, 1.3 * noise))
+    assert not agrees(estimate(other, direction, epsilon, draws=40_000, seed=8, strength=strength), truth)
 
 
 @pytest.mark.slow

@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from epsilog.accounting import gaussian_delta
+from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws import normals, oracle, shards, tilt
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import HockeyStick
-from epsilog.accounting.montecarlo.evidence import clusters, run
+from epsilog.accounting.montecarlo.evidence import certificates, clusters, run
+from epsilog.accounting.montecarlo.promises.two_point import delta_from_samples
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
+    ChosenParticipation,
     CyclicParticipation,
     Gaussian,
     MatrixMechanism,
@@ -162,3 +166,57 @@ def test_hits_have_the_oracles_chance():
         assert stats.binomtest(hits, one.samples, truth / math.exp(one.log_bound)).pvalue > 1e-6
         other = oracle.balls_in_bins_delta(bins=16, noise_stddev=1.3, epsilon=1.0, direction=direction).value
         assert stats.binomtest(hits, one.samples, other / math.exp(one.log_bound)).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_losses_are_a_stream_of_their_own_of_which_a_shorter_run_is_a_prefix(direction):
+    found = shards.draw_losses(BINS, samples=3000, seed=7, direction=direction)
+    assert found.shape == (3000,)
+    assert np.isfinite(found).all()
+    assert (shards.draw_losses(BINS, samples=1500, seed=7, direction=direction) == found[:1500]).all()
+    assert len(np.unique(found)) == 3000  # no block is drawn twice
+    assert not np.isin(shards.draw_losses(BINS, samples=3000, seed=8, direction=direction), found).any()
+    pair = pair_of(BINS)
+    for rng in (shards.stream(7, Direction(direction), 0, 0, 0), shards.pilot_stream(7, Direction(direction))):
+        used, _ = pair.draw(rng, shards.BLOCK, Direction(direction), floor=-math.inf, shift=0.0)
+        assert not np.isin(used, found).any()
+
+
+@pytest.mark.slow
+def test_losses_make_the_oracles_delta():
+    """20,000 losses in each direction, seed fixed, 5 standard errors. Control: noise 30% off."""
+    for direction in ("remove", "add"):
+        losses = shards.draw_losses(BINS, samples=20_000, seed=3, direction=direction)
+        found = delta_from_samples(epsilon=0.5, losses=losses)
+        error = 5 * (-np.expm1(np.minimum(0.5 - losses, 0.0))).std() / math.sqrt(losses.size)
+        exact, other = (
+            oracle.balls_in_bins_delta(bins=16, noise_stddev=noise, epsilon=0.5, direction=direction).value
+            for noise in (1.0, 1.3)
+        )
+        assert abs(found - exact) < error < abs(found - other)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"samples": 0}, "samples must be at least 1"),
+        ({"seed": -1}, "seed must be"),
+        ({"direction": "both"}, "direction must be one of remove, add"),
+        ({"release": None}, "release must be a Release"),
+    ],
+)
+def test_losses_of_nothing_are_refused(changed, says):
+    given = {"release": BINS, "samples": 10, "seed": 1} | changed
+    with pytest.raises(ValueError, match=says):
+        shards.draw_losses(given.pop("release"), **given)
+
+
+@pytest.mark.slow
+def test_a_run_of_k_rounds_is_certified_between_one_round_and_all():
+    """Delta at epsilon 0.5 of 1, 3 and 12 rounds of 12 at noise 2: in order, and certain at 12, a Gaussian's."""
+    found = {}
+    for often in (1, 3, 12):
+        release = MatrixMechanism(ToeplitzStrategy((1.0,)), ChosenParticipation(often), 12, 2.0)
+        found[often] = certificates.certify(release, epsilon=0.5, samples=60_000, seed=2, failure=1e-4).interval
+    assert found[1].upper < found[3].lower < found[3].upper < found[12].lower
+    assert gaussian_delta(math.sqrt(12) / 2, 0.5)[1] in found[12]

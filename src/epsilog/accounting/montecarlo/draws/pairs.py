@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws.mixtures import METHOD, Mixture
-from epsilog.accounting.montecarlo.draws.paths import Cyclic, Spaced
+from epsilog.accounting.montecarlo.draws.paths import Chosen, Cyclic, Spaced
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
+    ChosenParticipation,
     CyclicParticipation,
     DenseStrategy,
     EveryRound,
@@ -126,6 +127,9 @@ def pair_of(release: Release) -> Pair:
         case CyclicParticipation(cycle_length=slots) as cyclic:
             _fitting(release, path=max(release.rounds, slots))
             return Cyclic(_column(release, cyclic.cycle_length), noise, release.rounds, cyclic)
+        case ChosenParticipation(participations=often):
+            _fitting(release, path=release.rounds, cells=release.rounds * often)
+            return Chosen(_column(release, 1), noise, release.rounds, often)
 
 
 def _noisy(release: Release, noise: float) -> float:

@@ -1,4 +1,4 @@
-"""Participation that is a path in time: b-min-sep and cyclic Poisson, with losses by recursion over the rounds."""
+"""Participation that is a path in time, with losses by recursion: b-min-sep, cyclic Poisson, k rounds of all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class _Banded(ABC):
-    """What b-min-sep and cyclic Poisson share: columns C_t that do not overlap within one participation."""
+    """What all of them share: columns C_t that do not overlap within one participation."""
 
     exact = False
 
@@ -207,3 +207,39 @@ class Cyclic(_Banded):
         idle = np.zeros((-self.rounds % b, ratio.shape[1]))
         fields = np.concatenate([single, idle]).reshape(-1, b, ratio.shape[1]).sum(axis=0)
         return log_mean_exp(fields.T)
+
+
+class Chosen(_Banded):
+    """k rounds of T, each set of them alike, with independent noise; the loss is a mean of products over such sets.
+
+    g_j, the log of the sum of products of j of the ratios seen so far, grows by ln(e^(g_j) + e^(r_t + g_(j-1))); the
+    loss is g_k less the log of how many sets there are.
+
+    Source:
+        The participation: Feldman & Shenfeld 2025 (arXiv:2502.08202), "k out of t random allocation".
+    """
+
+    def __init__(self, column: Array, noise_stddev: float, rounds: int, participations: int) -> None:
+        super().__init__(column, noise_stddev, rounds)
+        self.participations = participations
+        self._log_sets = math.log(math.comb(rounds, participations))
+        self._set_mean(np.full(rounds, participations / rounds))
+
+    def _largest_energy(self) -> float:
+        return float(np.sort(self.energy)[-self.participations :].sum())
+
+    def taken(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+        """Draws the rounds of each unit; see ``_Banded``."""
+        order = np.argsort(rng.random((count, self.rounds)), axis=1)
+        return np.asarray((order < self.participations).T)
+
+    def loss(self, ratio: Array) -> Array:
+        """The recursion over rounds; see ``_Banded``."""
+        k = self.participations
+        sums = np.full((k + 1, ratio.shape[1]), -np.inf)
+        sums[0] = 0.0
+        for t, row in enumerate(ratio):
+            low, high = max(0, k - (self.rounds - 1 - t)), min(t + 1, k)  # of these sums the last one is made
+            first = max(low, 1)
+            sums[first : high + 1] = np.logaddexp(sums[first : high + 1], row + sums[first - 1 : high])
+        return np.asarray(sums[k] - self._log_sets)

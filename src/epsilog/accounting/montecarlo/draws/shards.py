@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsilog.accounting.laws.pair import Direction
 from epsilog.accounting.montecarlo.draws import tilt as tilts
@@ -20,6 +21,8 @@ from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import Payoff
 from epsilog.accounting.montecarlo.draws.threads import one_thread
 from epsilog.terms import CheckError, Release, check
+
+Array = NDArray[np.float64]
 
 STREAM = "philox/1024/v0"
 BLOCK = 1024
@@ -81,6 +84,36 @@ def stream(seed: int, direction: Direction, candidate: int, shard: int, index: i
 def pilot_stream(seed: int, direction: Direction) -> np.random.Generator:
     """Opens the stream of a direction's pilot, which no certificate uses."""
     return _philox(seed, (len(DIRECTIONS) + DIRECTIONS.index(direction),), 0)
+
+
+@one_thread()
+def draw_losses(release: Release, *, samples: int, seed: int, direction: Direction = Direction.REMOVE) -> Array:
+    """Draws privacy losses of a release: to look at, or for estimates of your own; no certificate uses these draws.
+
+    Args:
+        release: what is simulated.
+        samples: how many; a shorter run is a prefix of a longer one.
+        seed: of the stream, up to 128 bits; ``entropy()`` makes a fresh one.
+        direction: "remove" draws ln(P / Q) under P, the run with the unit; "add" draws ln(Q / P) under Q, without it.
+
+    Returns:
+        The losses, in nats; shape (samples,). ``delta_from_samples`` estimates delta from them; of both directions, the
+        larger is the release's.
+
+    Raises:
+        UnsupportedMechanismError: there is no proven pair of this release that can be drawn.
+
+    >>> from epsilog.terms import BallsInBins, Gaussian
+    >>> draw_losses(BallsInBins(Gaussian(1.0), bins=16), samples=3, seed=1).shape
+    (3,)
+    """
+    samples, seed = check.integer(1)(samples=samples), check.integer(0, 2**128 - 1)(seed=seed)
+    place = DIRECTIONS.index(check.one_of(DIRECTIONS)(direction=direction))
+    pair, blocks = pair_of(check.instance(Release)(release=release)), []
+    for index in range(-(-samples // BLOCK)):
+        rng = _philox(seed, (2 * len(DIRECTIONS) + place,), index)
+        blocks.append(pair.draw(rng, BLOCK, DIRECTIONS[place], floor=-math.inf, shift=0.0)[0])
+    return np.concatenate(blocks)[:samples]
 
 
 def _philox(seed: int, parts: tuple[int, ...], index: int) -> np.random.Generator:
