@@ -51,7 +51,7 @@ class Trials:
     """A trainer that draws: its scores are those that a test gives out, by the order of its trials."""
 
     def __init__(self, scores):
-        self.scores, self.called, self.dies = scores, [], None
+        self.scores, self.called, self.dies, self.repeats = scores, [], None, None
 
     def run_rounds(self, paid, task, *, folder, engine, withdrawn):
         assert (engine, withdrawn) == (None, None)
@@ -64,7 +64,8 @@ class Trials:
         public[-1] = replace(public[-1], test_score=score, **nothing)
         for record in public:
             if record.round not in paid.charge.rounds_released:
-                paid.charge.round_started(record.round)
+                for _ in range(2 if (number, record.round) == self.repeats else 1):
+                    paid.charge.round_started(record.round)
                 paid.charge.round_released(record.round, output_hash=record.output_hash)
         folder.mkdir(exist_ok=True)
         (folder / "rounds.jsonl").write_bytes(lines(public))
@@ -176,6 +177,27 @@ def test_every_rendering_says_what_the_sweep_costs(finished):
     assert any("trials than the law" in line for line in report["forgeable"])
 
 
+def test_whoever_sees_the_trials_is_not_promised_the_price_of_the_best(finished):
+    held = {row["party"]: row["protected_by"] for row in finished.outcome.report["claim"]["parties"]}
+    assert held["Server"].startswith("no guarantee")
+    assert "sees every trial" in held["Other clients"]
+    assert "epsilon" not in held["Other clients"]
+    assert held["Public"].startswith("epsilon")
+
+
+def test_a_server_that_is_not_trusted_would_see_every_trial(trials, write_programme, tmp_path):
+    trials(0.1)
+    text = (
+        (EXAMPLES / "client-noise.toml")
+        .read_text()
+        .replace("[run]", sweep("fixed:2")[1].replace("[references]", "[run]"))
+    )
+    path = tmp_path / "noise.toml"
+    path.write_text(text)
+    with pytest.raises(ProgrammeError, match="tuning must be absent for client-level-client-side"):
+        go(path, tmp_path)
+
+
 def test_a_sweep_is_verified_from_its_files_and_a_cheaper_law_is_found_out(finished):
     files, books = read_folder(finished.outcome.folder), Books.read(finished.ledger)
     del files["model.npz"]  # nothing was trained
@@ -234,6 +256,14 @@ def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_progr
     told = [verb for verb, _ in entries(tmp_path / "ledger.db")]
     assert told.count("started") == told.count("reserved") == 1
     assert {finding.verdict for finding in outcome.reconciliation.findings} == {Verdict.PASSED}
+
+
+def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_programme, tmp_path):
+    trials(0.1, 0.9).repeats = (2, 3)
+    outcome = go(write_programme(*LOUD, sweep("fixed:2")), tmp_path)
+    (found,) = (one for one in outcome.reconciliation.findings if one.check == "attempts")
+    assert found.verdict is Verdict.WARNED
+    assert "ound 3 was begun 2 times" in found.says
 
 
 def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_programme, tmp_path, monkeypatch):

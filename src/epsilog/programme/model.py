@@ -24,7 +24,7 @@ from epsilog.refusals import refusals
 from epsilog.sections import LARGEST, Count, Part, Positive, Text
 from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, Scheme, facts
 from epsilog.terms.facts import Fact
-from epsilog.terms.schemes import SCHEMES
+from epsilog.terms.schemes import SCHEMES, Against, Party
 from epsilog.train import OPTIMIZERS, SCHEDULES, Server
 from epsilog.train.models import Kind, choose, is_own, require_name
 from epsilog.verify.audits import METHODS, ONE_RUN, Guesses, Protocol
@@ -320,12 +320,19 @@ class Programme(Part):
             require_law(self.tuning, simulation=self.run.simulation)
         except CheckError as error:
             raise error.under("tuning") from None
+        if not any(party.holds is Against.NOTHING for party in self._parties if party.name == "Server"):
+            bound = f"absent for {self.scheme.kind}, whose server is not trusted: it would see every trial"
+            raise CheckError("tuning", bound, "given")
         if self.audit is not None:
             raise CheckError("audit", "absent beside [tuning]: canaries of one run tell little of a sweep", "given")
         if self.run.study:
             raise CheckError(
                 "run.study", "absent beside [tuning]: it trains one run a budget", f"{list(self.run.study)}"
             )
+
+    @property
+    def _parties(self) -> tuple[Party, ...]:
+        return self._scheme_among(self.guarantee.stated or MANY).parties
 
     def _audit_fits(self) -> None:
         """What is guessed is of so many canaries; and there is somebody besides."""

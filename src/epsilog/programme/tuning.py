@@ -11,7 +11,7 @@ import hashlib
 import math
 import random
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -122,18 +122,18 @@ class Sweeping:
             charge.start()  # before the first trial
         looked_at, settings = self._drawn()
         tasks = candidates(self.plan, self.task)
-        best: tuple[float, int, Trained] | None = None
+        best: tuple[float, int, Trained, Mapping[int, int]] | None = None
         with open_ledger(self._place / BOOKS) as books:
             for number, which in enumerate(settings, start=1):
                 self.stage(f"training trial {number}")
-                trained = self._trial(books, number, tasks[which])
+                trained, attempts = self._trial(books, number, tasks[which])
                 rank = _score(trained)
                 if number <= looked_at and (best is None or rank > best[0]):
-                    best = rank, number, trained
+                    best = rank, number, trained, attempts
         if best is None:  # the law drew none: nothing is released but that
-            self._release(charge, None, b"", b"")
+            self._put(b"", b"")
             return
-        _, number, trained = best
+        _, number, trained, attempts = best
         own, task = self._of(number), tasks[settings[number - 1]]
         stated = self.plan.details[TUNING]["candidates"]
         disk.write_atomically(
@@ -141,7 +141,8 @@ class Sweeping:
             codec.canonical(dict(stated[settings[number - 1]]) if stated else {}) + b"\n",
             private=True,
         )
-        self._release(charge, trained, (own / RunFile.ROUNDS).read_bytes(), (own / RunFile.CUSTODY).read_bytes())
+        _release(charge, trained, attempts)
+        self._put((own / RunFile.ROUNDS).read_bytes(), (own / RunFile.CUSTODY).read_bytes())
         from epsilog.train.models import Released
 
         arrays = Released(task.model, trained.model).arrays
@@ -174,8 +175,8 @@ class Sweeping:
     def _seed(self, purpose: str) -> int:
         return int.from_bytes(hashlib.sha256(f"epsilog/trials/{self.seed}/{purpose}".encode()).digest()[:6], "big")
 
-    def _trial(self, books: AnyLedger, number: int, task: Task) -> Trained:
-        """One whole run, in a folder and under a charge of its own."""
+    def _trial(self, books: AnyLedger, number: int, task: Task) -> tuple[Trained, Mapping[int, int]]:
+        """One whole run, in a folder and under a charge of its own; and how often each of its rounds was begun."""
         from epsilog.train import PaidRun, Randomness, run_rounds
 
         plan, guarantee, scope = self.plan, self.plan.guarantee, f"trials/{number:04d}"
@@ -210,18 +211,22 @@ class Sweeping:
             withdrawn=self.withdrawn,
         )
         paid.commit()
-        return trained
+        return trained, paid.rounds_started
 
-    def _release(self, charge: Charge, trained: Trained | None, rounds: bytes, custody: bytes) -> None:
-        """Tells the ledger of the winner's rounds, and only then puts its records where everybody finds them."""
-        begun, told = charge.rounds_started, charge.rounds_released
-        for record in () if trained is None else trained.records:
-            if record.round not in begun:
-                charge.round_started(record.round)
-            if record.round not in told:
-                charge.round_released(record.round, output_hash=record.output_hash)
+    def _put(self, rounds: bytes, custody: bytes) -> None:
+        """The winner's records, where everybody finds them."""
         disk.write_atomically(self.folder / RunFile.CUSTODY, custody, private=True)
         disk.write_atomically(self.folder / RunFile.ROUNDS, rounds)
+
+
+def _release(charge: Charge, trained: Trained, attempts: Mapping[int, int]) -> None:
+    """Tells the ledger of the winner's rounds, each begun as often as it was."""
+    begun, told = charge.rounds_started, charge.rounds_released
+    for record in trained.records:
+        if record.round not in told:
+            for _ in range(begun.get(record.round, 0), attempts[record.round]):
+                charge.round_started(record.round)
+            charge.round_released(record.round, output_hash=record.output_hash)
 
 
 def _score(trained: Trained) -> float:

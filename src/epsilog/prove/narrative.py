@@ -89,8 +89,17 @@ def _factor(epsilon: float) -> str:
     return upper_text(math.exp(epsilon), 3) if epsilon < 700 else "more than 1e300"
 
 
-def who_sees_what(scheme: Scheme, *, unit: str, epsilon: float, unamplified: float) -> list[dict[str, str]]:
+OF_THE_RELEASED = ("Public", "Reader of custody.jsonl")
+"""Parties who see of a sweep what was released of it; every other one sees its trials."""
+SEES_TRIALS = "nothing that is priced here: it sees every trial, and how many there are"
+
+
+def who_sees_what(
+    scheme: Scheme, *, unit: str, epsilon: float, unamplified: float, swept: bool = False
+) -> list[dict[str, str]]:
     """Each party, what it sees, and which number holds against it; an infinite epsilon is one that nothing supports.
+
+    Of a sweep (``swept``) the numbers hold against those alone who do not see its trials.
 
     Raises:
         UnsupportedMechanismError: a scheme whose parties nobody has written down.
@@ -111,4 +120,16 @@ def who_sees_what(scheme: Scheme, *, unit: str, epsilon: float, unamplified: flo
         if math.isfinite(epsilon)
         else claim,
     }
-    return [{"party": each.name, "sees": each.sees, "protected_by": holds[each.holds]} for each in scheme.parties]
+    seen = {
+        each.name
+        for each in scheme.parties
+        if swept and each.name not in OF_THE_RELEASED and each.holds is not Against.NOTHING
+    }
+    return [
+        {
+            "party": each.name,
+            "sees": each.sees,
+            "protected_by": SEES_TRIALS if each.name in seen else holds[each.holds],
+        }
+        for each in scheme.parties
+    ]

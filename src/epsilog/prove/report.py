@@ -83,6 +83,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
                 unit=plan.guarantee.privacy_unit,
                 epsilon=supported,
                 unamplified=plan.unamplified.upper,
+                swept=plan.trials is not None,
             ),
         },
         "reading": _reading(plan) if supported == plan.guarantee.epsilon else None,
@@ -151,7 +152,7 @@ def _verdict(plan: RegisteredPlan) -> str:
     if plan.trials is None:
         return formula_sentence(plan.formula.total, plan.epsilon)
     one = certified(plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation)
-    return f"Of one trial: {formula_sentence(plan.formula.total, one)}"
+    return f"{formula_sentence(plan.formula.total, one)} (It is about one trial, and so is this comparison.)"
 
 
 def _tuning(plan: RegisteredPlan) -> dict[str, Any] | None:
