@@ -6,8 +6,8 @@ from unittest import mock
 import pytest
 from opentelemetry import metrics
 
-from epsilog.adapters.trackers import tracked
-from epsilog.plan import price
+from epsilog.adapters.trackers import Tracked, tracked
+from epsilog.plan import price, register
 from epsilog.terms import ClientLevelCentral, NeighboringRelation, RoundRecord
 
 SCHEME = ClientLevelCentral(100, 0.1, 120, 0.5, 2.0)
@@ -105,6 +105,33 @@ def test_the_interface_of_opentelemetry_itself_is_met():
     show(record(3))
     tracked(metrics.NoOpMeter("epsilog"), SCHEME, delta=1e-5)(record(3))
     mock.create_autospec(metrics.NoOpMeter("epsilog").create_gauge("x"), instance=True).set(0.5)
+
+
+def test_a_whole_programme_is_shown_at_the_delta_and_the_relation_of_its_plan():
+    scheme = ClientLevelCentral(100, None, 12, 0.5, 2.0, sampling="cyclic", cycle_length=4)
+    plan = register(
+        lambda _: scheme,
+        name="one",
+        noise_multiplier=2.0,
+        budget_epsilon=100,
+        delta=1e-3,
+        relation=NeighboringRelation.ZERO_OUT,
+        privacy_unit="clinic",
+        population=100,
+        budget={},
+        simulation=True,
+        details={},
+    )
+    shown = Writer()
+    watcher = Tracked(shown)
+    watcher.stage("training")
+    for number in (1, 5, 12):
+        watcher.round(record(number), plan)
+    assert shown.seen["dp/rounds_left", 5] == 7
+    assert shown.seen["dp/epsilon", 12] == plan.guarantee.epsilon
+    assert shown.seen["dp/epsilon", 1] < shown.seen["dp/epsilon", 5] < shown.seen["dp/epsilon", 12]
+    with pytest.raises(ValueError, match="tracker must be something with add_scalar"):
+        Tracked(3)
 
 
 @pytest.mark.parametrize("other", [[], logging.getLogger("epsilog")])

@@ -2,6 +2,7 @@
 
     from torch.utils.tensorboard import SummaryWriter
     run_rounds(paid, task, folder=folder, progress=tracked(SummaryWriter("logs"), paid.scheme, delta=1e-5))
+    run(programme, task, observer=Tracked(SummaryWriter("logs")))
 
 What is shown is what ``rounds.jsonl`` holds, which is public, and epsilon so far: certified from above, for the first
 rounds of the schedule. Nothing of the curator's records goes to a tracker.
@@ -13,8 +14,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from epsilog.plan import price
-from epsilog.terms import CheckError, NeighboringRelation, RoundRecord, Scheme, check
+from epsilog.plan import RegisteredPlan, price
+from epsilog.terms import CheckError, Interval, NeighboringRelation, RoundRecord, Scheme, check
 
 BOUND = "something with add_scalar, log_metric, create_gauge, or log and a summary"
 SAYS = {
@@ -51,18 +52,40 @@ def tracked(
     """
     at = check.between(0, 1)(delta=delta)
     log = _method(tracker)
-    apart = -(-scheme.rounds // EVERY)
+    return lambda record: _tell(log, record, scheme.rounds, lambda done: price(scheme, at, relation, rounds=done))
 
-    def show(record: RoundRecord) -> None:
-        done, told = record.round, {"test/loss": record.test_loss, "test/score": record.test_score}
-        told |= {"dp/clip_norm": record.clip_norm, "dp/rounds_left": scheme.rounds - done}
-        if done % apart == 0 or done in (1, scheme.rounds):
-            told["dp/epsilon"] = price(scheme, at, relation, rounds=done).upper
-        for name, value in told.items():
-            if value is not None:
-                log(name, float(value), done)
 
-    return show
+class Tracked:
+    """Watches ``epsilog.programme.run`` or ``train_only`` for a tracker; delta and relation are the plan's.
+
+    Args:
+        tracker: as ``tracked`` takes it.
+
+    Raises:
+        CheckError: a tracker with none of these methods.
+    """
+
+    def __init__(self, tracker: Any) -> None:
+        self._log = _method(tracker)
+
+    def stage(self, says: str) -> None:
+        """A new stage begins: no number."""
+
+    def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
+        """A round was released."""
+        _tell(self._log, record, plan.scheme.rounds, plan.epsilon_after)
+
+
+def _tell(
+    log: Callable[[str, float, int], object], record: RoundRecord, rounds: int, so_far: Callable[[int], Interval]
+) -> None:
+    done, told = record.round, {"test/loss": record.test_loss, "test/score": record.test_score}
+    told |= {"dp/clip_norm": record.clip_norm, "dp/rounds_left": rounds - done}
+    if done % -(-rounds // EVERY) == 0 or done in (1, rounds):
+        told["dp/epsilon"] = so_far(done).upper
+    for name, value in told.items():
+        if value is not None:
+            log(name, float(value), done)
 
 
 def _method(tracker: Any) -> Callable[[str, float, int], object]:
