@@ -117,7 +117,7 @@ def test_a_way_past_a_face_is_noticed(tmp_path, line):
 
 
 def test_a_ledger_is_opened_without_the_accountant():
-    heavy = "numpy", "scipy", "jax", "epsilog.accounting"
+    heavy = "numpy", "scipy", "jax", "flint", "epsilog.accounting"
     code = f"import sys, epsilog, epsilog.spend; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

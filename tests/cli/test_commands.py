@@ -200,7 +200,7 @@ def test_a_count_is_at_least_one():
     least = {option: bound for option, bound in bounds.items() if bound is not None}
     indexes = [(("ledger", name), "after") for name in ("history", "watch")]
     none = [(("selftest",), name) for name in ("cuts", "faults", "tampers")]
-    seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05}
+    seconds = {(("verify",), "cells"): 2048, (("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05}
     assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys([*indexes, *none], 0) | seconds
 
 
@@ -958,6 +958,7 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
         "fast": True,
         "pdf": False,
         "sign": False,
+        "rigorous": False,
         "postgres": False,
         "plot": False,
         "dask": False,

@@ -61,6 +61,19 @@ def test_each_loss_and_its_code(run):
     assert verify(run)[0] == 4
 
 
+def test_a_claim_is_proven_again_where_that_is_asked(run):
+    pytest.importorskip("flint")
+    code, found = verify(run, "--rigorous")
+    (proof,) = [one for one in found["findings"] if one["check"] == "rigorous"]
+    assert (code, proof["code"]) == (0, "rigorous/proven")
+    assert proof["numbers"]["delta_upper"] <= proof["numbers"]["delta"]
+    assert proof["numbers"]["epsilon_upper"] <= proof["numbers"]["claimed"]
+    assert "Assumed remain" in proof["says"]
+    assert not [one for one in verify(run)[1]["findings"] if one["check"] == "rigorous"]
+    code, error = verify(run.parent / "ledger.db", "--rigorous")
+    assert (code, "rigorous must be absent for a ledger" in str(error)) == (1, True)
+
+
 def test_each_edit_and_its_code(run):
     ledger = run.parent / "ledger.db"
     report = codec.parse((run / "report.json").read_bytes())

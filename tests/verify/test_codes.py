@@ -36,6 +36,7 @@ from epsilog.terms import (
     Finding,
     PureDP,
     Verdict,
+    ZeroConcentratedDP,
     codec,
 )
 from epsilog.terms.cohorts import PoissonCohorts
@@ -54,6 +55,7 @@ from epsilog.verify import (
     check_prices,
     check_private,
     check_receipt,
+    check_rigorous,
     check_signatures,
     read_folder,
     read_signed,
@@ -144,6 +146,15 @@ def of_curators(run):
         {"custody": each(run.custody, 1, largest_norm=0.51)},
     ):
         yield from check_private(replace(run, **changes))
+
+
+def of_balls():
+    """One claim that balls prove, one that is too low, and one of noise that they have no profile for."""
+    pytest.importorskip("flint")
+    claim, release = make_plan(local).guarantee, make_plan(local).release
+    yield check_rigorous(claim, release)
+    yield check_rigorous(replace(claim, epsilon=claim.epsilon / 2), release)
+    yield check_rigorous(claim, ZeroConcentratedDP(0.1))
 
 
 def of_shared_noise(run):
@@ -363,6 +374,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path):
         *of_audits(run),
         *of_counts(),
         *of_shared_noise(run),
+        *of_balls(),
         *of_charges(run),
         *of_samples(run),
         *of_documents(run, folder),

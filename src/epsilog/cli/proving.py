@@ -68,6 +68,17 @@ def verify(
         Path | None,
         typer.Option("--playbook", help="A TOML file of steps, by the findings that trigger them."),
     ] = None,
+    rigorous: Annotated[
+        bool,
+        typer.Option(
+            "--rigorous",
+            help="Also prove the claim again in ball arithmetic, where special functions, transforms and rounding are "
+            "the library's (extra `rigorous`).",
+        ),
+    ] = False,
+    cells: Annotated[
+        int, typer.Option("--cells", min=2048, help="The most cells of a lattice with --rigorous: more prove more.")
+    ] = 1 << 17,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown, to this file.")
     ] = None,
@@ -100,7 +111,7 @@ def verify(
 
     def look() -> Verdict:
         brought = _brought(head, checkpoint, key)
-        found = _found(path, logs, books, require, brought, signature)
+        found = _found(path, logs, books, require, brought, signature, cells if rigorous else None)
         title = Path("ledger") if isinstance(path, str) else path or logs or Path()
         _tell(*found, title=title, rules=rules, output=output, as_json=as_json)
         verdict: Verdict = found[0].verdict
@@ -145,12 +156,13 @@ def _found(
     require: list[str] | None,
     brought: Brought,
     signature: Path | None,
+    cells: int | None,
 ) -> tuple[Any, str, Mapping[str, str]]:
     """What was found, which claim stands, and the hashes of the logs that were read."""
     if logs is not None:
-        return _of_logs(None if path is None else Path(path), logs, require, brought, signature)
+        return _of_logs(None if path is None else Path(path), logs, require, brought, signature, cells)
     assert path is not None
-    return *_examined(path, ledger, require, brought, signature), {}
+    return *_examined(path, ledger, require, brought, signature, cells), {}
 
 
 def _tell(
@@ -196,7 +208,12 @@ def _examined_ledger(
 
 
 def _examined(
-    path: str | Path, ledger: str | Path | None, require: list[str] | None, brought: Brought, signature: Path | None
+    path: str | Path,
+    ledger: str | Path | None,
+    require: list[str] | None,
+    brought: Brought,
+    signature: Path | None,
+    cells: int | None,
 ) -> tuple[Any, str]:
     """What was found, and which claim stands ("" for a ledger, which makes none)."""
     from epsilog import prove
@@ -204,13 +221,17 @@ def _examined(
 
     for name in require or ():
         check.one_of(EVIDENCE)(require=name)
+    kind = "ledger" if isinstance(path, str) else checks.identify(path)
+    if cells is not None and kind not in ("run", "report", "page"):
+        raise CheckError("rigorous", f"absent for a {kind}, which claims nothing of one schedule", "given")
     if isinstance(path, str):
         return _examined_ledger(path, "ledger", ledger, require, brought), ""
-    kind = checks.identify(path)
     if kind in ("run", "report", "page"):
         required = _required(prove.REQUIRED, require, brought)
         signed = checks.read_signed(path, brought.keys, signature=signature)
         given: dict[str, Any] = {"required": required, "brought": brought, "signed": signed}
+        if cells is not None:
+            given["cells"] = cells
         if kind == "run":
             beside = path.resolve().parent / Path(DEFAULT_LEDGER).name
             ledger = ledger or (beside if beside.exists() else None)
@@ -274,22 +295,28 @@ def _triggered(findings: Sequence[Finding], rules: Playbook) -> None:
 
 
 def _of_logs(
-    path: Path | None, mapping: Path, require: list[str] | None, brought: Brought, signature: Path | None
+    path: Path | None,
+    mapping: Path,
+    require: list[str] | None,
+    brought: Brought,
+    signature: Path | None,
+    cells: int | None,
 ) -> tuple[Any, str, Mapping[str, str]]:
     """What logs show, and the report of them at ``path`` if there is one; which claim is left; hashes of the logs."""
     from epsilog import prove
-    from epsilog.verify import read_file, read_signed
+    from epsilog.verify import check_rigorous, read_file, read_signed
     from epsilog.verify.logs import REQUIRED, examine_logs
 
     required = tuple(REQUIRED if require is None else require)
     for name in required:
         check.one_of(LOG_EVIDENCE)(require=name)
     found = examine_logs(mapping, required=required)
+    again = () if cells is None else (check_rigorous(found.claim.guarantee, found.claim.scheme.release(), cells=cells),)
     if path is None:
-        return found.outcome, prove.logs_statement(found), found.files
+        return found.outcome.beside(again), prove.logs_statement(found), found.files
     signed = read_signed(path, brought.keys, signature=signature)
     compared = prove.examine_logs_report(read_file(path), found, brought=brought, signed=signed)
-    return compared.outcome, compared.stands, found.files
+    return compared.outcome.beside(again), compared.stands, found.files
 
 
 @app.command("report")

@@ -28,6 +28,7 @@ EXTRAS = {
     "fast": "numba",
     "pdf": "typst",
     "sign": "cryptography",
+    "rigorous": "flint",
     "postgres": "psycopg",
     "plot": "matplotlib",
     "dask": "distributed",

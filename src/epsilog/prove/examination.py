@@ -29,6 +29,7 @@ from epsilog.verify import (
     Signed,
     check_checkpoint,
     check_head,
+    check_rigorous,
     check_signatures,
     note_signatures,
     parse_evidence,
@@ -78,13 +79,14 @@ def examine_report(
     required: Collection[str] = REQUIRED,
     brought: Brought = NOTHING,
     signed: Sequence[Signed] = (),
+    cells: int | None = None,
 ) -> Examination:
     """Examines a report alone, as JSON or as its HTML page; see ``examine``.
 
     Raises:
         RecordsError: it is neither, or does not carry its evidence.
     """
-    return examine(_files(content), books, required=required, brought=brought, signed=signed, whole=False)
+    return examine(_files(content), books, required=required, brought=brought, signed=signed, whole=False, cells=cells)
 
 
 def _files(content: bytes) -> dict[str, bytes]:
@@ -163,6 +165,7 @@ def examine(
     brought: Brought = NOTHING,
     signed: Sequence[Signed] = (),
     whole: bool = True,
+    cells: int | None = None,
 ) -> Examination:
     """Runs every check, then builds the report again and compares it field by field.
 
@@ -173,6 +176,7 @@ def examine(
         brought: what an auditor kept elsewhere, which the ledger must still hold, and whose signatures count.
         signed: who has signed the report; see ``verify.read_signed``.
         whole: whether all that a run leaves ought to be here: then what was committed and is missing fails.
+        cells: given, the claim is proven again in ball arithmetic, on lattices of at most so many cells.
 
     Raises:
         RecordsError: plan or records that cannot be read.
@@ -196,6 +200,8 @@ def examine(
         check_page(files, document),
         check_model(files, evidence),
     )
+    if cells is not None:
+        findings = (*findings, check_rigorous(evidence.plan.guarantee, evidence.plan.release, cells=cells))
     return Examination(replace(outcome, findings=findings), _standing(evidence, findings))
 
 

@@ -22,6 +22,7 @@ from epsilog.verify.participation import check_custody, check_participation
 from epsilog.verify.plans import SAME
 from epsilog.verify.playbook import Playbook
 from epsilog.verify.reconciliation import check_private, reconcile
+from epsilog.verify.rigorous import check_rigorous
 from epsilog.verify.signatures import (
     NOTHING,
     Brought,
@@ -72,6 +73,7 @@ __all__ = [
     "check_prices",
     "check_private",
     "check_receipt",
+    "check_rigorous",
     "check_signatures",
     "control_limits",
     "identify",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from epsilog.accounting import mean_trials
@@ -42,6 +42,10 @@ class Reconciliation:
     def false_alarm(self) -> float:
         """How often a sound run is rejected by some check, at most (union bound)."""
         return min(1.0, math.fsum(finding.false_alarm for finding in self.findings))
+
+    def beside(self, others: Collection[Finding]) -> Reconciliation:
+        """The same with further findings."""
+        return replace(self, findings=(*self.findings, *others))
 
     def to_json(self, playbook: Playbook | None = None) -> dict[str, Any]:
         """Plain JSON values: each finding with what it does to the claim, how sure it is, and which steps it triggers.

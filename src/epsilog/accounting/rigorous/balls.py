@@ -1,0 +1,107 @@
+"""The door to Arb: balls that hold the exact value, and the two ways out of them, each to the safe side.
+
+A ball is a number with a bound on how far off it is; every operation of Arb keeps the exact value inside (Johansson
+2017, arXiv:1611.02831). A ball that has become infinite or no number holds everything: what is read from it is the
+largest value there is, and a comparison with it never holds.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from epsilog.accounting.exact import rounded
+from epsilog.terms import EpsilogError
+
+try:
+    from flint import acb, acb_mat, arb, ctx, fmpq
+except ImportError as error:
+    raise EpsilogError(
+        f"ball arithmetic needs the extra `rigorous`: pip install 'epsilog[rigorous]' ({error})"
+    ) from error
+
+__all__ = [
+    "acb",
+    "acb_mat",
+    "arb",
+    "at_most",
+    "ball",
+    "ctx",
+    "normal_above",
+    "nothing",
+    "off",
+    "plain",
+    "square",
+    "within",
+    "worst",
+]
+
+Number = int | float | Fraction
+
+
+def ball(number: Number) -> arb:
+    """The ball of one number, which is taken as it is: a double is a fraction with a power of two below the line.
+
+    >>> str(ball(Fraction(1, 4)))
+    '0.250000000000000'
+    """
+    if isinstance(number, Fraction):
+        return arb(fmpq(number.numerator, number.denominator))
+    return arb(number)
+
+
+def worst(value: arb) -> float:
+    """A double from 0 on that is proven to be at or above ``value``; ``inf`` if there is none.
+
+    >>> worst(ball(Fraction(1, 3))) >= Fraction(1, 3), worst(arb.nan())
+    (True, inf)
+    """
+    most = value.upper()
+    if not bool(most < 1e308):  # NaN and infinity included
+        return math.inf
+    if bool(most <= 1e-300):
+        return 1e-300 if bool(most > 0) else 0.0
+    mantissa, exponent = most.man_exp()
+    return rounded(Fraction(int(mantissa)) * Fraction(2) ** int(exponent), up=True)
+
+
+def at_most(value: arb, bound: Number) -> bool:
+    """Whether ``value`` is proven to be at most ``bound``.
+
+    >>> at_most(arb.nan(), 1.0), at_most(ball(1), 1), at_most(arb(1, 1e-9), 1)
+    (False, True, False)
+    """
+    return bool(value.is_finite()) and bool(value <= ball(bound))
+
+
+def within(low: arb, high: arb) -> arb:
+    """A ball that holds all that lies between two."""
+    return low.union(high)
+
+
+def off(value: arb) -> arb:
+    """A ball around 0 that holds all that is at most as far from it as ``value``, which bounds an error."""
+    return arb(0, value.abs_upper())
+
+
+def nothing(infinite: arb, count: int) -> arb:
+    """The chance that what has the chance ``infinite`` happens in none of ``count`` rounds."""
+    if infinite.is_zero():
+        return arb(1)
+    left = 1 - infinite
+    return (count * left.log()).exp() if bool(left > 0) else within(arb(0), left.max(arb(0)))
+
+
+def square(value: arb) -> arb:
+    """The square, also of what may be 0."""
+    return value * value
+
+
+def plain(value: arb) -> float:
+    """About ``value``: for plans, which prove nothing."""
+    return float(value.mid())
+
+
+def normal_above(x: arb) -> arb:
+    """The chance that a standard normal lies above ``x``."""
+    return (x / arb(2).sqrt()).erfc() / 2
