@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from epsilog.accounting import assumptions, delta, epsilon, profile
 from epsilog.accounting.laws.pair import Pair
@@ -114,6 +115,29 @@ def test_responses_lie_between_their_bounds(flip, categories):
         assert (own <= any_of_them + OWN).all()
         few = deltas(clones(alone.upper, 2 * units, categories=categories), at, upper=True)
         assert units == 1 or (truth > few + OWN).any()  # the control: twice as many units are too many
+
+
+def summed(stated, categories, units, at):
+    """Delta as the mean positive part of a sum of independent numbers, one for each report (docs: shuffling)."""
+    odds = math.exp(stated)
+    one, other, third = odds - math.exp(at), 1 - odds * math.exp(at), 1 - math.exp(at)
+    total = 0.0
+    for blanket in range(units + 1):
+        whole = binom.pmf(blanket, units, categories / (odds + categories - 1))
+        for named in range(blanket + 1) if categories > 2 else [blanket]:
+            share = whole * (binom.pmf(named, blanket, 2 / categories) if categories > 2 else 1.0)
+            a = np.arange(named + 1)
+            worth = one * a + other * (named - a) + third * (blanket - named)
+            total += share * float(np.sum(binom.pmf(a, named, 0.5) * np.maximum(worth, 0))) if share > 1e-18 else 0.0
+    return total / units
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stated", "categories", "units"), [(1.0, 2, 200), (4.0, 2, 200), (1.0, 5, 30), (2.5, 30, 30)])
+def test_laws_of_more_units_are_what_a_sum_of_independent_numbers_says(stated, categories, units):
+    at = stated * np.array([0.0, 0.05, 0.3])
+    truth = [summed(stated, categories, units, one) for one in at]
+    assert deltas(clones(stated, units, categories=categories), at, upper=True) == pytest.approx(truth, rel=1e-9)
 
 
 @pytest.mark.parametrize("local", [PureDP(1.0), RandomizedResponse(0.5), Laplace(1.0), ExponentialMechanism(0.7)])
