@@ -26,9 +26,8 @@ from epsilog.spend import AnyLedger, Charge, open_ledger
 from epsilog.terms import BinomialTrials, CheckError, RecordsError, RunFile, Trials, check, codec, read_trials
 
 if TYPE_CHECKING:
-    from epsilog.train import Task
+    from epsilog.train import Task, Trained
     from epsilog.train.engines import Engine
-    from epsilog.train.run import Trained
 
 __all__ = ["TUNING", "Sweeping", "Tuning", "chosen", "require_law"]
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from epsilog.accounting import epsilon, gaussian_fit, mu, profile
-from epsilog.accounting.curve import Profile
+from epsilog.accounting import Profile, epsilon, gaussian_fit, mu, profile
 from epsilog.terms import (
     CalibrationError,
     Guarantee,
