@@ -1,7 +1,8 @@
 """Runs commands of ours as ``python -m epsilog`` does, without a new interpreter and its imports for each.
 
 A server imports the command line once and forks for every command. The child goes on as a fresh interpreter would: with
-its own folder and output, through ``main``, and down to the interpreter's end.
+its own folder, output and environment, through ``main``, and down to the interpreter's end. Only what is read of the
+environment while modules are imported, as colours and widths are, needs a server of its own.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ PRELOADED = (
     "jsonschema",
     "pydantic.type_adapter",
     "rich.markdown",
-    "scipy.stats",
     "typer.rich_utils",
 )
+READ_WHEN_USED = ("EPSILOG_", "SSL_CERT_")
 
 
 def run(*words: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """What a command prints and how it ends, in a folder and with more in its environment."""
     with tempfile.TemporaryDirectory() as name:
         outputs = [Path(name) / "stdout", Path(name) / "stderr"]
+        late = {name: value for name, value in environment.items() if name.startswith(READ_WHEN_USED)}
         job = {"words": [*map(str, words)], "cwd": str(cwd or Path.cwd()), "outputs": [*map(str, outputs)]}
-        server = _server(tuple(environment.items()))
+        job["environment"] = late
+        server = _server(tuple(sorted(environment.items() - late.items())))
         server.stdin.write(json.dumps(job) + "\n")
         server.stdin.flush()
         code = int(server.stdout.readline())
@@ -45,7 +48,7 @@ def run(*words: object, cwd: Path | None = None, **environment: str) -> subproce
 
 @functools.cache
 def _server(environment: tuple[tuple[str, str], ...]) -> subprocess.Popen[str]:
-    """One for each environment, which is read at import; it ends with this process."""
+    """One for each environment that is read at import; it ends with this process."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     server = subprocess.Popen([sys.executable, __file__], env=os.environ | dict(environment), **pipes)
     atexit.register(server.communicate)
@@ -65,8 +68,9 @@ def _serve() -> None:
     return sys.exit()
 
 
-def _become(words: list[str], cwd: str, outputs: list[str]) -> None:
+def _become(words: list[str], cwd: str, outputs: list[str], environment: dict[str, str]) -> None:
     os.chdir(cwd)
+    os.environ.update(environment)
     sys.argv = ["epsilog", *words]
     for number, path in enumerate((os.devnull, *outputs)):
         os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), number)

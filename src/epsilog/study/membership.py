@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from epsilog.study.trial import Trial, unscored
 from epsilog.terms import CheckError, check
@@ -78,8 +77,10 @@ class Attack:
         The units in order of their scores are then in an order like any other: how many members come before the
         others that may pass, and one more, has a negative hypergeometric law.
         """
+        from scipy.stats import nhypergeom  # a second to import, and most commands come by here
+
         passing = int(self.fpr * self.others)
-        law = stats.nhypergeom(self.members + self.others, self.members, passing + 1)
+        law = nhypergeom(self.members + self.others, self.members, passing + 1)
         return bool(law.sf(round(self.tpr * self.members) - 1) < THREE_SIGMA)
 
     @property

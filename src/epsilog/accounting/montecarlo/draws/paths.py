@@ -7,8 +7,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
-from scipy.stats import binom
+from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.laws.pair import Direction
@@ -163,8 +162,11 @@ class Cyclic(_Banded):
 
     def _coins(self, order: int) -> Array:
         """Log joint weights of m coins that fell among n paths of one slot, in one round; (order + 2, order + 2)."""
-        p, n = self.kind.probability, np.arange(order + 2)
-        return np.asarray(binom.logpmf(n, n[:, None], p)) + gaussian_joint(order, float(self.energy[0]))
+        p, k = self.kind.probability, np.arange(order + 2)
+        n, tails = k[:, None], np.maximum(k[:, None] - k, 0)
+        ways = gammaln(n + 1) - (gammaln(k + 1) + gammaln(tails + 1))
+        coins = np.where(k <= n, ways + xlogy(k, p) + xlog1py(tails, -p), -np.inf)
+        return np.asarray(coins + gaussian_joint(order, float(self.energy[0])))
 
     def _joint(self, order: int) -> Array:
         return np.asarray(self.rounds // self.kind.cycle_length * logsumexp(self._coins(order), axis=1))
