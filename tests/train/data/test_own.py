@@ -351,6 +351,21 @@ def test_how_many_rows_are_left_out_is_said_of_those_that_nobody_protects(tmp_pa
     assert own(path).load("ward").notes == own(written(tmp_path, "csv", VISITS), public=True).load("ward").notes == ()
 
 
+def test_a_test_set_of_one_class_is_refused_with_what_was_left_out(tmp_path):
+    path = written(tmp_path, "csv", VISITS | {"stay": [0] * 12})
+    with pytest.raises(CheckError) as told:
+        own(path, test_share=0.5).load("ward")
+    says = "test_share must be enough to hold out rows of two classes or more, got"
+    assert str(told.value) == f"{says} 0 in all of {len(HELD)}"
+    misspelt = dataclasses.replace(SCHEMA, goal=goal(["0", "one"]))
+    path = written(tmp_path, "csv", VISITS)
+    with pytest.raises(CheckError, match=rf"got '0' in all of \d; leaving out \d of {len(HELD)} .*target in"):
+        own(path, misspelt, test_share=0.5).load("ward")
+    test = csv(tmp_path, "age,kind,stay\n55,x,1\n0,y,1\n", name="test.csv")
+    with pytest.raises(CheckError, match=r"test must be a file with rows of two classes or more, got 1 in all of 2"):
+        own(path, test=test).load("ward")
+
+
 def test_what_stands_for_a_missing_number_lies_in_the_range():
     assert feature([0, 110], 110).missing == 110
     for wrong in (-1, 111):

@@ -14,7 +14,7 @@ from epsilog.terms import CheckError, check
 from epsilog.train.data import frames
 from epsilog.train.data.columns import Table, of_arrays
 from epsilog.train.data.dataset import Dataset, TestSet
-from epsilog.train.data.schema import Schema
+from epsilog.train.data.schema import Categories, ClassNumbers, Schema
 from epsilog.train.data.tables import Rows, blamed, encoded, features_of, require_columns, unusable
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
@@ -115,7 +115,9 @@ class OwnData:
             self._require_sense(rows.table, found)
             raise CheckError("test_share", "enough to hold out a row that can be used", f"{self.test_share}")
         notes = self._left_out(rows.table, *found, "held out")
-        return TestSet(found.features[kept], found.targets[kept]), notes
+        usable = TestSet(found.features[kept], found.targets[kept])
+        self._require_classes("test_share", "enough to hold out rows", usable, *notes)
+        return usable, notes
 
     def _require_sense(self, table: Table, held_out: TestSet) -> None:
         """Where not one row that is held out can be used, one field is mostly to blame: it misreads its column."""
@@ -125,6 +127,13 @@ class OwnData:
                 said = self.schema.goal if field == "target" else self.schema.features[field.removeprefix("features.")]
                 given = f"{self.schema.learnt[field]!r} with none in {rows:,} rows that are held out"
                 raise CheckError(field, f"a column with {said.values_are}", given)
+
+    def _require_classes(self, field: str, bound: str, test: TestSet, *notes: str) -> None:
+        """Of one class alone an accuracy says nothing."""
+        goal, only = self.schema.goal, test.targets[0]
+        if isinstance(goal, Categories | ClassNumbers) and (test.targets == only).all():
+            given = "; ".join([f"{goal.told(int(only))!r} in all of {len(test.targets):,}", *notes])
+            raise CheckError(field, f"{bound} of two classes or more", given)
 
     def _left_out(self, table: Table, features: NDArray[Any], targets: NDArray[Any], which: str) -> tuple[str, ...]:
         """Says how many rows are left out, and why, of rows that nobody protects."""
@@ -149,6 +158,7 @@ class OwnData:
             why = _counted(blamed(table, self.schema, *found))
             given = f"{bad.size} that cannot, first row {bad[0] + 1} ({why})"
             raise CheckError("test", "a file whose rows can all be used", given)
+        self._require_classes("test", "a file with rows", found)
         return found
 
     def _facts(self, *, unit_is_client: bool) -> dict[str, Any]:
