@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from epsilog.accounting.rigorous.balls import acb, acb_mat, arb, ball, off, plain, square, within
+from epsilog.accounting.rigorous.balls import acb, acb_mat, arb, at_most, ball, off, plain, square, within
 from epsilog.accounting.rigorous.dots import UnprovenError
 from epsilog.accounting.rigorous.plan import few_bits
 from epsilog.accounting.rigorous.profiles import Added, Answers, LaplaceShift, Profile, Removed, Shifted, Statement
@@ -244,6 +244,7 @@ class SampledLine:
         losses = [self.loss(y) for y in points]
         seen = [self._seen(y, loss) for y, loss in zip(points, losses, strict=True)]
         root, power, centre = (2 * arb.pi()).sqrt() * self._whole, arb(s), self._centre
+        peaks = 2 if at_most((power + 1) * square(self.mu), 4) else 4  # one maximum, or two
         second, cuts, above, largest = arb(0), [], arb(0), arb(0)
         for i in range(len(points) - 2, -1, -1):
             a, b, width = points[i], points[i + 1], points[i + 1] - points[i]
@@ -254,7 +255,7 @@ class SampledLine:
             above += least * width
             largest = largest.max(most / (self.mu * seen[i]))
             if edges[i] >= low and edges[i] <= high and i % 8 == 0:
-                cuts.append((arb(above.lower()), arb((4 * largest).upper())))
+                cuts.append((arb(above.lower()), arb((peaks * largest).upper())))
         for y, loss, rate in (
             (points[0], losses[0], -points[0] + min(s, 0.0) * self.mu),
             (points[-1], losses[-1], points[-1] - max(s, 0.0) * self.mu),
