@@ -34,7 +34,7 @@ def read_lists(
     population: int,
 ) -> Lists:
     """Reads who took part in which round; what was read is added to ``told``."""
-    check.integer(1, MOST_CLIENTS)(population=population)
+    population = check.integer(1, MOST_CLIENTS)(population=population)
     return _Reader(log, base, told).lists(population, enrolled, rounds)
 
 
