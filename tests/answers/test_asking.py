@@ -8,12 +8,14 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from epsilog.answers import Above, Answer, Count, FirstAbove, Histogram, Mean, MostCommon, Sum, ask, asking, quote
 from epsilog.answers.columns import totals
 from epsilog.answers.noise import planned
+from epsilog.answers.shelf import Shelf
 from epsilog.spend import Charge, back_up, open_ledger, restore
 from epsilog.terms import (
     BudgetExceededError,
@@ -442,6 +444,26 @@ def test_racers_get_one_answer(ledger, tmp_path, same):
     assert found.count(None) == (0 if same else 5)
     assert spent(ledger) == "0.5"
     ledger.verify()
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_folder_is_tried_again_where_what_was_tried_is_swept_away(tmp_path, monkeypatch, times):
+    """Who releases an answer takes what others try the folder with for a stray of the dead."""
+    left, link = iter(range(times)), Path.hardlink_to
+
+    def swept(self, target):
+        if next(left, None) is not None:
+            Path(target).unlink()
+        link(self, target)
+
+    monkeypatch.setattr(Path, "hardlink_to", swept)
+    shelf = Shelf(tmp_path / "answers", "q")
+    if times < 3:
+        shelf.prepare()
+    else:
+        with pytest.raises(CheckError, match="a folder to write to, with links"):
+            shelf.prepare()
+    assert list((tmp_path / "answers").iterdir()) == []
 
 
 SCRIPT = """

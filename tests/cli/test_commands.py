@@ -1245,6 +1245,7 @@ def test_scores_are_audited_and_a_refuted_claim_ends_with_4(monkeypatch, tmp_pat
     for noise, relation, refuted in ((20.0, "ADD_OR_REMOVE_ONE", True), (0.5, "ADD_OR_REMOVE_ONE", False)):
         plan = SimpleNamespace(
             scheme=terms.ClientLevelCentral(100, 1.0, 1, 1.0, noise),
+            release=Gaussian(noise),
             guarantee=SimpleNamespace(
                 epsilon=accounting.epsilon(Gaussian(noise), delta=1e-5).upper,
                 delta=1e-5,

@@ -162,6 +162,7 @@ def test_every_option_of_a_federated_plan_reaches_its_argument(cap, policy):
         policy=policy,
         releases_per_period=2,
         privacy_unit="phone",
+        fit=True,
     )
     assert json.loads(text) == json.loads(json.dumps(found.to_json()))
 

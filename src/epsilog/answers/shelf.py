@@ -44,14 +44,19 @@ class Shelf:
 
     def prepare(self) -> None:
         """Tries what keeping an answer will need; once it is paid for, it would be too late to find that it fails."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with self._written(b"") as waiting:
-                linked = waiting.with_suffix(".link")
-                linked.hardlink_to(waiting)
-                linked.unlink()
-        except OSError as error:
-            raise CheckError("keep", "a folder to write to, with links", f"{self.folder} ({error.strerror})") from None
+        for last in (False, False, True):
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                with self._written(b"") as waiting:
+                    linked = waiting.with_suffix(".link")
+                    linked.hardlink_to(waiting)
+                    linked.unlink()
+                return
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) and not last:
+                    continue  # who was released just now took what was tried for a stray
+                bound = "a folder to write to, with links"
+                raise CheckError("keep", bound, f"{self.folder} ({error.strerror})") from None
 
     def drafted(self, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
         """The draft, drawn now if there is none; of two who draw at once, both get the draft of one.

@@ -161,6 +161,7 @@ class Dialect:
         put_charge: inserts a charge, or replaces that of its key.
         put_round: inserts a round, or replaces that of its key and number.
         check: refuses a database that is damaged, or made otherwise than we make it.
+        row: what the database itself calls a row, as text.
     """
 
     words: sa.Dialect
@@ -169,6 +170,7 @@ class Dialect:
     put_charge: sa.Insert
     put_round: sa.Insert
     check: Callable[[sa.Connection], None]
+    row: sa.ColumnElement[str]
 
     @classmethod
     def of(
@@ -178,6 +180,7 @@ class Dialect:
         *,
         verb_of: Callable[[sa.ColumnElement[str]], sa.ColumnElement[str]],
         check: Callable[[sa.Connection], None],
+        row: str,
     ) -> Self:
         """Builds the statements.
 
@@ -186,6 +189,7 @@ class Dialect:
             insert: the database's own, which knows ``on_conflict_do_update``.
             verb_of: reads the verb out of a document.
             check: as above.
+            row: as SQL.
         """
 
         def upsert(table: sa.Table) -> sa.Insert:
@@ -194,7 +198,9 @@ class Dialect:
             return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)  # type: ignore[no-any-return]
 
         of_verb = _PAGE_UNDER.where(verb_of(entries.c.document) == sa.bindparam("verb"))
-        return cls(words, of_verb, upsert(balances), upsert(charges), upsert(rounds), check)
+        return cls(
+            words, of_verb, upsert(balances), upsert(charges), upsert(rounds), check, sa.literal_column(row, sa.Text)
+        )
 
 
 def first_head(home: str) -> dict[str, object]:
@@ -234,6 +240,11 @@ class SqlSession:
     def connection(self) -> sa.Connection:
         """SQLAlchemy's own, in this transaction: for who changes rows behind the ledger's back, to see it found."""
         return self._connection
+
+    @property
+    def row(self) -> sa.ColumnElement[str]:
+        """What the database itself calls a row."""
+        return self._dialect.row
 
     @contextmanager
     def part(self) -> Iterator[None]:

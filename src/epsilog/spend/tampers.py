@@ -34,7 +34,6 @@ BOUND = {  # by the proof; the ledger's own number and its place are checked whe
     "charges": ("key", "scope", "document"),
     "rounds": ("key", "number", "attempts", "output_hash"),
 }
-_ROW = {"sqlite": "CAST(rowid AS TEXT)", "postgresql": "CAST(ctid AS TEXT)"}  # what a database calls a row of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ def tampered(store: Store, rng: random.Random) -> tuple[tuple[str, str, str], bo
     try:
         with store.writing() as session:
             assert isinstance(session, tables.SqlSession), "a store of this machine has tables"
-            tampering = _Tampering(session.connection, rng)
+            tampering = _Tampering(session.connection, session.row, rng)
             told = (how, tampering.table.name, tampering.column)
             if getattr(tampering, how)():
                 found = False
@@ -146,11 +145,11 @@ class _UndoneError(Exception):
 class _Tampering:
     """A table, a row of it and a column, as chance has them, and what can be done to them."""
 
-    def __init__(self, connection: sa.Connection, rng: random.Random) -> None:
+    def __init__(self, connection: sa.Connection, row: sa.ColumnElement[str], rng: random.Random) -> None:
         self._connection, self._rng = connection, rng
         name = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         self.table = tables.metadata.tables[name]
-        self._name = sa.literal_column(_ROW[connection.dialect.name], sa.Text)
+        self._name = row
         rows = connection.execute(sa.select(self._name.label("row_name"), self.table)).mappings().all()
         self._rows: Sequence[Any] = sorted(rows, key=lambda row: tuple(str(row[one]) for one in self.table.primary_key))
         self._row, self.column = rng.choice(self._rows), rng.choice(BOUND[name])

@@ -127,4 +127,10 @@ def _verb_of(document: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
     return sa.func.substring(document, '"verb":"([a-z-]+)"}$')
 
 
-DIALECT = Dialect.of(psycopg.dialect(), insert, verb_of=_verb_of, check=check)  # type: ignore[no-untyped-call]
+DIALECT = Dialect.of(
+    psycopg.dialect(),  # type: ignore[no-untyped-call]
+    insert,
+    verb_of=_verb_of,
+    check=check,
+    row="CAST(ctid AS TEXT)",
+)

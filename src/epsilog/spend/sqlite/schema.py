@@ -97,6 +97,7 @@ DIALECT = Dialect.of(
     insert,
     verb_of=lambda document: sa.func.json_extract(document, "$.verb"),
     check=check,
+    row="CAST(rowid AS TEXT)",
 )
 
 
