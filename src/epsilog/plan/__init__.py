@@ -7,6 +7,7 @@ no disk, no clock, no randomness.
 
 from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
+from epsilog.plan.fits import close_fit
 from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, profile_view
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
@@ -36,6 +37,7 @@ __all__ = [
     "Sweep",
     "TrainingSetup",
     "algorithm_two",
+    "close_fit",
     "crossover",
     "curve",
     "delta_sentence",

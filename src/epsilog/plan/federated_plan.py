@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Annotated, Any
 
-from epsilog.accounting import FederatedEstimate, GaussianFit, calibrate, fl_formula, gaussian_fit, rounds_that_fit
+from epsilog.accounting import FederatedEstimate, GaussianFit, calibrate, fl_formula, rounds_that_fit
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.accounting.roots import largest
+from epsilog.plan.fits import close_fit
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
@@ -37,7 +38,6 @@ from epsilog.terms.notebook import html_table
 LEAST_NOISE = 0.2  # below it sampling is not priced: epsilon is in the hundreds anyway, and working it out takes long
 GAP = 0.002  # relative width of an interval to aim for
 _MOST_EPOCHS = 2**30
-_SLACK, _ROUGH, _PLACES = 5e-3, 0.005, 24  # of the mu that comes close
 
 
 @facts.described
@@ -307,10 +307,7 @@ def _above(found: Interval) -> Interval:
 def _fitted(schedule: Schedule, relation: NeighboringRelation) -> GaussianFit | None:
     if schedule.noise_multiplier < LEAST_NOISE:
         return None
-    try:
-        return gaussian_fit(schedule.release(), slack=_SLACK, relation=relation, gap=_ROUGH, places=_PLACES)
-    except CalibrationError:
-        return None
+    return close_fit(schedule.release(), relation)
 
 
 def noise_for(

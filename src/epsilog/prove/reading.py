@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from epsilog.accounting import Profile, epsilon, gaussian_fit, mu, profile
+from epsilog.accounting import Profile, epsilon, mu, profile
+from epsilog.plan import close_fit
 from epsilog.terms import (
     CalibrationError,
     Guarantee,
@@ -23,7 +24,6 @@ DELTAS = (1e-3, 1e-6, 1e-9)
 COPIES = (1, 2, 8, 64)  # of one record, or units that one person holds
 GAP, ROUGH = 0.005, 0.05  # relative widths to aim for; the second where many copies make each place dear
 MANY = 8
-SLACK, PLACES = 5e-3, 24  # what the fitted mu may leave out, and where the curve is looked at: a fraction of a second
 
 
 def risk_reading(release: Release, guarantee: Guarantee, *, known: Release, held: int | None = None) -> dict[str, Any]:
@@ -106,11 +106,8 @@ def _of_copies(
 def _fit(release: Release, relation: NeighboringRelation) -> dict[str, float] | None:
     if isinstance(release, Tuned):  # each place of its curve is an answer about many trials
         return None
-    try:
-        found = gaussian_fit(release, slack=SLACK, relation=relation, gap=GAP, places=PLACES)
-    except (UnsupportedMechanismError, CalibrationError):
-        return None
-    return {"mu": found.mu, "beyond": found.beyond, "regret": found.regret} if math.isfinite(found.mu) else None
+    found = close_fit(release, relation)
+    return None if found is None else {"mu": found.mu, "beyond": found.beyond, "regret": found.regret}
 
 
 def _number(value: float) -> float | str:

@@ -6,6 +6,7 @@ the release itself and not from the accountant's rounded laws; docs/accounting/r
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -144,12 +145,12 @@ class BoundedRange:
         return None
 
 
-class _Finite:
+class _Finite(ABC):
     """What follows from finitely many outcomes with losses ``first + j step``."""
 
+    @abstractmethod
     def outcomes(self) -> list[tuple[arb, arb]]:
         """Losses, ascending, and masses under P."""
-        raise NotImplementedError
 
     def infinite(self) -> arb:
         """The mass of what gives everything away: none, unless a statement says otherwise."""

@@ -1,0 +1,26 @@
+"""The mu of Gaussian DP that a release comes close to, in a fraction of a second: for plans and reports alike."""
+
+from __future__ import annotations
+
+import math
+
+from epsilog.accounting import GaussianFit, gaussian_fit
+from epsilog.terms import CalibrationError, NeighboringRelation, Release, UnsupportedMechanismError
+
+__all__ = ["close_fit"]
+
+_SLACK, _GAP, _PLACES = 5e-3, 0.005, 24  # what mu may leave out; how the curve is priced, and at how many places
+
+
+def close_fit(release: Release, relation: NeighboringRelation) -> GaussianFit | None:
+    """Fits mu to what is released, with both errors; None where no mu comes close, or the curve has no price.
+
+    >>> from epsilog.terms import Gaussian
+    >>> close_fit(Gaussian(2.0), NeighboringRelation.ADD_OR_REMOVE_ONE).mu
+    0.5
+    """
+    try:
+        found = gaussian_fit(release, slack=_SLACK, relation=relation, gap=_GAP, places=_PLACES)
+    except (CalibrationError, UnsupportedMechanismError):
+        return None
+    return found if math.isfinite(found.mu) else None
