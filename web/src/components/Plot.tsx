@@ -1,4 +1,5 @@
 // A line chart in SVG: themed by CSS, sharp in print, readable by pointer and by keyboard, with a table as its twin.
+// Lines say what they are at their ends; where that leaves too little room for the lines, a legend does.
 
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { show } from "../lib/numbers";
@@ -6,7 +7,8 @@ import { Table } from "./Table";
 
 export interface Series {
   name: string;
-  look: "claim" | "lower" | "estimate" | "other" | "step" | "bar" | "cap";
+  label?: string; // a shorter name, for the end of the line
+  look: "claim" | "lower" | "estimate" | "other" | "step" | "bar" | "cap" | "reference";
   points: readonly (readonly [x: number, y: number])[];
   stairs?: boolean; // each value holds since the point before, as a rising bound does
   ends?: boolean; // a step that does not hold beyond its last point
@@ -28,9 +30,10 @@ interface Props {
   height?: number;
 }
 
-const RIGHT = 16;
 const TOP = 12;
 const BOTTOM = 40;
+const LETTER = 7.4; // pixels, at most about, of a letter of a label
+const LINE = 14; // between two labels
 
 export function Plot({ title, x, y, series, band, height = 280 }: Props) {
   const id = useId();
@@ -52,20 +55,35 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
   const xs = useMemo(() => [...new Set(series.flatMap((s) => s.points.map(([a]) => a)))].sort((a, b) => a - b), [series]);
   if (all.length === 0) return <p class="empty">There is nothing finite to draw.</p>;
   const sy = scale(all.map(([, b]) => b), y, height - BOTTOM, TOP);
+  const named = finite.filter((s) => s.points.length > 0).map((s) => ({ ...s, says: s.label ?? s.name }));
+  const reach = 14 + LETTER * Math.max(...named.map((s) => s.says.length));
+  const direct = reach < 0.34 * width;
+  const right = direct ? reach : 16;
   const left = 30 + 7 * Math.max(...sy.ticks.map((tick) => show(tick, 3).length));
   const bars = finite.find((s) => s.look === "bar")?.points ?? [];
   const sides = bars.flatMap(([a]) => [a - 0.6, a + 0.6]);
-  const sx = scale([...all.map(([a]) => a), ...sides], { ...x, tight: x.tight || bars.length > 0 }, left, width - RIGHT, Math.min(6, Math.max(2, Math.floor((width - left) / 90))));
+  const sx = scale([...all.map(([a]) => a), ...sides], { ...x, tight: x.tight || bars.length > 0 }, left, width - right, Math.min(6, Math.max(2, Math.floor((width - left) / 90))));
   const thick = bars.length === 0 ? 0 : Math.max(1, Math.min(48, 0.7 * Math.abs(sx.at(1) - sx.at(0))));
   const path = ({ points, look, stairs, ends }: Series): string => {
     if (stairs) return points.map(([a, b], i) => (i === 0 ? `M${sx.at(a)} ${sy.at(b)}` : `V${sy.at(b)}H${sx.at(a)}`)).join("");
-    if (look === "cap") return points.map(([, b]) => `M${left} ${sy.at(b)}H${width - RIGHT}`).join("");
+    if (look === "cap") return points.map(([, b]) => `M${left} ${sy.at(b)}H${width - right}`).join("");
     const step = look === "step";
     const drawn = points
       .map(([a, b], i) => `${i === 0 ? "M" : step ? `H${sx.at(a).toFixed(1)}V` : "L"}${i > 0 && step ? sy.at(b).toFixed(1) : `${sx.at(a).toFixed(1)} ${sy.at(b).toFixed(1)}`}`)
       .join("");
-    return step && !ends && points.length > 0 ? `${drawn}H${width - RIGHT}` : drawn;
+    return step && !ends && points.length > 0 ? `${drawn}H${width - right}` : drawn;
   };
+  const labels = direct
+    ? apart(
+        named.map((s) => {
+          const [a, b] = s.points.at(-1)!;
+          const on = s.look === "cap" || (s.look === "step" && !s.ends) ? width - right : sx.at(a) + (s.look === "bar" ? thick / 2 : 0);
+          return { look: s.look, says: s.says, x: on + 7, y: sy.at(b) };
+        }),
+        TOP + 4,
+        height - BOTTOM,
+      )
+    : [];
   const shade = band && finite[band[0]] && finite[band[1]] ? [...finite[band[0]]!.points, ...finite[band[1]]!.points.toReversed()] : null;
   const chosen = reading === null ? null : xs[Math.min(reading, xs.length - 1)]!;
 
@@ -106,7 +124,7 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
       >
         {sy.ticks.map((tick) => (
           <g key={tick} class="tick">
-            <line x1={left} x2={width - RIGHT} y1={sy.at(tick)} y2={sy.at(tick)} />
+            <line x1={left} x2={width - right} y1={sy.at(tick)} y2={sy.at(tick)} />
             <text x={left - 8} y={sy.at(tick) + 4} text-anchor="end">
               {show(tick, 3)}
             </text>
@@ -117,7 +135,7 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
             {show(tick, 3)}
           </text>
         ))}
-        <text class="axis" x={(left + width - RIGHT) / 2} y={height - 4} text-anchor="middle">
+        <text class="axis" x={(left + width - right) / 2} y={height - 4} text-anchor="middle">
           {x.title}
         </text>
         <text class="axis" transform={`translate(13 ${(TOP + height - BOTTOM) / 2})${y.title.length > 2 ? " rotate(-90)" : ""}`} text-anchor="middle">
@@ -130,23 +148,30 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
         {finite.filter((s) => s.look !== "bar").map((s) => (
           <path key={s.name} class={`line ${s.look}`} d={path(s)} />
         ))}
-        {finite.filter((s) => s.points.length < 32 && !["step", "bar", "cap"].includes(s.look)).flatMap((s) =>
+        {finite.filter((s) => s.points.length < 32 && !["step", "bar", "cap", "reference"].includes(s.look)).flatMap((s) =>
           s.points.map(([a, b]) => <circle key={`${s.name}${a}`} class={`dot ${s.look}`} cx={sx.at(a)} cy={sy.at(b)} r="2.2" />),
         )}
+        {labels.map((label) => (
+          <text key={label.says} class={`name ${label.look}`} x={label.x} y={label.y + 4}>
+            {label.says}
+          </text>
+        ))}
         {chosen !== null && (
           <line class="cursor" x1={sx.at(chosen)} x2={sx.at(chosen)} y1={TOP} y2={height - BOTTOM} />
         )}
       </svg>
-      <p class="legend">
-        {series.map((s) => (
-          <span key={s.name}>
-            <svg viewBox="0 0 26 8" aria-hidden="true">
-              {s.look === "bar" ? <rect class="column" x="6" width="14" height="8" /> : <path class={`line ${s.look}`} d="M1 4H25" />}
-            </svg>
-            {s.name}
-          </span>
-        ))}
-      </p>
+      {!direct && (
+        <p class="legend">
+          {series.map((s) => (
+            <span key={s.name}>
+              <svg viewBox="0 0 26 8" aria-hidden="true">
+                {s.look === "bar" ? <rect class="column" x="6" width="14" height="8" /> : <path class={`line ${s.look}`} d="M1 4H25" />}
+              </svg>
+              {s.name}
+            </span>
+          ))}
+        </p>
+      )}
       <p id={`${id}-read`} class="reading" aria-live="polite">
         {chosen === null ? "Point at the chart, or use its arrow keys, to read it." : read(chosen)}
       </p>
@@ -160,6 +185,18 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
       </details>
     </figure>
   );
+}
+
+/** Moves labels that would stand on each other as little apart as lets all be read. */
+export function apart<T extends { y: number }>(labels: readonly T[], top: number, bottom: number): T[] {
+  const placed = labels.map((label) => ({ ...label })).sort((a, b) => a.y - b.y);
+  placed.forEach((label, i) => {
+    label.y = Math.max(label.y, i === 0 ? top : placed[i - 1]!.y + LINE);
+  });
+  placed.toReversed().forEach((label, i, up) => {
+    label.y = Math.min(label.y, i === 0 ? bottom : up[i - 1]!.y - LINE);
+  });
+  return placed;
 }
 
 const usable = (value: number, axis: Axis): boolean => Number.isFinite(value) && (!axis.log || value > 0);

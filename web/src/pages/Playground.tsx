@@ -226,7 +226,7 @@ function Curves({ found }: { found: ProfileAnswer }) {
           y={{ title: "true-positive rate" }}
           series={[
             { name: "at most", look: "claim", points: found.roc.map((p) => [p.fpr, p.tpr] as const) },
-            { name: "a coin", look: "other", points: [[0, 0], [1, 1]] },
+            { name: "a coin", look: "reference", points: [[0, 0], [1, 1]] },
           ]}
         />
       </Card>
