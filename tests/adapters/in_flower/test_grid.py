@@ -34,7 +34,7 @@ from epsilog.train import checkpoints, run_rounds  # noqa: E402
 from epsilog.train.engines.grid import on_grid  # noqa: E402
 
 TOOLS = Path(sys.executable).parent
-KEEPS = " " not in str(TOOLS)  # Flower 1.41 finds no migrations for its database where its own path has a blank
+KEEPS = " " not in str(TOOLS)  # Flower finds no migrations for its database where its own path has a blank
 PATIENCE = 400  # seconds, for what takes some ten on a quiet machine
 
 
