@@ -55,6 +55,11 @@ def act(driver, name: str) -> None:
         driver.find_element("css selector", "main table a").click()
     if name == "game":
         time.sleep(6)
+        driver.execute_script(
+            "const stage = document.querySelector('.stage'), box = stage.getBoundingClientRect();"
+            "const at = {bubbles: true, pointerType: 'mouse', clientX: box.left + 0.68 * box.width};"
+            "stage.dispatchEvent(new PointerEvent('pointermove', at))"
+        )
 
 
 def capture(driver, asked: dict, file: str) -> None:

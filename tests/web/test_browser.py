@@ -3,6 +3,7 @@
 import datetime as dt
 import html
 import http.server
+import math
 import os
 import re
 import shlex
@@ -606,44 +607,46 @@ def test_the_game_by_keyboard(browser, site):
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
-    browser.get(site.url + "/game")
+    browser.get(site.url + "/game?v=1&seed=keys")
     until(lambda: one(browser, "button.main")).send_keys(Keys.ENTER)
-    until(lambda: browser.find_elements("css selector", "canvas"))
+    until(lambda: browser.find_elements("css selector", ".stage"))
     until(lambda: browser.switch_to.active_element.get_attribute("class") == "board")
+    until(lambda: len(browser.find_elements("css selector", ".queue button")) == 2)
+    ActionChains(browser).send_keys("2").perform()
+    until(lambda: one(browser, ".queue li:nth-child(2) button").get_attribute("aria-pressed") == "true")
+    asked = text(browser, ".queue li:nth-child(2) .who").split("\n")[0]
     keys = ActionChains(browser)
-    for _ in range(60):
-        keys.send_keys(Keys.ARROW_RIGHT)  # to epsilon 2: hardly any noise
+    for _ in range(22):
+        keys.send_keys(Keys.ARROW_LEFT)  # less noise
     keys.send_keys(" ").perform()
-    until(lambda: "Breach" in text(browser, ".said"))
+    until(lambda: f"goes out to {asked}" in text(browser, ".said"))
+    assert len(browser.find_elements("css selector", ".strip .useful, .strip .useless")) == 1
     ActionChains(browser).send_keys("p").perform()
     until(lambda: text(browser, ".said") == "Paused.")
-    clock = next(s.text for s in browser.find_elements("css selector", ".board .stat") if s.text.startswith("Time"))
+    clock = text(browser, ".desk-top")
     time.sleep(1.2)
-    assert clock in [s.text for s in browser.find_elements("css selector", ".board .stat")]
-    ActionChains(browser).send_keys("p").perform()
-
-    def fire():  # cards come one by one, however fast they are answered
-        ActionChains(browser).send_keys(" ").perform()
-        return "Three breaches." in text(browser, ".said")
-
-    until(fire)
+    assert text(browser, ".desk-top") == clock
+    assert "seed=keys" in browser.current_url
 
 
 def test_a_finger_steers_and_releases_when_it_is_lifted(browser, site):
     browser.get(site.url + "/game")
     until(lambda: one(browser, "button.main")).click()
-    until(lambda: browser.find_elements("css selector", "canvas"))
+    until(lambda: browser.find_elements("css selector", ".stage"))
     touch = """
-        const board = document.querySelector('canvas'), box = board.getBoundingClientRect();
+        const board = document.querySelector('.stage'), box = board.getBoundingClientRect();
         const clientX = box.left + arguments[1] * box.width, clientY = box.top + 9;
         const at = {bubbles: true, pointerType: 'touch', clientX, clientY};
         board.dispatchEvent(new PointerEvent(arguments[0], at))"""
-    for event, x in (("pointerdown", 0.1), ("pointermove", 0.6), ("pointermove", 0.999)):
+    seen = []
+    for event, x in (("pointerdown", 0.9), ("pointermove", 0.75), ("pointermove", 0.6)):
         browser.execute_script(touch, event, x)
         time.sleep(0.2)
-        assert "Breach" not in text(browser, ".said")
-    browser.execute_script(touch, "pointerup", 0.999)
-    until(lambda: "Breach" in text(browser, ".said"))
+        assert "goes out" not in text(browser, ".said")
+        seen.append(one(browser, ".stage .span").get_attribute("d"))
+    assert len(set(seen)) == 3
+    browser.execute_script(touch, "pointerup", 0.6)
+    until(lambda: "goes out" in text(browser, ".said"))
 
 
 def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, site, tmp_path):
@@ -676,21 +679,50 @@ def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, sit
     until(lambda: "It was not sent anywhere" in shown())
 
 
-def test_the_game_in_words(browser, site):
-    browser.get(site.url + "/game")
+def test_a_shift_in_words_ends_with_what_was_done_and_the_very_calculation(browser, site):
+    browser.get(site.url + "/game?v=1&seed=2026-11-23")
     until(lambda: [b for b in browser.find_elements("css selector", "button") if b.text.startswith("Text mode")])[
         0
     ].click()
     one(browser, "button.main").click()
     until(lambda: browser.find_elements("css selector", "#steer"))
-    assert not browser.find_elements("css selector", "canvas")
+    assert not browser.find_elements("css selector", ".stage")
     slider = one(browser, "#steer")
-    for _ in range(400):
-        if "in range" in slider.get_attribute("aria-valuetext"):
-            break
-        slider.send_keys("\ue014" if "too much" in slider.get_attribute("aria-valuetext") else "\ue012")
-    next(b for b in browser.find_elements("css selector", ".board button") if b.text == "Release").click()
-    until(lambda: "In range: 100 points" in text(browser, ".said"))
+    before = slider.get_attribute("aria-valuetext")
+    slider.send_keys("\ue012")  # to the left: less noise
+    until(lambda: slider.get_attribute("aria-valuetext") != before)
+    browser.execute_script("""
+        const wait = () => new Promise(done => setTimeout(done, 10));
+        const buttons = () => [...document.querySelectorAll('.board button')];
+        const press = label => buttons().find(b => b.textContent === label).click();
+        (async () => {
+            for (let slider; (slider = document.querySelector('#steer')); await wait()) {
+                const said = () => slider.getAttribute('aria-valuetext');
+                for (let at = 0; at > -3.5 && Number(/: (\\d+) of/.exec(said())[1]) < 18; at -= 0.1) {
+                    slider.value = at;
+                    slider.dispatchEvent(new Event('input', {bubbles: true}));
+                    await wait();
+                }
+                press(said().includes('more than') ? 'Turn away' : 'Release');
+            }
+        })()""")
+    until(lambda: browser.find_elements("css selector", ".did"))
+    assert "Everybody has been seen to." in text(browser, ".said")
+    told = [each.text for each in browser.find_elements("css selector", ".did")]
+    assert [each.split(":")[0] for each in told] == [
+        "The clinic’s 41 patients",
+        "The school’s 312 pupils",
+        "The city’s 5\u202f200 riders",
+    ]
+    assert all("at most" in each and "of the truth" in each for each in told)
+    charged = [re.search(r"ε ≤ ([\d.]+)", each)[1] for each in told]
+    odds = [float(re.search(r"at most ([\d.]+) : 1", each)[1]) for each in told]
+    assert all(math.exp(float(e) - 1e-3) <= o <= math.exp(float(e)) + 0.01 for e, o in zip(charged, odds, strict=True))
+    for link, epsilon in zip(
+        [a.get_attribute("href") for a in browser.find_elements("css selector", ".did a")], charged, strict=True
+    ):
+        browser.get(link)
+        assert claim(browser) == epsilon  # what the certified accountant says of these releases
 
 
 @contextmanager

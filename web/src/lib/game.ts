@@ -1,165 +1,363 @@
-// Release control, as a pure state machine: time and chance come from outside, numbers from the tested twin.
+// Release control, as a pure state machine: a seed deals the requests and draws the noise, time comes from outside.
+//
+// All noise is Laplace and all people are invented. Charges are whole billionths of epsilon, rounded up, and add up within
+// a group: pure epsilon does so along every path, so the sum holds although each release is chosen after seeing the last.
 
-import { gaussianNoise } from "./twin/gaussian";
+import { LAPLACE_95 } from "./twin/closed";
 
 export const SECONDS = 75;
-export const BUDGET = 8; // epsilon for the whole shift
-export const BREACHES = 3; // end the shift
-export const GAME_DELTA = 1e-6;
-export const LEAST_EPSILON = 0.02;
-export const MOST_EPSILON = 2;
-export const CARDS = 20; // in a shift; there is no more to be had by answering faster
-export const STEADY_CARDS = 15; // in text mode, which has no clock
-export const NOISE_COSTS = 50; // points for an answer too noisy to be of use
-const MOST_AT_ONCE = 4;
-const SOON = 1.2; // seconds until the next card when the field is empty
-const WIDTH = 1.3; // the range is a factor of this on either side
+export const REQUESTS = 30; // in a shift; there is no more to be had by answering faster
+export const STEADY = 20; // in words, where there is no clock
+export const PLACES = 4; // at the desk
+export const NARROWEST = 0.03; // of the half-width of the line
+export const LAPSE_COSTS = 20;
+export const WRONG_COSTS = 2; // times what it was worth: a wrong number in the world does harm
+const TURNS = 5; // releases that somebody waits for, where there is no clock
+const NANO = 1e9;
 
-export interface Card {
-  id: number;
-  slot: number; // 1 to 4: the key that picks it, free again when the card is gone
-  mechanism: "laplace" | "gaussian";
-  sensitivity: number;
-  low: number; // least noise that is safe
-  high: number; // most noise that is still useful
-  lane: number; // 0 to 1
-  height: number; // 0 at the top, 1 at the floor
-  speed: number; // heights a second
+export type Name = "clinic" | "school" | "city";
+
+export interface Group {
+  people: number;
+  whom: string;
+  of: string;
+  reach: number; // half-width of the number line
+  cap: number; // epsilon
+  cards: number;
+  finest: number; // tolerance of its most demanding request
+  coarsest: number;
+  most: readonly number[]; // what one person can add, at most
+  asks: readonly (readonly [asker: string, one: string, many?: string])[]; // what is asked where a person adds one, or more
 }
 
-export type Judgement = "breach" | "good" | "noisy";
+export const GROUPS: Readonly<Record<Name, Group>> = {
+  clinic: {
+    people: 41,
+    whom: "patients",
+    of: "the clinic’s 41 patients",
+    reach: 40,
+    cap: 2.3,
+    cards: 8,
+    finest: 1.5,
+    coarsest: 16,
+    most: [1, 1, 2],
+    asks: [
+      ["the health office", "How many smoke?"],
+      ["a journal", "How many have asthma?"],
+      ["the pharmacy", "How many take insulin?"],
+      ["an insurer", "How many came back?"],
+    ],
+  },
+  school: {
+    people: 312,
+    whom: "pupils",
+    of: "the school’s 312 pupils",
+    reach: 150,
+    cap: 1.2,
+    cards: 10,
+    finest: 5,
+    coarsest: 60,
+    most: [1, 1, 3],
+    asks: [
+      ["the canteen", "How many eat here?", "How many meals a day?"],
+      ["the parents", "How many walk?", "How many clubs joined?"],
+      ["the ministry", "How many fell behind?", "How many tests missed?"],
+      ["a newspaper", "How many were bullied?", "How many incidents?"],
+    ],
+  },
+  city: {
+    people: 5200,
+    whom: "riders",
+    of: "the city’s 5\u202f200 riders",
+    reach: 1000,
+    cap: 0.4,
+    cards: 12,
+    finest: 35,
+    coarsest: 400,
+    most: [1, 1, 4],
+    asks: [
+      ["the bus company", "How many took line 4?", "How many trips?"],
+      ["the police", "How many rode at night?", "How many night trips?"],
+      ["a planner", "How many change trains?", "How many changes?"],
+      ["a start-up", "How many bought snacks?", "How many snacks?"],
+    ],
+  },
+};
+
+export const NAMES = Object.keys(GROUPS) as Name[];
+
+export interface Request {
+  id: number;
+  group: Name;
+  asker: string;
+  question: string;
+  truth: number;
+  most: number; // the sensitivity: what one person can add
+  tolerance: number; // an answer further off than this is of no use
+  worth: number; // points
+  arrives: number; // seconds after the one before
+  patience: number; // seconds
+  luck: number; // in (0, 1): where in the noise the draw falls, whatever its scale
+}
+
+export interface Waiting extends Request {
+  slot: number; // 1 to 4: the key that picks it, free again when it has gone
+  left: number; // seconds, or releases where there is no clock
+}
+
+export type Mark = "useful" | "useless" | "lapsed" | "open";
+
+export interface Answer {
+  id: number;
+  group: Name;
+  asker: string;
+  multiplier: number; // noise scale b over sensitivity, as the playground takes it
+  nanos: number;
+  told: number; // what went out
+  error: number;
+  tolerance: number;
+  useful: boolean;
+  points: number;
+}
 
 export interface Shift {
-  cards: Card[];
-  epsilon: number; // what the next release would spend
-  budget: number;
-  clock: number; // seconds left; Infinity in text mode
+  seed: string;
+  clock: number; // seconds left; Infinity in words
+  deck: readonly Request[];
+  dealt: number;
+  next: number; // seconds until another comes
+  queue: readonly Waiting[];
+  chosen: number | null; // the id that was picked; whoever has waited longest if none was
+  width: number; // of the noise: the 95% range, as a part of the line's half-width
+  answers: readonly Answer[];
+  lapsed: readonly number[];
   score: number;
-  streak: number;
-  breaches: number;
-  released: number;
-  missed: number;
-  chosen: number | null; // the id of the card that was picked; the lowest if none was
   said: string;
-  over: string | null; // why the shift ended
-  nextCard: number; // seconds until another falls
-  made: number;
+  over: string | null;
 }
 
-/** Noise scale of one release: b for Laplace, the exact standard deviation for Gaussian. */
-export function noiseOf(card: Pick<Card, "mechanism" | "sensitivity">, epsilon: number): number {
-  return card.sensitivity * (card.mechanism === "laplace" ? 1 / epsilon : gaussianNoise(epsilon, GAME_DELTA));
+/** Numbers in [0, 1) that a text decides: FNV-1a into mulberry32. */
+export function chance(seed: string): () => number {
+  let state = 2166136261;
+  for (const unit of seed) state = Math.imul(state ^ unit.codePointAt(0)!, 16777619);
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
 }
 
-export function judge(card: Card, epsilon: number): Judgement {
-  const noise = noiseOf(card, epsilon);
-  return noise < card.low ? "breach" : noise > card.high ? "noisy" : "good";
+/** The same shift for everybody on one day, wherever they are. */
+export const seedOf = (day: Date): string => day.toISOString().slice(0, 10);
+
+/** A seed as an address may carry it; anything else is nobody's. */
+export const readSeed = (text: string | undefined): string | null => (text !== undefined && /^[\w-]{1,24}$/.test(text) ? text : null);
+
+export function deal(seed: string): Request[] {
+  const random = chance(seed);
+  const order = NAMES.flatMap((name) => Array<Name>(GROUPS[name].cards).fill(name));
+  for (let i = order.length - 1; i > 0; i--) {
+    const j = Math.floor(random() * (i + 1));
+    [order[i], order[j]] = [order[j]!, order[i]!];
+  }
+  return order.map((group, id) => {
+    const { people, finest, coarsest, most, asks } = GROUPS[group];
+    const demand = id === 0 ? 0.15 : random(); // 0 coarse, 1 fine; the first is easy
+    const each = id === 0 ? 1 : most[Math.floor(random() * most.length)]!;
+    const [asker, one, many] = asks[Math.floor(random() * asks.length)]!;
+    const late = id / (REQUESTS - 1);
+    return {
+      id,
+      group,
+      asker,
+      question: (each > 1 && many) || one,
+      truth: Math.round(each * people * (0.2 + 0.5 * random())),
+      most: each,
+      tolerance: Math.round(coarsest * (finest / coarsest) ** demand),
+      worth: 10 * Math.round(5 + 5 * demand + 8 * random()),
+      arrives: id === 0 ? 0 : 2.6 - 0.7 * late,
+      patience: 16 - 4 * late,
+      luck: (Math.floor(random() * 2 ** 31) + 0.5) / 2 ** 31,
+    };
+  });
 }
 
-export function start(text: boolean, random: () => number): Shift {
+export function start(seed: string, words: boolean): Shift {
+  const deck = deal(seed);
   const shift: Shift = {
-    cards: [],
-    epsilon: 0.2,
-    budget: BUDGET,
-    clock: text ? Infinity : SECONDS,
+    seed,
+    clock: words ? Infinity : SECONDS,
+    deck: words ? deck.slice(0, STEADY) : deck,
+    dealt: 0,
+    next: 0,
+    queue: [],
+    chosen: null,
+    width: 1,
+    answers: [],
+    lapsed: [],
     score: 0,
-    streak: 0,
-    breaches: 0,
-    released: 0,
-    missed: 0,
-    chosen: null,
-    said: "The shift begins.",
+    said: "The desk is open.",
     over: null,
-    nextCard: 0,
-    made: 0,
   };
-  return deal(shift, random);
+  return words ? fill(shift) : arrive(shift);
 }
 
-function deal(shift: Shift, random: () => number): Shift {
-  const mechanism = random() < 0.5 ? "laplace" : "gaussian";
-  const sensitivity = [1, 2, 5, 10, 50, 100][Math.floor(random() * 6)]!;
-  const target = 0.06 * 10 ** (1.1 * random()); // the epsilon in the middle of the range
-  const middle = noiseOf({ mechanism, sensitivity }, target);
-  const late = Number.isFinite(shift.clock) ? 1 - shift.clock / SECONDS : 0;
-  const card: Card = {
-    id: shift.made,
-    slot: [1, 2, 3, 4].find((slot) => shift.cards.every((each) => each.slot !== slot))!,
-    mechanism,
-    sensitivity,
-    low: middle / WIDTH,
-    high: middle * WIDTH,
-    lane: random(),
-    height: 0,
-    speed: Number.isFinite(shift.clock) ? 0.075 + 0.05 * late : 0,
-  };
-  return { ...shift, cards: [...shift.cards, card], made: shift.made + 1, nextCard: 4.2 - 1.6 * late };
+const steady = (shift: Shift): boolean => shift.clock === Infinity;
+
+function arrive(shift: Shift): Shift {
+  const request = shift.deck[shift.dealt]!;
+  const slot = Array.from({ length: PLACES }, (_, i) => i + 1).find((place) => shift.queue.every((each) => each.slot !== place))!;
+  const queue = [...shift.queue, { ...request, slot, left: steady(shift) ? TURNS : request.patience }];
+  const dealt = shift.dealt + 1;
+  return { ...shift, queue, dealt, next: shift.deck[dealt]?.arrives ?? Infinity };
 }
 
-/** The card that a release would answer: the one that was picked, or the lowest. */
-export function active(shift: Shift): Card | null {
-  const picked = shift.cards.find((card) => card.id === shift.chosen);
-  return picked ?? shift.cards.reduce<Card | null>((low, card) => (low === null || card.height > low.height ? card : low), null);
-}
-
-export function pick(shift: Shift, id: number): Shift {
-  return shift.cards.some((card) => card.id === id) ? { ...shift, chosen: id } : shift;
-}
-
-export function steer(shift: Shift, epsilon: number): Shift {
-  return { ...shift, epsilon: Math.min(MOST_EPSILON, Math.max(LEAST_EPSILON, epsilon)) };
-}
-
-export function release(shift: Shift, random: () => number): Shift {
-  const card = active(shift);
-  if (card === null || shift.over !== null) return shift;
-  if (shift.epsilon > shift.budget) return { ...shift, said: "The budget cannot bear that: refused before the data is touched." };
-  const verdict = judge(card, shift.epsilon);
-  const budget = shift.budget - shift.epsilon;
-  const streak = verdict === "good" ? shift.streak + 1 : 0;
-  const points = { breach: 0, good: 100 + 20 * Math.min(10, shift.streak), noisy: -NOISE_COSTS }[verdict];
-  const said = {
-    breach: "Breach: too little noise.",
-    good: `In range: ${points} points.`,
-    noisy: `Safe, but too noisy to be of use: ${NOISE_COSTS} points lost.`,
-  }[verdict];
-  let next: Shift = {
-    ...shift,
-    cards: shift.cards.filter((each) => each !== card),
-    budget,
-    streak,
-    chosen: null,
-    said,
-    score: Math.max(0, shift.score + points),
-    breaches: shift.breaches + (verdict === "breach" ? 1 : 0),
-    released: shift.released + 1,
-  };
-  if (next.breaches >= BREACHES) next = { ...next, over: "Three breaches." };
-  else if (next.budget < LEAST_EPSILON) next = { ...next, over: "The budget is spent." };
-  else if (!Number.isFinite(next.clock)) {
-    if (next.made >= STEADY_CARDS) next = { ...next, over: "Every card is answered." };
-    else next = deal(next, random);
-  } else if (next.cards.length === 0 && next.made >= CARDS) next = { ...next, over: "Every card is answered." };
+function fill(shift: Shift): Shift {
+  let next = shift;
+  while (next.queue.length < PLACES && next.dealt < next.deck.length) next = arrive(next);
   return next;
 }
 
-/** Lets `seconds` pass: cards fall, the clock runs, new cards come. */
-export function tick(shift: Shift, seconds: number, random: () => number): Shift {
-  if (shift.over !== null || !Number.isFinite(shift.clock)) return shift;
-  const clock = Math.max(0, shift.clock - seconds);
-  const fallen = shift.cards.map((card) => ({ ...card, height: card.height + card.speed * seconds }));
-  const cards = fallen.filter((card) => card.height < 1);
-  const lost = fallen.length - cards.length;
-  const next: Shift = {
+/** The request that a release would answer: the one that was picked, or the one that has waited longest. */
+export const active = (shift: Shift): Waiting | null => shift.queue.find((each) => each.id === shift.chosen) ?? shift.queue[0] ?? null;
+
+export const pick = (shift: Shift, id: number): Shift => (shift.queue.some((each) => each.id === id) ? { ...shift, chosen: id } : shift);
+
+export const steer = (shift: Shift, width: number): Shift => ({ ...shift, width: Math.min(1, Math.max(NARROWEST, width)) });
+
+/**
+ * The noise scale over the sensitivity, in three digits of which the last is 3 or 7: such inverses never add up to a number
+ * of few digits, where two programs' roundings could show different ones.
+ */
+export function multiplierOf(request: Request, width: number): number {
+  const wanted = (width * GROUPS[request.group].reach) / (LAPLACE_95 * request.most);
+  const unit = 10 ** (Math.floor(Math.log10(wanted)) - 2);
+  const digits = Math.round(wanted / unit);
+  const near = [-4, -3, -2, -1, 0, 1, 2, 3, 4].map((step) => digits + step).filter((whole) => whole > 100 && [3, 7].includes(whole % 10));
+  const best = near.reduce((a, b) => (Math.abs(b - wanted / unit) < Math.abs(a - wanted / unit) ? b : a), near[0] ?? 103);
+  return Number((best * unit).toPrecision(3));
+}
+
+/** What a release is charged: three digits leave a remainder far above the division's own rounding, so the ceiling is true. */
+export const chargeOf = (multiplier: number): number => Math.ceil(NANO / multiplier);
+
+export const spent = (shift: Shift, group: Name): number =>
+  shift.answers.reduce((sum, each) => sum + (each.group === group ? each.nanos : 0), 0);
+
+export const capOf = (group: Name): number => Math.floor(GROUPS[group].cap * NANO);
+
+/** Epsilon of a charge. */
+export const epsilonOf = (nanos: number): number => nanos / NANO;
+
+/** By how much, at most, anybody's odds on one person's presence can have grown: e to the epsilon, rounded up. */
+export const oddsOf = (nanos: number): number => (nanos === 0 ? 1 : Math.exp(epsilonOf(nanos)) * (1 + 1e-14));
+
+/** The chance that a draw of this scale is within the tolerance. */
+export const chanceOf = (request: Request, multiplier: number): number => -Math.expm1(-request.tolerance / (multiplier * request.most));
+
+/** Where the noise falls at a quantile. */
+export const quantile = (scale: number, at: number): number => -Math.sign(at - 0.5) * scale * Math.log1p(-2 * Math.abs(at - 0.5));
+
+export const fits = (shift: Shift, request: Request, width: number): boolean =>
+  spent(shift, request.group) + chargeOf(multiplierOf(request, width)) <= capOf(request.group);
+
+const signed = (points: number): string => (points < 0 ? `−${-points}` : `+${points}`);
+
+export function release(shift: Shift): Shift {
+  const request = active(shift);
+  if (request === null || shift.over !== null) return shift;
+  if (!fits(shift, request, shift.width)) return { ...shift, said: "Refused before the data is touched: that budget cannot bear it. More noise, or somebody else." };
+  const multiplier = multiplierOf(request, shift.width);
+  const error = Math.round(quantile(multiplier * request.most, request.luck));
+  const useful = Math.abs(error) <= request.tolerance;
+  const points = useful ? request.worth : -WRONG_COSTS * request.worth;
+  const told = request.truth + error;
+  const off = error === 0 ? "spot on" : `off by ${Math.abs(error)}`;
+  const answer: Answer = { id: request.id, group: request.group, asker: request.asker, multiplier, nanos: chargeOf(multiplier), told, error, tolerance: request.tolerance, useful, points };
+  const said = `${told} goes out to ${request.asker}, ${off}: ${useful ? "useful" : "of no use"}, ${signed(points)}.`;
+  const gone: Shift = {
     ...shift,
-    clock,
-    cards,
-    nextCard: Math.min(shift.nextCard - seconds, cards.length === 0 ? SOON : Infinity),
-    missed: shift.missed + lost,
-    streak: lost > 0 ? 0 : shift.streak,
-    said: lost > 0 ? "A card fell unanswered." : shift.said,
+    queue: shift.queue.filter((each) => each.id !== request.id),
+    chosen: null,
+    width: 1, // every release is steered anew
+    answers: [...shift.answers, answer],
+    score: shift.score + points,
+    said,
   };
-  if (clock === 0) return { ...next, over: "The shift is over." };
-  if (next.made >= CARDS) return cards.length > 0 ? next : { ...next, over: "Every card is dealt with." };
-  return next.nextCard <= 0 && cards.length < MOST_AT_ONCE ? deal(next, random) : next;
+  return finished(steady(gone) ? fill(age(gone, 1)) : gone);
+}
+
+/** Some wait so long that they leave. */
+function age(shift: Shift, by: number): Shift {
+  const waited = shift.queue.map((each) => ({ ...each, left: each.left - by }));
+  const queue = waited.filter((each) => each.left > 0);
+  const left = waited.filter((each) => each.left <= 0);
+  if (left.length === 0) return { ...shift, queue };
+  const names = left.map((each) => each.asker).join(" and ");
+  const said = `${steady(shift) ? `${shift.said} ` : ""}${names[0]!.toUpperCase()}${names.slice(1)} left without an answer, −${LAPSE_COSTS * left.length}.`;
+  return { ...shift, queue, lapsed: [...shift.lapsed, ...left.map((each) => each.id)], score: shift.score - LAPSE_COSTS * left.length, said };
+}
+
+/** In words nobody need answer: whoever is sent away has lapsed, too. */
+export function decline(shift: Shift): Shift {
+  const request = active(shift);
+  if (request === null || shift.over !== null || !steady(shift)) return shift;
+  const queue = shift.queue.map((each) => (each.id === request.id ? { ...each, left: 0 } : each));
+  return finished(fill(age({ ...shift, queue, said: "", chosen: null }, 0)));
+}
+
+const finished = (shift: Shift): Shift =>
+  shift.queue.length === 0 && shift.dealt >= shift.deck.length ? { ...shift, over: "Everybody has been seen to." } : shift;
+
+/** Lets `seconds` pass: the clock runs, people come, and leave. */
+export function tick(shift: Shift, seconds: number): Shift {
+  if (shift.over !== null || steady(shift)) return shift;
+  const clock = Math.max(0, shift.clock - seconds);
+  let next: Shift = { ...age(shift, seconds), clock, next: shift.next - seconds };
+  if (clock === 0) {
+    const open = next.queue.map((each) => each.id);
+    return { ...next, queue: [], lapsed: [...next.lapsed, ...open], score: next.score - LAPSE_COSTS * open.length, over: "The desk closes." };
+  }
+  if (next.queue.length === 0 && next.dealt < next.deck.length) next = { ...next, next: Math.min(next.next, 0.6) };
+  if (next.next <= 0 && next.queue.length < PLACES && next.dealt < next.deck.length) next = arrive(next);
+  return finished(next);
+}
+
+export function marks(shift: Shift): Mark[] {
+  return shift.deck.map(({ id }) => {
+    const answer = shift.answers.find((each) => each.id === id);
+    return answer ? (answer.useful ? "useful" : "useless") : shift.lapsed.includes(id) ? "lapsed" : "open";
+  });
+}
+
+export interface Outcome {
+  group: Name;
+  nanos: number;
+  asked: number; // requests that came
+  answered: number;
+  useful: number;
+  furthest: number; // the largest error that went out
+}
+
+/** What the shift did to whom. */
+export const outcomes = (shift: Shift): Outcome[] =>
+  NAMES.map((group) => {
+    const given = shift.answers.filter((each) => each.group === group);
+    return {
+      group,
+      nanos: spent(shift, group),
+      asked: given.length + shift.lapsed.filter((id) => shift.deck[id]!.group === group).length,
+      answered: given.length,
+      useful: given.filter((each) => each.useful).length,
+      furthest: given.reduce((most, each) => Math.max(most, Math.abs(each.error)), 0),
+    };
+  });
+
+/** The playground with the very releases that a group's people paid for; its bound is what the game charged. */
+export function playgroundOf(shift: Shift, group: Name): string {
+  const counts = new Map<number, number>();
+  for (const each of shift.answers) if (each.group === group) counts.set(each.multiplier, (counts.get(each.multiplier) ?? 0) + 1);
+  const mix = [...counts].map(([multiplier, count]) => `laplace:${multiplier}:::${count}`).join("|");
+  return `/playground?${new URLSearchParams({ v: "1", mix, delta: "1e-12", relation: "add-or-remove-one" })}`;
 }

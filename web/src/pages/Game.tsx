@@ -1,61 +1,107 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Card as Panel } from "../components/Card";
-import { Stat } from "../components/Stat";
-import type { Card, Judgement, Shift } from "../lib/game";
-import { active, BREACHES, BUDGET, CARDS, GAME_DELTA, judge, LEAST_EPSILON, MOST_EPSILON, NOISE_COSTS, noiseOf, pick, release, SECONDS, start, STEADY_CARDS, steer, tick } from "../lib/game";
-import { show } from "../lib/numbers";
+import { Copy } from "../components/Copy";
+import { fromQuery, toQuery } from "../lib/address";
+import type { Mark, Name, Outcome, Shift, Waiting } from "../lib/game";
+import {
+  active,
+  capOf,
+  chanceOf,
+  chargeOf,
+  decline,
+  epsilonOf,
+  fits,
+  GROUPS,
+  LAPSE_COSTS,
+  marks,
+  multiplierOf,
+  NAMES,
+  NARROWEST,
+  oddsOf,
+  outcomes,
+  pick,
+  PLACES,
+  playgroundOf,
+  quantile,
+  readSeed,
+  REQUESTS,
+  release,
+  SECONDS,
+  seedOf,
+  spent,
+  start,
+  STEADY,
+  steer,
+  tick,
+  WRONG_COSTS,
+} from "../lib/game";
+import { show, showWhole } from "../lib/numbers";
 
-const BEST = "epsilog-game-best";
-const STEP = 1.06; // one press of an arrow key
-const MARK: Record<Judgement, { sign: string; word: string; tone: "void" | "good" | "weak" }> = {
-  breach: { sign: "▲", word: "too little noise", tone: "void" },
-  good: { sign: "●", word: "in range", tone: "good" },
-  noisy: { sign: "■", word: "too much noise", tone: "weak" },
+const BEST = "epsilog-desk-best";
+const STEP = 1.12; // one press of an arrow key
+const BALLS = 20;
+const SIGN: Record<Mark, string> = { useful: "●", useless: "✕", lapsed: "·", open: "○" };
+const WORD: Record<Mark, string> = { useful: "useful", useless: "of no use", lapsed: "left", open: "not yet" };
+const GLYPH: Record<Name, string> = {
+  clinic: "M6 1h4v5h5v4h-5v5H6v-5H1V6h5z",
+  school: "M8 1 15 5v1H1V5zM2 7h3v6H2zm4.5 0h3v6h-3zM11 7h3v6h-3zM1 14h14v1H1z",
+  city: "M2 3h12v8H2zM3.5 4.5v3H7v-3zm5.5 0v3h3.5v-3zM3 12h3v2H3zm7 0h3v2h-3z",
 };
 
-const best = (): number => {
+const odds = (nanos: number): string => `${show(oddsOf(nanos), 3, "up")} : 1`;
+const of20 = (part: number): string => `${Math.floor(BALLS * part + 1e-9)} of ${BALLS}`;
+
+const shelf = (words: boolean): string => (words ? `${BEST}-words` : BEST);
+const best = (words: boolean): number => {
   try {
-    return Number(localStorage.getItem(BEST)) || 0;
+    return Number(localStorage.getItem(shelf(words))) || 0;
   } catch {
     return 0;
   }
 };
 
+const addressOf = (seed: string): string => `/game?${toQuery({ seed })}`;
+
 export function Game() {
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const [text, setText] = useState(calm);
+  const [seed, setSeed] = useState(() => readSeed(fromQuery(location.search).raw.seed) ?? seedOf(new Date()));
+  const [words, setWords] = useState(calm);
   const [shift, setShift] = useState<Shift | null>(null);
   const [paused, setPaused] = useState(false);
-  const [record, setRecord] = useState(best);
+  const [record, setRecord] = useState(() => best(calm));
   const now = useRef<Shift | null>(null);
   const board = useRef<HTMLDivElement>(null);
-  const put = useCallback((next: Shift) => {
+  const end = useRef<HTMLElement>(null);
+  const put = useCallback((next: Shift | null) => {
+    const closes = next !== null && next.over !== null && now.current?.over === null;
     now.current = next;
     setShift(next);
-    if (next.over !== null && next.score > best()) {
-      try {
-        localStorage.setItem(BEST, String(next.score));
-      } catch {
-        // a browser that keeps nothing still plays
-      }
-      setRecord(next.score);
+    if (!closes) return;
+    setTimeout(() => end.current?.focus());
+    const mode = !Number.isFinite(next.clock);
+    if (next.score <= best(mode)) return;
+    try {
+      localStorage.setItem(shelf(mode), String(next.score));
+    } catch {
+      // a browser that keeps nothing still plays
     }
+    setRecord(next.score);
   }, []);
 
   const running = shift !== null && shift.over === null && !paused;
   useEffect(() => {
-    if (!running || text) return;
+    if (!running || words) return;
     let last = performance.now();
     let frame = 0;
     const step = (time: number): void => {
       const passed = Math.min(0.1, (time - last) / 1000);
       last = time;
-      if (now.current) put(tick(now.current, passed, Math.random));
+      if (now.current) put(tick(now.current, passed));
       frame = requestAnimationFrame(step);
     };
     frame = requestAnimationFrame(step);
     return () => cancelAnimationFrame(frame);
-  }, [running, text, put]);
+  }, [running, words, put]);
   useEffect(() => {
     const hide = (): void => {
       if (document.hidden) setPaused(true);
@@ -64,299 +110,469 @@ export function Game() {
     return () => document.removeEventListener("visibilitychange", hide);
   }, []);
 
-  const begin = (): void => {
-    put(start(text, Math.random));
+  const begin = (from: string): void => {
+    setSeed(from);
+    history.replaceState(null, "", addressOf(from));
+    put(start(from, words));
     setPaused(false);
     setTimeout(() => {
       board.current?.focus({ preventScroll: true });
-      board.current?.scrollIntoView({ block: "nearest" });
+      board.current?.scrollIntoView({ block: (board.current?.offsetHeight ?? 0) > 0.7 * innerHeight ? "start" : "nearest" });
     });
   };
-  const fire = (): void => {
-    if (running && now.current) put(release(now.current, Math.random));
-  };
-  const turn = (factor: number): void => {
-    if (running && now.current) put(steer(now.current, now.current.epsilon * factor));
+  const act = (change: (shift: Shift) => Shift): void => {
+    if (running && now.current) put(change(now.current));
   };
   const key = (event: KeyboardEvent): void => {
-    if ((event.target as HTMLElement).closest("button, input")) return;
+    const target = event.target as HTMLElement;
+    if (target.closest("input, a") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const wider = (): void => act((old) => steer(old, old.width * STEP));
+    const narrower = (): void => act((old) => steer(old, old.width / STEP));
     const acts: Record<string, () => void> = {
-      ArrowRight: () => turn(STEP),
-      ArrowUp: () => turn(STEP),
-      ArrowLeft: () => turn(1 / STEP),
-      ArrowDown: () => turn(1 / STEP),
-      " ": fire,
-      Enter: fire,
+      ArrowRight: wider,
+      ArrowUp: wider,
+      ArrowLeft: narrower,
+      ArrowDown: narrower,
       p: () => setPaused((old) => !old),
       Escape: () => setPaused(true),
     };
-    const slot = now.current?.cards.find((card) => String(card.slot) === event.key);
-    const act = slot ? () => running && now.current && put(pick(now.current, slot.id)) : acts[event.key];
-    if (!act) return;
+    if (!target.closest("button")) acts[" "] = acts.Enter = () => act(release);
+    const waiting = now.current?.queue.find((each) => String(each.slot) === event.key);
+    const found = waiting ? () => act((old) => pick(old, waiting.id)) : acts[event.key];
+    if (!found || shift?.over !== null) return;
     event.preventDefault();
-    act();
+    found();
   };
+  const today = seedOf(new Date());
+  const other = (): string => [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => (byte % 36).toString(36)).join("");
+
+  const rules = (
+    <Panel>
+      <p class="asked">
+        You keep the data of three places. People queue for numbers: <b>enough noise</b> protects those in the data, <b>little enough</b> is still of use.
+      </p>
+      <p>
+        Drag the noise wide or narrow, <b>click</b> or press <b>space</b>, and one of the {BALLS} balls goes out. In the zone it earns what the request is
+        worth; outside it costs {WRONG_COSTS} times as much. Little noise drains the budget of those people, for good. Take anybody in the queue, by press or by{" "}
+        <b>number</b>; whoever leaves unanswered costs {LAPSE_COSTS}.
+      </p>
+      <div class="buttons">
+        <button type="button" class="main" onClick={() => begin(seed)}>
+          {shift === null ? "Begin the shift" : "Begin again"}
+        </button>
+        {shift !== null && shift.over === null && (
+          <button type="button" onClick={() => setPaused(false)}>
+            Go on
+          </button>
+        )}
+        {seed !== today && (
+          <button type="button" onClick={() => begin(today)}>
+            Today’s shift
+          </button>
+        )}
+        <button type="button" onClick={() => begin(other())}>
+          Another shift
+        </button>
+        <button
+          type="button"
+          class="quiet"
+          aria-pressed={words}
+          onClick={() => {
+            setWords(!words);
+              setRecord(best(!words));
+            put(null);
+          }}
+        >
+          Text mode {words ? "on" : "off"}
+        </button>
+      </div>
+      <p class="method">
+        {seed === today ? "Today’s shift, the same for everybody" : `Shift ${seed}`}: the address carries it. {words ? `${STEADY} requests, no clock.` : `${REQUESTS} requests in ${SECONDS} seconds.`}
+        {record > 0 && ` Your best, kept in this browser: ${showWhole(record)}.`}
+      </p>
+    </Panel>
+  );
 
   return (
     <div class="stack">
-      <Panel>
-        {running && !text ? null : (
-          <p>
-            Cards ask for a release. Steer the ε of the next one with the <b>arrow keys</b> or the pointer, and release with <b>space</b>, a click or by
-            lifting the finger when the sign shows a circle: the noise is then in the card's range. Too little noise is a breach, and {BREACHES} end the
-            shift; too much is safe and costs {NOISE_COSTS} points. The lowest card is next, unless you pick another by its <b>number</b> or by pressing on
-            it. Every release drains the budget of ε = {BUDGET}. <b>P</b> pauses.
-          </p>
-        )}
-        <div class="buttons">
-          <button type="button" class="main" onClick={begin}>
-            {shift === null ? "Begin the shift" : "Begin again"}
-          </button>
-          {shift !== null && shift.over === null && (
-            <button type="button" onClick={() => setPaused((old) => !old)}>
-              {paused ? "Go on" : "Pause"}
-            </button>
-          )}
-          <button
-            type="button"
-            class="quiet"
-            aria-pressed={text}
-            onClick={() => {
-              setText(!text);
-              setShift(null);
-              now.current = null;
-            }}
-          >
-            Text mode {text ? "on" : "off"}
-          </button>
-        </div>
-      </Panel>
+      {shift?.over == null && !running && rules}
       {shift && (
         <div ref={board} class="board" tabIndex={0} role="group" aria-label="Release control" onKeyDown={key}>
-          <Score shift={shift} record={record} />
-          {text ? <Words shift={shift} steerTo={(e) => running && put(steer(shift, e))} fire={fire} /> : <Field shift={shift} paused={paused} steerTo={(e) => running && put(steer(now.current!, e))} fire={fire} choose={(id) => running && put(pick(now.current!, id))} />}
+          {shift.over === null && (
+            <>
+              <Top shift={shift} pause={() => setPaused(true)} />
+              {words ? (
+                <Words shift={shift} act={act} />
+              ) : (
+                <>
+                  <Queue shift={shift} choose={(id) => act((old) => pick(old, id))} />
+                  <Stage shift={shift} paused={paused} steerTo={(width) => act((old) => steer(old, width))} fire={() => act(release)} />
+                </>
+              )}
+              <Gauges shift={shift} />
+            </>
+          )}
           <p class="said" role="status">
-            {shift.over !== null ? `${shift.over} ${shift.score} points from ${shift.released} releases, ${shift.breaches} breaches.` : paused ? "Paused." : shift.said}
+            {shift.over !== null ? `${shift.over} ${shift.score} points.` : paused ? "Paused." : shift.said}
           </p>
         </div>
       )}
+      {shift && shift.over !== null && (
+        <>
+          <End here={end} shift={shift} words={words} record={record} />
+          {rules}
+        </>
+      )}
       <p class="method">
-        Noise: Laplace b = Δ/ε; Gaussian by exact calibration at δ = {show(GAME_DELTA)}, the same functions that the calculators use. {SECONDS} seconds and {CARDS} cards; in text
-        mode there is no clock and {STEADY_CARDS} cards. The best score stays in this browser.
+        All people are invented. Noise is Laplace, drawn from the seed; a charge is most one person can add over the noise scale, rounded up to a billionth of ε, and
+        charges add up: that bound holds however releases are chosen.
       </p>
     </div>
   );
 }
 
-function Score({ shift, record }: { shift: Shift; record: number }) {
+function Glyph({ name }: { name: Name }) {
   return (
-    <dl class="stats narrow">
-      <Stat label="Score">{shift.score}</Stat>
-      <Stat label="Streak">{shift.streak}</Stat>
-      <Stat label="Breaches">
-        {"✕".repeat(shift.breaches)}
-        {"·".repeat(BREACHES - shift.breaches)}
-      </Stat>
-      <Stat label="Budget left">ε {show(Math.max(0, shift.budget), 3, "down")}</Stat>
-      <Stat label="Time">{Number.isFinite(shift.clock) ? `${Math.ceil(shift.clock)} s` : "no clock"}</Stat>
-      <Stat label="Best">{record}</Stat>
-    </dl>
+    <svg class="glyph" viewBox="0 0 16 16" aria-hidden="true">
+      <path fill-rule="evenodd" d={GLYPH[name]} />
+    </svg>
   );
 }
 
-function Words({ shift, steerTo, fire }: { shift: Shift; steerTo: (epsilon: number) => void; fire: () => void }) {
-  const card = active(shift);
-  if (card === null || shift.over !== null) return null;
-  const mark = MARK[judge(card, shift.epsilon)];
+function Strip({ shift }: { shift: Shift }) {
+  const all = marks(shift);
+  const counts = (["useful", "useless", "lapsed"] as const).map((mark) => `${all.filter((each) => each === mark).length} ${WORD[mark]}`).join(", ");
   return (
-    <Panel>
-      <p>
-        <b>{card.mechanism === "laplace" ? "Laplace" : "Gaussian"}</b> release, sensitivity {card.sensitivity}. Noise must be between {show(card.low, 3, "up")} and{" "}
-        {show(card.high, 3, "down")}.
-      </p>
-      <div class="field">
-        <label for="steer">ε of this release</label>
-        <input
-          id="steer"
-          type="range"
-          min={Math.log(LEAST_EPSILON)}
-          max={Math.log(MOST_EPSILON)}
-          step="0.02"
-          value={Math.log(shift.epsilon)}
-          aria-valuetext={`epsilon ${show(shift.epsilon, 3)}, noise ${show(noiseOf(card, shift.epsilon), 3)}, ${mark.word}`}
-          onInput={(e) => steerTo(Math.exp(Number(e.currentTarget.value)))}
-        />
-      </div>
-      <p>
-        ε = {show(shift.epsilon, 3)}: noise {show(noiseOf(card, shift.epsilon), 3)}{" "}
-        <span class={`verdict-plain ${mark.tone}`}>
-          {mark.sign} {mark.word}
-        </span>
-      </p>
-      <button type="button" class="main" onClick={fire}>
-        Release
-      </button>
-    </Panel>
+    <p class="strip" role="img" aria-label={`Of ${all.length} requests: ${counts}`}>
+      {all.map((mark, i) => (
+        <i key={i} class={mark}>
+          {SIGN[mark]}
+        </i>
+      ))}
+    </p>
   );
 }
 
-const NARROW = matchMedia("(max-width: 40rem)").matches;
-const [W, H] = NARROW ? [440, 390] : [900, 420]; // a phone gets a narrower field, not smaller print
-const FLOOR = H - 46;
-const [CARD_W, CARD_H] = [184, 74];
-const placeOf = (card: Card): readonly [number, number] => [8 + card.lane * (W - CARD_W - 76), Math.min(FLOOR - CARD_H, card.height * FLOOR)];
+function Top({ shift, pause }: { shift: Shift; pause: () => void }) {
+  return (
+    <div class="desk-top">
+      <p class="points">
+        <b>{showWhole(shift.score)}</b> <small>points</small>
+      </p>
+      <Strip shift={shift} />
+      {Number.isFinite(shift.clock) && (
+        <>
+          <p class="points">
+            <b>{Math.ceil(shift.clock)}</b> <small>s left</small>
+          </p>
+          <button type="button" class="quiet" onClick={pause}>
+            Pause
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
 
-interface Play {
+const wants = (each: Waiting): string => `${each.asker}: ${each.question} Of ${GROUPS[each.group].of}, within ${each.tolerance}, worth ${each.worth}${each.most > 1 ? `, one person adds up to ${each.most}` : ""}`;
+
+function Queue({ shift, choose }: { shift: Shift; choose: (id: number) => void }) {
+  const chosen = active(shift);
+  return (
+    <ol class="queue" aria-label="Who waits">
+      {Array.from({ length: PLACES }, (_, i) => shift.queue.find((each) => each.slot === i + 1) ?? i + 1).map((each) =>
+        typeof each === "number" ? (
+          <li key={`place ${each}`} class="nobody" aria-hidden="true">
+            {each}
+          </li>
+        ) : (
+          <li key={each.id}>
+            <button type="button" aria-pressed={each === chosen} onClick={() => choose(each.id)}>
+              <span class="who">
+                <Glyph name={each.group} />
+                {each.asker}
+                <kbd>{each.slot}</kbd>
+              </span>
+              <span class="what">
+                {each.question} {each.most > 1 && <small>up to {each.most} each</small>}
+              </span>
+              <span class="need">
+                <span class="hidden">of {GROUPS[each.group].of}, within </span>
+                <b>±{each.tolerance}</b>
+                <span class="hidden">, worth </span>
+                <b class="worth">+{each.worth}</b>
+              </span>
+              <svg class="patience" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+                <rect class={each.left < 4 ? "short" : ""} width={(100 * each.left) / each.patience} height="4" />
+              </svg>
+            </button>
+          </li>
+        ),
+      )}
+    </ol>
+  );
+}
+
+interface Steering {
   shift: Shift;
   paused: boolean;
-  steerTo: (epsilon: number) => void;
+  steerTo: (width: number) => void;
   fire: () => void;
-  choose: (id: number) => void;
 }
 
-function Field({ shift, paused, steerTo, fire, choose }: Play) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const paints = useRef<HTMLSpanElement>(null);
+const H = 240;
+const LINE = 196; // where the number line is
+
+const radius = (w: number): number => (w > 700 ? 8 : 5.5);
+
+/** The noise as twenty balls, each as likely as the next, over the answers that would be of use. */
+function Stage({ shift, paused, steerTo, fire }: Steering) {
+  const svg = useRef<SVGSVGElement>(null);
+  const [w, setW] = useState(640); // the drawing is as wide as its place, so that text keeps its size
   useEffect(() => {
-    const element = canvas.current!;
-    const ratio = Math.min(2, devicePixelRatio || 1);
-    if (element.width !== W * ratio) [element.width, element.height] = [W * ratio, H * ratio];
-    const pen = element.getContext("2d")!;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const [ink, soft, line, face, good, weak, wrong] = [...paints.current!.children].map((child) => getComputedStyle(child).color) as [string, string, string, string, string, string, string];
-    draw(pen, shift, paused, { ink, soft, line, face, tone: { good, weak, void: wrong } });
-  }, [shift, paused]);
-  const point = (e: PointerEvent): void => {
-    const box = canvas.current!.getBoundingClientRect();
-    steerTo(LEAST_EPSILON * (MOST_EPSILON / LEAST_EPSILON) ** Math.min(1, Math.max(0, (e.clientX - box.left) / box.width)));
+    const watch = new ResizeObserver(([entry]) => setW(Math.max(260, Math.round(entry!.contentRect.width))));
+    watch.observe(svg.current!);
+    return () => watch.disconnect();
+  }, []);
+  const moved = useRef(true); // a mouse that stays where it released has not steered
+  const point = (event: PointerEvent): void => {
+    const box = svg.current!.getBoundingClientRect();
+    moved.current = true;
+    steerTo((Math.abs(event.clientX - box.left - box.width / 2) / box.width) * 2 * (w / (w - 2 * EDGE)));
   };
-  /** The card under the pointer, if it is not the one that is next. */
-  const other = (e: PointerEvent): Card | undefined => {
-    const box = canvas.current!.getBoundingClientRect();
-    const [x, y] = [((e.clientX - box.left) * W) / box.width, ((e.clientY - box.top) * H) / box.height];
-    const under = shift.cards.findLast((each) => {
-      const [left, top] = placeOf(each);
-      return x >= left && x <= left + CARD_W && y >= top && y <= top + CARD_H;
-    });
-    return under === active(shift) ? undefined : under;
+  const shoot = (): void => {
+    if (!moved.current) return;
+    moved.current = false;
+    fire();
   };
-  const lifted = useRef(false); // whether the finger that is down has picked a card, and so releases nothing when lifted
-  const press = (e: PointerEvent): void => {
-    const picked = other(e);
-    lifted.current = picked !== undefined;
-    if (picked) choose(picked.id);
-    else if (e.pointerType === "mouse") fire();
-    else point(e);
-  };
-  const card = active(shift);
-  const state = card ? `${card.mechanism}, sensitivity ${card.sensitivity}, ${MARK[judge(card, shift.epsilon)].word}` : "no card";
+  const request = active(shift);
+  const [mid, half] = [w / 2, w / 2 - EDGE];
+  const last = shift.answers.at(-1);
+  return (
+    <svg
+      ref={svg}
+      class={paused ? "stage dim" : "stage"}
+      viewBox={`0 0 ${w} ${H}`}
+      role="img"
+      aria-label={request ? `${wants(request)}. ${of20(chanceOf(request, multiplierOf(request, shift.width)))} draws are of use. Text mode gives every number.` : "Nobody waits."}
+      onPointerMove={point}
+      onPointerDown={(event) => event.pointerType !== "mouse" && point(event)}
+      onPointerUp={shoot}
+    >
+      {request && <Balls request={request} width={shift.width} mid={mid} half={half} bears={fits(shift, request, shift.width)} first={shift.answers.length === 0} />}
+      <line class="axis" x1={mid - half} x2={mid + half} y1={LINE} y2={LINE} />
+      {last && <Drawn key={last.id} at={mid + half * Math.max(-1, Math.min(1, last.error / GROUPS[last.group].reach))} told={last.told} useful={last.useful} points={last.points} w={w} />}
+    </svg>
+  );
+}
+
+const EDGE = 14;
+
+function Balls({ request, width, mid, half, bears, first }: { request: Waiting; width: number; mid: number; half: number; bears: boolean; first: boolean }) {
+  const r = radius(2 * mid);
+  const { reach } = GROUPS[request.group];
+  const multiplier = multiplierOf(request, width);
+  const scale = multiplier * request.most;
+  const at = (error: number): number => mid + (half * error) / reach;
+  const columns = new Map<number, number>();
+  const places = Array.from({ length: BALLS }, (_, i) => {
+    const error = quantile(scale, (i + 0.5) / BALLS);
+    const column = Math.round((at(Math.max(-reach, Math.min(reach, error))) - mid) / (2 * r));
+    const level = columns.get(column) ?? 0;
+    columns.set(column, level + 1);
+    return { x: mid + 2 * r * column, level, useful: Math.abs(error) <= request.tolerance };
+  });
+  const rise = Math.min(2 * r, (LINE - 66) / Math.max(...columns.values()));
+  const [left, right] = [at(-request.tolerance), at(request.tolerance)];
+  const [from, to] = [mid - half * width, mid + half * width];
   return (
     <>
-      <canvas
-        ref={canvas}
-        class="field-of-play"
-        role="img"
-        aria-label={`The lowest card: ${state}. Text mode gives every number.`}
-        onPointerMove={point}
-        onPointerDown={press}
-        onPointerUp={(e) => e.pointerType !== "mouse" && !lifted.current && fire()}
-      />
-      <span ref={paints} hidden class="paints">
-        {["ink", "soft", "line", "card", "good", "estimate", "danger"].map((name) => (
-          <i key={name} class={`paint-${name}`} />
-        ))}
-      </span>
+      <rect class="zone" x={left} width={right - left} y="34" height={LINE - 34} />
+      <path class="goal" d={`M${left} 34V${LINE + 6}M${right} 34V${LINE + 6}`} />
+      <text x={mid} y={LINE + 20} text-anchor="middle">
+        {right - mid > 34 ? right - mid > 80 && showWhole(request.truth) : `±${request.tolerance}`}
+      </text>
+      {right - mid > 34 && (
+        <>
+          <text x={left} y={LINE + 20} text-anchor="middle">
+            −{request.tolerance}
+          </text>
+          <text x={right} y={LINE + 20} text-anchor="middle">
+            +{request.tolerance}
+          </text>
+        </>
+      )}
+      {places.map(({ x, level, useful }, i) => (
+        <circle key={i} class={useful ? "ball useful" : "ball"} cx={x} cy={LINE - r - 1 - level * rise} r={r - 0.7} />
+      ))}
+      <path class={bears ? "span" : "span over"} d={`M${from} 18v10M${from} 23H${to}M${to} 18v10`} />
+      <path class={bears ? "grip" : "grip over"} d={`M${from - 10} 23l8 -6v12zM${to + 10} 23l-8 -6v12z`} />
+      <text class={bears ? "told" : "told over"} x={mid} y="13" text-anchor="middle">
+        {bears ? `${of20(chanceOf(request, multiplier))} are of use` : "the budget cannot bear that"}
+      </text>
+      {first && right - left > 130 && (
+        <text x={mid} y="50" text-anchor="middle">
+          useful in here
+        </text>
+      )}
+      {first && (
+        <text x={mid} y={H - 6} text-anchor="middle">
+          {half > 300 ? "drag: wide protects people, narrow is of use and costs them; click to release" : "drag: wide protects, narrow is of use"}
+        </text>
+      )}
     </>
   );
 }
 
-interface Palette {
-  ink: string;
-  soft: string;
-  line: string;
-  face: string;
-  tone: Record<"good" | "weak" | "void", string>;
+function Drawn({ at, told, useful, points, w }: { at: number; told: number; useful: boolean; points: number; w: number }) {
+  return (
+    <g class={useful ? "drawn good" : "drawn bad"}>
+      <circle cx={at} cy={LINE} r={radius(w) + 2} />
+      <text x={Math.max(60, Math.min(w - 60, at))} y="52" text-anchor="middle">
+        {showWhole(told)}: {useful ? `+${points}` : `−${-points}`}
+      </text>
+    </g>
+  );
 }
 
-function draw(pen: CanvasRenderingContext2D, shift: Shift, paused: boolean, palette: Palette): void {
-  pen.clearRect(0, 0, W, H);
-  pen.strokeStyle = palette.line;
-  pen.lineWidth = 1;
-  pen.beginPath();
-  pen.moveTo(0, FLOOR);
-  pen.lineTo(W, FLOOR);
-  pen.stroke();
-  const chosen = active(shift);
-  for (const card of shift.cards) drawCard(pen, card, card === chosen, shift.epsilon, palette);
-  // the epsilon that the next release would spend, on a log scale
-  const at = (e: number): number => 16 + ((W - 32) * Math.log(e / LEAST_EPSILON)) / Math.log(MOST_EPSILON / LEAST_EPSILON);
-  pen.fillStyle = palette.soft;
-  pen.font = "13px system-ui, sans-serif";
-  pen.textAlign = "center";
-  for (const mark of [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2]) pen.fillText(String(mark), Math.min(W - 20, Math.max(20, at(mark))), H - 6);
-  pen.strokeStyle = palette.line;
-  pen.lineWidth = 6;
-  pen.beginPath();
-  pen.moveTo(16, H - 30);
-  pen.lineTo(W - 16, H - 30);
-  pen.stroke();
-  pen.fillStyle = palette.ink;
-  pen.beginPath();
-  pen.arc(at(shift.epsilon), H - 30, 9, 0, 2 * Math.PI);
-  pen.fill();
-  if (paused) {
-    pen.globalAlpha = 0.85;
-    pen.fillStyle = palette.face;
-    pen.fillRect(0, 0, W, H);
-    pen.globalAlpha = 1;
-    pen.fillStyle = palette.ink;
-    pen.font = "600 40px Georgia, serif";
-    pen.fillText("Paused", W / 2, H / 2);
-  }
+/** What each place's people have paid, and what the next release would add, up to what they allow. */
+function Gauges({ shift }: { shift: Shift }) {
+  const request = active(shift);
+  return (
+    <ul class="gauges" aria-label="What the people in the data have paid">
+      {NAMES.map((name) => {
+        const [have, cap] = [spent(shift, name), capOf(name)];
+        const next = request?.group === name ? chargeOf(multiplierOf(request, shift.width)) : 0;
+        const over = have + next > cap;
+        const at = (nanos: number): number => Math.min(100, (100 * nanos) / cap);
+        return (
+          <li key={name} class={next > 0 ? "now" : undefined}>
+            <span class="who">
+              <Glyph name={name} />
+              {name}, {showWhole(GROUPS[name].people)} {GROUPS[name].whom}
+            </span>
+            <svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label={`${show(epsilonOf(have), 3, "up")} of ${show(GROUPS[name].cap, 3)} epsilon spent`}>
+              <rect class="rail" width="100" height="10" />
+              <rect class={over ? "next over" : "next"} x={at(have)} width={at(have + next) - at(have)} height="10" />
+              <rect class="spent" width={at(have)} height="10" />
+            </svg>
+            <span class="odds">
+              odds ≤ {odds(have)} <small>of {odds(cap)}</small>
+            </span>
+          </li>
+        );
+      })}
+    </ul>
+  );
 }
 
-/** Writes a line in the largest size, up to the one asked for, that keeps it within a card. */
-function write(pen: CanvasRenderingContext2D, text: string, x: number, y: number, size: number, face: string): void {
-  const room = CARD_W - 24;
-  pen.font = `${size}px ${face}`;
-  const width = pen.measureText(text).width;
-  if (width > room) pen.font = `${Math.floor((size * room) / width)}px ${face}`;
-  pen.fillText(text, x, y);
+function Words({ shift, act }: { shift: Shift; act: (change: (shift: Shift) => Shift) => void }) {
+  const request = active(shift);
+  if (request === null) return null;
+  const multiplier = multiplierOf(request, shift.width);
+  const charge = chargeOf(multiplier);
+  const bears = fits(shift, request, shift.width);
+  const part = chanceOf(request, multiplier);
+  const left = capOf(request.group) - spent(shift, request.group);
+  const noise = show(multiplier * request.most, 3);
+  return (
+    <>
+      <fieldset class="waiting">
+        <legend>Who waits</legend>
+        {shift.queue.map((each) => (
+          <div key={each.id} class="flag">
+            <input type="radio" id={`asks-${each.id}`} name="asks" checked={each.id === request.id} onChange={() => act((old) => pick(old, each.id))} />
+            <label for={`asks-${each.id}`}>
+              {wants(each)}; leaves after {each.left} {each.left === 1 ? "release" : "releases"}
+            </label>
+          </div>
+        ))}
+      </fieldset>
+      <div class="field">
+        <label for="steer">Noise, from little to much</label>
+        <input
+          id="steer"
+          type="range"
+          min={Math.log(NARROWEST)}
+          max="0"
+          step="0.05"
+          value={Math.log(shift.width)}
+          aria-valuetext={`noise scale ${noise}: ${of20(part)} draws of use; costs epsilon ${show(epsilonOf(charge), 3, "up")} of ${show(epsilonOf(left), 3, "down")} left${bears ? "" : ", more than the budget can bear"}`}
+          onInput={(e) => act((old) => steer(old, Math.exp(Number(e.currentTarget.value))))}
+        />
+      </div>
+      <p>
+        Laplace noise of scale {noise}: <b>{of20(part)}</b> draws are of use; it costs ε = {show(epsilonOf(charge), 3, "up")} of the {show(epsilonOf(left), 3, "down")} left{" "}
+        {!bears && <span class="verdict-plain void">▲ more than the budget can bear</span>}
+      </p>
+      <div class="buttons">
+        <button type="button" class="main" onClick={() => act(release)}>
+          Release
+        </button>
+        <button type="button" onClick={() => act(decline)}>
+          Turn away
+        </button>
+      </div>
+    </>
+  );
 }
 
-function drawCard(pen: CanvasRenderingContext2D, card: Card, chosen: boolean, epsilon: number, palette: Palette): void {
-  const [w, h] = [CARD_W, CARD_H];
-  const [x, y] = placeOf(card);
-  pen.fillStyle = palette.face;
-  pen.strokeStyle = chosen ? palette.ink : palette.line;
-  pen.lineWidth = chosen ? 2.5 : 1.5;
-  pen.beginPath();
-  pen.roundRect(x, y, w, h, 8);
-  pen.fill();
-  pen.stroke();
-  pen.fillStyle = palette.ink;
-  pen.textAlign = "left";
-  write(pen, `${card.slot}  ${card.mechanism === "laplace" ? "Laplace" : "Gaussian"}, Δ = ${card.sensitivity}`, x + 12, y + 25, 16, "Georgia, serif");
-  pen.fillStyle = palette.soft;
-  write(pen, `noise ${show(card.low, 3, "up")} to ${show(card.high, 3, "down")}`, x + 12, y + 45, 13, "system-ui, sans-serif");
-  if (!chosen) return;
-  const noise = noiseOf(card, epsilon);
-  const mark = MARK[judge(card, epsilon)];
-  pen.fillStyle = palette.tone[mark.tone];
-  write(pen, `now ${show(noise, 3)}`, x + 12, y + 63, 13, "system-ui, sans-serif");
-  // the ring fills as the noise grows through the range; the shape inside says the same
-  const [cx, cy, r] = [x + w + 34, y + h / 2, 25];
-  const part = Math.min(1, Math.max(0, Math.log((noise / card.low) * 3) / Math.log((card.high / card.low) * 9)));
-  pen.lineWidth = 6;
-  pen.strokeStyle = palette.line;
-  pen.beginPath();
-  pen.arc(cx, cy, r, 0, 2 * Math.PI);
-  pen.stroke();
-  pen.strokeStyle = palette.tone[mark.tone];
-  pen.beginPath();
-  pen.arc(cx, cy, r, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * part);
-  pen.stroke();
-  pen.textAlign = "center";
-  pen.font = "20px system-ui, sans-serif";
-  pen.fillText(mark.sign, cx, cy + 7);
+function End({ here, shift, words, record }: { here: { current: HTMLElement | null }; shift: Shift; words: boolean; record: number }) {
+  const found = outcomes(shift);
+  const line = (): string =>
+    [
+      `Release control ${shift.seed}${words ? " (in words)" : ""}: ${shift.score} points`,
+      marks(shift).map((mark) => SIGN[mark]).join(""),
+      `Odds at most ${found.map((each) => `${odds(each.nanos)} (${each.group})`).join(", ")}`,
+      location.origin + addressOf(shift.seed),
+    ].join("\n");
+  return (
+    <section class="card" tabIndex={-1} ref={here} aria-label="What the shift did">
+      <div class="headline">
+        <p class="claim scored">
+          <b>{showWhole(shift.score)}</b> <span>points</span>
+        </p>
+        <p class="beside">
+          {shift.score > 0 && shift.score >= record ? "Your best so far." : record > 0 ? `Your best is ${showWhole(record)}.` : "The people in the data, at least, can be protected better."}
+        </p>
+      </div>
+      <Strip shift={shift} />
+      <h2>What you did to whom</h2>
+      {found.map((each) => (
+        <Did key={each.group} shift={shift} outcome={each} />
+      ))}
+      <div class="buttons">
+        <Copy label="Copy the result" text={line} />
+      </div>
+    </section>
+  );
+}
+
+function Did({ shift, outcome }: { shift: Shift; outcome: Outcome }) {
+  const { of, cap } = GROUPS[outcome.group];
+  const some = outcome.answered > 0;
+  return (
+    <div class="did">
+      <p>
+        <Glyph name={outcome.group} /> <b>{of[0]!.toUpperCase() + of.slice(1)}</b>: an attacker’s odds that any one of them is in the data{" "}
+        {some ? (
+          <>
+            went from 1 : 1 to <b class="odds">at most {odds(outcome.nanos)}</b>
+          </>
+        ) : (
+          "stay at 1 : 1"
+        )}
+        .
+      </p>
+      <p>
+        {outcome.asked} asked, {outcome.answered} got a number, {outcome.useful} of use
+        {some && <>; every number is within ±{outcome.furthest} of the truth</>}.{" "}
+        {some && (
+          <a href={playgroundOf(shift, outcome.group)}>
+            The calculation: ε ≤ {show(epsilonOf(outcome.nanos), 4, "up")} of {show(cap, 3)}
+          </a>
+        )}
+      </p>
+    </div>
+  );
 }
