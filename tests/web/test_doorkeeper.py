@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from tests.web.described import description
 from tests.web.inside import ask, ask_at_once, ask_often, refuse_at_the_door
 
-from epsilog.web import Entrance, create_app, doorkeeper, tokens
+from epsilog.web import Entrance, create_app, docs, doorkeeper, tokens
 from epsilog.web.certificates import Certificates
 from epsilog.web.doorkeeper import Doorkeeper
 from epsilog.web.doors import Role
@@ -28,7 +28,17 @@ CLOSED = [
     "/metrics",
 ]
 OPEN = ["/", "/ledger", "/runs/exam-scores-1", "/favicon.svg", "/healthz", "/readyz", "/api/openapi.json"]
-NOWHERE = ["/nothing", "/api/v1/nothing", "/api", "/api/", "/api/v1", "//api/v1/ledger", "/api/v1/ledger/", "/docs"]
+NOWHERE = [
+    "/nothing",
+    "/api/v1/nothing",
+    "/api",
+    "/api/",
+    "/api/v1",
+    "//api/v1/ledger",
+    "/api/v1/ledger/",
+    "/docsx",
+    "/redoc",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -450,3 +460,11 @@ def test_without_tokens_whoever_is_on_this_machine_comes_in(ledger_path):
     app = create_app(ledger=str(ledger_path))
     assert ask(app, "GET", "/api/v1/ledger").json()["present"]
     assert ask(app, "GET", "/metrics").status == 200
+
+
+def test_the_docs_are_open_to_read(app, monkeypatch, tmp_path):
+    (tmp_path / "index.html").write_text("front", encoding="utf-8")
+    monkeypatch.setattr(docs, "BUILT", tmp_path)
+    assert ask(app, "GET", "/docs").status == 308
+    assert ask(app, "GET", "/docs/").body == b"front"
+    turned_away(ask(app, "POST", "/docs/"))

@@ -39,7 +39,7 @@ function usePath(): string {
     const click = (event: MouseEvent): void => {
       const link = (event.target as Element).closest("a");
       if (!link || link.origin !== location.origin || link.target || link.hasAttribute("download")) return;
-      if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0 || link.pathname.startsWith("/api/")) return;
+      if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0 || /^\/(api|docs)(\/|$)/.test(link.pathname)) return;
       if (link.pathname === location.pathname && link.hash) return;
       event.preventDefault();
       history.pushState(null, "", link.href);
@@ -95,6 +95,7 @@ function App() {
               {each.name}
             </a>
           ))}
+          <a href="/docs/">Docs</a>
         </nav>
       </header>
       <main id="main" tabIndex={-1}>
@@ -116,7 +117,7 @@ function App() {
         )}
       </main>
       <footer class="foot">
-        Only upper bounds may be claimed. Everything is computed on this machine. <a href="/api/openapi.json">API</a>
+        Only upper bounds may be claimed. Everything is computed on this machine. <a href="/docs/">Docs</a> · <a href="/api/openapi.json">API</a>
       </footer>
     </>
   );

@@ -17,6 +17,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from epsilog.web import (
     calculators,
     certificates,
+    docs,
     ledger_reads,
     ledger_verbs,
     needs,
@@ -98,6 +99,7 @@ def create_app(
     app.include_router(ledger_verbs.router, prefix=PREFIX)
     app.include_router(reading.router, prefix=PREFIX)
     app.include_router(observing.router)
+    app.include_router(docs.router)  # before the pages, which answer for every other address
     app.include_router(pages.router)
     app.add_middleware(GZipMiddleware)  # the innermost; what is added last is asked first
     app.add_middleware(EndOnDisconnect)

@@ -27,8 +27,8 @@ from epsilog.web.peers import peer_of
 from epsilog.web.problems import FAILURE, describe, problem
 from epsilog.web.tokens import Keys, Token
 
-PAGES = HEALTH | {"/", "/favicon.svg", "/api/openapi.json", *(f"/{room}" for room in ROOMS)}
-FILES = ("/assets/", "/embed/", "/runs/")  # built files; what a run holds is under the API
+PAGES = HEALTH | {"/", "/favicon.svg", "/docs", "/api/openapi.json", *(f"/{room}" for room in ROOMS)}
+FILES = ("/assets/", "/embed/", "/runs/", "/docs/")  # built files; what a run holds is under the API
 CHECKS_AT_ONCE = 2  # argon2 in threads: so much memory and so many cores, whoever knocks
 _LOG = logging.getLogger("uvicorn.error")
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] (eps_[0-9A-Za-z_-]{1,100})", re.ASCII)
