@@ -24,6 +24,7 @@ BOUNDARY = {
     "without_replacement": facts.WITHOUT_REPLACEMENT,
     "rounds_per_release": facts.ROUNDS_PER_RELEASE,
     "adaptive_clip": facts.ADAPTIVE_CLIP,
+    "late_replies": facts.LATE,
 }
 FURTHER = {"group": facts.GROUP, "trials": facts.TRIALS}
 QUERIES = {

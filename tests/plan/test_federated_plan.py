@@ -222,8 +222,21 @@ def test_limits_say_what_is_not_covered():
         "limits/clip-learnt",
     ]
     assert ["NOT" in limit.says for limit in said] == [limit.verdict is Verdict.WARNED for limit in said]
+    assert "never be claimed" in next(limit.says for limit in said if limit.code == "limits/late-replies")
     assert any("every 5 rounds" in limit.says for limit in said)
     assert "school" in said[0].says
+
+
+@pytest.mark.parametrize(("late", "code"), [("first", "limits/round-closes-early"), ("again", "limits/invited-again")])
+def test_a_reply_that_keeps_another_out_is_not_priced(late, code):
+    known = {"without_replacement": True, "rounds_per_release": 1, "adaptive_clip": False, "privacy_unit": "client"}
+    warned = [
+        one for one in plan.limits(sampling="poisson", **known, late_replies=late) if one.verdict is Verdict.WARNED
+    ]
+    assert [one.code for one in warned] == [code]
+    assert "NOT" in warned[0].says
+    with pytest.raises(CheckError, match="late_replies must be one of zero, first, again"):
+        plan.limits(sampling="poisson", **known, late_replies="never")
 
 
 def test_a_sentence_never_rounds_a_bound_to_its_wrong_side():

@@ -96,7 +96,16 @@ def of_plans():
             rounds_per_release=1,
             adaptive_clip=said,
             privacy_unit="client",
+            late_replies="zero" if said else "first",
         )
+    yield from plan.limits(
+        sampling="poisson",
+        without_replacement=True,
+        rounds_per_release=1,
+        adaptive_clip=False,
+        privacy_unit="client",
+        late_replies="again",
+    )
 
 
 def of_runs(run):

@@ -24,7 +24,7 @@ def test_federated_is_the_librarys_answer(site):
     expected = json.loads(json.dumps(plan.federated(**RUN).to_json()))
     assert {key: found.json()[key] for key in expected} == expected
     assert found.json()["delta_grade"] == "good"
-    assert len(found.json()["limits"]) == 5
+    assert len(found.json()["limits"]) == 6
 
 
 def test_queries_are_the_librarys_answer(site):
@@ -153,8 +153,9 @@ def test_openapi_describes_every_address(site):
         "queries/crossover sensitivity account account/profile runs runs/{name} ledger ledger/entries ledger/cycles"
     )
     checks = "ledger/verify ledger/verify/{name} ledger/verify/{name}/events ledger/verify/{name}/cancel"
+    changing = "federated/stretches federated/stretches/curve federated/groups"
     last = "runs/{name}/{file} certificates certificates/{name} certificates/{name}/{verb} certificates/{name}/events"
-    for path in f"{calculators} {others} {checks} {last}".split():
+    for path in f"{calculators} {others} {checks} {changing} {last}".split():
         assert f"/api/v1/{path}" in paths
     for path, methods in paths.items():
         for method in methods.values():
@@ -344,6 +345,8 @@ def test_no_input_makes_the_server_fail(site, data):
             "releases_per_period",
         ],
         "federated/record": ["population", "cohort_size", "rounds", "noise_multiplier", "clip_norm", "delta"],
+        "federated/stretches": ["table", "delta", "delta_cap", "enrolled"],
+        "federated/groups": ["table", "noise_stddev"],
         "queries": ["epsilon", "queries", "sensitivity", "delta", "queries_used", "population", "magnitude"],
         "queries/record": ["epsilon", "queries", "sensitivity", "delta", "queries_used", "magnitude"],
         "sensitivity": ["contributions", "low", "high", "size"],
@@ -351,6 +354,8 @@ def test_no_input_makes_the_server_fail(site, data):
     good = {
         "federated": RUN,
         "federated/record": RUN,
+        "federated/stretches": {"table": "900,900,10,8\n1000,1000,5,6"},
+        "federated/groups": {"table": "embedding,3\nhead,4", "noise_stddev": 2.0},
         "queries": {"epsilon": 1.0, "queries": 10},
         "queries/record": {"epsilon": 1.0, "queries": 10},
         "sensitivity": {"query": "mean", "size": 10},

@@ -47,7 +47,7 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     codec,
 )
-from epsilog.web import answers, asks, calculators, certificates, playground, problems, reading, server
+from epsilog.web import answers, asks, calculators, certificates, changing, playground, problems, reading, server
 from epsilog.web.certificates import _SOFTWARE, LONGEST_PATH, CertificateAsk, Certificates
 from epsilog.web.doors import LOOPBACK, Act, Guest
 from epsilog.web.security import LONGEST_BODY, Bodies, Guard
@@ -64,6 +64,8 @@ MEANT = {
     asks.FederatedSchedule: plan.federated,
     asks.FederatedAsk: plan.federated,
     asks.FederatedGoal: plan.noise_for,
+    asks.StretchesAsk: plan.stretches,
+    asks.GroupsAsk: plan.clip_groups,
     asks.QueriesAsk: plan.queries,
     asks.SensitivityAsk: plan.sensitivity,
     asks.MixAsk: plan.mix,
@@ -91,6 +93,7 @@ def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():
     """Pages, embeds and saved addresses leave it out."""
     alone = asks.FederatedAsk(**RUN)
     assert (alone.without_replacement, alone.rounds_per_release, alone.adaptive_clip) == (True, 1, False)
+    assert alone.late_replies == "zero"
     blank = CertificateAsk()
     assert blank.release() == BallsInBins(Gaussian(1.0), bins=16, epochs=1)
     assert (blank.epsilon, blank.samples, blank.failure, blank.bands, blank.probability) == (1.0, 10**6, 1e-6, 8, 0.5)
@@ -259,10 +262,17 @@ def test_a_mix_and_its_profile_are_the_librarys():
 @pytest.mark.slow
 def test_calculators_are_the_librarys():
     given = RUN | {"cohort_size": 50_000, "relation": "replace-one", "releases_per_period": 2, "clip_norm": 3.0}
-    ask = asks.FederatedAsk(**given, without_replacement=False, rounds_per_release=5, adaptive_clip=True)
+    ask = asks.FederatedAsk(
+        **given, without_replacement=False, rounds_per_release=5, adaptive_clip=True, late_replies="first"
+    )
     found = plan.federated(**(given | {"relation": REPLACE}))
     limits = plan.limits(
-        sampling="poisson", without_replacement=False, rounds_per_release=5, adaptive_clip=True, privacy_unit="client"
+        sampling="poisson",
+        without_replacement=False,
+        rounds_per_release=5,
+        adaptive_clip=True,
+        privacy_unit="client",
+        late_replies="first",
     )
     grade, sentence = plan.delta_sentence(found.delta.delta, 50_000)
     expected = found.to_json() | {
@@ -283,6 +293,44 @@ def test_calculators_are_the_librarys():
         assert point["rounds"] == known.rounds
         assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
         assert point["formula"] == known.formula
+
+
+TABLE = "N\tm\tT\tsigma\n900\t900\t10\t8\n1000\t1000\t5\t6"
+
+
+def test_a_schedule_that_changes_is_the_librarys():
+    found = plan.stretches(plan.read_stretches(TABLE), privacy_unit="phone", enrolled=1100, policy=DeltaPolicy(None))
+    ask = asks.StretchesAsk(table=TABLE, privacy_unit="phone", enrolled=1100, delta_cap=None)
+    answer = changing.stretches(ask)
+    grade, sentence = plan.delta_sentence(1 / 1100, 1100)
+    assert answer == found.to_json() | {"delta_grade": grade, "delta_sentence": sentence}
+    answers.StretchesAnswer.model_validate_json(json.dumps(answer))
+    rows = [
+        {"population": 900, "cohort_size": 900, "rounds": 10, "noise_multiplier": 8.0},
+        {"population": 1000, "cohort_size": 1000, "rounds": 5, "noise_stddev": 12.0, "clip_norm": 2.0},
+    ]
+    listed = asks.StretchesAsk(stretches=rows, privacy_unit="phone", enrolled=1100, delta_cap=None)
+    assert changing.stretches(listed)["epsilon"] == answer["epsilon"]
+    curve = changing.stretches_curve(ask)
+    assert curve == {"points": [point.to_json() for point in plan.stretch_curve(found, points=12)]}
+    answers.StretchCurveAnswer.model_validate_json(json.dumps(curve))
+    with pytest.raises(CheckError, match="line 2, column rounds must be a number"):
+        changing.stretches(asks.StretchesAsk(table="9,9,9,9\n9,9,x,9"))
+    with pytest.raises(CheckError, match=r"stretches\[1\].cohort_size must be in"):
+        changing.stretches(asks.StretchesAsk(stretches=[rows[0], rows[1] | {"cohort_size": 1001}]))
+    for neither in ({}, {"table": TABLE, "stretches": rows}):
+        with pytest.raises(CheckError, match="table must be given, or stretches, and not both"):
+            changing.stretches(asks.StretchesAsk(**neither))
+
+
+def test_groups_of_clip_norms_are_the_librarys():
+    answer = changing.groups(asks.GroupsAsk(table="embedding,3\nhead,4", noise_stddev=10.0))
+    assert answer == plan.clip_groups(plan.read_groups("embedding,3\nhead,4"), noise_stddev=10).to_json()
+    answers.GroupsAnswer.model_validate_json(json.dumps(answer))
+    own = [{"name": "embedding", "clip_norm": 3.0, "noise_stddev": 5.0}]
+    assert changing.groups(asks.GroupsAsk(groups=own))["noise_multiplier"] == pytest.approx(5 / 3)
+    with pytest.raises(CheckError, match="table must be given, or groups"):
+        changing.groups(asks.GroupsAsk(noise_stddev=1.0))
 
 
 def test_a_persons_price_and_a_sweeps_are_the_librarys():

@@ -22,6 +22,7 @@ from epsilog.cli import (
     proving,
     service,
     signing,
+    stretches,
     study,
     tokens,
 )
@@ -44,6 +45,7 @@ COMMANDS = (
     proving,
     service,
     signing,
+    stretches,
     study,
     tokens,
 )  # importing them fills the application

@@ -5,26 +5,38 @@ document whose hash goes into the ledger; ``preflight`` prices somebody else's l
 no disk, no clock, no randomness.
 """
 
+from epsilog.plan.changing import (
+    Averaged,
+    StretchedPlan,
+    StretchPoint,
+    stretch_curve,
+    stretches,
+)
 from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
 from epsilog.plan.fits import close_fit
+from epsilog.plan.grouped_clips import ClipGroup, GroupedNoise, clip_groups, groups_of, read_groups
 from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, profile_view
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
 from epsilog.plan.registered import RegisteredPlan, price, register
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
+from epsilog.plan.stretch_tables import read_stretches, stretches_of
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.training_loop import Preflight, TrainingSetup, preflight
 from epsilog.plan.wording import delta_sentence, formula_sentence, limits
 
 __all__ = [
     "AsPrinted",
+    "Averaged",
+    "ClipGroup",
     "Consumed",
     "Contribution",
     "Crossover",
     "CrossoverRow",
     "CurvePoint",
     "FederatedPlan",
+    "GroupedNoise",
     "Mix",
     "Noise",
     "Preflight",
@@ -34,15 +46,19 @@ __all__ = [
     "RegisteredPlan",
     "Schedule",
     "Sensitivity",
+    "StretchPoint",
+    "StretchedPlan",
     "Sweep",
     "TrainingSetup",
     "algorithm_two",
+    "clip_groups",
     "close_fit",
     "crossover",
     "curve",
     "delta_sentence",
     "federated",
     "formula_sentence",
+    "groups_of",
     "limits",
     "mix",
     "noise_for",
@@ -50,8 +66,13 @@ __all__ = [
     "price",
     "profile_view",
     "queries",
+    "read_groups",
+    "read_stretches",
     "register",
     "rounds_for",
     "sensitivity",
+    "stretch_curve",
+    "stretches",
+    "stretches_of",
     "sweep",
 ]

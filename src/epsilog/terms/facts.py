@@ -166,6 +166,11 @@ TURNS = Fact("rounds from one turn of a client to its next; its place says when"
 CLIP_NORM = Fact("the most one unit can move the sum, in L2 norm; costs nothing", "C", above=0, default=1.0)
 SAMPLING = Fact("what the code really does to pick a cohort", choices=SAMPLERS, default="poisson")
 RELATION = Fact("which data sets are neighbours", choices=RELATIONS, default=NeighboringRelation.ADD_OR_REMOVE_ONE)
+LATE_REPLIES = {
+    "zero": "left out: each counts as a zero update",
+    "first": "the round closes once enough have replied",
+    "again": "others are invited in their place",
+}
 PRIVACY_UNIT = Fact("what one neighbour differs in", default="client")
 DELTA = Fact("failure probability", "δ", above=0, below=1, default=None, blank="min(1/N, the cap)")
 DELTA_CAP = Fact("the largest delta that the policy accepts", above=0, below=1, default=1e-6, blank="no cap")
@@ -176,9 +181,16 @@ TRIALS = Fact(
     default=None,
     blank="one run; else such as binomial:8,0.5 or geometric:0.1",
 )
+ENROLLED = Fact(
+    "different units over all stretches; declared, public",
+    least=1,
+    default=None,
+    blank="the largest N, where units only joined or only left",
+)
 WITHOUT_REPLACEMENT = Fact("one unit gives at most one update a round", default=True)
 ROUNDS_PER_RELEASE = Fact("rounds between two models that leave the server", least=1, default=1)
 ADAPTIVE_CLIP = Fact("the clip norm is learnt from the same data", default=False)
+LATE = Fact("what becomes of late or missing replies", choices=LATE_REPLIES, default="zero")
 EPSILON = Fact("the goal, in nats", "ε", above=0)
 
 MECHANISMS = {"laplace": "Laplace", "gaussian": "Gaussian"}

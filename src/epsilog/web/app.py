@@ -17,6 +17,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from epsilog.web import (
     calculators,
     certificates,
+    changing,
     docs,
     ledger_reads,
     ledger_verbs,
@@ -92,6 +93,7 @@ def create_app(
     problems.install(app)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     app.include_router(calculators.questions.router(), prefix=PREFIX)
+    app.include_router(changing.questions.router(), prefix=PREFIX)
     app.include_router(playground.questions.router(), prefix=PREFIX)
     app.include_router(verifying.questions.router(), prefix=PREFIX)
     app.include_router(certificates.router, prefix=PREFIX)

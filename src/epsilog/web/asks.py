@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from epsilog.terms import DeltaPolicy, NeighboringRelation, facts, read_trials
+from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, facts, read_trials
 from epsilog.terms.facts import Fact
 
 Relation = Literal["add-or-remove-one", "replace-one", "zero-out"]
 Sampling = Literal["poisson", "fixed-size", "balls-in-bins"]
 Mechanism = Literal["laplace", "gaussian"]
+LateReplies = Literal["zero", "first", "again"]
 LONGEST_TEXT = 4 * 1024 * 1024  # characters
 Short = Annotated[str, Field(max_length=80)]
 
@@ -81,6 +82,7 @@ class FederatedAsk(FederatedSchedule):
     without_replacement: Annotated[bool, told(facts.WITHOUT_REPLACEMENT)] = True
     rounds_per_release: Annotated[int, told(facts.ROUNDS_PER_RELEASE), Field(ge=1)] = 1
     adaptive_clip: Annotated[bool, told(facts.ADAPTIVE_CLIP)] = False
+    late_replies: Annotated[LateReplies, told(facts.LATE)] = "zero"
     group: Annotated[int, told(facts.GROUP), Field(ge=1, le=64)] = 1
     trials: Annotated[Short | None, told(facts.TRIALS)] = None
 
@@ -98,6 +100,65 @@ class FederatedGoal(FederatedSchedule):
     def arguments(self) -> dict[str, Any]:
         """For ``plan.noise_for`` and ``plan.rounds_for``, once the one that is looked for is left out."""
         return super().arguments() | {"epsilon": self.epsilon}
+
+
+LONGEST_TABLE = 64 * 1024  # characters
+Table = Annotated[
+    str | None,
+    Field(description="rows of a spreadsheet, separated by tabs, semicolons or commas", max_length=LONGEST_TABLE),
+]
+
+
+class Stretch(Ask):
+    """Rounds of one cohort, noise and population; the noise over the clip norm, or in the sum's own unit."""
+
+    population: Annotated[int, told(facts.POPULATION, 50_000)]
+    cohort_size: Annotated[int, told(facts.COHORT_SIZE, 500)]
+    rounds: Annotated[int, told(facts.ROUNDS, 200)]
+    noise_multiplier: Annotated[float | None, told(facts.NOISE_MULTIPLIER, 1.2)] = None
+    noise_stddev: Annotated[float | None, Field(description="standard deviation of the noise on the sum")] = None
+    clip_norm: Annotated[float | None, told(facts.CLIP_NORM)] = None
+    sampling: Annotated[Sampling | None, told(facts.SAMPLING)] = None
+
+
+class StretchesAsk(Ask):
+    """A schedule that changes between rounds: a table of stretches, or a list."""
+
+    table: Table = None
+    stretches: Annotated[list[Stretch] | None, Field(max_length=100)] = None
+    delta: Annotated[float | None, told(facts.DELTA)] = None
+    delta_cap: Annotated[float | None, told(facts.DELTA_CAP)] = 1e-6
+    enrolled: Annotated[int | None, told(facts.ENROLLED)] = None
+    relation: Annotated[Relation, told(facts.RELATION)] = "add-or-remove-one"
+    privacy_unit: Annotated[Short, told(facts.PRIVACY_UNIT)] = "client"
+
+    def arguments(self) -> dict[str, Any]:
+        """For ``plan.stretches``, beside the stretches."""
+        one_of(self, "table", "stretches")
+        given = self.model_dump(include={"delta", "enrolled", "privacy_unit"})
+        return given | {"relation": NeighboringRelation(self.relation), "policy": DeltaPolicy(self.delta_cap)}
+
+
+class ClipGroup(Ask):
+    """Parameters that are clipped together."""
+
+    name: Short
+    clip_norm: Annotated[float, Field(description="the L2 norm to which their part of an update is clipped")]
+    noise_stddev: Annotated[float | None, Field(description="of their own noise, in the sum's unit")] = None
+
+
+class GroupsAsk(Ask):
+    """Groups of parameters with clip norms of their own: a table, or a list."""
+
+    table: Table = None
+    groups: Annotated[list[ClipGroup] | None, Field(max_length=1000)] = None
+    noise_stddev: Annotated[float | None, Field(description="of one noise for all, in the sum's unit")] = None
+
+
+def one_of(ask: Ask, table: str, listed: str) -> None:
+    """Refuses rows that are given twice, or not at all."""
+    if (getattr(ask, table) is None) == (getattr(ask, listed) is None):
+        raise CheckError(table, f"given, or {listed}, and not both", "neither or both")
 
 
 class QueriesAsk(Ask):

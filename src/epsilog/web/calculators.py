@@ -97,6 +97,7 @@ def _answer(ask: FederatedAsk) -> dict[str, Any]:
         rounds_per_release=ask.rounds_per_release,
         adaptive_clip=ask.adaptive_clip,
         privacy_unit=ask.privacy_unit,
+        late_replies=ask.late_replies,
     )
     return answer.to_json() | {
         "delta_grade": grade,

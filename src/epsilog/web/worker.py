@@ -14,10 +14,11 @@ from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 
-from epsilog.web import calculators, playground, prices, problems, verifying
+from epsilog.web import calculators, changing, playground, prices, problems, verifying
 
 ALL = (
     calculators.questions.by_path
+    | changing.questions.by_path
     | playground.questions.by_path
     | verifying.questions.by_path
     | prices.questions.by_path

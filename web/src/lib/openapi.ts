@@ -13,6 +13,17 @@ export type ActAsk = {
   reason: string;
 };
 
+/** Where averages would have led: an estimate of another run. */
+export type Average = {
+  sampling_probability: number;
+  noise_multiplier: number;
+  /** a number; "inf" for an infinite one */
+  formula: number;
+  /** a number; "inf" for an infinite one */
+  epsilon: number;
+  side?: "estimate";
+};
+
 /** A new budget. */
 export type BudgetAsk = {
   /** names joined by '/' */
@@ -88,6 +99,15 @@ export type CheckedReport = {
   stands: string;
   findings: Finding[];
   parts: Compared[];
+};
+
+/** Parameters that are clipped together. */
+export type ClipGroup = {
+  name: string;
+  /** the L2 norm to which their part of an update is clipped */
+  clip_norm: number;
+  /** of their own noise, in the sum's unit */
+  noise_stddev?: number | null;
 };
 
 /** One part of a report beside what comes out again: its values, and those that differ. */
@@ -222,6 +242,8 @@ export type FederatedAsk = {
   rounds_per_release: number;
   /** the clip norm is learnt from the same data */
   adaptive_clip: boolean;
+  /** what becomes of late or missing replies */
+  late_replies: "zero" | "first" | "again";
   /** units that one person holds, at most: adds that person's price */
   group: number;
   /** the law of the number of runs, of which the best alone is released: adds what that sweep costs */
@@ -321,6 +343,35 @@ export type Formula = {
   total: number;
   dominates: string;
   side?: "estimate";
+};
+
+/** One group of parameters, with its part in the squared mu. */
+export type GroupShare = {
+  name: string;
+  clip_norm: number;
+  noise_stddev: number;
+  share: number | null;
+};
+
+/** What groups of parameters come to as one release. */
+export type GroupsAnswer = {
+  groups: GroupShare[];
+  sensitivity: number;
+  noise_multiplier: number;
+  /** a number; "inf" for an infinite one */
+  mu: number;
+  /** the multiplier of the worst group alone: no bound */
+  mistaken: number;
+  says: string;
+};
+
+/** Groups of parameters with clip norms of their own: a table, or a list. */
+export type GroupsAsk = {
+  /** rows of a spreadsheet, separated by tabs, semicolons or commas */
+  table: string | null;
+  groups: ClipGroup[] | null;
+  /** of one noise for all, in the sum's unit */
+  noise_stddev: number | null;
 };
 
 /** A certified interval; only ``upper`` may be claimed. */
@@ -608,6 +659,91 @@ export type Stamped = {
   sha256: string;
 };
 
+/** Rounds of one cohort, noise and population; the noise over the clip norm, or in the sum's own unit. */
+export type Stretch = {
+  /** privacy units in all; declared, public */
+  population: number;
+  /** units expected in a round */
+  cohort_size: number;
+  /** training rounds */
+  rounds: number;
+  /** noise standard deviation on the sum, over the clip norm */
+  noise_multiplier?: number | null;
+  /** standard deviation of the noise on the sum */
+  noise_stddev?: number | null;
+  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  clip_norm?: number | null;
+  /** what the code really does to pick a cohort */
+  sampling?: "poisson" | "fixed-size" | "balls-in-bins" | null;
+};
+
+/** One stretch of a schedule, with its part in the cost. */
+export type StretchAnswer = {
+  population: number;
+  cohort_size: number;
+  rounds: number;
+  noise_multiplier: number;
+  sampling: string;
+  clip_norm: number;
+  sampling_probability: number;
+  noise_stddev: number;
+  /** an estimate; all add up to 1; null where there is none */
+  share: number | null;
+};
+
+/** Epsilon over the rounds of all stretches. */
+export type StretchCurveAnswer = {
+  points: StretchPoint[];
+};
+
+/** What all rounds up to one of them cost. */
+export type StretchPoint = {
+  stretch: number;
+  rounds: number;
+  /** null where only the upper bound is known */
+  lower: number | null;
+  /** a number; "inf" for an infinite one */
+  upper: number;
+};
+
+/** A schedule of several stretches with its price. */
+export type StretchesAnswer = {
+  stretches: StretchAnswer[];
+  rounds: number;
+  enrolled: number;
+  delta: Delta;
+  relation: string;
+  privacy_unit: string;
+  neighbors: string;
+  epsilon: Interval;
+  unamplified: Interval;
+  /** null where q or sigma changes: there is none */
+  formula: Formula | null;
+  average: Average | null;
+  verdict: string;
+  /** all stretches as one term, which a ledger can be charged */
+  release: Record<string, unknown>;
+  delta_grade: "void" | "weak" | "good";
+  delta_sentence: string;
+};
+
+/** A schedule that changes between rounds: a table of stretches, or a list. */
+export type StretchesAsk = {
+  /** rows of a spreadsheet, separated by tabs, semicolons or commas */
+  table: string | null;
+  stretches: Stretch[] | null;
+  /** failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** different units over all stretches; declared, public */
+  enrolled: number | null;
+  /** which data sets are neighbours */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what one neighbour differs in */
+  privacy_unit: string;
+};
+
 /** What the best of several runs costs, beside one run, and beside so many that are all shown. */
 export type Sweep = {
   trials: Record<string, unknown>;
@@ -652,6 +788,7 @@ export const FACTS = {
     without_replacement: { name: "without_replacement", kind: "flag", says: "one unit gives at most one update a round", initial: "yes" },
     rounds_per_release: { name: "rounds_per_release", kind: "whole", says: "rounds between two models that leave the server", initial: "1", least: 1 },
     adaptive_clip: { name: "adaptive_clip", kind: "flag", says: "the clip norm is learnt from the same data", initial: "no" },
+    late_replies: { name: "late_replies", kind: "choice", says: "what becomes of late or missing replies", initial: "zero", choices: [["zero", "left out: each counts as a zero update"], ["first", "the round closes once enough have replied"], ["again", "others are invited in their place"]] },
     group: { name: "group", kind: "whole", says: "units that one person holds, at most: adds that person's price", initial: "1", least: 1, most: 64, symbol: "k" },
     trials: { name: "trials", kind: "text", says: "the law of the number of runs, of which the best alone is released: adds what that sweep costs", initial: "", optional: true, blank: "one run; else such as binomial:8,0.5 or geometric:0.1", most: 80 },
   },
@@ -699,6 +836,7 @@ export const readFederatedAsk = (given: Given): FederatedAsk => ({
   without_replacement: flag(given, "without_replacement", true),
   rounds_per_release: number(given, "rounds_per_release", 1),
   adaptive_clip: flag(given, "adaptive_clip", false),
+  late_replies: choice(given, "late_replies", ["zero", "first", "again"] as const, "zero"),
   group: number(given, "group", 1),
   trials: textOrNull(given, "trials"),
 });
