@@ -1,5 +1,6 @@
 """The API over a real socket: answers are the library's, errors name field, bound and value, nothing fails inside."""
 
+import itertools
 import json
 import math
 import threading
@@ -295,6 +296,16 @@ def test_a_certificate_narrows_to_the_exact_value(site):
     assert seen[-1]["state"] == "done"
     assert seen[-1]["interval"]["lower"] <= started.json()["exact"] <= seen[-1]["interval"]["upper"]
     document = site.get(f"certificates/{started.json()['id']}/evidence.json")
+    assert seen[-1]["born"] == {"provenance": "entropy", "plan": document.json()["commitment"]}
+    assert started.json()["born"] is None
+    looks = seen[-1]["directions"]["remove"]["trail"]
+    assert [looks[0]["draws"], looks[-1]["draws"]] == [16_384, 300_000]
+    assert all(now["draws"] >= 1.08 * before["draws"] for before, now in itertools.pairwise(looks[:-1]))
+    assert looks[-1]["upper"] - looks[-1]["lower"] < 0.4 * (looks[0]["upper"] - looks[0]["lower"])
+    for look in looks:  # each looser than an interval for that number of draws alone
+        assert look["lower"] <= started.json()["exact"] <= look["upper"]
+        assert look["lower"] < look["estimate"] < look["upper"]
+    assert looks[-1]["lower"] < seen[-1]["interval"]["lower"] < seen[-1]["interval"]["upper"] < looks[-1]["upper"]
     assert document.json()["simulation"] is False  # fresh entropy: a certificate, not a repeat
     from epsilog.accounting.montecarlo import check_document
 
@@ -444,10 +455,13 @@ def test_a_certificate_outlives_its_server(serve_app, tmp_path):
         found = second.get("certificates").json()["certificates"]
         assert [(job["id"], job["state"], job["ask"]["bins"]) for job in found] == [(name, "paused", 64)]
         assert second.post(f"certificates/{name}/resume").json()["state"] == "running"
-        assert events(second, name)[-1]["state"] == "done"
+        told = events(second, name)[-1]
+        assert told["state"] == "done"
     assert (folder / f"{name}.journal.json").read_text().startswith(journal)
     with serve_app(create_app(certificates_in=folder)) as third:
-        assert third.get(f"certificates/{name}").json()["state"] == "done"
+        again = third.get(f"certificates/{name}").json()
+        assert again["state"] == "done"
+        assert (again["directions"], again["born"]) == (told["directions"], told["born"])  # from the evidence alone
         document = third.get(f"certificates/{name}/evidence.json").json()
     assert document["simulation"] is False
     assert check_document(document, shards=2) == ()

@@ -343,6 +343,10 @@ def test_monte_carlo_narrows_and_can_be_cancelled(browser, site):
     until(lambda: one(browser, "button.main")).click()
     until(lambda: "Certified" in text(browser, "main"), 60)
     assert browser.find_elements("link text", "Download the evidence")
+    assert one(browser, ".narrowing .shade").get_attribute("d").count("L") > 10  # it closed in many steps
+    assert len(browser.find_elements("css selector", ".narrowing .final")) == 1
+    assert len(browser.find_elements("css selector", ".birth .done")) == 4
+    assert "128 bits from the operating system, in the journal before the first draw" in text(browser, ".birth")
     browser.get(site.url + "/montecarlo?v=1&samples=50000000")
     until(lambda: one(browser, "button.main")).click()
 
@@ -369,7 +373,7 @@ def test_monte_carlo_draws_what_has_no_closed_form(browser, site):
     one(browser, "button.main").click()
     until(lambda: "Certified" in text(browser, "main"), 60)
     assert "b-min-sep, b = 8, 2 epochs, p = 0.2, square-root noise, 4 bands" in text(browser, "main")
-    assert "Without draws" not in text(browser, "main")
+    assert "without draws" not in text(browser, ".narrowing")
 
 
 def test_a_cohort_of_fixed_size_is_priced_under_replace_one_only(browser, site):

@@ -19,7 +19,16 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from epsilog.accounting.montecarlo import Direction, Trial, balls_in_bins_delta, certify, narrowing, strategies
+from epsilog.accounting.montecarlo import (
+    CertificatePlan,
+    Direction,
+    Trial,
+    balls_in_bins_delta,
+    certify,
+    narrowing,
+    plan_from_json,
+    strategies,
+)
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
@@ -40,6 +49,7 @@ router = APIRouter(tags=["certificates"], dependencies=[Depends(guest)])
 
 RUNNING_AT_ONCE = 2
 LONGEST_PATH = 4096  # rounds whose losses are drawn one after the other; each draw holds them all
+_APART = 1.08  # draws between two looks that are kept, as a factor
 _NAME = re.compile(r"[0-9a-f]{16}")
 _SOFTWARE = f"epsilog {version('epsilog')}"
 
@@ -111,7 +121,8 @@ class Certificates:
     def ask(self, ask: CertificateAsk) -> Job:
         """Puts a certificate on the shelf and sets it to work."""
         release, exact = ask.release(), ask.exact()  # wrong values are refused here, by name
-        job = Job(self._work(ask, release), ask=ask.model_dump(), of=ask.samples, exact=exact, directions={})
+        news: dict[str, Any] = {"of": ask.samples, "exact": exact, "born": None, "directions": {}}
+        job = Job(self._work(ask, release), ask=ask.model_dump(), **news)
         self.folder.mkdir(parents=True, exist_ok=True)
         _write(self._file(job, "ask"), {"software": _SOFTWARE, "ask": ask.model_dump()})
         try:
@@ -138,17 +149,20 @@ class Certificates:
 
     def _work(self, ask: CertificateAsk, release: Release) -> Callable[[Job], dict[str, Any]]:
         def draw(job: Job) -> dict[str, Any]:
+            journal = self._file(job, "journal")
+            ways: dict[str, dict[str, Any]] = {}
+
             def progress(trial: Trial, draws: int, hits: int) -> None:
-                low, high = narrowing(trial, draws, hits, ask.failure / 2)
-                seen = {"draws": draws, "hits": hits, "lower": low, "upper": high}
-                job.breathe(directions=job.snapshot["directions"] | {trial.tilt.direction: seen})
+                way = str(trial.tilt.direction)
+                ways[way] = _look(ways.get(way), trial, draws, hits, ask.failure)
+                job.breathe(directions=dict(ways), born=job.snapshot["born"] or _born(journal))
 
             found = certify(
                 release,
                 epsilon=ask.epsilon,
                 failure=ask.failure,
                 samples=ask.samples,
-                journal=self._file(job, "journal"),
+                journal=journal,
                 progress=progress,
             )
             _write(self._file(job, "evidence"), found.to_json())
@@ -165,13 +179,55 @@ class Certificates:
             if not _NAME.fullmatch(name) or kept["software"] != _SOFTWARE:
                 return
             release, exact = ask.release(), ask.exact()
-            news = {"ask": ask.model_dump(), "of": ask.samples, "exact": exact, "directions": {}}
+            news = {"ask": ask.model_dump(), "of": ask.samples, "exact": exact, "born": None, "directions": {}}
             finished = path.with_name(f"{name}.evidence.json")
             if finished.is_file():
-                news |= {"state": "done", "interval": json.loads(finished.read_text())["interval"]}
+                document = json.loads(finished.read_text())
+                born = {"provenance": document["source"]["provenance"], "plan": document["commitment"]}
+                news |= {"state": "done", "interval": document["interval"], "born": born}
+                news |= {"directions": _looked(document, ask.failure)}
         except (OSError, ValueError, KeyError, TypeError):
             return
         self.shelf.keep(Job(self._work(ask, release), name=name, **news))
+
+
+def _look(before: dict[str, Any] | None, trial: Trial, draws: int, hits: int, failure: float) -> dict[str, Any]:
+    """What is known of a direction by now, with the looks before it, of which those are kept that lie apart.
+
+    Half of the failure goes to each direction, so both hold at all looks at once but for a chance of ``failure``.
+    """
+    low, high = narrowing(trial, draws, hits, failure / 2)
+    look = {"draws": draws, "hits": hits, "lower": low, "upper": high, "estimate": hits / draws * trial.bound}
+    trail = [] if before is None else before["trail"]
+    if not trail or draws >= _APART * trail[-1]["draws"] or draws == trial.samples:
+        trail = [*trail, look]
+    return look | {"trail": trail}
+
+
+def _looked(document: dict[str, Any], failure: float) -> dict[str, Any]:
+    """The looks at a certificate that is finished, from the hits of its shards."""
+    ways: dict[str, dict[str, Any]] = {}
+    shard = int(document["plan"]["shard"])
+    plan = plan_from_json(document["plan"])
+    if not isinstance(plan, CertificatePlan):
+        raise TypeError("the evidence of another kind of run")
+    for trial, counts in zip(plan.trials, document["hits"], strict=True):
+        way, seen = str(trial.tilt.direction), None
+        draws = hits = 0
+        for count in counts:
+            draws, hits = min(draws + shard, trial.samples), hits + count
+            if seen is None or draws >= _APART * seen["trail"][-1]["draws"] or draws == trial.samples:
+                seen = _look(seen, trial, draws, hits, failure)
+        if seen is not None:
+            ways[way] = seen
+    return ways
+
+
+def _born(journal: Path) -> dict[str, str]:
+    """Where the randomness came from, and for which plan: the journal's first line, on disk before the first draw."""
+    with journal.open() as lines:
+        head = json.loads(next(lines))
+    return {"provenance": head["provenance"], "plan": head["run"]}
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:

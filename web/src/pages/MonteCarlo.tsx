@@ -1,10 +1,9 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Download } from "../components/Download";
 import { Field } from "../components/Field";
+import { Narrowing } from "../components/Narrowing";
 import { Notice } from "../components/Notice";
-import { Plot } from "../components/Plot";
-import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
 import { addressStore } from "../lib/address";
@@ -45,11 +44,16 @@ function rule(values: Values): Record<string, string> {
   return {};
 }
 
-interface Seen {
+export interface Look {
   draws: number;
   hits: number;
   lower: number;
   upper: number;
+  estimate: number;
+}
+
+export interface Seen extends Look {
+  trail: Look[]; // looks that lie apart, the first and the last among them
 }
 
 interface Snapshot {
@@ -57,6 +61,7 @@ interface Snapshot {
   ask: Record<string, string | number>;
   of: number;
   exact: number | null;
+  born: { provenance: string; plan: string } | null; // the journal's first line
   directions: Record<string, Seen>;
   interval?: { lower: number; upper: number; estimate: number; method: string; assumptions: string[] };
   says?: string;
@@ -71,7 +76,6 @@ export function MonteCarlo() {
   const [known, setKnown] = useState<(Snapshot & { id: string })[]>([]);
   const [trouble, setTrouble] = useState<Problem | null>(null);
   const { seen, lost } = useJob<Snapshot>(id && `certificates/${id}`);
-  const trail = useRef<{ id: string | null; past: Record<string, Seen[]> }>({ id: null, past: {} });
 
   const look = useCallback(async (): Promise<void> => {
     try {
@@ -86,12 +90,6 @@ export function MonteCarlo() {
     const open = known.find((each) => each.state === "running");
     if (id === null && open) setId(open.id);
   }, [known]);
-
-  if (trail.current.id !== id) trail.current = { id, past: {} };
-  for (const [way, now] of Object.entries(seen?.directions ?? {})) {
-    const past = (trail.current.past[way] ??= []);
-    if (now.draws > (past.at(-1)?.draws ?? 0)) past.push(now);
-  }
 
   const act = async (work: () => Promise<unknown>): Promise<void> => {
     setTrouble(null);
@@ -116,8 +114,8 @@ export function MonteCarlo() {
     <div class="stack">
       <Card>
         <p>
-          Correlated noise and hidden participation have no closed form. Here draws decide which δ holds at ε, with the interval narrowing as you
-          watch. For balls in bins over independent noise delta is also computed without draws, to about ten digits, to compare with.
+          Correlated noise and hidden participation have no closed form. Here draws decide which δ holds at ε, and the interval narrows as you
+          watch. For balls in bins over independent noise δ is also computed without draws, to about ten digits, to compare with.
         </p>
         <form
           aria-label="Certificate"
@@ -149,7 +147,7 @@ export function MonteCarlo() {
         </p>
         {(trouble ?? lost) && <Trouble problem={(trouble ?? lost)!} />}
       </Card>
-      {seen && id && <Certificate id={id} seen={seen} past={trail.current.past} running={running} steer={steer} />}
+      {seen && id && <Certificate id={id} seen={seen} running={running} steer={steer} />}
       <Known known={known} shown={id} open={setId} />
     </div>
   );
@@ -164,22 +162,19 @@ function named(ask: Snapshot["ask"]): string {
 interface Shown {
   id: string;
   seen: Snapshot;
-  past: Record<string, Seen[]>;
   running: boolean;
   steer: (verb: string) => () => void;
 }
 
-function Certificate({ id, seen, past, running, steer }: Shown) {
+const SOURCES: Record<string, string> = { entropy: "128 bits from the operating system", nonce: "a public nonce", chosen: "a seed chosen by hand: a simulation" };
+
+function Certificate({ id, seen, running, steer }: Shown) {
   const drawn = Object.values(seen.directions).reduce((sum, way) => sum + way.draws, 0);
-  const trails = Object.entries(past).filter(([, each]) => each.length > 1);
-  const furthest = Math.max(1, ...trails.flatMap(([, each]) => each.map((now) => now.draws)));
+  const failure = Number(seen.ask.failure);
+  const ways = Object.entries(seen.directions).sort(([, a], [, b]) => b.upper - a.upper);
   return (
     <Card title={TITLES[seen.state]}>
       <p class="method">{named(seen.ask)}</p>
-      <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${show((50 * drawn) / seen.of, 3)} % drawn`}>
-        <rect class="rail" width="100" height="6" />
-        <rect class="spent" width={seen.state === "done" ? 100 : Math.min(100, (50 * drawn) / seen.of)} height="6" />
-      </svg>
       {seen.says && <Notice grade="void">{seen.says}</Notice>}
       <div role="status">
         {seen.interval && (
@@ -189,11 +184,21 @@ function Certificate({ id, seen, past, running, steer }: Shown) {
               <b>{show(seen.interval.upper, 4, "up")}</b>
             </p>
             <p class="beside">
-              at least {show(seen.interval.lower, 4, "down")}, best guess {show(seen.interval.estimate)}; {typeset(seen.interval.assumptions.at(-1) ?? "")}
+              at least {show(seen.interval.lower, 4, "down")}, best guess {show(seen.interval.estimate)}; {typeset(seen.interval.assumptions.at(-2) ?? "")}
             </p>
           </div>
         )}
       </div>
+      {ways.length > 0 && <Narrowing of={seen.of} ways={ways} exact={seen.exact} final={seen.interval ?? null} />}
+      {ways.length > 0 && (
+        <p>
+          The band holds at all of its draws at once, but for a chance of {show(failure)}: one may look as often as one likes. It is there to be
+          watched. {seen.interval ? "The certificate is the tighter interval at its end, " : "What may be claimed is the certificate at the end, a tighter interval, "}
+          whose number of draws was settled beforehand and which is wrong with the same chance of its own.
+        </p>
+      )}
+      <Birth seen={seen} drawn={drawn} failure={failure} />
+      {seen.interval && <p class="method">Believed with it: {typeset(seen.interval.assumptions.at(-1) ?? "")}.</p>}
       <div class="buttons">
         {seen.state === "paused" && (
           <button type="button" class="main" onClick={steer("resume")}>
@@ -216,41 +221,33 @@ function Certificate({ id, seen, past, running, steer }: Shown) {
           </Download>
         )}
       </div>
-      {drawn > 0 && (
-        <dl class="stats narrow">
-          <Stat label="Draws" note={`of ${showWhole(2 * seen.of)}, both directions`}>
-            {showWhole(drawn)}
-          </Stat>
-          {Object.entries(seen.directions).map(([way, s]) => (
-            <Stat key={way} label={`${way}: δ between`} note={`${showWhole(s.hits)} hits`}>
-              {show(s.lower, 3, "down")} and {show(s.upper, 3, "up")}
-            </Stat>
-          ))}
-          {seen.exact !== null && (
-            <Stat label="Without draws" note="worse direction; an estimate">
-              {show(seen.exact, 5)}
-            </Stat>
-          )}
-        </dl>
-      )}
-      {trails.length > 0 && (
-        <Plot
-          title="The interval of each direction, valid however often one looks; the worse one counts"
-          x={{ title: "draws in that direction" }}
-          y={{ title: "δ", log: true }}
-          series={[
-            ...trails.flatMap(([way, each]) =>
-              (["upper", "lower"] as const).map((end) => ({
-                name: `${way}: ${end}`,
-                look: way === "remove" ? ("claim" as const) : ("other" as const),
-                points: each.map((now) => [now.draws, now[end]] as const),
-              })),
-            ),
-            ...(seen.exact === null ? [] : [{ name: "without draws", look: "estimate" as const, points: [[1, seen.exact], [furthest, seen.exact]] as const }]),
-          ]}
-        />
-      )}
     </Card>
+  );
+}
+
+/** How the number came about, in the order in which it did; each step is told once it has happened. */
+function Birth({ seen, drawn, failure }: { seen: Snapshot; drawn: number; failure: number }) {
+  const steps: [done: boolean, title: string, says: string][] = [
+    [true, "Settled", `${showWhole(seen.of)} draws each way, δ at ε = ${show(Number(seen.ask.epsilon))}, a chance of ${show(failure)} to be wrong`],
+    [
+      seen.born !== null,
+      "Seeded",
+      seen.born === null
+        ? "entropy from the operating system goes into the journal before the first draw"
+        : `${SOURCES[seen.born.provenance] ?? seen.born.provenance}, in the journal before the first draw, for the plan ${seen.born.plan.slice(0, 12)}…`,
+    ],
+    [drawn >= 2 * seen.of, "Drawn", `${showWhole(drawn)} of ${showWhole(2 * seen.of)}; every count goes into the journal`],
+    [seen.state === "done", "Claimed", seen.state === "done" ? "this certificate has this one outcome, however often it was stopped" : "only then: one certificate, one outcome, however often it is stopped"],
+  ];
+  return (
+    <ol class="birth">
+      {steps.map(([done, title, says]) => (
+        <li key={title} class={done ? "done" : undefined}>
+          <b>{title}</b>
+          <span class="hidden">{done ? " (done)" : " (not yet)"}</span> <span>{says}</span>
+        </li>
+      ))}
+    </ol>
   );
 }
 
