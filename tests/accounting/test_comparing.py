@@ -10,12 +10,11 @@ import epsilog as ep
 from epsilog.accounting import compare, gaussian_fit, mu
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.comparing import _excess, _sampled
-from epsilog.prove.reading import risk_reading
+from epsilog.plan import risk_reading
 from epsilog.terms import (
     CheckError,
     Gaussian,
     GaussianDP,
-    Guarantee,
     Laplace,
     NeighboringRelation,
     PoissonSampled,
@@ -96,7 +95,7 @@ def test_where_mu_is_exact_everybody_says_the_same():
     release = Repeated(Gaussian(8.0), 16)
     fit = gaussian_fit(release)
     assert (fit.mu, fit.error) == (mu(release), 0.0) == (0.5, 0.0)
-    told = risk_reading(release, Guarantee(1.0, 1e-6, ADD, "client", 100), known=release)
+    told = risk_reading(release, delta=1e-6, relation=ADD, known=release)
     assert told["mu"] == fit.mu == ep.profile(release).mu()
     assert gaussian_fit(GaussianDP(0.3)).mu == 0.3
     assert math.isinf(gaussian_fit(Gaussian(0.0)).mu)

@@ -9,6 +9,8 @@ import pytest
 from tests.prove.drawn import central, drawn, finish, local, make_plan
 
 from epsilog.accounting import epsilon, grouping, profile
+from epsilog.plan import risk_reading
+from epsilog.plan.fits import SLACK
 from epsilog.prove import (
     FIELDS,
     check_record,
@@ -24,7 +26,6 @@ from epsilog.prove import (
 )
 from epsilog.prove.forgeries import FORGERIES, still_forgeable
 from epsilog.prove.publication import completed, publication, tier
-from epsilog.prove.reading import SLACK, risk_reading
 from epsilog.prove.rendering import copies, readings
 from epsilog.prove.report import _reading
 from epsilog.terms import (
@@ -71,7 +72,12 @@ def real(tmp_path_factory):
 
 def test_readings_are_the_accountants(report):
     plan = make_plan()
-    reading = risk_reading(plan.scheme.release(), plan.guarantee, known=plan.scheme.unamplified())
+    reading = risk_reading(
+        plan.scheme.release(),
+        delta=plan.guarantee.delta,
+        relation=plan.guarantee.relation,
+        known=plan.scheme.unamplified(),
+    )
     assert report["reading"] == codec.parse(codec.canonical(reading))
     assert reading["mu"] is None, "sampling leaves no mu"
     assert reading["unamplified_mu"] == pytest.approx(2 / 3), "four rounds at noise 3"

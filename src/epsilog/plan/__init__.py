@@ -20,11 +20,13 @@ from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, profile_view
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
 from epsilog.plan.registered import RegisteredPlan, price, register
+from epsilog.plan.risks import risk_reading
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
 from epsilog.plan.stretch_tables import read_stretches, stretches_of
 from epsilog.plan.sweeps import Sweep, sweep
 from epsilog.plan.training_loop import Preflight, TrainingSetup, preflight
-from epsilog.plan.wording import delta_sentence, formula_sentence, limits
+from epsilog.plan.verdicts import Verdict, odds, verdict
+from epsilog.plan.wording import delta_sentence, formula_sentence, limits, query_limits
 
 __all__ = [
     "AsPrinted",
@@ -50,6 +52,7 @@ __all__ = [
     "StretchedPlan",
     "Sweep",
     "TrainingSetup",
+    "Verdict",
     "algorithm_two",
     "clip_groups",
     "close_fit",
@@ -62,17 +65,21 @@ __all__ = [
     "limits",
     "mix",
     "noise_for",
+    "odds",
     "preflight",
     "price",
     "profile_view",
     "queries",
+    "query_limits",
     "read_groups",
     "read_stretches",
     "register",
+    "risk_reading",
     "rounds_for",
     "sensitivity",
     "stretch_curve",
     "stretches",
     "stretches_of",
     "sweep",
+    "verdict",
 ]

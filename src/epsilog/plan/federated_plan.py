@@ -12,6 +12,7 @@ from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.accounting.roots import largest
 from epsilog.plan.fits import close_fit
 from epsilog.plan.sweeps import Sweep, sweep
+from epsilog.plan.verdicts import Verdict, verdict
 from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
     BallsInBins,
@@ -134,6 +135,26 @@ class FederatedPlan:
     person: Interval | None = None
     fit: GaussianFit | None = None
     sweep: Sweep | None = None
+
+    @property
+    def release(self) -> Release:
+        """What one run releases, as it is priced: with next to no noise as if sampling hid nothing."""
+        hides = self.schedule.noise_multiplier >= LEAST_NOISE or (
+            self.schedule.noise_multiplier > 0 and self.schedule.sampling != "poisson"
+        )
+        return self.schedule.release() if hides else self.schedule.unamplified()
+
+    def meaning(self, cap: float | None = None) -> Verdict:
+        """What the price of one run means for one person; ``cap`` is the policy's on epsilon."""
+        return verdict(
+            self.release,
+            self.epsilon,
+            delta=self.delta.delta,
+            relation=self.relation,
+            privacy_unit=self.privacy_unit,
+            population=self.schedule.population,
+            cap=cap,
+        )
 
     @property
     def verdict(self) -> str:

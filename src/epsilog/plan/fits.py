@@ -9,7 +9,7 @@ from epsilog.terms import CalibrationError, NeighboringRelation, Release, Unsupp
 
 __all__ = ["close_fit"]
 
-_SLACK, _GAP, _PLACES = 5e-3, 0.005, 24  # what mu may leave out; how the curve is priced, and at how many places
+SLACK, _GAP, _PLACES = 5e-3, 0.005, 24  # what mu may leave out; how the curve is priced, and at how many places
 
 
 def close_fit(release: Release, relation: NeighboringRelation) -> GaussianFit | None:
@@ -20,7 +20,7 @@ def close_fit(release: Release, relation: NeighboringRelation) -> GaussianFit | 
     0.5
     """
     try:
-        found = gaussian_fit(release, slack=_SLACK, relation=relation, gap=_GAP, places=_PLACES)
+        found = gaussian_fit(release, slack=SLACK, relation=relation, gap=_GAP, places=_PLACES)
     except (CalibrationError, UnsupportedMechanismError):
         return None
     return found if math.isfinite(found.mu) else None

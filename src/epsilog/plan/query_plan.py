@@ -9,8 +9,12 @@ from typing import Any
 
 from epsilog.accounting import calibrate, classic_gaussian_stddev, gaussian_mu
 from epsilog.accounting import delta as bound_delta
+from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.accounting.rounding import PLANNED
 from epsilog.plan.consumed import Consumed, at_most, consumed, stepped, taken
+from epsilog.plan.verdicts import Verdict as Meaning
+from epsilog.plan.verdicts import verdict
+from epsilog.plan.wording import query_limits
 from epsilog.terms import (
     CheckError,
     Composed,
@@ -18,6 +22,7 @@ from epsilog.terms import (
     DeltaPolicy,
     Finding,
     Gaussian,
+    Interval,
     Laplace,
     Release,
     Repeated,
@@ -148,6 +153,40 @@ class QueryPlan:
         """How many times less noise the first query needs when composed optimally."""
         classic, optimal = self.shares[0].classic.scale, self.shares[0].optimal.scale
         return 1.0 if classic == optimal else classic / optimal
+
+    @property
+    def release(self) -> Release:
+        """All answers together, with the optimal noise, of what has a sensitivity of 1."""
+        noise = Laplace if self.mechanism == "laplace" else Gaussian
+        counts: dict[float, int] = {}
+        for share in self.shares:
+            scale = share.optimal.scale / self.sensitivity
+            counts[scale] = counts.get(scale, 0) + share.count
+        return Composed([Repeated(noise(scale), count) for scale, count in counts.items()])
+
+    @property
+    def price(self) -> Interval:
+        """The certified interval of all answers together, never above what was planned."""
+        delta = 0.0 if self.delta is None else self.delta.delta
+        found = at_most(self.epsilon, bound_epsilon(self.release, delta=delta))
+        return replace(found, assumptions=(*found.assumptions, *query_limits(self.mechanism)))
+
+    def meaning(self, privacy_unit: str = "person", cap: float | None = None) -> Meaning:
+        """What all answers together mean for one person, if each is asked once and with the optimal noise.
+
+        Args:
+            privacy_unit: whose data the sensitivity is of.
+            cap: the policy's on epsilon, to tell the room under it.
+        """
+        return verdict(
+            self.release,
+            self.price,
+            delta=0.0 if self.delta is None else self.delta.delta,
+            relation=None,
+            privacy_unit=privacy_unit,
+            subject="answers",
+            cap=cap,
+        )
 
     def _repr_html_(self) -> str:
         rows = [(s.count, *(f"{noise.scale:.6g}" for noise in (s.classic, s.exact, s.optimal))) for s in self.shares]

@@ -1,12 +1,50 @@
-"""What plans and reports say about their numbers."""
+"""What plans and reports say about their numbers: one sentence for one thing, wherever it is shown."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from epsilog.terms import Finding, Interval, Verdict, check
 from epsilog.terms.digits import lower_text, upper_text
+
+__all__ = [
+    "OF_COPIES",
+    "OF_ONE_RUN",
+    "OF_RELEASES",
+    "PRIORS",
+    "attack_label",
+    "claim_sentence",
+    "copies_rows",
+    "delta_sentence",
+    "formula_sentence",
+    "headroom_sentence",
+    "limits",
+    "named_label",
+    "odds_sentence",
+    "of_attacks",
+    "posterior",
+    "prior_text",
+    "query_limits",
+    "reading_rows",
+    "share_text",
+    "worst_sentences",
+]
+
+OF_COPIES = (
+    "A record that occurs several times, or somebody who holds several units, is protected less. Copies are there "
+    "together, or not at all. Multiplying the first row by their number promises too much: epsilon at one delta grows "
+    "faster."
+)
+OF_RELEASES = (
+    "Several such releases, each with randomness of its own, cost more than one, whoever makes them; what each of them "
+    "was told may depend on those before."
+)
+OF_ONE_RUN = "This is of one run alone; the best of several costs more, and its price is told by itself."
+_MOST_LOG = 700.0  # of a factor that is told
+PRIORS = (0.5, 0.001)
+"""What somebody believed before: even odds, and a rare suspicion."""
 
 _SEVERAL = "One unit may give several updates a round: this price does NOT cover that. Clip their sum as one update."
 _LEARNT = "The clip norm is learnt from the data: its noisy count is one more release and is NOT in this price."
@@ -34,6 +72,272 @@ _TRUSTED = (
     "The server adds the noise and is trusted; it has no guarantee against itself. Client losses, counts and private "
     "evaluations that are shown are further releases."
 )
+
+
+def claim_sentence(
+    epsilon: float,
+    delta: float,
+    *,
+    relation: str | None,
+    privacy_unit: str,
+    population: int | None,
+    subject: str = "released models",
+    simulation: bool = False,
+) -> str:
+    """The claim in one sentence, with everything that gives it meaning; of a simulation, what it would be.
+
+    Args:
+        epsilon: the certified upper bound, in nats; infinite where nothing is promised.
+        delta: the failure probability, in [0, 1); 0 is left unsaid.
+        relation: which data sets are neighbours; None for those that a sensitivity is stated for.
+        privacy_unit: what one neighbour differs in.
+        population: how many such units there are; None where that is not stated.
+        subject: what keeps the claim, in the plural.
+        simulation: whether randomness was seeded.
+
+    >>> claim_sentence(1.0, 0.0, relation=None, privacy_unit="person", population=None, subject="answers")[:46]
+    'The answers are 1-differentially private: data'
+    """
+    counted = "" if population is None else f" (N = {population:,})"
+    if not math.isfinite(epsilon):
+        return f"No differential-privacy guarantee is claimed for one {privacy_unit}{counted}."
+    bound, at = upper_text(epsilon), upper_text(delta)
+    neighbours = {
+        "add-or-remove-one": f"adding or removing one {privacy_unit}",
+        "replace-one": f"replacing one {privacy_unit} by another",
+        "zero-out": f"zeroing out one {privacy_unit}",
+        None: f"data that differ in one {privacy_unit}",
+    }[relation]
+    if simulation:
+        start, are, makes = (
+            "Simulated, so the noise protects nobody. With fresh randomness the",
+            "would be",
+            "would make",
+        )
+    else:
+        start, are, makes = "The", "are", "make" if relation is None else "makes"
+    pair, plus = (f"({bound}, {at})", f", plus {at}") if delta > 0 else (bound, "")
+    return (
+        f"{start} {subject} {are} {pair}-differentially private: "
+        f"{neighbours}{counted} {makes} any set of outcomes at most "
+        f"e^{bound} = {factor_text(epsilon)} times as likely{plus}."
+    )
+
+
+def factor_text(log: float) -> str:
+    """A factor of e^log, as an upper bound.
+
+    >>> factor_text(1.0), factor_text(800.0)
+    ('2.72', 'more than 1e300')
+    """
+    return upper_text(math.exp(log), 3) if log < _MOST_LOG else "more than 1e300"
+
+
+def share_text(value: float) -> str:
+    """A share that may be stated as an upper bound, in percent.
+
+    >>> share_text(0.001), share_text(0.27004), share_text(1.0)
+    ('0.1%', '27.1%', '100%')
+    """
+    return f"{upper_text(100 * value, 3)}%"
+
+
+def posterior(prior: float, log: float) -> float:
+    """What a chance becomes whose odds grow by a factor of e^log.
+
+    >>> posterior(0.5, 0.0), round(posterior(0.5, math.log(3)), 12), posterior(0.001, math.inf)
+    (0.5, 0.75, 1.0)
+    """
+    if math.isinf(log):
+        return 1.0
+    against = (1 - prior) / prior * math.exp(-log)
+    return 1 / (1 + against)
+
+
+def prior_text(prior: float) -> str:
+    """A chance as people say it.
+
+    >>> prior_text(0.5), prior_text(0.001)
+    ('even odds', '1 in 1,000')
+    """
+    return "even odds" if prior == 0.5 else f"1 in {round(1 / prior):,}"
+
+
+def odds_sentence(moved: float, delta: float, privacy_unit: str, relation: str | None = None) -> str:
+    """What whoever sees the release can conclude about one unit, whatever else is known.
+
+    Args:
+        moved: the logarithm of the factor by which odds grow, as ``verdict`` bounds it; infinite where nothing does.
+        delta: the chance of the outcomes that it does not cover.
+        privacy_unit: what is asked about.
+        relation: which data sets are neighbours.
+
+    >>> odds_sentence(math.log(2), 0.0, "client").partition(":")[0]
+    "No outcome raises the odds that one client's data was used, or was not, by more than a factor of 2"
+    """
+    asked = (
+        f"the odds between any two values of one {privacy_unit}'s data"
+        if relation == "replace-one"
+        else f"the odds that one {privacy_unit}'s data was used, or was not,"
+    )
+    if moved >= _MOST_LOG:
+        return f"No factor worth telling bounds {asked} once this is released: it may settle them."
+    but = f", but for outcomes that come up with a chance of at most {upper_text(delta)}" if delta > 0 else ""
+    even, rare = (share_text(posterior(prior, moved)) for prior in PRIORS)
+    return (
+        f"No outcome raises {asked} by more than a factor of {factor_text(moved)}{but}: "
+        f"{prior_text(PRIORS[0])} become at most {even}, and {prior_text(PRIORS[1])} becomes at most {rare}. "
+        "That holds for somebody who knows all the other data."
+    )
+
+
+def worst_sentences(
+    epsilon: float, delta: float, *, privacy_unit: str, population: int | None, deeper: tuple[float, float]
+) -> list[str]:
+    """What delta is the chance of, what it would permit at worst, and whether this release can be of that kind.
+
+    Args:
+        epsilon: the claim's.
+        delta: the claim's.
+        privacy_unit: what it is about.
+        population: how many there are, if that is stated.
+        deeper: a smaller delta, and the certified epsilon there.
+    """
+    if math.isinf(epsilon):
+        return ["Where nothing is promised, delta says nothing."]
+    if delta == 0:
+        return ["There is no delta: the bound holds for every outcome."]
+    at, unit = upper_text(delta), privacy_unit
+    everybody = (
+        ""
+        if population is None
+        else (f"; done to each of the {population:,}, that is {upper_text(population * delta, 3)} of them on average")
+    )
+    smaller, there = deeper
+    kind = (
+        f"Nothing here says that this release is of another kind: at delta {upper_text(smaller)} no epsilon is proven."
+        if math.isinf(there)
+        else f"This release does not end there: at delta {upper_text(smaller)}, epsilon is still at most "
+        f"{upper_text(there)}."
+    )
+    return [
+        f"Delta, {at}, bounds the chance of an outcome that tells more about one {unit} than the odds above say.",
+        f"At worst, a promise with this delta permits publishing one {unit}'s data with that chance{everybody}.",
+        kind,
+    ]
+
+
+def headroom_sentence(epsilon: float, cap: float | None, fits: int | None, *, most: int) -> str:
+    """How a claim stands to the policy's cap on epsilon: room is counted in such releases, as epsilons do not subtract.
+
+    Args:
+        epsilon: the claim's.
+        cap: the policy's cap at the same delta; None where none is stated.
+        fits: how many such releases stay within the cap together, ``most`` for that many or more; None without a cap.
+        most: how many were tried.
+
+    >>> headroom_sentence(0.7, 2.0, 8, most=64)
+    'The cap of 2 has room: 8 such releases fit it together, this one among them, and a ninth does not.'
+    """
+    if cap is None or fits is None:
+        return "No cap on epsilon is stated, so nothing is said of room under one."
+    limit = lower_text(cap)
+    if fits == 0:
+        return f"It does not fit the cap of {limit}: its epsilon is {upper_text(epsilon)}."
+    if fits == 1:
+        return f"It fits the cap of {limit}; a second such release does not fit beside it."
+    if fits >= most:
+        return f"The cap of {limit} has room: {most} such releases fit it together, this one among them, or more."
+    return (
+        f"The cap of {limit} has room: {fits} such releases fit it together, this one among them, and "
+        f"{_ordinal(fits + 1)} does not."
+    )
+
+
+def _ordinal(number: int) -> str:
+    """One more, with its article.
+
+    >>> [_ordinal(number) for number in (3, 8, 13, 18, 22, 64)]
+    ['a third', 'an eighth', 'a 13th', 'an 18th', 'a 22nd', 'a 64th']
+    """
+    words = "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"
+    if number - 3 < len(words):
+        return f"{'an' if number in (8, 11) else 'a'} {words[number - 3]}"
+    last = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{'an' if str(number)[0] == '8' or number == 18 else 'a'} {number}{last}"
+
+
+def of_attacks(privacy_unit: str) -> str:
+    """What an attack is, where its rates are told."""
+    return (
+        f"An attack is told two data sets that differ in one {privacy_unit}, and says which of them was used. "
+        "No attack does better; what a real one finds may be less."
+    )
+
+
+def attack_label(fpr: float) -> str:
+    """The true positive rate at a false positive rate, in words."""
+    return f"share that the best attack finds at {share_text(fpr)} false alarms"
+
+
+def named_label(fpr: float, prior: float) -> str:
+    """What a suspicion becomes once the best attack confirms it, in words."""
+    return f"what {prior_text(prior)} become, once the best attack at {share_text(fpr)} false alarms says so"
+
+
+def reading_rows(reading: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """What a claim means (``risk_reading``), as label and figure; nothing where none stands."""
+    if reading is None:
+        return []
+    rows = [(attack_label(point["fpr"]), share_text(point["tpr"])) for point in reading["attack"]]
+    rows += [
+        (named_label(point["fpr"], prior), share_text(_named(prior, point["fpr"], point["tpr"])))
+        for prior in PRIORS
+        for point in reading["attack"]
+    ]
+    rows += [(f"epsilon at delta {_upper(point['delta'])}", _upper(point["epsilon"])) for point in reading["profile"]]
+    means = (("mu of Gaussian DP", "mu"), ("mu of Gaussian DP, participation known", "unamplified_mu"))
+    rows += [(label, _upper(reading[name])) for label, name in means if reading[name] is not None]
+    return rows + _fitted(reading["fit"], exact=reading["mu"] is not None)
+
+
+def _named(prior: float, fpr: float, tpr: float) -> float:
+    """The chance that an alarm is right."""
+    return prior * tpr / (prior * tpr + (1 - prior) * fpr)
+
+
+def _fitted(fit: Mapping[str, Any] | None, *, exact: bool) -> list[tuple[str, str]]:
+    """The mu that comes close, with both its errors; nothing where an exact one is told, or none comes close."""
+    if fit is None or exact:
+        return []
+    beyond, regret = (upper_text(float(fit[name]), 2) for name in ("beyond", "regret"))
+    return [
+        (
+            "mu of Gaussian DP that comes close: no guarantee by itself",
+            f"{_upper(fit['mu'])}; an attack finds up to {beyond} more, at false alarms up to {beyond} higher; it "
+            f"overstates by up to {regret}",
+        )
+    ]
+
+
+def copies_rows(reading: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
+    """What is left for somebody who holds several units, or for a record of several copies: units, and both bounds."""
+    groups = [] if reading is None else reading["groups"]
+    return [(f"{point['units']:,}", *_of_copies(point)) for point in sorted(groups, key=lambda point: point["units"])]
+
+
+def _of_copies(point: Mapping[str, Any]) -> tuple[str, str]:
+    """Both bounds, in words where they are no numbers."""
+    upper, lower = point["epsilon"], point["lower"]
+    if upper is None:
+        return "not worked out: assume nothing", "-"
+    return ("no bound: nothing is promised" if upper == "inf" else _upper(upper)), (
+        "no bound" if lower == "inf" else lower_text(float(lower))
+    )
+
+
+def _upper(value: float | str) -> str:
+    return upper_text(float(value))
 
 
 def formula_sentence(total: float, certified: Interval) -> str:
@@ -166,3 +470,17 @@ def _published(rounds_per_release: int) -> str:
     if rounds_per_release == 1:
         return "Every round's model may be published; that is what is priced."
     return f"A model leaves the server every {rounds_per_release} rounds; all rounds are priced all the same."
+
+
+def query_limits(mechanism: str) -> tuple[str, ...]:
+    """What must hold of queries and answers for their price to hold.
+
+    Args:
+        mechanism: "laplace" or "gaussian".
+    """
+    norm = "L1" if mechanism == "laplace" else "L2"
+    return (
+        f"The sensitivity bounds, in {norm} norm, what one unit moves an answer by on any data; it was not measured.",
+        "Every answer that leaves is one of the queries planned, repeated, failed and discarded ones too.",
+        "Each answer has noise of its own from a secret source, and nothing else is told that depends on the data.",
+    )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
+from epsilog.plan.wording import claim_sentence
 from epsilog.terms import Guarantee, Scheme, UnsupportedMechanismError
 from epsilog.terms.digits import upper_text
 from epsilog.terms.schemes import Against
@@ -23,12 +24,6 @@ LIMITS = (
     "Choosing hyperparameters by earlier runs on the same data is a release of its own, charged only if it was booked.",
 )
 
-
-OF_COPIES = (
-    "A record that occurs several times, or somebody who holds several units, is protected less. Copies are there "
-    "together, or not at all. Multiplying the first row by their number promises too much: epsilon at one delta grows "
-    "faster."
-)
 
 LIMITS_OF_LOGS = tuple(line for line in LIMITS if line != OF_LEDGERS)
 
@@ -61,32 +56,14 @@ def supported_statement(
 
 def statement(guarantee: Guarantee, *, simulation: bool = False) -> str:
     """The claim in one sentence, with everything that gives it meaning; of a simulation, what it would be."""
-    unit, share = guarantee.privacy_unit, f"(N = {guarantee.population:,})"
-    if not math.isfinite(guarantee.epsilon):
-        return f"No differential-privacy guarantee is claimed for one {unit} {share}."
-    epsilon, delta = upper_text(guarantee.epsilon), upper_text(guarantee.delta)
-    relations = {
-        "add-or-remove-one": f"adding or removing one {unit}",
-        "replace-one": f"replacing one {unit} by another",
-        "zero-out": f"zeroing out one {unit}",
-    }
-    if simulation:
-        start, are, makes = (
-            "Simulated, so the noise protects nobody. With fresh randomness the",
-            "would be",
-            "would make",
-        )
-    else:
-        start, are, makes = "The", "are", "makes"
-    return (
-        f"{start} released models {are} ({epsilon}, {delta})-differentially private: "
-        f"{relations[guarantee.relation]} {share} {makes} any set of outcomes at most "
-        f"e^{epsilon} = {_factor(guarantee.epsilon)} times as likely, plus {delta}."
+    return claim_sentence(
+        guarantee.epsilon,
+        guarantee.delta,
+        relation=guarantee.relation,
+        privacy_unit=guarantee.privacy_unit,
+        population=guarantee.population,
+        simulation=simulation,
     )
-
-
-def _factor(epsilon: float) -> str:
-    return upper_text(math.exp(epsilon), 3) if epsilon < 700 else "more than 1e300"
 
 
 OF_THE_RELEASED = ("Public", "Reader of custody.jsonl")

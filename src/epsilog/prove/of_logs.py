@@ -12,11 +12,11 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from epsilog.plan import risk_reading
 from epsilog.prove.examination import Examination, check_page, comes_out_again, read_report
 from epsilog.prove.forgeries import still_forgeable_in_logs
 from epsilog.prove.narrative import LIMITS_OF_LOGS, statement, supported_epsilon, supported_statement
 from epsilog.prove.publication import publication, require_field
-from epsilog.prove.reading import risk_reading
 from epsilog.terms import CheckError, RecordsError, RunFile, Verdict, codec
 from epsilog.terms.cohorts import PoissonCohorts
 from epsilog.verify import NOTHING, Brought, Signed, certified, check_signatures, control_limits
@@ -126,7 +126,9 @@ def _reading(found: LogExamination, supported: float) -> dict[str, Any] | None:
         return None
     scheme, guarantee, known = found.claim.scheme, found.claim.guarantee, found.claim.scheme.in_every_round()
     whole = supported == guarantee.epsilon and _lists_are_there(found) and not _failed(found)
-    return risk_reading(scheme.release() if whole else known, guarantee, known=known)
+    return risk_reading(
+        scheme.release() if whole else known, delta=guarantee.delta, relation=guarantee.relation, known=known
+    )
 
 
 def _limits(found: LogExamination) -> list[int] | None:

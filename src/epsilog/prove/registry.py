@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from epsilog.plan.wording import share_text
 from epsilog.prove.publication import completed, tier
-from epsilog.prove.rendering import share
 from epsilog.terms import RecordsError
 from epsilog.terms.digits import lower_text, upper_text
 
@@ -105,7 +105,8 @@ def unsaid(report: Mapping[str, Any]) -> list[str]:
     if report["reading"]["mu"] is not None:
         lines.append(f"Gaussian DP: mu {report['reading']['mu']}.")
     lines += [
-        f"The best attack with {share(attack['fpr'])} false alarms finds at most {share(attack['tpr'])} of members."
+        f"The best attack with {share_text(attack['fpr'])} false alarms finds at most {share_text(attack['tpr'])} of "
+        "members."
         for attack in report["reading"]["attack"][-1:]
     ]
     return [*lines, f"Assumed: {'; '.join(bounds['assumptions']) or 'nothing further'}."]

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog.prove.narrative import OF_COPIES
+from epsilog.plan.wording import OF_COPIES, copies_rows, of_attacks, reading_rows, share_text
 from epsilog.prove.plots import Series, line_plot
 from epsilog.prove.publication import completed
 from epsilog.terms import codec
@@ -54,6 +54,7 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "readings": readings(report),
         "copies": copies(report),
         "of_copies": OF_COPIES,
+        "of_attacks": of_attacks(report["claim"]["guarantee"]["privacy_unit"]),
         "facts": facts(report),
         "lower_bound": lower_bound(report),
         "tuned": tuned(report),
@@ -231,47 +232,12 @@ def stands_whole(report: Mapping[str, Any]) -> bool:
 
 def readings(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the claim means, as label and figure; nothing where none stands."""
-    reading = report["reading"]
-    if reading is None:
-        return []
-    rows = [
-        (f"share that the best attack finds at {share(point['fpr'])} false alarms", share(point["tpr"]))
-        for point in reading["attack"]
-    ]
-    rows += [(f"epsilon at delta {_upper(point['delta'])}", _upper(point["epsilon"])) for point in reading["profile"]]
-    means = (("mu of Gaussian DP", "mu"), ("mu of Gaussian DP, participation known", "unamplified_mu"))
-    rows += [(label, _upper(reading[name])) for label, name in means if reading[name] is not None]
-    return rows + fitted(reading["fit"], exact=reading["mu"] is not None)
-
-
-def fitted(fit: Mapping[str, Any] | None, *, exact: bool) -> list[tuple[str, str]]:
-    """The mu that comes close, with both its errors; nothing where an exact one is told, or none comes close."""
-    if fit is None or exact:
-        return []
-    beyond, regret = (upper_text(float(fit[name]), 2) for name in ("beyond", "regret"))
-    return [
-        (
-            "mu of Gaussian DP that comes close: no guarantee by itself",
-            f"{_upper(fit['mu'])}; an attack finds up to {beyond} more, at false alarms up to {beyond} higher; it "
-            f"overstates by up to {regret}",
-        )
-    ]
+    return reading_rows(report["reading"])
 
 
 def copies(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What is left for somebody who holds several units, or for a record of several copies: units, and both bounds."""
-    groups = [] if report["reading"] is None else report["reading"]["groups"]
-    return [(f"{point['units']:,}", *_of_copies(point)) for point in sorted(groups, key=lambda point: point["units"])]
-
-
-def _of_copies(point: Mapping[str, Any]) -> tuple[str, str]:
-    """Both bounds, in words where they are no numbers."""
-    upper, lower = point["epsilon"], point["lower"]
-    if upper is None:
-        return "not worked out: assume nothing", "-"
-    return ("no bound: nothing is promised" if upper == "inf" else _upper(upper)), (
-        "no bound" if lower == "inf" else _lower(lower)
-    )
+    return copies_rows(report["reading"])
 
 
 def facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -307,7 +273,13 @@ def _environment(*, markdown: bool = False) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=markdown,
     )
-    environment.filters |= {"number": number, "upper": _upper, "lower": _lower, "sentence": _sentence, "share": share}
+    environment.filters |= {
+        "number": number,
+        "upper": _upper,
+        "lower": _lower,
+        "sentence": _sentence,
+        "share": share_text,
+    }
     environment.filters["spent_before"] = spent_before
     return environment
 
@@ -406,15 +378,6 @@ def number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-
-
-def share(value: float) -> str:
-    """A share that may be stated as an upper bound, in percent.
-
-    >>> share(0.001), share(0.27004), share(1.0)
-    ('0.1%', '27.1%', '100%')
-    """
-    return f"{upper_text(100 * value, 3)}%"
 
 
 def _upper(value: float | str) -> str:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from epsilog.plan import RegisteredPlan, formula_sentence, sweep
+from epsilog.plan import RegisteredPlan, formula_sentence, risk_reading, sweep
 from epsilog.prove.attack import attack
 from epsilog.prove.forgeries import still_forgeable
 from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_statement, who_sees_what
 from epsilog.prove.publication import publication
-from epsilog.prove.reading import risk_reading
 from epsilog.terms import RecordsError, RunFile, Verdict, codec
 from epsilog.verify import Evidence, LedgerWord, Reconciliation, certified, whatever_the_sampler
 
@@ -144,7 +143,13 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
 
 def _reading(plan: RegisteredPlan) -> dict[str, Any]:
     held = plan.details.get("boundary", {}).get("records_per_person")
-    return risk_reading(plan.release, plan.guarantee, known=plan.of_best(plan.scheme.unamplified()), held=held)
+    return risk_reading(
+        plan.release,
+        delta=plan.guarantee.delta,
+        relation=plan.guarantee.relation,
+        known=plan.of_best(plan.scheme.unamplified()),
+        held=held,
+    )
 
 
 def _verdict(plan: RegisteredPlan) -> str:

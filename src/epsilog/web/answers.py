@@ -101,6 +101,50 @@ class FederatedAnswer(Answer):
     limits: list[Finding]
 
 
+class Posterior(Answer):
+    """What a suspicion becomes, at most."""
+
+    prior: float
+    before: str
+    posterior: float
+    after: str
+
+
+class Releases(Answer):
+    """What several such releases cost together."""
+
+    count: int
+    epsilon: Annotated[Number | None, Field(description="null where none is proven")]
+
+
+class VerdictAnswer(Answer):
+    """What a claim means for one person; every figure is an upper bound but ``fits``."""
+
+    epsilon: Number
+    delta: float
+    statement: str
+    moved: Annotated[Number, Field(description="logarithm of the factor by which odds grow, but for a chance of delta")]
+    odds: str
+    posteriors: list[Posterior]
+    worst: list[str]
+    releases: list[Releases]
+    of_releases: str
+    cap: float | None
+    fits: Annotated[int | None, Field(description="such releases that the cap bears together; null without a cap")]
+    headroom: str
+    assumptions: list[str]
+    limits: Annotated[list[str], Field(description="what the claim covers, and what it does not")]
+
+
+class RiskAnswer(Answer):
+    """What the best attack finds, and what copies cost: a report's tables, row by row."""
+
+    rows: Annotated[list[tuple[str, str]], Field(description="label and figure")]
+    of_attacks: str
+    copies: Annotated[list[tuple[str, str, str]], Field(description="copies, epsilon at most, at least")]
+    of_copies: str
+
+
 class CurvePoint(Answer):
     """What the first rounds cost."""
 

@@ -94,6 +94,7 @@ def create_app(
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     app.include_router(calculators.questions.router(), prefix=PREFIX)
     app.include_router(changing.questions.router(), prefix=PREFIX)
+    app.include_router(calculators.risks.router(), prefix=PREFIX)
     app.include_router(playground.questions.router(), prefix=PREFIX)
     app.include_router(verifying.questions.router(), prefix=PREFIX)
     app.include_router(certificates.router, prefix=PREFIX)

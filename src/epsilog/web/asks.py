@@ -92,6 +92,12 @@ class FederatedAsk(FederatedSchedule):
         return super().arguments() | {"group": self.group, "trials": trials}
 
 
+class FederatedVerdictAsk(FederatedAsk):
+    """A schedule, and the policy that it is held against."""
+
+    cap: Annotated[float | None, Field(description="the policy's cap on epsilon", gt=0)] = None
+
+
 class FederatedGoal(FederatedSchedule):
     """A schedule with a goal: its own noise and rounds are what the inverse questions vary."""
 
@@ -177,7 +183,15 @@ class QueriesAsk(Ask):
 
     def arguments(self) -> dict[str, Any]:
         """For ``plan.queries``."""
-        return self.model_dump(exclude={"delta_cap"}) | {"policy": DeltaPolicy(self.delta_cap)}
+        return self.model_dump(include=set(QueriesAsk.model_fields) - {"delta_cap"}) | {
+            "policy": DeltaPolicy(self.delta_cap)
+        }
+
+
+class QueriesVerdictAsk(QueriesAsk):
+    """A budget over several queries, and the policy that it is held against."""
+
+    cap: Annotated[float | None, Field(description="the policy's cap on epsilon", gt=0)] = None
 
 
 class CrossoverAsk(Ask):
@@ -185,6 +199,7 @@ class CrossoverAsk(Ask):
 
     epsilon: float
     delta: float
+    queries: Annotated[int | None, Field(description="a number of queries to compare at, beside the usual ones")] = None
 
 
 class SensitivityAsk(Ask):

@@ -7,19 +7,24 @@ from importlib.metadata import version
 from typing import Any
 
 from epsilog import plan
-from epsilog.terms import NeighboringRelation, codec
+from epsilog.plan import wording
+from epsilog.terms import Finding, NeighboringRelation, codec, facts
 from epsilog.web import answers
 from epsilog.web.asks import (
     CrossoverAsk,
     FederatedAsk,
     FederatedGoal,
     FederatedSchedule,
+    FederatedVerdictAsk,
     QueriesAsk,
+    QueriesVerdictAsk,
     SensitivityAsk,
 )
 from epsilog.web.questions import Questions
 
 questions = Questions("calculators")
+risks = Questions("calculators", heavy=True)
+_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 @questions.add("/federated", answers.FederatedAnswer, summary="What a federated schedule costs")
@@ -57,6 +62,30 @@ def federated_rounds(ask: FederatedGoal) -> dict[str, int]:
     return {"rounds": plan.rounds_for(**_without(ask, "rounds"))}
 
 
+@questions.add("/federated/verdict", answers.VerdictAnswer, summary="What a schedule means for one person")
+def federated_verdict(ask: FederatedVerdictAsk) -> dict[str, Any]:
+    """Odds, several such runs together, delta at worst and room under a cap, of one run, in a report's sentences."""
+    of_one = [] if ask.trials is None else [wording.OF_ONE_RUN]
+    limits = [limit.says for limit in _limits(ask)]
+    return _planned(ask).meaning(ask.cap).to_json() | {"limits": [*of_one, *limits]}
+
+
+@risks.add("/federated/risk", answers.RiskAnswer, summary="What attacks find, and what copies cost")
+def federated_risk(ask: FederatedAsk) -> dict[str, Any]:
+    """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
+    found = _planned(ask)
+    held = ask.group if ask.group > 1 else None
+    reading = plan.risk_reading(
+        found.release,
+        delta=found.delta.delta,
+        relation=found.relation,
+        known=found.schedule.unamplified(),
+        held=held,
+        fit=False,
+    )
+    return _risk(reading, ask.privacy_unit)
+
+
 @questions.add("/federated/record", answers.Stamped, summary="A calculation as a stamped record")
 def federated_record(ask: FederatedAsk) -> dict[str, Any]:
     """The question and its answer, with the SHA-256 of their canonical JSON (RFC 8785)."""
@@ -69,6 +98,21 @@ def queries(ask: QueriesAsk) -> dict[str, Any]:
     return _queries(ask)
 
 
+@questions.add("/queries/verdict", answers.VerdictAnswer, summary="What a query plan means for one person")
+def queries_verdict(ask: QueriesVerdictAsk) -> dict[str, Any]:
+    """Odds, several such plans together, delta at worst and room under a cap, of all answers: a report's sentences."""
+    return plan.queries(**ask.arguments()).meaning(cap=ask.cap).to_json() | {"limits": []}
+
+
+@risks.add("/queries/risk", answers.RiskAnswer, summary="What attacks find, and what copies cost")
+def queries_risk(ask: QueriesAsk) -> dict[str, Any]:
+    """True positive rates, and epsilon for those who hold several units, of all answers: a report's tables."""
+    found = plan.queries(**ask.arguments())
+    delta, relation = found.delta.delta if found.delta else 0.0, NeighboringRelation.ADD_OR_REMOVE_ONE
+    reading = plan.risk_reading(found.release, delta=delta, relation=relation, known=found.release, fit=False)
+    return _risk(reading, "person")
+
+
 @questions.add("/queries/record", answers.Stamped, summary="A query plan as a stamped record")
 def queries_record(ask: QueriesAsk) -> dict[str, Any]:
     """The question and its answer, with the SHA-256 of their canonical JSON (RFC 8785)."""
@@ -78,7 +122,9 @@ def queries_record(ask: QueriesAsk) -> dict[str, Any]:
 @questions.add("/queries/crossover", answers.CrossoverAnswer, summary="Laplace against Gaussian")
 def queries_crossover(ask: CrossoverAsk) -> dict[str, Any]:
     """95% errors at unit sensitivity over the number of queries, and where Gaussian noise becomes the smaller."""
-    return dataclasses.asdict(plan.crossover(epsilon=ask.epsilon, delta=ask.delta))
+    more = () if ask.queries is None else (facts.QUERIES.rule(int)(queries=ask.queries),)
+    counts = sorted({*_COUNTS, *more})
+    return dataclasses.asdict(plan.crossover(epsilon=ask.epsilon, delta=ask.delta, counts=counts))
 
 
 @questions.add("/sensitivity", answers.SensitivityAnswer, summary="The sensitivity of a count, a bounded sum or a mean")
@@ -88,10 +134,32 @@ def sensitivity(ask: SensitivityAsk) -> dict[str, Any]:
     return dataclasses.asdict(plan.sensitivity(given.pop("query"), **given))
 
 
+def _planned(ask: FederatedAsk) -> plan.FederatedPlan:
+    """The plan of one run of those who hold one unit, and of one release."""
+    return plan.federated(**ask.arguments() | {"group": 1, "trials": None, "releases_per_period": 1})
+
+
+def _risk(reading: dict[str, Any], privacy_unit: str) -> dict[str, Any]:
+    return {
+        "rows": wording.reading_rows(reading),
+        "of_attacks": wording.of_attacks(privacy_unit),
+        "copies": wording.copies_rows(reading),
+        "of_copies": wording.OF_COPIES,
+    }
+
+
 def _answer(ask: FederatedAsk) -> dict[str, Any]:
     answer = plan.federated(**ask.arguments())
     grade, sentence = plan.delta_sentence(answer.delta.delta, ask.population)
-    limits = plan.limits(
+    return answer.to_json() | {
+        "delta_grade": grade,
+        "delta_sentence": sentence,
+        "limits": [limit.to_json() for limit in _limits(ask)],
+    }
+
+
+def _limits(ask: FederatedAsk) -> tuple[Finding, ...]:
+    return plan.limits(
         sampling=ask.sampling,
         without_replacement=ask.without_replacement,
         rounds_per_release=ask.rounds_per_release,
@@ -99,11 +167,6 @@ def _answer(ask: FederatedAsk) -> dict[str, Any]:
         privacy_unit=ask.privacy_unit,
         late_replies=ask.late_replies,
     )
-    return answer.to_json() | {
-        "delta_grade": grade,
-        "delta_sentence": sentence,
-        "limits": [limit.to_json() for limit in limits],
-    }
 
 
 def _queries(ask: QueriesAsk) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from epsilog.web import calculators, changing, playground, prices, problems, ver
 ALL = (
     calculators.questions.by_path
     | changing.questions.by_path
+    | calculators.risks.by_path
     | playground.questions.by_path
     | verifying.questions.by_path
     | prices.questions.by_path

@@ -143,6 +143,8 @@ export type CrossoverAnswer = {
 export type CrossoverAsk = {
   epsilon: number;
   delta: number;
+  /** a number of queries to compare at, beside the usual ones */
+  queries: number | null;
 };
 
 /** 95% errors at one number of queries. */
@@ -302,6 +304,46 @@ export type FederatedSchedule = {
   privacy_unit: string;
   /** runs released in one period on the same population */
   releases_per_period: number;
+};
+
+/** A schedule, and the policy that it is held against. */
+export type FederatedVerdictAsk = {
+  /** privacy units in all; declared, public */
+  population: number;
+  /** units expected in a round */
+  cohort_size: number;
+  /** training rounds */
+  rounds: number;
+  /** noise standard deviation on the sum, over the clip norm */
+  noise_multiplier: number;
+  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  clip_norm: number;
+  /** failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** what the code really does to pick a cohort */
+  sampling: "poisson" | "fixed-size" | "balls-in-bins";
+  /** which data sets are neighbours */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what one neighbour differs in */
+  privacy_unit: string;
+  /** runs released in one period on the same population */
+  releases_per_period: number;
+  /** one unit gives at most one update a round */
+  without_replacement: boolean;
+  /** rounds between two models that leave the server */
+  rounds_per_release: number;
+  /** the clip norm is learnt from the same data */
+  adaptive_clip: boolean;
+  /** what becomes of late or missing replies */
+  late_replies: "zero" | "first" | "again";
+  /** units that one person holds, at most: adds that person's price */
+  group: number;
+  /** the law of the number of runs, of which the best alone is released: adds what that sweep costs */
+  trials: string | null;
+  /** the policy's cap on epsilon */
+  cap: number | null;
 };
 
 /** What a reader must be told; the reference lists the codes. */
@@ -490,6 +532,14 @@ export type PlanAsk = {
   plan_hash: string;
 };
 
+/** What a suspicion becomes, at most. */
+export type Posterior = {
+  prior: number;
+  before: string;
+  posterior: number;
+  after: string;
+};
+
 /** The privacy profile of a mix, and what an attacker can tell. */
 export type ProfileAnswer = {
   profile: ProfilePoint[];
@@ -554,6 +604,32 @@ export type QueriesAsk = {
   magnitude: number | null;
 };
 
+/** A budget over several queries, and the policy that it is held against. */
+export type QueriesVerdictAsk = {
+  /** the whole budget, in nats */
+  epsilon: number;
+  /** queries planned */
+  queries: number;
+  /** the most one unit can move an answer */
+  sensitivity: number;
+  /** the noise */
+  mechanism: "laplace" | "gaussian";
+  /** total failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** queries answered already */
+  queries_used: number;
+  /** relative shares, one for each query */
+  weights: number[] | null;
+  /** privacy units, for the delta policy */
+  population: number | null;
+  /** a typical true answer, to compare errors with */
+  magnitude: number | null;
+  /** the policy's cap on epsilon */
+  cap: number | null;
+};
+
 /** Queries of one weight. */
 export type QueryShare = {
   count: number;
@@ -568,6 +644,13 @@ export type QueryShare = {
 export type RatePoint = {
   fpr: number;
   tpr: number;
+};
+
+/** What several such releases cost together. */
+export type Releases = {
+  count: number;
+  /** null where none is proven */
+  epsilon: number | null;
 };
 
 /** A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere. */
@@ -623,6 +706,16 @@ export type ReserveAsk = {
   rounds: number | null;
   /** when anybody may give it back, ISO 8601 */
   until: string | null;
+};
+
+/** What the best attack finds, and what copies cost: a report's tables, row by row. */
+export type RiskAnswer = {
+  /** label and figure */
+  rows: ([string, string])[];
+  of_attacks: string;
+  /** copies, epsilon at most, at least */
+  copies: ([string, string, string])[];
+  of_copies: string;
 };
 
 /** A round that begins. */
@@ -762,6 +855,28 @@ export type UntilAsk = {
   key: string;
   /** ISO 8601, with its offset from UTC */
   until: string;
+};
+
+/** What a claim means for one person; every figure is an upper bound but ``fits``. */
+export type VerdictAnswer = {
+  /** a number; "inf" for an infinite one */
+  epsilon: number;
+  delta: number;
+  statement: string;
+  /** logarithm of the factor by which odds grow, but for a chance of delta */
+  moved: number;
+  odds: string;
+  posteriors: Posterior[];
+  worst: string[];
+  releases: Releases[];
+  of_releases: string;
+  cap: number | null;
+  /** such releases that the cap bears together; null without a cap */
+  fits: number | null;
+  headroom: string;
+  assumptions: string[];
+  /** what the claim covers, and what it does not */
+  limits: string[];
 };
 
 /** What an owner does to the whole ledger. */

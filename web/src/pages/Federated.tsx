@@ -10,6 +10,7 @@ import { Plot } from "../components/Plot";
 import { Refining } from "../components/Refining";
 import { Stat } from "../components/Stat";
 import { Trouble } from "../components/Trouble";
+import { Verdict } from "../components/Verdict";
 import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
@@ -42,7 +43,7 @@ export const FEDERATED: readonly FieldSpec[] = [
   fieldOf(KNOWN.adaptive_clip),
   fieldOf(KNOWN.group, { label: "Records per person" }),
   fieldOf(KNOWN.trials, { label: "Best of several runs", offers: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"] }),
-  fieldOf(GOAL.epsilon, { label: "Target", optional: true }),
+  fieldOf(GOAL.epsilon, { label: "Target, or the policy’s cap", optional: true }),
 ];
 
 function rule(values: Values): Record<string, string> {
@@ -108,6 +109,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
   return (
     <Calculator label="Federated schedule" form={form} main={main} inputs={inputs} compact={compact} peek={answer && <>ε ≤ {show(answer.epsilon.upper, 4, "up")}</>} spoken={answer ? spoken(answer) : undefined}>
       {answer && of && <Answer ask={of} answer={answer} target={target} refining={main.refining} />}
+      {answer && ask && engine.name === "server" && !compact && <Verdict name="federated" ask={settled} cap={target} unit={ask.privacy_unit} />}
       {answer && ask && <Rounds ask={settled} engine={engine} />}
       {answer && ask && (
         <Card title="The question turned round">
@@ -117,7 +119,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           </div>
         </Card>
       )}
-      {answer && (
+      {answer && compact && (
         <Card title="What this covers, and what it does not">
           <ul class="limits">
             {answer.limits.map((limit) => (

@@ -9,6 +9,7 @@ import { Refining } from "../components/Refining";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
+import { Verdict } from "../components/Verdict";
 import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
@@ -85,6 +86,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   return (
     <Calculator label="Query budget" form={form} main={main} inputs={inputs} compact={compact} peek={peek} spoken={answer ? spoken(answer) : undefined}>
       {answer && <Answer answer={answer} refining={main.refining} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
+      {answer && ask && engine.name === "server" && !compact && <Verdict name="queries" ask={main.settled ? ask : null} cap={null} unit="person" />}
       {answer && <Shape answer={answer} />}
       {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
       {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}

@@ -1,0 +1,59 @@
+"""A report, the API and the page say one thing in one sentence."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.prove.drawn import finish, make_plan
+
+from epsilog.plan import wording
+from epsilog.prove import render_html, render_markdown
+from epsilog.prove.rendering import copies, readings
+from epsilog.terms import codec
+from epsilog.web import worker
+
+PAGES = Path(__file__).parents[2] / "web/src"
+ASK = {
+    "population": 150,
+    "cohort_size": 30,
+    "rounds": 4,
+    "noise_multiplier": 3.0,
+    "delta": 1e-5,
+    "delta_cap": None,
+    "privacy_unit": "school",
+}
+
+
+def asked(path, ask):
+    status, _, body = worker.answer(path, ask)
+    assert status == 200, body
+    return json.loads(body)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verdict") / "run"
+    finish(folder, folder.parent / "ledger.db", make_plan(simulation=False))
+    return codec.parse((folder / "report.json").read_bytes())
+
+
+@pytest.mark.slow
+def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
+    told, risk = asked("/federated/verdict", ASK), asked("/federated/risk", ASK)
+    assert told["statement"] == report["claim"]["statement"]
+    mine = [tuple(row) for row in risk["rows"]]
+    assert mine == [row for row in readings(report) if "comes close" not in row[0]]
+    assert [tuple(row) for row in risk["copies"]] == copies(report)
+    pages = render_html(report), render_markdown(report)
+    for sentence in (risk["of_attacks"], risk["of_copies"]):
+        assert all(sentence in page for page in pages)
+    for label, figure in mine:
+        assert all(label in page and figure in page for page in pages), label
+
+
+def test_the_page_has_none_of_these_sentences_of_its_own():
+    """Words that the library says are not written again; the control is a phrase that the page does say itself."""
+    texts = "".join(file.read_text(encoding="utf-8") for file in PAGES.rglob("*.tsx"))
+    for sentence in (wording.OF_COPIES, wording.OF_RELEASES, wording.of_attacks("x"), wording.attack_label(0.01)):
+        assert sentence[:30] not in texts
+    assert "What it means for one person" in texts

@@ -1,0 +1,110 @@
+import type { ComponentChildren } from "preact";
+import type { Answer } from "../lib/answer";
+import { useAnswer } from "../lib/answer";
+import { post } from "../lib/api";
+import { show, showWhole, typeset } from "../lib/numbers";
+import type { RiskAnswer, VerdictAnswer } from "../lib/openapi";
+import { Table } from "./Table";
+import { Trouble } from "./Trouble";
+
+/**
+ * What the claim means for one person, in the library's own sentences: those of a report. Only settled questions are asked,
+ * and what is dear (attacks, copies) after what is not.
+ */
+export function Verdict(props: {
+  name: "federated" | "queries";
+  ask: object | null; // null until the bound has settled
+  cap: number | null; // the policy's, on epsilon
+  unit: string;
+}) {
+  const { name, ask, cap } = props;
+  const told = useAnswer(ask && { ...ask, cap }, (body, signal) => post<VerdictAnswer>(`${name}/verdict`, body, signal), { delay: 250 });
+  const risk = useAnswer(told.answer && !told.busy ? ask : null, (body, signal) => post<RiskAnswer>(`${name}/risk`, body, signal), { delay: 400 });
+  return (
+    <section class="card meaning" aria-labelledby="meaning" aria-busy={told.busy || risk.busy}>
+      <h2 id="meaning">What it means for one person</h2>
+      {told.problem && <Trouble problem={told.problem} retry={told.retry} />}
+      {told.answer ? <Told answer={told.answer} risk={risk} unit={props.unit} /> : !told.problem && <p class="empty">Working it out…</p>}
+    </section>
+  );
+}
+
+function Told({ answer, risk, unit }: { answer: VerdictAnswer; risk: Answer<object, RiskAnswer>; unit: string }) {
+  return (
+    <>
+      <p class="lead">{typeset(answer.statement)}</p>
+      <div class="belief">
+        {answer.posteriors.map((each) => (
+          <Belief key={each.prior} {...each} />
+        ))}
+      </div>
+      <p>{typeset(answer.odds)}</p>
+      <h3>What an attack can find</h3>
+      <Found risk={risk} fallback="Asking for the best attack…">
+        {(found) => (
+          <>
+            <Table caption="What it means" columns={[{ title: "reading" }, { title: "at most", number: true }]} rows={found.rows.map(([label, figure]) => [typeset(label), figure])} />
+            <p class="method">{found.of_attacks}</p>
+          </>
+        )}
+      </Found>
+      <h3>More of it</h3>
+      <div class="two">
+        <div>
+          <Table
+            caption={`Such releases together, at δ = ${show(answer.delta)}`}
+            columns={[{ title: "releases" }, { title: "ε at most", number: true }]}
+            rows={answer.releases.map(({ count, epsilon }) => [showWhole(count), epsilon === null ? "no bound proven" : show(epsilon, 4, "up")])}
+          />
+          <p class="method">{answer.of_releases}</p>
+        </div>
+        <Found risk={risk} fallback="Working out what copies cost…">
+          {(found) => (
+            <div>
+              <Table
+                caption={`What copies cost: copies of one ${unit}, or held by one person`}
+                columns={[{ title: "copies" }, { title: "ε at most", number: true }, { title: "at least", number: true }]}
+                rows={found.copies}
+              />
+              <p class="method">{found.of_copies}</p>
+            </div>
+          )}
+        </Found>
+      </div>
+      <h3>What δ is the chance of</h3>
+      {answer.worst.map((line) => (
+        <p key={line}>{typeset(line)}</p>
+      ))}
+      <h3>Room under the policy</h3>
+      <p>{typeset(answer.headroom)}</p>
+      <h3>What must hold for all of this</h3>
+      <ul class="limits">
+        {[...answer.assumptions, ...answer.limits].map((line) => (
+          <li key={line}>{typeset(line)}</li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Found({ risk, fallback, children }: { risk: Answer<object, RiskAnswer>; fallback: string; children: (found: RiskAnswer) => ComponentChildren }) {
+  if (risk.problem) return <Trouble problem={risk.problem} retry={risk.retry} />;
+  return risk.answer ? children(risk.answer) : <p class="empty">{fallback}</p>;
+}
+
+/** A chance before, and what it becomes at most: two bars on one scale, with the figures beside them. */
+function Belief({ before, after, prior, posterior }: VerdictAnswer["posteriors"][number]) {
+  return (
+    <p>
+      <span class="before">{before}</span>
+      <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+        <rect class="rail" width="100" height="10" />
+        <rect class="after" width={100 * posterior} height="10" />
+        <rect class="prior" width={100 * prior} height="10" />
+      </svg>
+      <b>
+        <span class="hidden">become </span>≤ {after}
+      </b>
+    </p>
+  );
+}
