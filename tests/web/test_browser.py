@@ -1,5 +1,6 @@
 """Every page in a real Chromium, against the real server: numbers, links, keyboard, embeds, failures, accessibility."""
 
+import base64
 import datetime as dt
 import html
 import http.server
@@ -184,6 +185,27 @@ def test_print_begins_with_the_answer(browser, site):
         results, inputs = browser.execute_script(tops)
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
         assert results < inputs
+
+
+def test_what_it_means_for_one_person_is_told_and_fits_one_sheet(browser, site):
+    """In the library's sentences; printed on A4 with the inputs below it."""
+    for path, said in (
+        ("/federated?v=1", "8 such releases fit it"),
+        ("/queries?v=1&mechanism=gaussian&delta=1e-6", "No cap on"),
+    ):
+        browser.get(site.url + path)
+        until(
+            lambda: (
+                one(browser, ".meaning").get_attribute("aria-busy") == "false"
+                and "copies cost" in text(browser, ".meaning")
+            )
+        )
+        told = text(browser, ".meaning")
+        assert all(
+            each in told for each in ("No outcome raises the odds", "best attack finds at 1% false alarms", said)
+        )
+        printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+        assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed["data"]))) == 1
 
 
 def test_a_quick_bound_says_that_it_is_being_refined(browser, site):

@@ -24,6 +24,7 @@ __all__ = [
     "named_label",
     "odds_sentence",
     "of_attacks",
+    "of_copies",
     "posterior",
     "prior_text",
     "query_limits",
@@ -36,6 +37,10 @@ OF_COPIES = (
     "A record that occurs several times, or somebody who holds several units, is protected less. Copies are there "
     "together, or not at all. Multiplying the first row by their number promises too much: epsilon at one delta grows "
     "faster."
+)
+_OF_PURE_COPIES = (
+    "A record that occurs several times, or somebody who holds several units, is protected less. Copies are there "
+    "together, or not at all. Without a delta each of them counts once more, and the first row is to be multiplied."
 )
 OF_RELEASES = (
     "Several such releases, each with randomness of its own, cost more than one, whoever makes them; what each of them "
@@ -318,6 +323,15 @@ def _fitted(fit: Mapping[str, Any] | None, *, exact: bool) -> list[tuple[str, st
             f"overstates by up to {regret}",
         )
     ]
+
+
+def of_copies(delta: float) -> str:
+    """What copies are, and how their epsilon grows at a delta.
+
+    >>> of_copies(1e-6) == OF_COPIES, "once more" in of_copies(0.0)
+    (True, True)
+    """
+    return OF_COPIES if delta > 0 else _OF_PURE_COPIES
 
 
 def copies_rows(reading: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:

@@ -83,7 +83,7 @@ def federated_risk(ask: FederatedAsk) -> dict[str, Any]:
         held=held,
         fit=False,
     )
-    return _risk(reading, ask.privacy_unit)
+    return _risk(reading, ask.privacy_unit, found.delta.delta)
 
 
 @questions.add("/federated/record", answers.Stamped, summary="A calculation as a stamped record")
@@ -110,7 +110,7 @@ def queries_risk(ask: QueriesAsk) -> dict[str, Any]:
     found = plan.queries(**ask.arguments())
     delta, relation = found.delta.delta if found.delta else 0.0, NeighboringRelation.ADD_OR_REMOVE_ONE
     reading = plan.risk_reading(found.release, delta=delta, relation=relation, known=found.release, fit=False)
-    return _risk(reading, "person")
+    return _risk(reading, "person", delta)
 
 
 @questions.add("/queries/record", answers.Stamped, summary="A query plan as a stamped record")
@@ -139,12 +139,12 @@ def _planned(ask: FederatedAsk) -> plan.FederatedPlan:
     return plan.federated(**ask.arguments() | {"group": 1, "trials": None, "releases_per_period": 1})
 
 
-def _risk(reading: dict[str, Any], privacy_unit: str) -> dict[str, Any]:
+def _risk(reading: dict[str, Any], privacy_unit: str, delta: float) -> dict[str, Any]:
     return {
         "rows": wording.reading_rows(reading),
         "of_attacks": wording.of_attacks(privacy_unit),
         "copies": wording.copies_rows(reading),
-        "of_copies": wording.OF_COPIES,
+        "of_copies": wording.of_copies(delta),
     }
 
 

@@ -49,7 +49,7 @@ function Told({ answer, risk, unit }: { answer: VerdictAnswer; risk: Answer<obje
         )}
       </Found>
       <h3>More of it</h3>
-      <div class="two">
+      <div class="sides">
         <div>
           <Table
             caption={`Such releases together, at δ = ${show(answer.delta)}`}

@@ -19,6 +19,7 @@ import type { FieldSpec, Raw, Store, Values } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent, showWhole, typeset } from "../lib/numbers";
 import { type CrossoverAnswer, FACTS, readQueriesAsk } from "../lib/openapi";
+import { numberOrNull } from "../lib/read";
 import { twin } from "../lib/twin/engine";
 import type { Interval, Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
 import { Sensitivity } from "./Sensitivity";
@@ -35,6 +36,7 @@ export const QUERIES: readonly FieldSpec[] = [
   fieldOf(KNOWN.queries_used, { label: "Answered so far", initial: "40" }),
   fieldOf(KNOWN.magnitude, { label: "Typical true answer", initial: "1000" }),
   fieldOf(KNOWN.weights, { hint: "one for each query, as 2 1 1; blank: even" }),
+  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, above: 0, hint: "for one person, at the same δ" },
   { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, most: 4000 },
 ];
 
@@ -74,6 +76,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
           <Field form={form} name="population" />
           <Field form={form} name="magnitude" />
           <Field form={form} name="weights" />
+          {!compact && engine.name === "server" && <Field form={form} name="cap" />}
         </div>
       </fieldset>
     </>
@@ -86,7 +89,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   return (
     <Calculator label="Query budget" form={form} main={main} inputs={inputs} compact={compact} peek={peek} spoken={answer ? spoken(answer) : undefined}>
       {answer && <Answer answer={answer} refining={main.refining} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
-      {answer && ask && engine.name === "server" && !compact && <Verdict name="queries" ask={main.settled ? ask : null} cap={null} unit="person" />}
+      {answer && ask && engine.name === "server" && !compact && <Verdict name="queries" ask={main.settled ? ask : null} cap={form.values === null ? null : numberOrNull(form.values, "cap")} unit="person" />}
       {answer && <Shape answer={answer} />}
       {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
       {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}
