@@ -9,6 +9,7 @@ import time
 import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from epsilog.spend import open_ledger
 from epsilog.terms import Gaussian, PureDP, Repeated
 from epsilog.web import create_app
+from epsilog.web.desk import Desk
 
 REPORT = {
     "v": 0,
@@ -87,6 +89,12 @@ class Site:
         return self.ask("GET", f"/api/v1/{path}", **more)
 
 
+class _Unhurried(Desk):
+    """Starts a process with the first question for it: two start with a server, and each computes for over a second."""
+
+    open = partialmethod(Desk.open, at_once=False)
+
+
 @contextmanager
 def serving(app):
     """Runs ``app`` in a thread on a free port; yields the site, then stops it."""
@@ -98,13 +106,15 @@ def serving(app):
     config = uvicorn.Config(app, log_level="critical", ws="none", lifespan="on", server_header=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
     try:
-        for _ in range(1200):
-            if server.started:
-                break
-            time.sleep(0.05)
-        assert server.started
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("epsilog.web.app.Desk", _Unhurried)
+            thread.start()
+            for _ in range(1200):
+                if server.started:
+                    break
+                time.sleep(0.05)
+            assert server.started
         yield Site("127.0.0.1", listener.getsockname()[1])
     finally:
         server.should_exit = True
