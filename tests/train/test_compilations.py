@@ -26,7 +26,8 @@ print(json.dumps([None if kept is None else str(kept), output_hash(model)]))
 
 @pytest.fixture(name="home")
 def _home(tmp_path, monkeypatch):
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    ours = "JAX_", "XLA_FLAGS", "NPROC"  # see tests/conftest.py
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     monkeypatch.setattr(os, "environ", plain | {"XDG_CACHE_HOME": str(tmp_path)})
     return tmp_path
 
@@ -45,6 +46,15 @@ def test_kept_programs_give_the_same_model(home):
     assert kept
     assert train() == [folder, first]
     assert kept == {path: path.stat().st_mtime_ns for path in Path(folder).iterdir() if path.name.endswith("-cache")}
+
+
+@pytest.mark.slow
+def test_engines_agree_as_users_compile_them():
+    """Where tests compile quickly and compute on one thread, what users get does the same."""
+    default = {"XLA_FLAGS": "", "NPROC": str(os.cpu_count())}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", Path(__file__).with_name("test_engine.py")]
+    done = subprocess.run(command, env=os.environ | default, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_folder_that_the_user_named_is_left_alone(home):

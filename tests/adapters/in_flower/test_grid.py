@@ -45,7 +45,9 @@ class Federation:
         self.folder, self.running, self.port = folder, {}, free_port()
         home = folder / "home"
         (home / ".flwr").mkdir(parents=True)
-        kept = {name: value for name, value in os.environ.items() if re.match("PYTHONPATH$|LANG$|JAX_", name)}
+        kept = {
+            name: value for name, value in os.environ.items() if re.match("PYTHONPATH$|LANG$|JAX_|XLA_|NPROC$", name)
+        }
         self.environment = kept | {
             "HOME": str(home),
             "FLWR_HOME": str(home / ".flwr"),

@@ -37,7 +37,7 @@ PATIENCE = 200  # seconds, for what takes some twenty on a quiet machine
 
 
 def environment(folder, **more):
-    kept = {name: value for name, value in os.environ.items() if re.match("LANG$|JAX_", name)}
+    kept = {name: value for name, value in os.environ.items() if re.match("LANG$|JAX_|XLA_|NPROC$", name)}
     paths = os.pathsep.join([str(APP), str(Path(epsilog.__file__).parents[1])])
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     home = {"HOME": str(folder), "PATH": f"{TOOLS}:/usr/bin:/bin", "PYTHONPATH": paths, "LINES": str(folder)}
