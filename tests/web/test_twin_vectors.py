@@ -12,8 +12,8 @@ twin = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(twin)
 
 CASES = json.loads(twin.FILE.read_text())["cases"]
-FAST = [case for case in CASES if case["kind"] != "renyi_epsilon"]
-SLOW = [case for case in CASES if case["kind"] == "renyi_epsilon"]
+SLOW = [case for case in CASES if case["kind"].startswith("sampled_")]
+FAST = [case for case in CASES if not case["kind"].startswith("sampled_")]
 
 
 def agrees(stored, now):
@@ -28,7 +28,8 @@ def agrees(stored, now):
 
 
 def test_there_are_enough_cases_and_they_are_the_scripts_own():
-    assert len(CASES) >= 1000
+    assert len(CASES) >= 2000
+    assert len(SLOW) >= 1000
     assert [{k: v for k, v in case.items() if k != "want"} for case in CASES] == twin.questions()
 
 
@@ -44,8 +45,13 @@ def test_a_changed_number_is_noticed():
 
 
 @pytest.mark.slow
-def test_renyi_bounds_are_the_librarys_and_above_the_certified_truth():
-    for case in SLOW[:50]:
+def test_stored_intervals_are_the_librarys():
+    for case in SLOW[7::120]:
         now = twin.answer(case)
-        assert now["upper"] == pytest.approx(case["want"]["upper"], rel=1e-9), case
-        assert case["want"]["lower"] <= now["upper"], case
+        assert number(case["want"]["lower"]) <= number(now["upper"]), case
+        assert number(now["lower"]) <= number(case["want"]["upper"]), case
+        assert number(now["upper"]) == pytest.approx(number(case["want"]["upper"]), rel=1e-3, abs=1e-12), case
+
+
+def number(value):
+    return float(value)

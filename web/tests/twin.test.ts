@@ -8,7 +8,9 @@ import type { Given } from "../src/lib/read";
 import { classicGaussian, flFormula } from "../src/lib/twin/closed";
 import { queries, twin } from "../src/lib/twin/engine";
 import { gaussianDelta, gaussianEpsilon, gaussianNoise } from "../src/lib/twin/gaussian";
-import { ORDERS, perRound, renyiEpsilon, sampledGaussian } from "../src/lib/twin/renyi";
+import { round } from "../src/lib/twin/cells";
+import { moment } from "../src/lib/twin/inversion";
+import { deltasOf, epsilonOf } from "../src/lib/twin/sampled";
 import { FEDERATED } from "../src/pages/Federated";
 
 interface Case {
@@ -30,8 +32,8 @@ function bounds(got: number, want: Case["want"], slack: number): void {
 }
 
 test("there are enough cases, of every kind", () => {
-  expect(file.cases.length).toBeGreaterThanOrEqual(1000);
-  const kinds = ["gaussian_delta", "gaussian_epsilon", "gaussian_noise", "rdp", "renyi_epsilon", "fl_formula", "classic", "queries"];
+  expect(file.cases.length).toBeGreaterThanOrEqual(2000);
+  const kinds = ["gaussian_delta", "gaussian_epsilon", "gaussian_noise", "rdp", "sampled_epsilon", "sampled_delta", "fl_formula", "classic", "queries"];
   for (const kind of kinds) expect(of(kind).length, kind).toBeGreaterThan(50);
 });
 
@@ -47,20 +49,72 @@ describe("exact Gaussian", () => {
   });
 });
 
-describe("Renyi", () => {
-  test.each(of("rdp"))("order $order at q $q, sigma $sigma", ({ order, q, sigma, want }) => {
-    const got = sampledGaussian(order as number, sigma as number, q as number);
-    expect(Math.abs(got - number(want.upper))).toBeLessThanOrEqual(1e-11 + 1e-9 * number(want.upper));
+describe("sampled Gaussian", () => {
+  const schedule = ({ q, sigma, rounds }: Case) => ({ q: q as number, sigma: sigma as number, rounds: rounds as number });
+
+  test("no epsilon is below the certified truth, and hardly one far above it", () => {
+    const ratios: number[] = [];
+    for (const each of of("sampled_epsilon")) {
+      const got = epsilonOf(schedule(each), each.delta as number);
+      const said = JSON.stringify(each);
+      expect(got, said).not.toBeNaN();
+      expect(got, said).toBeGreaterThanOrEqual(number(each.want.lower));
+      const [lower, upper] = [number(each.want.lower), number(each.want.upper)];
+      if (lower > 1e-3 && upper < 1.02 * lower) ratios.push(got / upper);
+    }
+    ratios.sort((a, b) => a - b);
+    expect(ratios.length).toBeGreaterThan(600);
+    expect(ratios[Math.floor(0.5 * ratios.length)]).toBeLessThan(1.02);
+    expect(ratios[Math.floor(0.99 * ratios.length)]).toBeLessThan(1.5);
+    expect(ratios.at(-1)).toBeLessThan(4);
   });
-  test.each(of("renyi_epsilon"))("epsilon of $rounds rounds at q $q, sigma $sigma", ({ rounds, q, sigma, delta, want }) => {
-    const got = renyiEpsilon(perRound(sigma as number, q as number), rounds as number, delta as number);
-    expect(got).toBeGreaterThanOrEqual(number(want.lower));
-    expect(Math.abs(got - number(want.upper))).toBeLessThanOrEqual(1e-7 + 1e-6 * number(want.upper));
+  test("no delta is below the certified truth, and hardly one far above it", () => {
+    const ratios: number[] = [];
+    for (const each of of("sampled_delta")) {
+      const got = deltasOf(schedule(each), [each.epsilon as number])[0]!;
+      expect(got, JSON.stringify(each)).toBeGreaterThanOrEqual(number(each.want.lower));
+      if (number(each.want.lower) > 1e-12) ratios.push(got / number(each.want.upper));
+    }
+    ratios.sort((a, b) => a - b);
+    expect(ratios.length).toBeGreaterThan(30);
+    expect(ratios[Math.floor(0.5 * ratios.length)]).toBeLessThan(1.1);
   });
-  test("orders are whole and rise", () => {
-    ORDERS.forEach((order, i) => {
-      expect(Number.isInteger(order) && order > (ORDERS[i - 1] ?? 1)).toBe(true);
-    });
+  test.each(of("rdp"))("the moment of order $order at q $q, sigma $sigma is not below the true one", ({ order, q, sigma, want }) => {
+    if (q === 1) return;
+    const { remove } = round(sigma as number, q as number, 38);
+    const theta = (order as number) - 1;
+    if ((order as number) / (sigma as number) > 25) return; // beyond the cells
+    const got = moment(remove, theta);
+    expect((got.log + got.off + got.doubt) / theta).toBeGreaterThanOrEqual(number(want.upper) * (1 - 2e-5) - 1e-12 / theta);
+    expect(got.log / theta).toBeLessThanOrEqual(number(want.upper) * 1.06 + 1e-11 / theta);
+  });
+  test("the masses of a round are all that there is, and doubts are small", () => {
+    for (const sigma of [0.05, 0.2, 1, 30, 1e3])
+      for (const q of [1e-8, 0.01, 0.999])
+        for (const side of ["remove", "add"] as const) {
+          const law = round(sigma, q, 9)[side];
+          const masses = [...law.logs].map(Math.exp);
+          expect(Math.abs(masses.reduce((a, b) => a + b) - 1)).toBeLessThan(1e-11);
+          masses.forEach((mass, i) => expect(mass * law.doubts[i]!).toBeLessThan(1e-11));
+        }
+  });
+  test("less noise, more rounds, more often and a smaller delta never cost less", () => {
+    const base = { sigma: 1.1, q: 0.01, rounds: 500 };
+    const prices = (of: (i: number) => [{ sigma: number; q: number; rounds: number }, number]) => Array.from({ length: 12 }, (_, i) => epsilonOf(...of(i)));
+    for (const rising of [
+      prices((i) => [{ ...base, sigma: 3 * 0.8 ** i }, 1e-6]),
+      prices((i) => [{ ...base, rounds: 2 ** (i + 2) }, 1e-6]),
+      prices((i) => [{ ...base, q: 0.0005 * 1.9 ** i }, 1e-6]),
+      prices((i) => [base, 10 ** (-3 - 2 * i)]),
+    ])
+      rising.forEach((price, i) => expect(price).toBeGreaterThan(rising[i - 1] ?? 0));
+  });
+  test("edges", () => {
+    expect(epsilonOf({ sigma: 1, q: 0, rounds: 10 }, 1e-6)).toBe(0);
+    expect(epsilonOf({ sigma: 0, q: 0.1, rounds: 10 }, 1e-6)).toBe(Infinity);
+    expect(epsilonOf({ sigma: 2, q: 1, rounds: 9 }, 1e-6)).toBeCloseTo(gaussianEpsilon(1.5, 1e-6), 9);
+    expect(epsilonOf({ sigma: 1e-3, q: 0.5, rounds: 2 }, 1e-6)).toBeGreaterThan(9e5); // as if all took part
+    expect(deltasOf({ sigma: 1, q: 0.1, rounds: 10 }, [0, 1e3]).every((delta) => delta > 0 && delta < 0.2)).toBe(true);
   });
 });
 
@@ -103,6 +157,7 @@ test("the formula never stands without a bound", async () => {
   const answer = await twin.federated(ask, new AbortController().signal);
   expect(answer.formula.total).toBeCloseTo(0.6334, 4);
   expect(answer.epsilon.upper).toBeGreaterThan(0.7226); // the certified lower bound
+  expect(answer.epsilon.upper).toBeLessThan(0.735);
   await expect(twin.federated({ ...ask, sampling: "fixed-size" }, new AbortController().signal)).rejects.toThrow("Poisson");
   await expect(twin.federated({ ...ask, relation: "replace-one" }, new AbortController().signal)).rejects.toThrow();
 });

@@ -1,4 +1,4 @@
-// The calculators without a server: upper bounds by Renyi DP, exact Gaussians, closed forms. It says what it lacks.
+// The calculators without a server: upper bounds of sampled Gaussians, exact Gaussians, closed forms. It says what it lacks.
 
 import type { Engine } from "../engine";
 import { show } from "../numbers";
@@ -7,9 +7,9 @@ import type { FederatedAnswer, FederatedAsk, Finding, Interval, Noise, QueriesAn
 import { Problem } from "../types";
 import { classicGaussian, flFormula, LAPLACE_95, NORMAL_95 } from "./closed";
 import { gaussianEpsilon, gaussianNoise } from "./gaussian";
-import { perRound, renyiEpsilon } from "./renyi";
+import { epsilonOf } from "./sampled";
 
-const RENYI = "Rényi DP at whole orders, rounded up (in the browser)";
+export const METHOD = "inversion of a coarser loss, every error added (in the browser)";
 const MOST_ROUNDS = 2 ** 30;
 
 function decideDelta(given: number | null, population: number, cap: number | null) {
@@ -57,12 +57,8 @@ function federated(ask: FederatedAsk): FederatedAnswer {
   supported(ask);
   const q = ask.cohort_size / ask.population;
   const delta = decideDelta(ask.delta, ask.population, ask.delta_cap);
-  const round = perRound(ask.noise_multiplier, q);
   const formula = flFormula(q, ask.noise_multiplier, ask.rounds, delta.value);
-  const price = (rounds: number): Interval => {
-    const exact = q === 1 ? gaussianEpsilon(Math.sqrt(rounds) / ask.noise_multiplier, delta.value) : Infinity;
-    return bound(Math.min(exact, renyiEpsilon(round, rounds, delta.value)), RENYI, ask.relation);
-  };
+  const price = (rounds: number): Interval => bound(epsilonOf({ sigma: ask.noise_multiplier, q, rounds }, delta.value), METHOD, ask.relation);
   const epsilon = price(ask.rounds);
   const mu = ask.noise_multiplier === 0 ? Infinity : (Math.sqrt(ask.rounds) / ask.noise_multiplier) * (1 + 1e-15);
   return {
@@ -76,17 +72,17 @@ function federated(ask: FederatedAsk): FederatedAnswer {
     epsilon,
     unamplified: bound(gaussianEpsilon(mu, delta.value), "exact Gaussian (Balle & Wang 2018)", ask.relation),
     releases_per_period: ask.releases_per_period,
-    cumulative: price(ask.rounds * ask.releases_per_period),
+    cumulative: ask.releases_per_period === 1 ? epsilon : price(ask.rounds * ask.releases_per_period),
     verdict: sentence(formula.total, epsilon.upper),
-    limits: [finding("limits/in-browser", "passed", "Computed in this browser. Lower bounds, tighter bounds and other sampling schemes need the server.")],
+    limits: [finding("limits/in-browser", "passed", "Computed in this browser. Lower bounds and other sampling schemes need the server.")],
   };
 }
 
 function roundsFor(ask: FederatedAsk, target: number): number {
   supported(ask);
   const delta = decideDelta(ask.delta, ask.population, ask.delta_cap).value;
-  const round = perRound(ask.noise_multiplier, ask.cohort_size / ask.population);
-  const fits = (rounds: number): boolean => renyiEpsilon(round, rounds, delta) <= target;
+  const [sigma, q] = [ask.noise_multiplier, ask.cohort_size / ask.population];
+  const fits = (rounds: number): boolean => epsilonOf({ sigma, q, rounds }, delta) <= target;
   if (!fits(1)) return 0;
   let most = 1;
   while (fits(2 * most)) {
@@ -205,12 +201,11 @@ export const twin: Engine = {
     supported(ask);
     const q = ask.cohort_size / ask.population;
     const delta = decideDelta(ask.delta, ask.population, ask.delta_cap).value;
-    const round = perRound(ask.noise_multiplier, q);
     const marks = new Set([1, ...Array.from({ length: 24 }, (_, i) => Math.ceil((ask.rounds * (i + 1)) / 24))]);
     return [...marks].map((rounds) => ({
       rounds,
       lower: null,
-      upper: renyiEpsilon(round, rounds, delta),
+      upper: epsilonOf({ sigma: ask.noise_multiplier, q, rounds }, delta),
       formula: flFormula(q, ask.noise_multiplier, rounds, delta).total,
     }));
   },

@@ -1,0 +1,63 @@
+// A federated schedule in the browser: delta and epsilon of rounds of a Poisson-sampled Gaussian, never below the truth.
+
+import { type Round, round } from "./cells";
+import { gaussianDelta, gaussianEpsilon } from "./gaussian";
+import { Composed } from "./inversion";
+
+const LEAST_NOISE = 0.03; // below it a sample is priced as if all took part
+const MOST_NOISE = 1e6;
+const MOST_ROUNDS = 1e9; // the errors of that many rounds are still small
+
+export interface Schedule {
+  sigma: number;
+  q: number;
+  rounds: number;
+}
+
+/** Cells reach so far that what they leave out is a millionth of delta. */
+const reachOf = (rounds: number, log: number): number => Math.ceil(4 * Math.sqrt(2 * (Math.log(rounds) - log + 13))) / 4;
+
+let kept: { sigma: number; q: number; reach: number; round: Round } | null = null;
+
+function cells(sigma: number, q: number, reach: number): Round {
+  if (!(kept && kept.sigma === sigma && kept.q === q && kept.reach === reach)) kept = { sigma, q, reach, round: round(sigma, q, reach) };
+  return kept.round;
+}
+
+const whole = (rounds: number, sigma: number): number => (sigma === 0 ? Infinity : (Math.sqrt(rounds) / sigma) * (1 + 1e-15));
+const priced = ({ sigma, q, rounds }: Schedule): boolean => q < 1 && sigma >= LEAST_NOISE && sigma <= MOST_NOISE && rounds <= MOST_ROUNDS;
+
+/** Bounds epsilon from above. */
+export function epsilonOf(schedule: Schedule, delta: number): number {
+  const { sigma, q, rounds } = schedule;
+  if (q === 0 || rounds === 0) return 0;
+  if (sigma === 0) return Infinity;
+  if (rounds * q * gaussianDelta(1 / sigma, 0) * (1 + 1e-12) <= delta) return 0; // deltas at 0 add up
+  const plain = gaussianEpsilon(whole(rounds, sigma), delta);
+  if (!priced(schedule)) return plain;
+  const log = Math.log(delta);
+  const { remove, add } = cells(sigma, q, reachOf(rounds, log));
+  const first = new Composed(remove, rounds).epsilon(log);
+  const pure = -rounds * Math.log1p(-q) * (1 + 1e-14); // with the unit added, no round loses more than -ln(1 - q)
+  const second = pure <= first ? 0 : Math.min(pure, new Composed(add, rounds).epsilon(log));
+  const sampled = Math.max(first, second);
+  return Number.isNaN(sampled) ? plain : Math.min(sampled, plain);
+}
+
+/** Bounds delta from above, at each epsilon; `least` is the smallest delta of interest. */
+export function deltasOf(schedule: Schedule, epsilons: readonly number[], least = 1e-12): number[] {
+  const { sigma, q, rounds } = schedule;
+  if (q === 0 || rounds === 0) return epsilons.map(() => 0);
+  if (sigma === 0) return epsilons.map(() => 1);
+  const plain = epsilons.map((epsilon) => gaussianDelta(whole(rounds, sigma), epsilon));
+  if (!priced(schedule)) return plain;
+  const { remove, add } = cells(sigma, q, reachOf(rounds, Math.log(least)));
+  const pure = -rounds * Math.log1p(-q) * (1 + 1e-14);
+  const flat = rounds * q * gaussianDelta(1 / sigma, 0) * (1 + 1e-12);
+  const first = new Composed(remove, rounds).deltas(epsilons);
+  const second = new Composed(add, rounds).deltas(epsilons);
+  return epsilons.map((epsilon, i) => {
+    const sampled = Math.exp(Math.max(first[i]!, epsilon >= pure ? -Infinity : second[i]!)) * (1 + 1e-13);
+    return Math.min(plain[i]!, flat, Number.isNaN(sampled) ? 1 : sampled + Number.MIN_VALUE);
+  });
+}
