@@ -145,6 +145,31 @@ SHIFTS = """
 """
 
 
+def test_the_picture_of_the_front_page_follows_the_hand_and_is_settled_by_the_server(browser, site):
+    from selenium.webdriver.common.keys import Keys
+
+    def reads():
+        return float(browser.find_element("css selector", ".live p.claim b").text)
+
+    browser.get(site.url + "/")
+    certified = "certified: the true"
+    until(lambda: certified in browser.find_element("css selector", ".live .beside").text)
+    assert reads() == 2.125  # noise 1, 1,000 rounds, 500 of 50,000, delta 1e-6: the library's upper end, rounded up
+    noise, handle = browser.find_elements("css selector", ".live .slider input")[:2]
+    before = browser.find_element("css selector", ".live .seen path.claim").get_attribute("d")
+    handle.send_keys(Keys.ARROW_LEFT)
+    assert float(noise.get_attribute("value")) < 1
+    assert reads() > 2.125
+    assert browser.find_element("css selector", ".live .seen path.claim").get_attribute("d") != before
+    until(lambda: certified in browser.find_element("css selector", ".live .beside").text)
+    until(lambda: "noise_multiplier=0.9" in browser.current_url)
+    assert "noise_multiplier=0.9" in browser.find_element("css selector", ".live .more a").get_attribute("href")
+    noise.clear()
+    noise.send_keys("none")
+    assert until(lambda: browser.find_element("css selector", ".live .error").text) == "is not a number: “none”"
+    assert not browser.find_elements("css selector", ".live p.claim")
+
+
 @pytest.mark.parametrize("path", ["/", "/queries?v=1&mechanism=gaussian&delta=1e-6", "/federated", "/playground"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_jumps_while_a_page_fills(browser, site, path, width):

@@ -1,3 +1,5 @@
+import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { IntervalBar } from "../components/IntervalBar";
 import { Notice } from "../components/Notice";
@@ -78,6 +80,18 @@ function Counts() {
   );
 }
 
+/** The picture comes as a file of its own, into a place that is kept for it. */
+function Live() {
+  const [Hero, setHero] = useState<ComponentType | null>(null);
+  useEffect(() => {
+    import("../components/hero/Hero").then(
+      (part) => setHero(() => part.Hero),
+      () => {}, // the page says all it says without
+    );
+  }, []);
+  return Hero ? <Hero /> : <section class="live card" aria-hidden="true" />;
+}
+
 export function Front() {
   return (
     <div class="front">
@@ -86,23 +100,28 @@ export function Front() {
           A privacy budget you can plan, spend, <em>verify</em> and prove.
         </h1>
         <p>
-          Differential privacy promises that no one person’s data shows. The promise has a price, ε, and it adds up. These pages compute that price
-          from both sides: an upper bound that may be claimed, and how far from the truth it can be.
-        </p>
-        <p class="buttons">
-          <a class="button" href="/federated">
-            Federated calculator
-          </a>
-          <a class="button" href="/queries">
-            Query calculator
-          </a>
+          Differential privacy promises that no one person’s data shows. The promise has a price, ε, and it adds up. Drag, and see what a run of
+          federated learning gives away of one person at most.
         </p>
       </section>
+      <Live />
+      <p class="buttons">
+        <a class="button main" href="/federated">
+          Federated calculator
+        </a>
+        <a class="button" href="/queries">
+          Query calculator
+        </a>
+      </p>
       <div class="two worked">
         <Federated />
         <Counts />
       </div>
       <div class="tiles">
+        <Card title="Verify">
+          <p>Somebody hands you a report. Drop it here, and every number is worked out again from the evidence that it carries.</p>
+          <a href="/verify">Check a report</a>
+        </Card>
         <Card title="Playground">
           <p>Mix releases, see the interval, the profile and what an attacker could tell at one false alarm in a hundred.</p>
           <a href="/playground">Mix releases</a>

@@ -1,0 +1,142 @@
+// The front page's picture: drag noise, rounds or cohort, and see what an attacker may learn of one person at most.
+
+import { useMemo } from "preact/hooks";
+import { addressStore, toQuery } from "../../lib/address";
+import { useAnswer } from "../../lib/answer";
+import { post, server } from "../../lib/api";
+import { apart, found, quantile, RATES } from "../../lib/attack";
+import { type FieldSpec, useForm } from "../../lib/form";
+import { show, showPercent, showWhole } from "../../lib/numbers";
+import { type ProfileAnswer, readFederatedAsk } from "../../lib/openapi";
+import { flFormula } from "../../lib/twin/closed";
+import { deltasOf, epsilonOf } from "../../lib/twin/sampled";
+import { IntervalBar } from "../IntervalBar";
+import { Slider, stops } from "../Slider";
+import { Spoken } from "../Spoken";
+import { Bells } from "./Bells";
+import { Tradeoff } from "./Tradeoff";
+
+const POPULATION = 50_000;
+const DELTA = 1e-6;
+const FPR = 0.01;
+const THRESHOLD = quantile(1 - FPR);
+const SHARES = [0, 0.05, 0.1, 0.17, 0.25, 0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.15]; // of the epsilon at one in a thousand
+
+const SPECS: readonly FieldSpec[] = [
+  { name: "noise_multiplier", label: "Noise", symbol: "σ", kind: "real", initial: "1", least: 0.03, most: 1e6 },
+  { name: "rounds", label: "Rounds", symbol: "T", kind: "whole", initial: "1000", least: 1, most: 1e7 },
+  { name: "cohort_size", label: "Cohort", symbol: "m", kind: "whole", initial: "500", least: 1, most: POPULATION },
+];
+const NOISE = stops(0.3, 30, false);
+const ROUNDS = stops(1, 100_000, true);
+const COHORT = stops(5, POPULATION, true);
+
+/** What the browser says by itself, while a hand moves. */
+function quick(sigma: number, rounds: number, cohort: number) {
+  const schedule = { sigma, rounds, q: cohort / POPULATION };
+  const reach = Math.max(1e-3, Math.min(600, epsilonOf(schedule, 1e-3)));
+  const epsilons = SHARES.map((share) => share * reach);
+  const deltas = deltasOf(schedule, epsilons, 1e-6);
+  const profile = epsilons.map((epsilon, i) => ({ epsilon, delta: deltas[i]! }));
+  return {
+    epsilon: epsilonOf(schedule, DELTA),
+    formula: flFormula(schedule.q, sigma, rounds, DELTA).total,
+    curve: RATES.map((fpr) => [fpr, found(profile, fpr)] as const),
+    tpr: found(profile, FPR),
+  };
+}
+
+const MUCH = Math.log(1e6); // odds of a million to one: a promise in name only
+
+export function Hero() {
+  const store = useMemo(addressStore, []);
+  const form = useForm(SPECS, store);
+  const values = form.values as { noise_multiplier: number; rounds: number; cohort_size: number } | null;
+  const drawn = useMemo(() => values && quick(values.noise_multiplier, values.rounds, values.cohort_size), [values]);
+  const ask = useMemo(() => values && readFederatedAsk({ ...values, population: POPULATION, delta: DELTA, delta_cap: null }), [values]);
+  const answer = useAnswer(ask, server.federated, { delay: 300 });
+  const settled = answer.answer && !answer.busy && answer.of === ask ? answer.answer : null;
+  const mix = settled && {
+    parts: [{ mechanism: "gaussian", parameter: settled.noise_multiplier, sampling_probability: settled.sampling_probability, count: settled.rounds }],
+    delta: DELTA,
+    fpr: FPR,
+  };
+  const reading = useAnswer(mix, (body, signal) => post<ProfileAnswer>("account/profile", body, signal), { delay: 0 });
+  if (!drawn || !values) return <Frame form={form} />;
+
+  const upper = settled?.epsilon.upper ?? drawn.epsilon;
+  const lower = settled?.epsilon.lower ?? null;
+  const tpr = Math.min(drawn.tpr, settled && reading.answer ? reading.answer.tpr : 1);
+  const mu = apart(FPR, tpr);
+  const share = `${show(100 * tpr, tpr > 0.1 ? 3 : 2, "up")}%`;
+  const under = drawn.formula < (lower ?? 0);
+  const source = settled
+    ? `certified: the true ε at δ = 10⁻⁶ lies between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`
+    : answer.problem
+      ? "at most, by this browser alone: the server does not answer"
+      : "at most, by this browser; the server’s certified number is on its way";
+  const sure = Math.exp(upper) / (1 + Math.exp(upper));
+  return (
+    <Frame form={form}>
+      <div class="reads">
+        <p class="claim">
+          <span>ε ≤ </span>
+          <b>{show(upper, 4, "up")}</b>
+        </p>
+        <p class="beside">{source}</p>
+        <IntervalBar lower={lower} upper={upper} estimate={drawn.formula} />
+        <p class="key">
+          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> the formula that people quote: {show(drawn.formula)}
+          {under && ", below the truth"}
+        </p>
+      </div>
+      <div class="seen">
+        <Bells mu={mu} threshold={THRESHOLD} fpr="1%" tpr={share} />
+        <Tradeoff points={drawn.curve} at={[FPR, tpr]} says={`at 1%: ${share}`} />
+      </div>
+      <div class="means">
+        <p>
+          <b>What it means for one person.</b> Whoever would bet <b>1 : 1</b> that you took part may, after seeing every model,{" "}
+          {upper > MUCH ? (
+            <>
+              be <b>more than a million : 1</b> sure of it. So large an ε promises next to nothing.
+            </>
+          ) : (
+            <>
+              be at most <b>{show(Math.exp(upper), 3, "up")} : 1</b> {sure < 0.9995 && `(${show(100 * sure, 3, "up")}% sure instead of 50%) `}but for a chance δ of one in a million, in
+              which nothing is promised. No attacker does better; most do worse.
+            </>
+          )}
+        </p>
+        <p class="method">
+          Drawn: two bells {show(mu, 3, "up")} standard deviations apart, as hard to tell apart at 1% false alarms as this run with you and without you,
+          at worst. The curve is the bound itself, of any attack.
+        </p>
+      </div>
+      <Spoken text={`Epsilon is at most ${show(upper, 4, "up")}. At one false alarm in a hundred, at most ${share} of those who took part are found.`} />
+    </Frame>
+  );
+}
+
+function Frame({ form, children }: { form: ReturnType<typeof useForm>; children?: preact.ComponentChildren }) {
+  const cohort = Number(form.values?.cohort_size ?? 0) / POPULATION;
+  return (
+    <section class="live card" aria-label="What a run gives away of one person">
+      <form class="dials" aria-label="The run" onSubmit={(e) => e.preventDefault()}>
+        <Slider form={form} name="noise_multiplier" at={NOISE}>
+          times what one person can add
+        </Slider>
+        <Slider form={form} name="rounds" at={ROUNDS}>
+          each one publishes a model
+        </Slider>
+        <Slider form={form} name="cohort_size" at={COHORT}>
+          {`of ${showWhole(POPULATION)} people take part, drawn by lot: ${form.values ? showPercent(cohort) : "–"}`}
+        </Slider>
+      </form>
+      {children ?? <p class="empty">Correct the marked number, and the picture comes back.</p>}
+      <p class="more">
+        <a href={`/federated?${toQuery({ population: String(POPULATION), ...form.raw, delta: String(DELTA), delta_cap: "" })}`}>Open this run in the calculator</a>
+      </p>
+    </section>
+  );
+}

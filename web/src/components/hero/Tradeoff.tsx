@@ -1,0 +1,57 @@
+// The attacker's curve: the share found over the share of false alarms, of which nobody gets more.
+
+const [WIDE, HIGH, LEFT, RIGHT, BASE, TOP] = [400, 236, 62, 10, 186, 10];
+
+interface Props {
+  points: readonly (readonly [fpr: number, tpr: number])[];
+  at: readonly [fpr: number, tpr: number];
+  says: string;
+}
+
+export function Tradeoff({ points, at, says }: Props) {
+  const x = (share: number): number => LEFT + share * (WIDE - LEFT - RIGHT);
+  const y = (share: number): number => BASE - share * (BASE - TOP);
+  const line = points.map(([a, b], i) => `${i === 0 ? "M" : "L"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
+  const middle = points.find(([a]) => a >= 0.42)!;
+  const high = at[1] > 0.8; // words under the point instead of beside the curve
+  const word = { x: x(at[0]) + 11, y: high ? y(at[1]) + 22 : Math.min(y(at[1]) - 30, y(found(points, 0.22)) - 16) };
+  return (
+    <svg viewBox={`0 0 ${WIDE} ${HIGH}`} aria-hidden="true">
+      {[0, 0.5, 1].map((tick) => (
+        <g key={tick} class="tick">
+          <line x1={LEFT} x2={WIDE - RIGHT} y1={y(tick)} y2={y(tick)} />
+          <text x={LEFT - 7} y={y(tick) + 4} text-anchor="end">
+            {tick * 100}%
+          </text>
+          <text x={x(tick)} y={BASE + 17} text-anchor={tick === 1 ? "end" : "middle"}>
+            {tick * 100}%
+          </text>
+        </g>
+      ))}
+      <text class="axis" x={x(0.5) + 4} y={HIGH - 10} text-anchor="middle">
+        false alarms
+      </text>
+      <text class="axis" transform={`translate(14 ${(TOP + BASE) / 2}) rotate(-90)`} text-anchor="middle">
+        found
+      </text>
+      <path class="shade" d={`${line}L${x(1)} ${y(0)}L${x(0)} ${y(0)}Z`} />
+      <path class="line reference" d={`M${x(0)} ${y(0)}L${x(1)} ${y(1)}`} />
+      <path class="line claim" d={line} />
+      <text class="name reference" x={x(0.66)} y={y(0.52)}>
+        a coin
+      </text>
+      {middle[1] > 0.75 && (
+        <text class="name" x={x(middle[0]) + 12} y={y(middle[1]) + 22}>
+          no attack gets above
+        </text>
+      )}
+      {!high && <path class="leader" d={`M${word.x + 2} ${word.y + 5}L${x(at[0]) + 1} ${y(at[1]) - 5}`} />}
+      <circle class="dot" cx={x(at[0])} cy={y(at[1])} r="4.5" />
+      <text class="name" x={word.x} y={word.y}>
+        {says}
+      </text>
+    </svg>
+  );
+}
+
+const found = (points: readonly (readonly [number, number])[], share: number): number => points.find(([a]) => a >= share)![1];

@@ -1,0 +1,38 @@
+// What delta at several epsilons says of an attacker: bounds on true positives, and the two bells as hard to tell apart.
+
+import { logNdtr } from "./twin/gaussian";
+
+export interface Point {
+  epsilon: number;
+  delta: number;
+}
+
+/** At most so many are found at a share of false alarms: each point of the profile bounds it from both ends of the curve. */
+export function found(profile: readonly Point[], fpr: number): number {
+  return profile.reduce((least, { epsilon, delta }) => {
+    const odds = Math.exp(epsilon);
+    const early = delta + odds * fpr; // P(A) <= e^epsilon Q(A) + delta
+    const late = 1 - (1 - delta - fpr) / odds; // the same of what raises no alarm, the data sets exchanged
+    return Math.min(least, early, fpr <= 1 - delta ? late : 1);
+  }, 1);
+}
+
+/** The point below which a unit Gaussian lies with this chance. */
+export function quantile(chance: number): number {
+  if (chance <= 0) return -Infinity;
+  if (chance >= 1) return Infinity;
+  let [low, high] = [-40, 40];
+  const log = Math.log(chance);
+  while (high - low > 1e-9) {
+    const middle = (low + high) / 2;
+    if (logNdtr(middle) < log) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+/** How far apart two unit Gaussians are whose best test finds this share at that share of false alarms. */
+export const apart = (fpr: number, tpr: number): number => Math.max(0, quantile(tpr) - quantile(fpr));
+
+/** Shares of false alarms at which a curve is drawn: many where it bends. */
+export const RATES: readonly number[] = Array.from({ length: 61 }, (_, i) => (i / 60) ** 2.5);
