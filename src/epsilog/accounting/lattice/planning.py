@@ -22,6 +22,7 @@ _SCALES = np.linspace(0, 1, 10)
 _FEWEST_POINTS = 12
 _STRONGEST = 4000.0  # nats by which a tilt may raise one round's largest loss
 _FEW_ATOMS = 64  # of one law: it needs lattice points beside them only
+_ATOM = 1e-9  # the width of a cell that holds an atom, in nats
 _MOST_POINTS = 2**16  # of one law; a merged one is walked in plain Python
 
 
@@ -35,17 +36,31 @@ class Sketch(NamedTuple):
 
 def sketch(pair: Pair, tail: float) -> Sketch:
     """Cuts ``pair`` at its landmarks; cells that one law alone can produce are left out."""
-    plain = (
-        pair if pair.direction is not Direction.BOTH else Pair(pair.law, pair.sampling_probability, Direction.REMOVE)
-    )
     u = pair.law.landmarks(tail)
+    if pair.direction is not Direction.BOTH:
+        return _cut(pair, u)
+    u = np.union1d(u, 0.0)
+    below, above = (
+        _cut(Pair(pair.law, pair.sampling_probability, direction), u) for direction in (Direction.ADD, Direction.REMOVE)
+    )
+    middle = int(np.searchsorted(u, 0.0)) + 1  # cells of losses below 0; the others are above
+    low, high = below.mass[:middle], above.mass[middle:]
+    rest = max(1.0 - float(low.sum() + high.sum()), 0.0)  # sits at 0, which is the narrowest cell
+    return Sketch(
+        np.concatenate((below.edges[:middle], [0.0, _ATOM], np.maximum(above.edges[middle + 1 :], 2 * _ATOM))),
+        np.concatenate((below.loss[:middle], [0.0], above.loss[middle:])),
+        np.concatenate((low, [rest], high)),
+    )
+
+
+def _cut(pair: Pair, u: Array) -> Sketch:
     masses = pair.law.masses(u)
-    p, q = plain.own(masses.p, masses.q)
+    p, q = pair.own(masses.p, masses.q)
     ends = np.array([-np.inf, np.inf]) if pair.law.only_p > 0 else np.array([u[0] - 1e-9, u[-1] + 1e-9])
-    edges = plain.from_base(np.concatenate((ends[:1], u, ends[1:])))
-    edges = np.clip(edges, edges[1] - 1e-6, edges[-2] + 1e-6) if plain.direction is Direction.PLAIN else edges
+    edges = pair.from_base(np.concatenate((ends[:1], u, ends[1:])))
+    edges = np.clip(edges, edges[1] - 1e-6, edges[-2] + 1e-6) if pair.direction is Direction.PLAIN else edges
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss = plain.from_base(np.log(masses.p) - np.log(masses.q))
+        loss = pair.from_base(np.log(masses.p) - np.log(masses.q))
     loss = np.minimum(loss, np.minimum(edges[1:], LARGEST_LOSS))  # Q's mass may underflow; as far as a lattice reaches
     seen = (p > 0) & ((q > 0) | (pair.law.only_p == 0))
     least = float(loss[seen].min()) if seen.any() else 0.0
