@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import ndtr
@@ -96,7 +96,9 @@ def two_bins(mu, at, direction):
     return over / 2 if direction is Direction.REMOVE else math.exp(at) / 2 * (over - (2 - strike))
 
 
-@pytest.mark.parametrize(("noise", "at"), [(0.7, 1.0), (2.0, 0.3), (1.0, 0.1), (0.4, 5.0)])
+@pytest.mark.parametrize(
+    ("noise", "at"), [(0.7, 1.0), (2.0, 0.3), (1.0, 0.1), (0.4, 5.0), (20.0, 0.17), (189.0, 0.018)]
+)
 @pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
 def test_two_bins_by_integration(noise, at, direction):
     exact = two_bins(1 / noise, at, direction)
@@ -128,6 +130,30 @@ def test_one_ratio_lies_between_its_lattice_laws_in_the_convex_order(mu, fine, r
     if below is not None:
         assert below.weight.sum() == pytest.approx(1, abs=1e-3)
         assert below.weight @ (below.offset + step * below.points) + below.over == pytest.approx(1, abs=1e-3)
+
+
+@quick
+@given(mu=st.floats(0.003, 2.0), fine=st.floats(0.01, 0.3), depth=st.floats(0.0, 7.0))
+def test_a_lattice_that_starts_above_nothing_says_what_lies_below_it(mu, fine, depth):
+    high, low = (math.exp(reach * mu - mu * mu / 2) for reach in (4.0, -depth))
+    step = max(fine * mu * low, high / 5000)
+    assume(low >= step)
+    first, last = math.floor(low / step), math.ceil(high / step) + 1
+    above = spread(Normal(mu), step=step, low=first, high=last, lifted=True)
+    assert above.points[0] == first
+    for strike in np.linspace(0.5 * low, high, 40):
+        exact, ratios = call(float(strike), mu), step * above.points
+        assert above.weight @ np.maximum(ratios - strike, 0.0) + above.over >= exact * (1 - 1e-12) - 1e-15
+        below = above.weight @ np.maximum(strike - ratios, 0.0)
+        assert below + above.under >= (exact + strike - 1) * (1 - 1e-12) - 1e-15  # the put, by parity
+    exact = call(step * first, mu) + step * first - 1
+    assert above.under == pytest.approx(exact, rel=1e-6, abs=1e-14)
+
+
+def test_much_noise_on_few_bins_is_narrow():
+    """Once their upper ends were those of no bins at all: 0.2803 for 0.1960."""
+    for bins, noise, at in ((2, 20.0, 1e-10), (2, 189.0, 1.1e-13), (48, 251.0, 5.9e-4)):
+        assert epsilon(BallsInBins(Gaussian(noise), bins), delta=at).gap <= 0.002
 
 
 def test_merging_in_place_would_not_be_a_lower_bound():

@@ -34,7 +34,9 @@ def plainly(q, mu, rounds):
     return high
 
 
-@pytest.mark.parametrize(("q", "noise", "rounds"), [(0.01, 1.0, 100), (0.01, 1.0, 1000), (0.1, 2.0, 100), (0.5, 6.0, 30)])
+@pytest.mark.parametrize(
+    ("q", "noise", "rounds"), [(0.01, 1.0, 100), (0.01, 1.0, 1000), (0.1, 2.0, 100), (0.5, 6.0, 30)]
+)
 def test_the_upper_end_is_that_of_the_glued_profile(q, noise, rounds):
     """Once the lattice was planned for losses above 0 alone: 21.0 instead of 16.96 for a thousand rounds."""
     release = Repeated(FixedSizeSampled(Gaussian(noise), round(1e5 * q), 100_000), rounds)

@@ -35,6 +35,7 @@ class RatioLaw(NamedTuple):
         offset: the ratio at index 0.
         top: the largest ratio on the lattice; larger ones were moved there.
         over: E (Y - top)^+, what that move took away; rounded to the law's side.
+        under: E (bottom - Y)^+, what moving the ratios below the lattice up to its bottom added; rounded up.
     """
 
     points: Integers
@@ -42,26 +43,35 @@ class RatioLaw(NamedTuple):
     offset: float
     top: float
     over: float
+    under: float = 0.0
 
 
-def spread(law: Normal, *, step: float, low: int, high: int) -> RatioLaw:
+def spread(law: Normal, *, step: float, low: int, high: int, lifted: bool = False) -> RatioLaw:
     """Spreads each outcome of the ratio over two neighbours among step * (0, low, low + 1, ..., high).
 
-    Mass and mean of every cell stay; what lies above the last point is moved to it.
+    Mass and mean of every cell stay; what lies above the last point is moved to it. If ``lifted``, 0 is no point, and
+    what lies below the lattice is moved to its first one, too: at 0 a large tilt would see nothing else.
     """
-    points = np.concatenate(([0], np.arange(max(low, 1), high + 1)))
+    points = np.arange(max(low, 1), high + 1)
     y: Array = np.asarray(step * points, dtype=np.float64)
-    gaps = step * np.diff(points)
-    p, q, p_error, q_error = _masses(law, y[1:])
+    p, q, p_error, q_error = _masses(law, y)
     p_error, q_error = p_error + gamma(4.0) * p, q_error + gamma(4.0) * q
+    if lifted:
+        bottom = float(q[0] + q_error[0])
+        under = max(float(y[0] * q[0] - p[0]), 0.0) + float(p_error[0] + y[0] * q_error[0])
+        p, q, p_error, q_error = p[1:], q[1:], p_error[1:], q_error[1:]
+    else:
+        points, y, bottom, under = np.append(0, points), np.append(0.0, y), 0.0, 0.0
+    gaps = step * np.diff(points)
     raised = np.maximum(p[:-1] - y[:-1] * q[:-1], 0.0) + p_error[:-1] + y[:-1] * q_error[:-1]
     lowered = np.maximum(y[1:] * q[:-1] - p[:-1], 0.0) + p_error[:-1] + y[1:] * q_error[:-1]
     weight = np.zeros(len(points))
     weight[1:] += raised / gaps
     weight[:-1] += lowered / gaps
     weight[-1] += q[-1] + q_error[-1]
+    weight[0] += bottom
     over = max(float(p[-1] - y[-1] * q[-1]), 0.0) + float(p_error[-1] + y[-1] * q_error[-1])
-    return RatioLaw(points, up(weight, 6), 0.0, float(y[-1]), over)
+    return RatioLaw(points, up(weight, 6), 0.0, float(y[-1]), over, up(under, 6))
 
 
 def contract(law: Normal, *, step: float, high: float, rising: bool) -> RatioLaw | None:

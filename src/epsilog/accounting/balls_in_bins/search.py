@@ -91,7 +91,8 @@ class Allocation:
         if upper:
             lowest = math.exp(-(mu**2) / 2 + mu * float(ndtri(max(tail_mass / self.bins, TINY))))
             high = max(math.ceil(top / step), 2)
-            ratio = spread(Normal(up(mu, MU)), step=step, low=min(math.floor(lowest / step), high - 1), high=high)
+            low = min(math.floor(lowest / step), high - 1)
+            ratio = spread(Normal(up(mu, MU)), step=step, low=low, high=high, lifted=low >= 1)
         else:
             ratio = contract(Normal(down(mu, MU)), step=step, high=top, rising=self.direction is Direction.REMOVE)
         if ratio is None:
@@ -99,7 +100,7 @@ class Allocation:
         sign = 1 if self.direction is Direction.REMOVE else -1
         law = LatticeLaw(sign * ratio.points, ratio.weight, 0.0, sign * ratio.offset)
         excess = Excess(law, self.bins, step=step, tilt=guess.tilt, strike=self.strike(near), upper=upper)
-        over = ratio.over if self.direction is Direction.REMOVE else 0.0
+        over = ratio.over if self.direction is Direction.REMOVE else ratio.under
         return Curve(self, excess, over, ratio.top, guess.tilt, near, upper)
 
 
@@ -110,7 +111,8 @@ class Curve:
     Attributes:
         allocation: whose delta it is.
         excess: the payoff; None bounds nothing from below.
-        over: what ratios above ``top`` add to delta: at every epsilon above, up to that of ``top`` below.
+        over: what ratios off the lattice add to delta: for remove those above ``top``, at every epsilon above, up to
+            that of ``top`` below; for add those below the lattice, times e^epsilon, above.
         top: the largest ratio on the lattice.
         tilt: the rate at which the payoff falls with its strike, about.
         near: the epsilon it was made for.
@@ -137,7 +139,7 @@ class Curve:
         found = (up if self.upper else down)(factor * self.excess(strike) / bins, 14)
         if self.upper:
             free = gaussian_delta(up(self.allocation.mu, MU), epsilon)[1]  # joint convexity: no sampling
-            return min(found + self.over, free, 1.0) + LEAST
+            return min(found + up(factor * self.over, 4), free, 1.0) + LEAST
         return min(found + (self.over if strike <= self.top else 0.0), 1.0)
 
     def reaches(self, epsilon: float) -> bool:
