@@ -1,8 +1,10 @@
 """How Sphinx builds these pages: Markdown through MyST, the Python reference from docstrings, and a look of our own."""
 
 import gc
+import json
 import re
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -35,6 +37,7 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_custom_sections = ["Source"]
 
+CELL = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 LINKED = re.compile(r"index|install|learn/.*|notebooks/.*|how-to/.*|tutorial|own-data|playbook|ledger|training")
 NOT_LINKED = {  # everyday words, which mostly mean something else
     *("advantage", "approximate", "available", "block", "bundle", "cap", "committed", "filter", "head", "pure"),
@@ -126,6 +129,30 @@ def let_tables_scroll(app: Any, doctree: Any, page: str) -> None:  # noqa: ARG00
         place += table
 
 
+def notebooks(app: Any, failure: Exception | None) -> None:
+    """Writes each notebook as one for Jupyter: its text as Markdown, its code with what it prints."""
+    if failure is not None or app.builder.name != "html":
+        return
+    for page in sorted((Path(app.srcdir) / "notebooks").glob("*.md")):
+        cells: list[dict[str, Any]] = []
+        at, text = 0, page.read_text(encoding="utf-8")
+        for match in CELL.finditer(text):
+            out = [] if match[2] is None else [{"output_type": "stream", "name": "stdout", "text": match[2]}]
+            code = {"execution_count": None, "source": match[1].rstrip("\n"), "outputs": out}
+            cells += [_cell("markdown", len(cells), source=text[at : match.start()].strip())]
+            cells += [_cell("code", len(cells), **code)]
+            at = match.end()
+        cells.append(_cell("markdown", len(cells), source=text[at:].strip()))
+        python = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+        notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": python, "cells": cells}
+        out = Path(app.outdir, "notebooks", f"{page.stem}.ipynb")
+        out.write_text(json.dumps(notebook, indent=1) + "\n", encoding="utf-8")
+
+
+def _cell(kind: str, number: int, **fields: Any) -> dict[str, Any]:
+    return {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, **fields}
+
+
 def before_building(app: Any) -> None:
     """A test asks for pages without the index of the search, and looks for no garbage: a quarter of the time."""
     if app.tags.has("unsearched"):
@@ -140,4 +167,5 @@ def setup(app: Any) -> None:
     app.connect("doctree-read", name_terms)
     app.connect("doctree-resolved", link_terms)
     app.connect("doctree-resolved", let_tables_scroll)
+    app.connect("build-finished", notebooks)
     app.connect("html-page-context", in_every_page)

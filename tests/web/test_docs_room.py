@@ -1,5 +1,6 @@
 """The docs under /docs: every link leads somewhere, nothing runs inline, and without them the server says so."""
 
+import json
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -101,3 +102,10 @@ def test_every_link_of_the_built_docs_leads_somewhere_and_nothing_is_inline(tmp_
                 broken[target].add(page)
     assert not broken
     assert pages["tutorial.html"].count('class="term reference') > 5  # with the glossary
+    notebooks = sorted(folder.glob("notebooks/*.ipynb"))
+    assert len(notebooks) == 3
+    for notebook in notebooks:
+        assert f'href="{notebook.name}" download' in pages[f"notebooks/{notebook.stem}.html"]
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        assert [cell["cell_type"] for cell in cells[:3]] == ["markdown", "code", "markdown"]
+        assert sum(len(cell.get("outputs", ())) for cell in cells) > 3

@@ -13,6 +13,7 @@ BUILT = Path(__file__).parent / "built_docs"
 HOW_TO_BUILD = "https://github.com/epsilog/epsilog/blob/main/docs/install.md#these-pages-offline"
 _KINDS = {
     ".html": "text/html; charset=utf-8",
+    ".ipynb": "application/x-ipynb+json",
     ".js": "text/javascript",
     ".css": "text/css",
     ".svg": "image/svg+xml",

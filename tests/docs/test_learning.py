@@ -1,0 +1,71 @@
+"""Pages to learn from: sessions and notebooks print what stands there, pictures are what their code draws, and every
+number in the prose was worked out on the page or has its source beside it.
+"""
+
+import re
+
+import pytest
+from tests.docs import outputs, sessions
+
+LEARN = sorted((outputs.ROOT / "docs/learn").glob("*.md"))
+NOTEBOOKS = sorted((outputs.ROOT / "docs/notebooks").glob("*.md"))
+GALLERY = outputs.ROOT / "docs/gallery.md"
+REFRESH = "the page shows old output: run `python tests/docs/sessions.py PAGE`"
+
+
+def by_name(page):
+    return page.stem
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [outputs.ROOT / "docs/index.md", *LEARN], ids=by_name)
+def test_a_session_prints_what_stands_there(page):
+    text = page.read_text(encoding="utf-8")
+    steps = list(sessions.printed(text))
+    assert bool(steps) == ("```pycon" in text)
+    for source, want, out in steps:
+        assert out == want, f"{REFRESH}\n{source}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=by_name)
+def test_a_notebook_prints_what_stands_there(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = list(sessions.cells(page.read_text(encoding="utf-8")))
+    assert len(done) >= 5
+    for source, want, out in done:
+        assert out == (want or ""), f"{REFRESH}\n{source}"
+
+
+@pytest.mark.parametrize("page", LEARN, ids=by_name)
+def test_every_number_was_worked_out_or_has_its_source(page):
+    assert sessions.unfounded(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_number_without_a_source_is_noticed():
+    session = "```pycon\n>>> 10 * 0.5\n5.0\n```\n"
+    assert sessions.unfounded(f"It costs 5, at 0.5.\n\n{session}") == []
+    assert sessions.unfounded(f"It costs 5.1, at 0.5.\n\n{session}") == ["5.1"]
+    assert sessions.unfounded("| who | epsilon 4 |\n| [who](https://example.org) | epsilon 8 |\n") == ["4"]
+
+
+@pytest.mark.slow
+def test_pictures_are_what_their_code_draws(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs/images").mkdir(parents=True)
+    names = {}
+    for block in outputs.CODE.findall(GALLERY.read_text(encoding="utf-8")):
+        exec(compile(block, "gallery.md", "exec"), names)  # noqa: S102 - the docs are ours
+    drawn = {path.name: path.read_text() for path in (tmp_path / "docs/images").iterdir()}
+    kept = {path.name: path.read_text() for path in (outputs.ROOT / "docs/images").glob("learn-*.svg")}
+    assert drawn.keys() == kept.keys()
+    for name, picture in kept.items():
+        assert drawn[name] == picture, f"{name} is not what gallery.md draws"
+
+
+def test_every_picture_of_the_gallery_is_used_on_a_page_and_described():
+    text = GALLERY.read_text(encoding="utf-8")
+    pages = "".join(page.read_text(encoding="utf-8") for page in LEARN)
+    for said, name in re.findall(r"!\[([^\]]*)\]\(images/([\w-]+\.svg)\)", text):
+        assert len(said) > 30
+        assert f"](../images/{name})" in pages
