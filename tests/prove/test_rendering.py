@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from epsilog.prove import check_schema, rendering, report_schema, statement, who_sees_what
 from epsilog.prove.narrative import supported_statement
-from epsilog.prove.plots import Series, line_plot, ticks
+from epsilog.prove.plots import Series, line_plot
 from epsilog.terms import ClientLevelCentral, Guarantee, NeighboringRelation, Scheme, UnsupportedMechanismError
+from epsilog.terms.charts import ticks
 from epsilog.terms.digits import lower_text, upper_text
 
 GUARANTEE = Guarantee(3.99841, 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, "school", 2000)

@@ -1,18 +1,25 @@
-"""What a notebook shows of plans, balances, verdicts and audits: bounds on their own side, and all text escaped."""
+"""What a notebook shows of answers, plans, balances and verdicts: bounds on their own side, and all text escaped."""
 
 import html
+import math
+import random
 import re
 from decimal import Decimal
 from types import SimpleNamespace
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
+import epsilog as ep
 from epsilog import plan
+from epsilog.accounting.montecarlo import certify
+from epsilog.answers import Answer, Count, Histogram, Mean, MostCommon, ask
 from epsilog.plan import register
 from epsilog.programme.story import Outcome
 from epsilog.spend import open_ledger
-from epsilog.terms import ClientLevelCentral, Finding, Gaussian, NeighboringRelation, Verdict
+from epsilog.terms import BallsInBins, ClientLevelCentral, Finding, Gaussian, Laplace, NeighboringRelation, Verdict
+from epsilog.terms.charts import CLAIM, ESTIMATE, OVER, SPENT, band_plot, gauge, interval_bar
 from epsilog.terms.digits import upper_text
 from epsilog.verify import Reconciliation
 from epsilog.verify.audits import Protocol, one_run
@@ -37,9 +44,23 @@ def registered():
     )
 
 
+TABLE, DRAWING = {"table", "caption", "tr", "th", "td"}, {"svg", "title", "path", "rect", "text"}
+
+
+def charts(shown):
+    """The drawings, well formed, each with its words; ``-inf``, ``nan`` and the like are nowhere in them."""
+    found = [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", shown)]  # noqa: S314 - our own
+    for drawing in found:
+        assert drawing.get("role") == "img"
+        assert drawing.get("aria-label") == drawing.findtext("title")
+        assert not re.search(r"\b(nan|inf)\b", " ".join(value for part in drawing for value in part.attrib.values()))
+    return found
+
+
 def cells(shown):
-    """The text of each cell; no tag but a table's is left."""
-    assert set(re.findall(r"</?(\w+)", shown)) <= {"table", "caption", "tr", "th", "td"}
+    """The text of each cell; no tag but a table's or a drawing's is left."""
+    charts(shown)
+    assert set(re.findall(r"</?(\w+)", shown)) <= TABLE | DRAWING
     return [html.unescape(text) for text in re.findall(r"<t[hd][^>]*>([^<]*)<", shown)]
 
 
@@ -76,3 +97,109 @@ def test_verdicts_runs_and_audits_are_shown(registered):
     audit = one_run(coins.astype(float), coins, Protocol(100, 1e-5))
     assert "it promises nothing" in audit._repr_html_()
     assert cells(audit._repr_html_())[1] != "0"
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("behind", ["#ffffff", "#14171a"])
+@pytest.mark.parametrize("colour", [CLAIM, ESTIMATE, SPENT, OVER])
+def test_colours_stand_out_from_light_and_from_dark(colour, behind):
+    light, dark = sorted((luminance(colour), luminance(behind)), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 3  # what WCAG asks of graphics; text has the colour of the place
+
+
+def edge(bar, colour):
+    """Where a tick of a bar stands."""
+    (path,) = [part for part in bar if part.get("stroke") == colour]
+    return float(re.match(r"M([\d.]+)", path.get("d"))[1])
+
+
+def test_a_bar_keeps_its_order_and_escapes_its_words():
+    (bar,) = charts(interval_bar(1.0, 2.0, title=EVIL, estimate=(EVIL, 1.5), cap=(EVIL, 3.0)))
+    assert (
+        edge(bar, ESTIMATE)
+        < edge(bar, CLAIM)
+        < max(float(part.get("d")[1:].split()[0]) for part in bar if part.get("stroke-dasharray") == "4 3")
+    )
+    band = next(part for part in bar if part.get("fill") == CLAIM)
+    assert float(band.get("x")) < edge(bar, ESTIMATE)
+    assert float(band.get("x")) + float(band.get("width")) == pytest.approx(edge(bar, CLAIM), abs=0.11)
+    assert interval_bar(1.0, math.inf, title="") == ""  # nothing is drawn of what has no end
+    charts(interval_bar(0.0, 0.0, title="") + interval_bar(-3.0, -3.0, title="", from_zero=False))
+
+
+def test_a_gauge_shows_what_is_over_and_by_how_much():
+    def red(drawn):
+        return [float(part.get("width")) for part in charts(drawn)[0] if part.get("fill") == OVER]
+
+    assert red(gauge([("spent", 1.0), ("reserved", 1.0)], 2.0, title="")) == []
+    (over,) = red(gauge([("spent", 3.0)], 2.0, title=""))
+    violet = next(
+        float(p.get("width")) for p in charts(gauge([("spent", 3.0)], 2.0, title=""))[0] if p.get("fill") == SPENT
+    )
+    assert over == pytest.approx(violet / 3, abs=0.2)
+    charts(gauge([("spent", 0.0)], 0.0, title="") + gauge([("spent", math.inf)], 1.0, title=""))
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_a_band_has_its_upper_edge_above_its_lower_one(log):
+    points = [(x, 1 / x, 2 / x) for x in (1.0, 10.0, 100.0)] + [(200.0, 0.1, math.inf), (math.nan, 1.0, 2.0)]
+    (drawn,) = charts(band_plot([(EVIL, points)], title=EVIL, x_label=EVIL, y_label=EVIL, log_x=log, log_y=log))
+    band = next(part.get("d") for part in drawn if part.get("fill") == CLAIM)
+    corners = [tuple(map(float, pair.split())) for pair in re.findall(r"[\d.]+ [\d.]+", band)]
+    upper, lower = corners[:3], corners[:2:-1]
+    assert len(corners) == 6
+    assert all(a[0] == b[0] and a[1] < b[1] for a, b in zip(upper, lower, strict=True))  # y runs downwards
+    assert "between 1 and 2 at 1; " in drawn.get("aria-label")
+    assert band_plot([("none", [(1.0, 1.0, math.inf)])], title="", x_label="", y_label="") == ""
+
+
+def test_answers_about_releases_show_themselves(registered):
+    found = ep.epsilon(Gaussian(1.0), delta=[1e-9, 1e-6, 1e-3])
+    shown = cells(found._repr_html_())
+    assert [upper_text(at.upper) for at in found] == shown[5::3]
+    assert len(charts(found._repr_html_())) == 1
+    one = ep.epsilon(Laplace(1.0), delta=1e-6)
+    assert len(charts(one._repr_html_())) == 1
+    unbounded = ep.epsilon(Gaussian(0.0), delta=1e-6)
+    assert charts(unbounded._repr_html_()) == []
+    assert "inf" in cells(unbounded._repr_html_())
+    many = ep.epsilon(Gaussian(1.0), delta=[10.0**-k for k in range(1, 31)])
+    assert "and 18 more" in cells(many._repr_html_())
+    assert cells(registered.guarantee._repr_html_())[-1] == "50"
+    assert EVIL in cells(registered.guarantee._repr_html_())
+
+
+def test_a_certificate_shows_how_it_closed():
+    found = certify(BallsInBins(Gaussian(1.0), bins=4), epsilon=1.0, samples=20_000, seed=7)
+    bar, closing = charts(found._repr_html_())
+    assert "not what is claimed" in closing.get("aria-label")
+    assert edge(bar, CLAIM) > edge(bar, ESTIMATE)
+
+
+def test_answers_about_data_show_themselves(tmp_path):
+    frame = {"age": [20 + n % 60 for n in range(4_000)], "ward": [EVIL if n % 3 else "eye" for n in range(4_000)]}
+    with open_ledger(tmp_path / "b.db") as books:
+        books.create_budget("clinic", kind="pure", epsilon="9", privacy_unit="patient", simulation=True)
+
+        def put(query) -> Answer:
+            paid = {"epsilon": "1", "simulation": True, "below": random.Random(2).randrange}  # noqa: S311 - a test
+            return ask(books, "clinic", query, frame, unit=None, key=str(query), keep=tmp_path / "kept", **paid)
+
+        shown = [
+            put(query)._repr_html_()
+            for query in (
+                Count(),
+                Mean("age", bounds=(0, 100)),
+                Histogram("ward", (EVIL, "eye")),
+                MostCommon("ward", (EVIL, "eye")),
+            )
+        ]
+    assert [len(charts(text)) for text in shown] == [1, 1, 0, 0]
+    assert all("epsilon 1 at clinic" in cells(text) for text in shown)
+    assert cells(shown[2])[0] == EVIL
+    assert EVIL in cells(shown[3])

@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, EpsilogError, Interval, NeighboringRelation, check
+from epsilog.terms.charts import band_plot
+from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.notebook import html_table
 
 __all__ = ["Intervals", "Series"]
 
@@ -19,6 +22,7 @@ Series = Sequence[float] | Sequence[Sequence[float]] | NDArray[Any]
 """Several numbers in a row or in a table: a list, a range, an array."""
 
 _COUNTS = ("rounds", "units")  # whole numbers
+_MOST_LINES, _MOST_ROWS = 6, 12  # that a notebook shows
 T = TypeVar("T", int, float)
 
 
@@ -104,28 +108,53 @@ class Intervals:
         Raises:
             EpsilogError: the extra ``plot`` is not installed.
         """
-        names = [name for name, _ in self.points[0].given]
-        asked = [dict(at.given) for at in self.points]
-        varied = [name for name in names if len({one[name] for one in asked}) > 1]
-        over = check.one_of(names)(over=(varied or names)[0] if over is None else over)
-        lines: dict[tuple[tuple[str, float], ...], list[Interval]] = {}
-        for at, one in zip(self.points, asked, strict=True):
-            lines.setdefault(tuple((name, one[name]) for name in varied if name != over), []).append(at)
+        over, lines = self._lines(over)
         axes = _current_axes() if axes is None else axes
-        for others, line in lines.items():
-            line.sort(key=lambda at: dict(at.given)[over])
-            along = [dict(at.given)[over] for at in line]
-            label = ", ".join(f"{name} {value:g}" for name, value in others)
-            (drawn,) = axes.plot(along, [at.upper for at in line], label=label or "upper bound")
-            low, high = [at.lower for at in line], [at.upper for at in line]
+        for label, points in lines:
+            along, low, high = zip(*points, strict=True)
+            (drawn,) = axes.plot(along, high, label=label or "upper bound")
             axes.fill_between(along, low, high, color=drawn.get_color(), alpha=0.3, linewidth=0)
         axes.set_xlabel(over)
         axes.set_ylabel(f"{self.quantity}, at most")
-        if over in ("delta", "fpr") and all(one[over] > 0 for one in asked):
+        if self._spread(over):
             axes.set_xscale("log")
         if len(lines) > 1:
             axes.legend()
         return axes
+
+    def _lines(self, over: str | None) -> tuple[str, list[tuple[str, list[tuple[float, float, float]]]]]:
+        """Along which number of the question; for each combination of the others a label and its points."""
+        names = [name for name, _ in self.points[0].given]
+        asked = [dict(at.given) for at in self.points]
+        varied = [name for name in names if len({one[name] for one in asked}) > 1]
+        over = check.one_of(names)(over=(varied or names)[0] if over is None else over)
+        lines: dict[tuple[tuple[str, float], ...], list[tuple[float, float, float]]] = {}
+        for at, one in zip(self.points, asked, strict=True):
+            others = tuple((name, one[name]) for name in varied if name != over)
+            lines.setdefault(others, []).append((one[over], at.lower, at.upper))
+        return over, [
+            (", ".join(f"{name} {value:g}" for name, value in others), sorted(line, key=lambda point: point[0]))
+            for others, line in lines.items()
+        ]
+
+    def _spread(self, over: str) -> bool:
+        """Whether powers of ten of it lie evenly."""
+        return over in ("delta", "fpr") and all(dict(at.given)[over] > 0 for at in self.points)
+
+    def _repr_html_(self) -> str:
+        title = f"{self.quantity} at {len(self.points)} points ({self.relation})"
+        drawn = ""
+        if self.points[0].given:
+            over, lines = self._lines(None)
+            bands = [(label or "at most", points) for label, points in lines[:_MOST_LINES]]
+            drawn = band_plot(bands, title=title, x_label=over, y_label=self.quantity, log_x=self._spread(over))
+        rows = [
+            (", ".join(f"{name} {value:g}" for name, value in at.given), lower_text(at.lower), upper_text(at.upper))
+            for at in self.points[:_MOST_ROWS]
+        ]
+        left = len(self.points) - len(rows)
+        rows += [(f"and {left} more", "", "")] if left else []
+        return drawn + html_table(title, rows, ["", "at least", "at most"])
 
     def __len__(self) -> int:
         return self.shape[0]

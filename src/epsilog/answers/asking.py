@@ -32,7 +32,9 @@ from epsilog.answers.shelf import Shelf
 from epsilog.answers.telling import expected_error, told
 from epsilog.spend import Balance, Charge, Request, State, digest, headroom_for, orders_on, price
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation, Release, check
+from epsilog.terms.charts import interval_bar
 from epsilog.terms.codec import canonical, to_json
+from epsilog.terms.notebook import html_table
 
 __all__ = ["Answer", "Budgets", "Payer", "Quote", "ask", "quote"]
 
@@ -98,6 +100,20 @@ class Answer:
     scope: str
     question: Mapping[str, Any]
     document: bytes = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        charged = "; ".join(f"{name} {amount}" for amounts in self.charged.values() for name, amount in amounts.items())
+        paid = [("charged", f"{charged} at {self.scope}"), ("key", self.key)]
+        title = f"{self.question.get('query', 'answer')}, 95% error {self.error:.6g}"
+        if isinstance(self.value, Mapping):
+            return html_table(title, [*((name, f"{cell:g}") for name, cell in self.value.items()), *paid])
+        number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        rows = [("answer", f"{self.value:.7g}" if number else f"{self.value}")]
+        if not number or not all(isinstance(end, int | float) for end in (self.lower, self.upper)):
+            return html_table(title, [*rows, *paid])
+        says = f"{self.value:.7g}; with 95% confidence between {self.lower:.7g} and {self.upper:.7g}"
+        drawn = interval_bar(self.lower, self.upper, title=says, estimate=("answer", self.value), from_zero=False)
+        return drawn + html_table(title, [*rows, ("between", f"{self.lower:.7g} and {self.upper:.7g}"), *paid])
 
     @classmethod
     def read(cls, document: bytes) -> Answer:

@@ -32,6 +32,7 @@ from epsilog.terms import (
     codec,
     facts,
 )
+from epsilog.terms.charts import interval_bar
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.facts import Fact
 from epsilog.terms.notebook import html_table
@@ -168,8 +169,16 @@ class FederatedPlan:
             ("if participation is known", upper_text(self.unamplified.upper), "no amplification by sampling"),
             ("closed form", f"{self.formula.total:.4g}", "an estimate, never charged"),
             ("releases together", upper_text(self.cumulative.upper), f"{self.releases_per_period} in a period"),
+            ("beside the closed form", "", self.verdict),
         ]
-        return html_table(f"one {self.privacy_unit}, {self.relation}", rows)
+        drawn = interval_bar(
+            self.epsilon.lower,
+            self.epsilon.upper,
+            title=f"epsilon: between {lower_text(self.epsilon.lower)} and {upper_text(self.epsilon.upper)}; "
+            f"the closed form says {self.formula.total:.4g}",
+            estimate=("closed form", self.formula.total),
+        )
+        return drawn + html_table(f"one {self.privacy_unit}, {self.relation}", rows)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""

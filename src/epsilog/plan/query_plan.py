@@ -31,6 +31,8 @@ from epsilog.terms import (
     codec,
     facts,
 )
+from epsilog.terms.charts import gauge
+from epsilog.terms.digits import upper_text
 from epsilog.terms.notebook import html_table
 
 _NORMAL_95 = 1.959963984540054  # half-width of the central 95% of a unit Gaussian
@@ -191,7 +193,10 @@ class QueryPlan:
     def _repr_html_(self) -> str:
         rows = [(s.count, *(f"{noise.scale:.6g}" for noise in (s.classic, s.exact, s.optimal))) for s in self.shares]
         title = f"{self.queries} queries within epsilon {self.epsilon:g}: noise scales ({self.mechanism})"
-        return html_table(title, rows, ["queries", "classic", "exact", "optimal"])
+        spent = self.consumed.optimal.upper
+        says = f"{self.queries_used} of {self.queries} queries: at most {upper_text(spent)} of epsilon {self.epsilon:g}"
+        drawn = gauge([("used", spent)], self.epsilon, title=says)
+        return drawn + html_table(title, rows, ["queries", "classic", "exact", "optimal"])
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""

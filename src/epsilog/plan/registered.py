@@ -25,7 +25,8 @@ from epsilog.terms import (
     check,
     codec,
 )
-from epsilog.terms.digits import upper_text
+from epsilog.terms.charts import interval_bar
+from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.notebook import html_table
 
 VERSION = 0
@@ -87,7 +88,10 @@ class RegisteredPlan:
             ("noise multiplier", f"{self.scheme.noise_multiplier:.6g}", self.scheme.kind),
             ("one", self.guarantee.privacy_unit, f"of {self.guarantee.population:,}; {self.guarantee.relation}"),
         ]
-        return html_table(f"{self.name}{' (simulation)' if self.simulation else ''}", rows)
+        says = f"epsilon: between {lower_text(self.epsilon.lower)} and {upper_text(self.epsilon.upper)}"
+        cap = ("budget", float(self.budget["epsilon"]))
+        drawn = interval_bar(self.epsilon.lower, self.epsilon.upper, title=says, cap=cap)
+        return drawn + html_table(f"{self.name}{' (simulation)' if self.simulation else ''}", rows)
 
     def to_json(self) -> dict[str, Any]:
         """The document that is stored and hashed."""

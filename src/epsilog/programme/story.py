@@ -27,6 +27,7 @@ from epsilog.programme.tuning import Sweeping
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import Charge, located, open_ledger
 from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile, Scheme
+from epsilog.terms.charts import band_plot
 from epsilog.terms.notebook import html_table
 from epsilog.train import Task, exclusive, forget
 from epsilog.train.engines import Engine
@@ -68,7 +69,18 @@ class Outcome:
 
     def _repr_html_(self) -> str:
         claim = html_table(self.plan.name, [("claim", self.report["claim"]["statement"])])
-        return claim + self.plan._repr_html_() + self.reconciliation._repr_html_()
+        return claim + self.plan._repr_html_() + self._curve() + self.reconciliation._repr_html_()
+
+    def _curve(self) -> str:
+        """How the loss grew from round to round, under the budget."""
+        points = self.report.get("accounting", {}).get("curve", [])
+        return band_plot(
+            [("certified", [(one["round"], float(one["lower"]), float(one["upper"])) for one in points])],
+            title="What the rounds have cost so far",
+            x_label="round",
+            y_label="epsilon",
+            mark=("budget", float(self.plan.budget["epsilon"])),
+        )
 
 
 class Silent:

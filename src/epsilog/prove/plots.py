@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from epsilog.terms.charts import ticks
+
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 132, 20, 46
 COLOURS = ("#0b5cad", "#b3470b", "#2a7f62", "#6b4fa0")  # told apart by dash and label as well
@@ -26,22 +28,6 @@ class Series:
     points: tuple[tuple[float, float], ...]
     markers: bool = False
     bars: tuple[tuple[float, float], ...] = ()
-
-
-def ticks(low: float, high: float, *, wanted: int = 5) -> list[float]:
-    """Round numbers that cover ``[low, high]``, about ``wanted`` of them.
-
-    >>> ticks(0.0, 4.2)
-    [0.0, 1.0, 2.0, 3.0, 4.0]
-    """
-    span = high - low
-    if not span > 0:
-        return [low]
-    raw = span / wanted
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def _finite(series: Series) -> Series:

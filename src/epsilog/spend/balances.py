@@ -17,6 +17,7 @@ from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import Filter, filter_of
 from epsilog.spend.promises import check_promise
 from epsilog.terms import BudgetExceededError, NeighboringRelation
+from epsilog.terms.charts import gauge
 from epsilog.terms.notebook import html_table
 
 _SHOWN = ("caps", "reserved", "spent", "available")
@@ -118,7 +119,14 @@ class Balance:
 
     def _repr_html_(self) -> str:
         rows = [(name, *(getattr(self, part)[name] for part in _SHOWN)) for name in self.caps]
-        return html_table(f"{self.scope}: {self.kind}, {self.relation}", rows, ["", "cap", *_SHOWN[1:]])
+        drawn = "".join(self._drawn(name) for name in self.caps)
+        return drawn + html_table(f"{self.scope}: {self.kind}, {self.relation}", rows, ["", "cap", *_SHOWN[1:]])
+
+    def _drawn(self, name: str) -> str:
+        """How much of one cap is held."""
+        held = [(part, float(getattr(self, part)[name])) for part in ("spent", "reserved")]
+        says = ", ".join(f"{part} {getattr(self, part)[name]}" for part in ("spent", "reserved"))
+        return gauge(held, float(self.caps[name]), title=f"{name}: {says}, of a cap of {self.caps[name]}")
 
     def document(self) -> str:
         """The JSON that is stored."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from epsilog.terms import check, codec
+from epsilog.terms.digits import upper_text
+from epsilog.terms.notebook import html_table
 
 
 class NeighboringRelation(StrEnum):
@@ -48,3 +50,13 @@ class Guarantee:
             privacy_unit=check.text(),
             population=check.integer(1),
         )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("epsilon", upper_text(self.epsilon)),
+            ("delta", upper_text(self.delta)),
+            ("one", self.privacy_unit),
+            ("relation", str(self.relation)),
+            ("population", f"{self.population:,}"),
+        ]
+        return html_table("What is promised", rows)

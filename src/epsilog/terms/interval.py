@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epsilog.terms import check, codec
+from epsilog.terms.charts import interval_bar
 from epsilog.terms.digits import bound_text, lower_text, upper_text
 from epsilog.terms.errors import CheckError
 from epsilog.terms.guarantee import NeighboringRelation
@@ -109,4 +110,7 @@ class Interval:
             ("relation", str(self.relation)),
             *((("assumes" if i == 0 else ""), text) for i, text in enumerate(self.assumptions)),
         ]
-        return html_table(f"{self.quantity} at {at}" if at else self.quantity, rows)
+        title = f"{self.quantity} at {at}" if at else self.quantity
+        estimate = None if self.estimate is None else ("estimate", self.estimate)
+        says = f"{title}: between {lower_text(self.lower, _DIGITS)} and {upper_text(self.upper, _DIGITS)}"
+        return interval_bar(self.lower, self.upper, title=says, estimate=estimate) + html_table(title, rows)

@@ -16,7 +16,7 @@ from epsilog.accounting.montecarlo.draws.mixtures import METHOD
 from epsilog.accounting.montecarlo.draws.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.draws.pairs import pair_of
 from epsilog.accounting.montecarlo.draws.payoff import BesideProfile, HockeyStick, Payoff
-from epsilog.accounting.montecarlo.draws.shards import Trial
+from epsilog.accounting.montecarlo.draws.shards import SHARD, Trial
 from epsilog.accounting.montecarlo.evidence.documents import (
     ASSUMPTIONS,
     Evidence,
@@ -31,6 +31,7 @@ from epsilog.accounting.montecarlo.evidence.planning import pilot_delta
 from epsilog.accounting.montecarlo.evidence.run import Progress, Source, source
 from epsilog.accounting.montecarlo.promises.intervals import LEAST_FAILURE, anytime, clopper_pearson
 from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRelation, Release, check, codec
+from epsilog.terms.charts import band_plot
 
 BESIDE = (
     "the profiles beside it bound the other events from above, each in its direction, independently of this release"
@@ -102,6 +103,20 @@ class Certificate(Result[CertificatePlan]):
     def failure(self) -> float:
         """Chance over the draws that the interval is wrong."""
         return self.plan.failure
+
+    def _repr_html_(self) -> str:
+        worse = max(self.evidence, key=lambda part: part.total / part.trial.samples * part.trial.bound)
+        way = str(worse.trial.tilt.direction)
+        drawn = band_plot(
+            [(way, _looks(worse, self.failure))],
+            title="The interval as it closed: valid at all draws at once, and not what is claimed",
+            x_label=f"draws in the worse direction, {way}",
+            y_label="delta",
+            log_x=True,
+            log_y=True,
+            mark=("claimed", self.interval.upper),
+        )
+        return self.interval._repr_html_() + drawn
 
     def to_json(self) -> dict[str, Any]:
         """A document from which a third party can recompute every shard."""
@@ -281,6 +296,17 @@ def _interval(evidence: tuple[Evidence, ...], failure: float, origin: Source) ->
         quantity="delta",
         given=(("epsilon", epsilon), ("failure", failure)),
     )
+
+
+def _looks(part: Evidence, failure: float, *, apart: float = 1.08) -> list[tuple[float, float, float]]:
+    """Draws and the interval after them, where they lie a factor apart; half of the failure for each direction."""
+    looks: list[tuple[float, float, float]] = []
+    draws = hits = 0
+    for found in part.hits:
+        draws, hits = min(draws + SHARD, part.trial.samples), hits + found
+        if not looks or draws >= apart * looks[-1][0] or draws == part.trial.samples:
+            looks.append((draws, *narrowing(part.trial, draws, hits, failure / 2)))
+    return looks
 
 
 def narrowing(trial: Trial, draws: int, hits: int, failure: float) -> tuple[float, float]:
