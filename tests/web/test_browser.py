@@ -647,6 +647,27 @@ def test_a_budget_is_shown_as_it_went_and_as_it_may_go_on(browser, serve_app, tm
     assert clean(browser) == []
 
 
+def test_a_calculation_is_booked_as_it_was_priced(browser, serve_app, tmp_path):
+    """From the calculator to the ledger's form, which charges the release itself; and on along the story."""
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        ledger.create_budget("acme", kind="approximate", epsilon="3", delta="1e-5")
+    with serve_app(create_app(ledger=str(tmp_path / "ledger.db"))) as site:
+        browser.get(site.url + "/queries?v=1&epsilon=1&queries=100&mechanism=gaussian&delta=1e-6")
+        claim(browser)
+        until(
+            lambda: next(e for e in browser.find_elements("css selector", "summary") if "elsewhere" in e.text)
+        ).click()
+        assert "epsilon=1.0" in until(lambda: text(browser, ".elsewhere pre"))
+        until(lambda: browser.find_element("link text", "Book this in the ledger")).click()
+        until(lambda: one(browser, "select[name=release]").get_attribute("value") == "given")
+        next(b for b in browser.find_elements("css selector", ".act button") if b.text == "Reserve").click()
+        until(lambda: "Reserved: ε 1" in text(browser, "main") or "Reserved: ε 0.99" in text(browser, "main"))
+        assert [a.text for a in browser.find_elements("css selector", ".story a")] == ["Plan", "Run", "Report"]
+        assert one(browser, ".story a[rel=next]").text == "Run"
+    with read_ledger(tmp_path / "ledger.db") as ledger:
+        assert 0.99 < float(ledger.balance("acme").reserved["epsilon"]) < 1.001
+
+
 def test_a_reader_is_offered_nothing(browser, serve_app, tmp_path, fill_ledger):
     with held(browser, serve_app, tmp_path, "reader", fill_ledger):
         until(lambda: "The chain of entries" in text(browser, "main"))

@@ -3,6 +3,7 @@ import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import "./app.css";
 import { Notice } from "./components/Notice";
+import { Story } from "./components/Story";
 import { Trouble } from "./components/Trouble";
 import { addressStore, fromQuery } from "./lib/address";
 import { server } from "./lib/api";
@@ -104,6 +105,7 @@ function App() {
           <>
             <h1>{room.lead}</h1>
             {loaded?.path === room.path ? <loaded.Page key={path} /> : failed === room ? <Unreachable /> : <p class="empty">Opening…</p>}
+            {loaded?.path === room.path && <Story at={room.path} />}
           </>
         ) : path === "/" ? (
           <Front />

@@ -29,12 +29,17 @@ def run(
         str | None, typer.Option("--superlink", help="HOST:PORT of Flower's SuperLink; one is started here if blank.")
     ] = None,
     nodes: Annotated[int, typer.Option("--nodes", min=1, help="Flower's nodes to start, or to wait for.")] = 2,
+    only_check: Annotated[
+        bool, typer.Option("--check", help="Only read and price them: no data, no charge, no training.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Take programmes from plan to proof; a run that was killed goes on where it stopped.
 
     Example: epsilog run examples/central.toml examples/local.toml
     """
+    if only_check:
+        return _check(programmes, as_json=as_json)
     engine = check.one_of((EMBEDDED, FLOWER))(engine=engine)
     if superlink is not None:
         _require_address(superlink, engine)
@@ -67,6 +72,30 @@ def run(
         console.print(f"\nTo look around: {command}", soft_wrap=True)  # one line, so that it can be copied
     if failed:
         raise typer.Exit(NOT_VERIFIED)
+    return None
+
+
+def _check(programmes: list[Path], *, as_json: bool) -> None:
+    """What each programme promises and costs."""
+    from epsilog.programme import check_file
+
+    found = [(path, check_file(path)) for path in programmes]
+    if as_json:
+        return print_json([{"file": str(path), "whole": one.whole, "plan": one.plan.to_json()} for path, one in found])
+    for path, one in found:
+        plan = one.plan
+        figures(
+            str(path),
+            [
+                (bold("epsilon, certified"), bold(interval_text(plan.epsilon))),
+                ("budget", f"{plan.budget['epsilon']} at delta {plan.budget['delta']}, of {plan.budget['scope']}"),
+                ("noise multiplier", upper_text(plan.scheme.noise_multiplier, 6)),
+                ("participation known", interval_text(plan.unamplified)),
+            ],
+        )
+        if not one.whole:
+            note("It promises, and is priced; to run it, add [data], [model] and [training].")
+    return None
 
 
 def _require_address(superlink: str, engine: str) -> None:

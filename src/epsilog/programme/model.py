@@ -486,10 +486,24 @@ def load(path: Path) -> ProgrammeFile:
     Raises:
         ProgrammeError: the file is missing, is no TOML, or holds unknown, missing or wrong fields; all are named.
     """
+    return _checked(ProgrammeFile, _document(path), str(path))
+
+
+def load_promise(path: Path) -> Programme:
+    """Reads and checks a programme file, or one that stops at what is promised: without [data], [model] and [training].
+
+    Raises:
+        ProgrammeError: as ``load`` does.
+    """
+    document = _document(path)
+    whole = any(name in document for name in ("data", "model", "training"))
+    return _checked(ProgrammeFile if whole else Programme, document, str(path))
+
+
+def _document(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ProgrammeError(str(path), [f"cannot be read: {error.strerror}"]) from error
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or numbers and nesting beyond all bounds
         raise ProgrammeError(str(path), [f"is not TOML: {error}"]) from error
-    return _checked(ProgrammeFile, document, str(path))

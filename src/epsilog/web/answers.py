@@ -136,6 +136,17 @@ class VerdictAnswer(Answer):
     limits: Annotated[list[str], Field(description="what the claim covers, and what it does not")]
 
 
+class ElsewhereAnswer(Answer):
+    """A calculation in other tools' words, each of which gives its number again."""
+
+    python: str
+    command: str
+    programme: Annotated[str | None, Field(description="what a programme file promises (TOML); null where none can")]
+    no_programme: Annotated[str | None, Field(description="why there is none")]
+    playground: Annotated[str | None, Field(description="an address; null where its form lacks words for it")]
+    charge: Annotated[str, Field(description="an address of the ledger's page, with the release")]
+
+
 class RiskAnswer(Answer):
     """What the best attack finds, and what copies cost: a report's tables, row by row."""
 

@@ -19,6 +19,7 @@ from epsilog.web import (
     certificates,
     changing,
     docs,
+    elsewhere,
     ledger_reads,
     ledger_verbs,
     needs,
@@ -95,6 +96,7 @@ def create_app(
     app.include_router(calculators.questions.router(), prefix=PREFIX)
     app.include_router(changing.questions.router(), prefix=PREFIX)
     app.include_router(calculators.risks.router(), prefix=PREFIX)
+    app.include_router(elsewhere.questions.router(), prefix=PREFIX)
     app.include_router(playground.questions.router(), prefix=PREFIX)
     app.include_router(verifying.questions.router(), prefix=PREFIX)
     app.include_router(certificates.router, prefix=PREFIX)

@@ -14,12 +14,13 @@ from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 
-from epsilog.web import calculators, changing, playground, prices, problems, verifying
+from epsilog.web import calculators, changing, elsewhere, playground, prices, problems, verifying
 
 ALL = (
     calculators.questions.by_path
     | changing.questions.by_path
     | calculators.risks.by_path
+    | elsewhere.questions.by_path
     | playground.questions.by_path
     | verifying.questions.by_path
     | prices.questions.by_path

@@ -7,11 +7,13 @@ import type { Stamped } from "../lib/openapi";
 import { Snippets } from "../pages/Snippets";
 import { Card } from "./Card";
 import { Copy } from "./Copy";
+import { Elsewhere } from "./Elsewhere";
 
 /** A calculation to take along: as a stamped record, as a table, on paper, as a link, on another page. */
 export function Export(props: {
   name: "federated" | "queries";
-  ask: unknown;
+  ask: object;
+  cap: number | null; // the policy's, on epsilon
   specs: readonly FieldSpec[];
   raw: Raw;
   table: string; // what the CSV holds
@@ -43,6 +45,7 @@ export function Export(props: {
           SHA-256 of the record: <code>{stamp}</code>
         </p>
       )}
+      <Elsewhere name={name} ask={props.ask} cap={props.cap} />
       <Snippets name={name} specs={props.specs} raw={raw} />
     </Card>
   );

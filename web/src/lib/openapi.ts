@@ -179,6 +179,20 @@ export type Delta = {
   findings: Finding[];
 };
 
+/** A calculation in other tools' words, each of which gives its number again. */
+export type ElsewhereAnswer = {
+  python: string;
+  command: string;
+  /** what a programme file promises (TOML); null where none can */
+  programme: string | null;
+  /** why there is none */
+  no_programme: string | null;
+  /** an address; null where its form lacks words for it */
+  playground: string | null;
+  /** an address of the ledger's page, with the release */
+  charge: string;
+};
+
 /** What closes a charge. */
 export type EvidenceAsk = {
   /** the charge's idempotency key */

@@ -15,6 +15,22 @@ import { type Budget, letter, type Money, under, words } from "../lib/money";
 import { showAmount, showWhole } from "../lib/numbers";
 import { Problem, type Refusal } from "../lib/types";
 
+/** A release that a calculator hands over in the address, and the delta that it was priced at. */
+interface Handed {
+  release: Record<string, unknown>;
+  delta: string;
+}
+
+function handed(): Handed | null {
+  const query = new URLSearchParams(location.search);
+  try {
+    const release: unknown = JSON.parse(query.get("release") ?? "");
+    return typeof release === "object" && release !== null ? { release: { ...release }, delta: query.get("delta") ?? "" } : null;
+  } catch {
+    return null; // not one of ours: the form is as usual
+  }
+}
+
 interface Holder {
   name: string;
   role: string;
@@ -40,6 +56,7 @@ interface Charge {
 interface Mine {
   budgets: Budget[];
   who: Holder;
+  given: Handed | null; // what a calculator hands over
   done: () => void; // something was written
 }
 
@@ -51,9 +68,10 @@ const article = (role: string): string => (/^[aeiou]/.test(role) ? `an ${role}` 
 export function Acts({ budgets, done }: { budgets: Budget[]; done: () => void }) {
   const asked = useAnswer("holder", (path, signal) => get<Holder>(path, signal), { delay: 0 });
   const [going, setGoing] = useState("");
+  const given = useMemo(handed, []);
   const who = asked.answer;
   if (!who?.acts.includes("spend")) return null;
-  const mine = { budgets, who, done };
+  const mine = { budgets, who, given, done };
   return (
     <Card title="Spend, and decide" screen>
       <p class="method">
@@ -66,7 +84,7 @@ export function Acts({ budgets, done }: { budgets: Budget[]; done: () => void })
         )}{" "}
         What is written is kept for ever.
       </p>
-      <Part title="Charge a release">
+      <Part title="Charge a release" opens={given ? "given" : ""}>
         <NewCharge {...mine} goOn={setGoing} />
       </Part>
       <Part title="See a charge through" opens={going}>
@@ -184,7 +202,7 @@ const SYMBOLS: Record<string, string> = { pure: "ε", approximate: "ε", zcdp: "
 const FIELDS: Record<string, string> = { pure: "epsilon", approximate: "epsilon", zcdp: "rho", gdp: "mu" };
 
 /** Where, what and under which key: the fields of a stated release. */
-function stated({ budgets, who }: Mine): FieldSpec[] {
+function stated({ budgets, who, given }: Mine): FieldSpec[] {
   const scopes = budgets.filter((each) => under(who.scope, each.scope)).map((each) => each.scope);
   return [
     text("scope", "Scope", { initial: scopes[0] ?? who.scope ?? "", offers: scopes, hint: "a budget’s, or one under it" }),
@@ -192,8 +210,9 @@ function stated({ budgets, who }: Mine): FieldSpec[] {
       name: "release",
       label: "It keeps",
       kind: "choice",
-      initial: "pure",
+      initial: given ? "given" : "pure",
       choices: [
+        ...(given ? [["given", "what was calculated"] as const] : []),
         ["pure", "ε-DP"],
         ["approximate", "(ε, δ)-DP"],
         ["zcdp", "ρ-zCDP"],
@@ -201,7 +220,7 @@ function stated({ budgets, who }: Mine): FieldSpec[] {
       ],
     },
     { name: "value", label: "With", kind: "real", initial: "0.1", above: 0, symbol: "ε" },
-    { name: "delta", label: "And with", kind: "real", symbol: "δ", initial: "", optional: true, above: 0, below: 1, hint: "of what it keeps, or else at which approximate budgets are charged" },
+    { name: "delta", label: "And with", kind: "real", symbol: "δ", initial: given?.delta ?? "", optional: true, above: 0, below: 1, hint: "of what it keeps, or else at which approximate budgets are charged" },
     text("key", "Key", { initial: newKey(), hint: "the same key and request are charged once" }),
   ];
 }
@@ -225,12 +244,12 @@ function priceOf(values: Values, quantities: string[]): Money | null {
   return given.length > 0 ? Object.fromEntries(given as [string, string][]) : null;
 }
 
-function releaseOf(values: Values, budgets: Budget[], price: Money | null) {
+function releaseOf(values: Values, { budgets, given }: Mine, price: Money | null) {
   const kind = String(values.release);
   const term = { type: kind, [FIELDS[kind]!]: values.value, ...(kind === "approximate" && { delta: values.delta }) };
   const scope = String(values.scope);
   const at = kind !== "approximate" && values.delta !== null && price === null && hasDelta(budgets, kind, scope) ? { delta: String(values.delta) } : {};
-  return { ask: { scope, release: { v: 0, term }, ...at }, simulation: path(budgets, scope).at(-1)?.simulation ?? false };
+  return { ask: { scope, release: kind === "given" && given ? given.release : { v: 0, term }, ...at }, simulation: path(budgets, scope).at(-1)?.simulation ?? false };
 }
 
 /** The fields of a stated release, with the letter of what it keeps. */
@@ -245,7 +264,7 @@ function Stated({ form, budgets }: { form: Form; budgets: Budget[] }) {
       </div>
       <div class="pair">
         <Field form={shown} name="release" />
-        <Field form={shown} name="value" />
+        {kind !== "given" && <Field form={shown} name="value" />}
         {hasDelta(budgets, kind, form.raw.scope ?? "") && <Field form={shown} name="delta" />}
       </div>
     </>
@@ -270,7 +289,7 @@ function NewCharge({ goOn, ...mine }: Mine & { goOn: (key: string) => void }) {
   const { busy, act, outcome } = useAct(form);
   const ask = () => {
     const price = priceOf(values!, quantities);
-    const { ask, simulation } = releaseOf(values!, mine.budgets, price);
+    const { ask, simulation } = releaseOf(values!, mine, price);
     return { look: ask, write: { ...ask, key: values!.key, simulation, ...(price && { amount: price }) } };
   };
   const fits = async (): Promise<ComponentChildren> => {
@@ -303,6 +322,12 @@ function NewCharge({ goOn, ...mine }: Mine & { goOn: (key: string) => void }) {
       noValidate
     >
       <Stated form={form} budgets={mine.budgets} />
+      {mine.given && form.raw.release === "given" && (
+        <details>
+          <summary>What was calculated, as the ledger will keep it</summary>
+          <pre tabIndex={0}>{JSON.stringify(mine.given.release, null, 1)}</pre>
+        </details>
+      )}
       <details>
         <summary>At a price that an owner has allowed</summary>
         <div class="pair">
@@ -407,7 +432,7 @@ function Allow(mine: Mine) {
   const { form, values, quantities, sent } = useStated(mine, reason, false);
   const { busy, act, outcome } = useAct(form);
   const allow = async (): Promise<ComponentChildren> => {
-    const { ask, simulation } = releaseOf(values!, mine.budgets, {});
+    const { ask, simulation } = releaseOf(values!, mine, {});
     await post("ledger/override", { ...ask, key: values!.key, amount: priceOf(values!, quantities), reason: values!.reason, simulation });
     mine.done();
     return (

@@ -128,7 +128,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           </ul>
         </Card>
       )}
-      {answer && ask && !compact && <Export name="federated" ask={ask} specs={FEDERATED} raw={form.raw} table="the rounds" csv={() => void rounds(ask)} />}
+      {answer && ask && !compact && <Export name="federated" ask={ask} cap={target} specs={FEDERATED} raw={form.raw} table="the rounds" csv={() => void rounds(ask)} />}
     </Calculator>
   );
 }

@@ -56,6 +56,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useSharpened(ask, engine.queries, twin.queries, { onProblem });
   const { answer } = main;
+  const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const inputs = (
     <>
       <fieldset>
@@ -89,12 +90,12 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   return (
     <Calculator label="Query budget" form={form} main={main} inputs={inputs} compact={compact} peek={peek} spoken={answer ? spoken(answer) : undefined}>
       {answer && <Answer answer={answer} refining={main.refining} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
-      {answer && ask && engine.name === "server" && !compact && <Verdict name="queries" ask={main.settled ? ask : null} cap={form.values === null ? null : numberOrNull(form.values, "cap")} unit="person" />}
+      {answer && ask && engine.name === "server" && !compact && <Verdict name="queries" ask={main.settled ? ask : null} cap={cap} unit="person" />}
       {answer && <Shape answer={answer} />}
       {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
       {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}
       {(answer || form.values === null) && !compact && <Guidance />}
-      {answer && ask && !compact && <Export name="queries" ask={ask} specs={QUERIES} raw={form.raw} table="the split" csv={() => split(answer)} />}
+      {answer && ask && !compact && <Export name="queries" ask={ask} cap={cap} specs={QUERIES} raw={form.raw} table="the split" csv={() => split(answer)} />}
     </Calculator>
   );
 }
