@@ -6,10 +6,10 @@ import { useAnswer } from "../../lib/answer";
 import { post, server } from "../../lib/api";
 import { apart, found, quantile, RATES } from "../../lib/attack";
 import { type FieldSpec, useForm } from "../../lib/form";
-import { show, showPercent, showWhole } from "../../lib/numbers";
-import { type ProfileAnswer, readFederatedAsk } from "../../lib/openapi";
+import { power10, show, showPercent, showWhole, typeset } from "../../lib/numbers";
+import { type ProfileAnswer, readFederatedAsk, type VerdictAnswer } from "../../lib/openapi";
 import { flFormula } from "../../lib/twin/closed";
-import { deltasOf, epsilonOf } from "../../lib/twin/sampled";
+import { deltasOf, epsilonOf, type Schedule } from "../../lib/twin/sampled";
 import { IntervalBar } from "../IntervalBar";
 import { Slider, stops } from "../Slider";
 import { Spoken } from "../Spoken";
@@ -34,12 +34,14 @@ const COHORT = stops(5, POPULATION, true);
 /** What the browser says by itself, while a hand moves. */
 function quick(sigma: number, rounds: number, cohort: number) {
   const schedule = { sigma, rounds, q: cohort / POPULATION };
-  const reach = Math.max(1e-3, Math.min(600, epsilonOf(schedule, 1e-3)));
+  const [epsilon, often] = [epsilonOf(schedule, DELTA), epsilonOf(schedule, 1e-3)];
+  const reach = Math.max(1e-3, Math.min(600, often));
   const epsilons = SHARES.map((share) => share * reach);
   const deltas = deltasOf(schedule, epsilons, 1e-6);
   const profile = epsilons.map((epsilon, i) => ({ epsilon, delta: deltas[i]! }));
   return {
-    epsilon: epsilonOf(schedule, DELTA),
+    epsilon,
+    moved: pointwise(schedule, epsilon, Math.max(0, epsilon - often) / Math.log(1e-3 / DELTA)),
     formula: flFormula(schedule.q, sigma, rounds, DELTA).total,
     curve: RATES.map((fpr) => [fpr, found(profile, fpr)] as const),
     tpr: found(profile, FPR),
@@ -47,6 +49,13 @@ function quick(sigma: number, rounds: number, cohort: number) {
 }
 
 const MUCH = Math.log(1e6); // odds of a million to one: a promise in name only
+
+/** By how much, in logarithms, outcomes move the odds, but for outcomes of chance DELTA: docs/accounting/odds.md. */
+function pointwise(schedule: Schedule, epsilon: number, slope: number): number {
+  if (!Number.isFinite(epsilon)) return Infinity;
+  const step = Math.min(3, Math.max(0.02, Math.log1p(slope)));
+  return (epsilonOf(schedule, -DELTA * Math.expm1(-step) * (1 - 1e-12)) + step) * (1 + 1e-12);
+}
 
 export function Hero() {
   const store = useMemo(addressStore, []);
@@ -61,6 +70,7 @@ export function Hero() {
     delta: DELTA,
     fpr: FPR,
   };
+  const verdict = useAnswer(settled && { ...ask, cap: null }, (body, signal) => post<VerdictAnswer>("federated/verdict", body, signal), { delay: 0 });
   const reading = useAnswer(mix, (body, signal) => post<ProfileAnswer>("account/profile", body, signal), { delay: 0 });
   if (!drawn || !values) return <Frame form={form} />;
 
@@ -68,14 +78,15 @@ export function Hero() {
   const lower = settled?.epsilon.lower ?? null;
   const tpr = Math.min(drawn.tpr, settled && reading.answer ? reading.answer.tpr : 1);
   const mu = apart(FPR, tpr);
-  const share = `${show(100 * tpr, tpr > 0.1 ? 3 : 2, "up")}%`;
+  const share = `${show(100 * tpr, 3, "up")}%`;
   const under = drawn.formula < (lower ?? 0);
   const source = settled
     ? `certified: the true ε at δ = 10⁻⁶ lies between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`
     : answer.problem
       ? "at most, by this browser alone: the server does not answer"
       : "at most, by this browser; the server’s certified number is on its way";
-  const sure = Math.exp(upper) / (1 + Math.exp(upper));
+  const told = settled ? verdict.answer : null;
+  const moved = Math.min(drawn.moved, told?.moved ?? Infinity);
   return (
     <Frame form={form}>
       <div class="reads">
@@ -96,18 +107,11 @@ export function Hero() {
       </div>
       <div class="means">
         <p>
-          <b>What it means for one person.</b> Whoever would bet <b>1 : 1</b> that you took part may, after seeing every model,{" "}
-          {upper > MUCH ? (
-            <>
-              be <b>more than a million : 1</b> sure of it. So large an ε promises next to nothing.
-            </>
-          ) : (
-            <>
-              be at most <b>{show(Math.exp(upper), 3, "up")} : 1</b> {sure < 0.9995 && `(${show(100 * sure, 3, "up")}% sure instead of 50%) `}but for a chance δ of one in a million, in
-              which nothing is promised. No attacker does better; most do worse.
-            </>
-          )}
+          <b>What it means for one person.</b> Odds that you took part, as somebody sees them who has every model: <b>1 : 1</b> before,{" "}
+          {moved > MUCH ? <b>more than a million : 1</b> : <b>at most {show(Math.exp(moved), 3, "up")} : 1</b>} after
+          {moved > MUCH ? ". So large an ε promises next to nothing." : <>, but for outcomes with a chance of δ = {power10(-6)} in all. That is a bound: most attackers learn less.</>}
         </p>
+        <p class="method told">{told ? typeset(told.odds) : answer.problem || verdict.problem ? "" : "The library’s own sentence is on its way."}</p>
         <p class="method">
           Drawn: two bells {show(mu, 3, "up")} standard deviations apart, as hard to tell apart at 1% false alarms as this run with you and without you,
           at worst. The curve is the bound itself, of any attack.
