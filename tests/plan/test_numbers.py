@@ -73,6 +73,7 @@ QUESTIONS = {
     "crossover": lambda f, n: plan.crossover(epsilon=f(1.0), delta=f(2**-10), counts=[n(1), n(10)]),
     "mix": lambda f, n: plan.mix([Gaussian(4.0), Laplace(8.0)], delta=f(2**-10)),
     "view": lambda f, n: plan.profile_view(Gaussian(1.0), delta=f(2**-10), points=n(3)),
+    "pair": lambda f, n: plan.side_by_side(Gaussian(2.0), Gaussian(1.0), delta=f(2**-10), fpr=f(2**-5)),
     "sensitivity": lambda f, n: plan.sensitivity("mean", contributions=n(3), low=f(0.0), high=f(2.0), size=n(100)),
     "samples": lambda f, n: (
         pass_probability(delta=f(0.125), samples=n(100), hits=n(3), bound=f(0.5)),

@@ -150,13 +150,12 @@ def test_openapi_describes_every_address(site):
     document = site.ask("GET", "/api/openapi.json").json()
     paths = document["paths"]
     calculators = "federated federated/curve federated/noise federated/rounds federated/record queries queries/record"
-    others = (
-        "queries/crossover sensitivity account account/profile runs runs/{name} ledger ledger/entries ledger/cycles"
-    )
+    others = "queries/crossover sensitivity account account/profile account/compare runs runs/{name} ledger"
+    entries = "ledger/entries ledger/cycles"
     checks = "ledger/verify ledger/verify/{name} ledger/verify/{name}/events ledger/verify/{name}/cancel"
     changing = "federated/stretches federated/stretches/curve federated/groups"
     last = "runs/{name}/{file} certificates certificates/{name} certificates/{name}/{verb} certificates/{name}/events"
-    for path in f"{calculators} {others} {checks} {changing} {last}".split():
+    for path in f"{calculators} {others} {entries} {checks} {changing} {last}".split():
         assert f"/api/v1/{path}" in paths
     for path, methods in paths.items():
         for method in methods.values():

@@ -32,6 +32,7 @@ PAGES = (
     "/federated",
     "/queries",
     "/playground",
+    "/compare",
     "/montecarlo",
     "/ledger",
     "/runs",
@@ -170,7 +171,24 @@ def test_the_picture_of_the_front_page_follows_the_hand_and_is_settled_by_the_se
     assert not browser.find_elements("css selector", ".live p.claim")
 
 
-@pytest.mark.parametrize("path", ["/", "/queries?v=1&mechanism=gaussian&delta=1e-6", "/federated", "/playground"])
+def test_two_releases_stand_side_by_side_and_the_smaller_epsilon_is_the_weaker_one(browser, site):
+    browser.get(site.url + "/compare")
+    lead = until(lambda: browser.find_element("css selector", ".compared .lead-in").text)
+    assert lead == "Neither is better everywhere: their curves cross."
+    told = browser.find_element("css selector", ".compared").text
+    assert "the first has the smaller epsilon, at most 5.886 where the second's is 8.245 or more" in told
+    assert len(browser.find_elements("css selector", ".compared .plot > svg")) == 2
+    put(browser, "second_parameter", "3")
+    lead = "The second protects better, and is nowhere easier to attack by more than 0.005."
+    until(lambda: browser.find_element("css selector", ".compared .lead-in").text == lead)
+    assert "second_parameter=3" in until(lambda: "second_parameter=3" in browser.current_url and browser.current_url)
+    put(browser, "second_parameter", "-3")
+    until(lambda: not browser.find_elements("css selector", ".compared .plot"))
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/queries?v=1&mechanism=gaussian&delta=1e-6", "/federated", "/playground", "/compare"]
+)
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_jumps_while_a_page_fills(browser, site, path, width):
     """Cumulative layout shift: below 0.1 counts as good (web.dev); the query page had 0.34."""

@@ -117,7 +117,22 @@ def test_every_route_is_closed_or_known_to_be_open(app):
         if ask(app, method.upper(), path, body=b"no JSON", headers=[("content-type", "application/json")]).status != 401
     }
     calculators = ("federated", "federated/curve", "federated/noise", "federated/record", "federated/rounds", "queries")
-    calculators += ("queries/crossover", "queries/record", "sensitivity", "account", "account/profile")
+    calculators += (
+        "queries/crossover",
+        "queries/record",
+        "sensitivity",
+        "account",
+        "account/profile",
+        "account/compare",
+    )
+    calculators += (
+        "federated/verdict",
+        "federated/risk",
+        "federated/groups",
+        "federated/elsewhere",
+        "queries/elsewhere",
+    )
+    calculators += ("federated/stretches", "federated/stretches/curve", "queries/verdict", "queries/risk")
     assert {path for method, path in anonymous if method == "GET"} == {"/healthz", "/readyz"}
     assert {path for method, path in anonymous if method != "GET"} == {f"/api/v1/{name}" for name in calculators}
 

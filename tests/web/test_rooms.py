@@ -69,6 +69,7 @@ MEANT = {
     asks.QueriesAsk: plan.queries,
     asks.SensitivityAsk: plan.sensitivity,
     asks.MixAsk: plan.mix,
+    asks.CompareAsk: plan.side_by_side,
     asks.Part: Repeated,
     CertificateAsk: certify,
 }

@@ -15,6 +15,10 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 RUN = {"population": 1000, "cohort_size": 100, "rounds": 3, "noise_multiplier": 2.0}
+PAIR = {
+    "first": {"mechanism": "gaussian", "parameter": 0.85},
+    "second": {"mechanism": "gaussian", "parameter": 0.3, "sampling_probability": 0.001},
+}
 MIX = {"parts": [{"mechanism": "gaussian", "parameter": 2.0}, {"mechanism": "pure", "parameter": 0.1, "count": 2}]}
 ASKED = [
     ("/federated", RUN),
@@ -43,6 +47,7 @@ ASKED = [
     ("/account", MIX),
     ("/account", {"parts": [{"mechanism": "gaussian", "parameter": 0.0}]}),
     ("/account/profile", MIX),
+    ("/account/compare", PAIR),
 ]
 
 

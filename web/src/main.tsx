@@ -26,6 +26,7 @@ const ROOMS: readonly Room[] = [
   { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: async () => FederatedPage },
   { path: "/queries", name: "Queries", lead: "How much noise do so many answers need?", load: async () => QueriesPage },
   { path: "/playground", name: "Playground", lead: "What does a mix of releases cost?", load: async () => (await import("./pages/Playground")).Playground },
+  { path: "/compare", name: "Compare", lead: "Is the smaller epsilon the better promise?", load: async () => (await import("./pages/Compare")).Compare },
   { path: "/montecarlo", name: "Monte Carlo", lead: "Certify by sampling", load: async () => (await import("./pages/MonteCarlo")).MonteCarlo },
   { path: "/ledger", name: "Ledger", lead: "What was promised, reserved and spent", load: async () => (await import("./pages/Ledger")).Ledger },
   { path: "/runs", name: "Runs", lead: "Plan against what was observed", load: async () => (await import("./pages/Runs")).Runs },

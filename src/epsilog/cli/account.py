@@ -349,6 +349,7 @@ def compare(
     Example: epsilog account compare docs/examples/rare.toml docs/examples/gaussian.json
     """
     from epsilog import accounting
+    from epsilog.plan.wording import BETTER
 
     one, other = read_release(first), read_release(second)
     found = accounting.compare(one, other, relation=relation, tolerance=tolerance)
@@ -379,21 +380,12 @@ def compare(
     figures(
         "Everywhere",
         [
-            (bold("better"), bold(_VERDICTS[found.verdict])),
+            (bold("better"), bold(BETTER[found.verdict])),
             ("first easier to attack", f"by at most {upper_text(found.first_excess, 2)}"),
             ("second easier to attack", f"by at most {upper_text(found.second_excess, 2)}"),
         ],
     )
     return None
-
-
-_VERDICTS = {
-    "first": "the first",
-    "second": "the second",
-    "neither": "neither: each is better somewhere",
-    "alike": "they are alike, but for the tolerance",
-    "open": "not decided by these bounds",
-}
 
 
 def _place(at: Interval) -> str:

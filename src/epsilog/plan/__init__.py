@@ -12,6 +12,7 @@ from epsilog.plan.changing import (
     stretch_curve,
     stretches,
 )
+from epsilog.plan.compared import SideBySide, side_by_side
 from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
 from epsilog.plan.fits import close_fit
@@ -48,6 +49,7 @@ __all__ = [
     "RegisteredPlan",
     "Schedule",
     "Sensitivity",
+    "SideBySide",
     "StretchPoint",
     "StretchedPlan",
     "Sweep",
@@ -77,6 +79,7 @@ __all__ = [
     "risk_reading",
     "rounds_for",
     "sensitivity",
+    "side_by_side",
     "stretch_curve",
     "stretches",
     "stretches_of",

@@ -384,6 +384,38 @@ class ProfileAnswer(Answer):
     advantage: float
 
 
+class StandingRow(Answer):
+    """How two releases stand at one delta, by epsilon, or at one false-positive rate, by true positives."""
+
+    at: float
+    first: Interval
+    second: Interval
+    better: Annotated[Literal["first", "second", "open"], Field(description="where the bounds are apart")]
+
+
+class Fit(Answer):
+    """The mu of Gaussian DP that a release comes close to, with both errors."""
+
+    mu: Number
+    beyond: Annotated[float, Field(description="what an attacker may get beyond mu, at most")]
+    regret: Annotated[float, Field(description="what mu overstates, at most")]
+
+
+class CompareAnswer(Answer):
+    """Two releases side by side: their curves, and words on which is weaker where."""
+
+    verdict: Literal["first", "second", "neither", "alike", "open"]
+    better: str
+    says: list[str]
+    deltas: list[StandingRow]
+    fprs: list[StandingRow]
+    first_excess: Annotated[float, Field(description="by how much the first is easier to attack anywhere, at most")]
+    second_excess: Annotated[float, Field(description="by how much the second is easier to attack anywhere, at most")]
+    tolerance: float
+    first_fit: Fit | None
+    second_fit: Fit | None
+
+
 class Compared(Answer):
     """One part of a report beside what comes out again: its values, and those that differ."""
 

@@ -230,3 +230,13 @@ class MixAsk(Ask):
     delta: float = Field(1e-6, description="failure probability, in [0, 1)")
     relation: Relation = "add-or-remove-one"
     fpr: float = Field(0.01, description="false-positive rate at which to read the trade-off curve")
+
+
+class CompareAsk(Ask):
+    """Two releases, with the point of each curve that is of interest."""
+
+    first: Part
+    second: Part
+    delta: float = Field(1e-6, description="failure probability at which epsilons are told, in (0, 1)")
+    relation: Relation = "add-or-remove-one"
+    fpr: float = Field(0.01, description="false-positive rate at which the best attacks are told, in (0, 1)")

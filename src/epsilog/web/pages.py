@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 router = APIRouter(include_in_schema=False)
 
 STATIC = Path(__file__).parent / "static"
-ROOMS = ("federated", "queries", "playground", "montecarlo", "ledger", "runs", "verify", "game")
+ROOMS = ("federated", "queries", "playground", "compare", "montecarlo", "ledger", "runs", "verify", "game")
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html; charset=utf-8"}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from epsilog import plan
+from epsilog.accounting import GaussianFit, Standing
+from epsilog.plan import wording
 from epsilog.terms import (
     ApproximateDP,
     CheckError,
@@ -22,7 +24,7 @@ from epsilog.terms import (
     codec,
 )
 from epsilog.web import answers
-from epsilog.web.asks import MixAsk, Part
+from epsilog.web.asks import CompareAsk, MixAsk, Part
 from epsilog.web.questions import Questions
 
 questions = Questions("playground", heavy=True)
@@ -64,6 +66,35 @@ def profile(ask: MixAsk) -> dict[str, Any]:
         "tpr": view.true_positive_rate(ask.fpr),
         "advantage": view.advantage.upper,
     }
+
+
+@questions.add("/account/compare", answers.CompareAnswer, summary="Which of two releases protects better, and where")
+def compare(ask: CompareAsk) -> dict[str, Any]:
+    """Epsilons over deltas and attacks over false-positive rates of both, the mu of both, and words."""
+    pair = (release_of(ask.first, "first"), release_of(ask.second, "second"))
+    both = plan.side_by_side(*pair, delta=ask.delta, fpr=ask.fpr, relation=NeighboringRelation(ask.relation))
+    found, fits = both.found, [fit and _fit(fit) for fit in both.fits]
+    return {
+        "verdict": found.verdict,
+        "better": wording.BETTER[found.verdict],
+        "says": both.says,
+        "deltas": [_standing(each) for each in found.at_deltas],
+        "fprs": [_standing(each) for each in found.at_fprs],
+        "first_excess": found.first_excess,
+        "second_excess": found.second_excess,
+        "tolerance": found.tolerance,
+        "first_fit": fits[0],
+        "second_fit": fits[1],
+    }
+
+
+def _standing(each: Standing) -> dict[str, Any]:
+    (_, at), *_ = each.first.given
+    return {"at": at, "first": codec.encode(each.first), "second": codec.encode(each.second), "better": each.better}
+
+
+def _fit(fit: GaussianFit) -> dict[str, Any]:
+    return {"mu": codec.encode(fit.mu), "beyond": fit.beyond, "regret": fit.regret}
 
 
 def _releases(ask: MixAsk) -> list[Release]:

@@ -8,7 +8,7 @@ import { Table } from "./Table";
 export interface Series {
   name: string;
   label?: string; // a shorter name, for the end of the line
-  look: "claim" | "lower" | "estimate" | "other" | "step" | "bar" | "cap" | "reference";
+  look: "claim" | "lower" | "second" | "estimate" | "other" | "step" | "bar" | "cap" | "reference";
   points: readonly (readonly [x: number, y: number])[];
   stairs?: boolean; // each value holds since the point before, as a rising bound does
   ends?: boolean; // a step that does not hold beyond its last point

@@ -110,6 +110,33 @@ export type ClipGroup = {
   noise_stddev?: number | null;
 };
 
+/** Two releases side by side: their curves, and words on which is weaker where. */
+export type CompareAnswer = {
+  verdict: "first" | "second" | "neither" | "alike" | "open";
+  better: string;
+  says: string[];
+  deltas: StandingRow[];
+  fprs: StandingRow[];
+  /** by how much the first is easier to attack anywhere, at most */
+  first_excess: number;
+  /** by how much the second is easier to attack anywhere, at most */
+  second_excess: number;
+  tolerance: number;
+  first_fit: Fit | null;
+  second_fit: Fit | null;
+};
+
+/** Two releases, with the point of each curve that is of interest. */
+export type CompareAsk = {
+  first: Part;
+  second: Part;
+  /** failure probability at which epsilons are told, in (0, 1) */
+  delta: number;
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** false-positive rate at which the best attacks are told, in (0, 1) */
+  fpr: number;
+};
+
 /** One part of a report beside what comes out again: its values, and those that differ. */
 export type Compared = {
   part: string;
@@ -367,6 +394,16 @@ export type Finding = {
   verdict: "passed" | "warned" | "failed" | "not checked";
   says: string;
   numbers: Record<string, unknown>;
+};
+
+/** The mu of Gaussian DP that a release comes close to, with both errors. */
+export type Fit = {
+  /** a number; "inf" for an infinite one */
+  mu: number;
+  /** what an attacker may get beyond mu, at most */
+  beyond: number;
+  /** what mu overstates, at most */
+  regret: number;
 };
 
 /** What a scope can still bear. */
@@ -764,6 +801,15 @@ export type SensitivityAsk = {
 export type Stamped = {
   record: Record<string, unknown>;
   sha256: string;
+};
+
+/** How two releases stand at one delta, by epsilon, or at one false-positive rate, by true positives. */
+export type StandingRow = {
+  at: number;
+  first: Interval;
+  second: Interval;
+  /** where the bounds are apart */
+  better: "first" | "second" | "open";
 };
 
 /** Rounds of one cohort, noise and population; the noise over the clip norm, or in the sum's own unit. */

@@ -112,12 +112,19 @@ export function Front() {
         <a class="button" href="/queries">
           Query calculator
         </a>
+        <a class="button" href="/compare">
+          Compare two releases
+        </a>
       </p>
       <div class="two worked">
         <Federated />
         <Counts />
       </div>
       <div class="tiles">
+        <Card title="Compare">
+          <p>An ε of 6 can protect worse than an ε of 8. Put two releases side by side, and see where their curves cross.</p>
+          <a href="/compare">Compare two</a>
+        </Card>
         <Card title="Verify">
           <p>Somebody hands you a report. Drop it here, and every number is worked out again from the evidence that it carries.</p>
           <a href="/verify">Check a report</a>

@@ -1,0 +1,70 @@
+"""Two releases side by side, in numbers and in words: which protects better, at which delta, against which attack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epsilog.accounting import Comparison, GaussianFit, Standing, compare
+from epsilog.plan import wording
+from epsilog.plan.fits import close_fit
+from epsilog.terms import NeighboringRelation, Release, check
+
+__all__ = ["SideBySide", "side_by_side"]
+
+DELTAS = (0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
+FPRS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
+_TOLERANCE, _GAP = 0.005, 0.01  # an excess that is of no account; the relative width of what is drawn
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Two releases, compared as curves and at one point of each.
+
+    Attributes:
+        found: the comparison, at many deltas and false positive rates, from large to small and from small to large.
+        at_delta: how they stand at the delta that was asked for, by epsilon.
+        at_fpr: and at the false positive rate, by the best attack's true positive rate; None where it has no proof.
+        fits: the mu that each comes close to; None where none does.
+    """
+
+    found: Comparison
+    at_delta: Standing
+    at_fpr: Standing | None
+    fits: tuple[GaussianFit | None, GaussianFit | None]
+
+    @property
+    def says(self) -> list[str]:
+        """Which protects better, and whether the smaller epsilon is the weaker promise."""
+        return wording.comparison_sentences(self.found, self.at_delta, self.at_fpr)
+
+
+def side_by_side(
+    first: Release,
+    second: Release,
+    *,
+    delta: float,
+    fpr: float,
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+) -> SideBySide:
+    """Compares two releases for a reader: whole curves, and one delta and one false positive rate of interest.
+
+    Args:
+        first: a release.
+        second: another, for the same neighbours.
+        delta: at which epsilons are told.
+        fpr: at which the best attacks are told.
+        relation: which data sets are neighbours.
+
+    Raises:
+        UnsupportedMechanismError: no method has a proof for a part of one under this relation.
+
+    >>> from epsilog.terms import Gaussian
+    >>> side_by_side(Gaussian(2.0), Gaussian(1.0), delta=1e-6, fpr=0.01).found.verdict
+    'first'
+    """
+    delta, fpr = check.between(0, 1)(delta=delta), check.between(0, 1)(fpr=fpr)
+    deltas, fprs = sorted({*DELTAS, delta}, reverse=True), sorted({*FPRS, fpr})
+    found = compare(first, second, deltas=deltas, fprs=fprs, relation=relation, tolerance=_TOLERANCE, gap=_GAP)
+    at_fpr = found.at_fprs[fprs.index(fpr)] if found.at_fprs else None
+    fits = (close_fit(first, relation), close_fit(second, relation))
+    return SideBySide(found, found.at_deltas[deltas.index(delta)], at_fpr, fits)

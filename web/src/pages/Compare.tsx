@@ -1,0 +1,225 @@
+// Two releases side by side: of two epsilons the smaller one can be the weaker promise, and curves say where.
+
+import { useMemo } from "preact/hooks";
+import { Assumes } from "../components/Assumes";
+import { Card } from "../components/Card";
+import { Copy } from "../components/Copy";
+import { Field } from "../components/Field";
+import { Plot } from "../components/Plot";
+import { Spoken } from "../components/Spoken";
+import { Stat } from "../components/Stat";
+import { Table } from "../components/Table";
+import { Trouble } from "../components/Trouble";
+import { addressStore, toQuery } from "../lib/address";
+import { useAnswer } from "../lib/answer";
+import { post } from "../lib/api";
+import { type FieldSpec, type Form, useForm, type Values } from "../lib/form";
+import { show, showPercent, typeset } from "../lib/numbers";
+import type { CompareAnswer, CompareAsk, Fit, Part, StandingRow } from "../lib/openapi";
+
+const MECHANISMS = [
+  ["gaussian", "Gaussian noise"],
+  ["laplace", "Laplace noise"],
+  ["randomized-response", "randomized response"],
+  ["pure", "stated ε-DP"],
+  ["approximate", "stated (ε, δ)-DP"],
+  ["zcdp", "stated ρ-zCDP"],
+  ["gdp", "stated μ-GDP"],
+] as const;
+const PARAMETERS: Record<string, string> = {
+  gaussian: "noise multiplier σ",
+  laplace: "noise multiplier b/Δ",
+  "randomized-response": "flip probability",
+  pure: "ε",
+  approximate: "ε",
+  zcdp: "ρ",
+  gdp: "μ",
+};
+const SIDES = ["first", "second"] as const;
+type Side = (typeof SIDES)[number];
+
+const side = (name: Side, parameter: string, sampled: string): FieldSpec[] => [
+  { name: `${name}_mechanism`, label: "Mechanism", kind: "choice", initial: "gaussian", choices: MECHANISMS },
+  { name: `${name}_parameter`, label: "Its number", kind: "real", initial: parameter, least: 0 },
+  { name: `${name}_second`, label: "δ, or categories", kind: "real", initial: "", optional: true, least: 0 },
+  { name: `${name}_sampled`, label: "Sampled with chance", kind: "real", initial: sampled, optional: true, least: 0, most: 1, hint: "blank: all take part" },
+  { name: `${name}_count`, label: "Times", kind: "whole", initial: "1", least: 1 },
+];
+
+const SPECS: readonly FieldSpec[] = [
+  ...side("first", "0.85", ""),
+  ...side("second", "0.3", "0.001"),
+  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", above: 0, below: 1, hint: "at which ε is told" },
+  { name: "fpr", label: "False alarms", kind: "real", initial: "0.01", above: 0, below: 1, hint: "that the attacker allows, as a share" },
+  {
+    name: "relation",
+    label: "Neighbouring relation",
+    kind: "choice",
+    initial: "add-or-remove-one",
+    choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
+  },
+];
+
+function partOf(values: Values, name: Side): Part {
+  const of = <T,>(field: string): T => values[`${name}_${field}`] as T;
+  return { mechanism: of("mechanism"), parameter: of("parameter"), second: of("second"), sampling_probability: of<number | null>("sampled") ?? 1, count: of("count") };
+}
+
+function asked(values: Values): CompareAsk {
+  return {
+    first: partOf(values, "first"),
+    second: partOf(values, "second"),
+    delta: values.delta as number,
+    fpr: values.fpr as number,
+    relation: values.relation as CompareAsk["relation"],
+  };
+}
+
+function Release({ form, name }: { form: Form; name: Side }) {
+  const mechanism = form.raw[`${name}_mechanism`] ?? "";
+  const shown = { ...form, specs: form.specs.map((spec) => (spec.name === `${name}_parameter` ? { ...spec, hint: PARAMETERS[mechanism] ?? "" } : spec)) };
+  return (
+    <fieldset>
+      <legend>The {name}</legend>
+      <Field form={form} name={`${name}_mechanism`} />
+      <div class="pair">
+        <Field form={shown} name={`${name}_parameter`} />
+        {["approximate", "randomized-response"].includes(mechanism) && <Field form={form} name={`${name}_second`} />}
+        {["gaussian", "laplace"].includes(mechanism) && <Field form={form} name={`${name}_sampled`} />}
+        <Field form={form} name={`${name}_count`} />
+      </div>
+    </fieldset>
+  );
+}
+
+export function Compare() {
+  const store = useMemo(addressStore, []);
+  const form = useForm(SPECS, store);
+  const ask = useMemo(() => form.values && asked(form.values), [form.values]);
+  const found = useAnswer(ask, (body, signal) => post<CompareAnswer>("account/compare", body, signal), { delay: 200 });
+  return (
+    <div class="stack">
+      <form aria-label="Two releases" class="stack" onSubmit={(e) => e.preventDefault()}>
+        <div class="two">
+          {SIDES.map((name) => (
+            <Release key={name} form={form} name={name} />
+          ))}
+        </div>
+        <fieldset>
+          <legend>Where to look</legend>
+          <div class="pair">
+            <Field form={form} name="delta" />
+            <Field form={form} name="fpr" />
+            <Field form={form} name="relation" />
+          </div>
+        </fieldset>
+      </form>
+      <div class={found.busy ? "results busy compared" : "results compared"} aria-busy={found.busy}>
+        {ask === null && (
+          <Card>
+            <p class="empty">Correct the marked fields, and the curves come back.</p>
+          </Card>
+        )}
+        {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
+        {found.answer && found.of ? <Told answer={found.answer} of={found.of} /> : found.busy && <p class="empty">Working out both curves; this may take some seconds…</p>}
+      </div>
+      <div class="buttons">
+        <Copy label="Copy link" text={() => `${location.origin}/compare?${toQuery(form.raw)}`} />
+      </div>
+    </div>
+  );
+}
+
+const upper = (rows: readonly StandingRow[], name: Side) => rows.map((row) => [row.at, Number(row[name].upper)] as const);
+const better = (row: StandingRow): string => (row.better === "open" ? "not decided" : `the ${row.better}`);
+
+function Told({ answer, of }: { answer: CompareAnswer; of: CompareAsk }) {
+  const [lead, ...rest] = answer.says;
+  const at = answer.deltas.find((row) => row.at === of.delta)!;
+  const attack = answer.fprs.find((row) => row.at === of.fpr);
+  const fits = { first: answer.first_fit, second: answer.second_fit };
+  const assumptions = [...new Set([...at.first.assumptions, ...at.second.assumptions])];
+  return (
+    <>
+      <Card>
+        <p class="lead-in">{typeset(lead ?? "")}</p>
+        {rest.map((line) => (
+          <p key={line}>{typeset(line)}</p>
+        ))}
+        <div class="two">
+          {SIDES.map((name) => (
+            <section key={name} aria-label={`The ${name}`}>
+              <h3>The {name}</h3>
+              <dl class="stats">
+                <Stat label={`ε at δ = ${show(of.delta)}`} note={at.better === name ? "the smaller" : undefined}>
+                  ≤ {show(Number(at[name].upper), 4, "up")}
+                </Stat>
+                {attack && (
+                  <Stat label={`Found at ${showPercent(of.fpr)} false alarms`} note={attack.better === name ? "the smaller" : undefined}>
+                    ≤ {show(100 * Number(attack[name].upper), 3, "up")} %
+                  </Stat>
+                )}
+                <Stat label="μ of Gaussian DP, about" note={offBy(fits[name])}>
+                  {fits[name] ? show(Number(fits[name].mu), 4, "up") : "none"}
+                </Stat>
+              </dl>
+            </section>
+          ))}
+        </div>
+        <p>
+          Anywhere on the curves the first is easier to attack by at most {points(answer.first_excess)}, the second by at most {points(answer.second_excess)}, in what is
+          found and in false alarms.
+        </p>
+        <Assumes lines={assumptions} />
+        <Spoken text={answer.says.join(" ")} />
+      </Card>
+      <div class="two">
+        <Card title="ε, by how rare a failure may be">
+          <Plot
+            title="Upper bounds of ε over δ, certified at the dots; lower is better"
+            x={{ title: "δ", log: true }}
+            y={{ title: "ε" }}
+            series={[
+              { name: "first", look: "claim", points: upper(answer.deltas, "first").toReversed() },
+              { name: "second", look: "second", points: upper(answer.deltas, "second").toReversed() },
+            ]}
+          />
+        </Card>
+        <Card title="What the best attack finds">
+          {answer.fprs.length > 0 ? (
+            <Plot
+              title="Found, at most, over false alarms, certified at the dots; lower is better"
+              x={{ title: "false alarms", log: true }}
+              y={{ title: "found", log: true }}
+              series={[
+                { name: "first", look: "claim", points: upper(answer.fprs, "first") },
+                { name: "second", look: "second", points: upper(answer.fprs, "second") },
+                { name: "a coin", look: "reference", points: answer.fprs.map((row) => [row.at, row.at] as const) },
+              ]}
+            />
+          ) : (
+            <p class="empty">No attack on such releases has a proven price.</p>
+          )}
+        </Card>
+      </div>
+      <Card title="Which is weaker where">
+        <Table
+          caption="“Better” is proven: the one’s upper bound is below the other’s lower bound"
+          columns={[{ title: "at" }, { title: "first", number: true }, { title: "second", number: true }, { title: "better" }]}
+          rows={[
+            ...answer.deltas.map((row) => [`ε at δ = ${show(row.at)}`, ...SIDES.map((name) => `≤ ${show(Number(row[name].upper), 4, "up")}`), better(row)]),
+            ...answer.fprs.map((row) => [`found at ${showPercent(row.at)} false alarms`, ...SIDES.map((name) => `≤ ${show(100 * Number(row[name].upper), 3, "up")} %`), better(row)]),
+          ]}
+        />
+      </Card>
+    </>
+  );
+}
+
+const points = (share: number): string => `${show(100 * share, 2, "up")} points of a hundred`;
+
+function offBy(fit: Fit | null): string {
+  if (!fit) return "no Gaussian comes close";
+  const error = Math.max(fit.beyond, fit.regret);
+  return error === 0 ? "exact" : `off by at most ${points(error)}`;
+}
