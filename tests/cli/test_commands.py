@@ -1023,6 +1023,7 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
         "postgres": False,
         "plot": False,
         "dask": False,
+        "notebook": False,
     }
 
 

@@ -816,6 +816,55 @@ def test_a_shift_in_words_ends_with_what_was_done_and_the_very_calculation(brows
         assert claim(browser) == epsilon  # what the certified accountant says of these releases
 
 
+def test_sliders_in_a_notebook_show_the_kernels_answer_once_it_is_there(browser, tmp_path):
+    module = Path(__file__).parents[2] / "src/epsilog/web/static/notebook/epsilog-notebook.js"
+    shutil.copy(module, tmp_path)
+    (tmp_path / "page.html").write_text("""<!doctype html><meta charset="utf-8"><title>a notebook</title>
+        <main id="cell"></main><script type="module">
+        import widget from "./epsilog-notebook.js";
+        const run = {population: 50000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, delta: 1e-6};
+        const state = {...run, certified: {}};
+        const heard = {};
+        window.saved = [];
+        window.model = {
+            get: name => state[name],
+            set: (name, value) => { state[name] = value; (heard[`change:${name}`] ?? []).forEach(tell => tell()); },
+            on: (event, tell) => (heard[event] ??= []).push(tell),
+            off: (event, tell) => { heard[event] = heard[event].filter(each => each !== tell); },
+            save_changes: () => saved.push({...state}),
+        };
+        window.end = widget.render({model, el: document.querySelector('#cell')});
+        window.listening = () => Object.values(heard).flat().length;
+        </script>""")
+    with foreign(tmp_path) as base:
+        browser.get(base + "/page.html")
+        quick = float(until(lambda: re.search(r"ε ≤ ([\d.]+)", text(browser, "#cell")))[1])
+        assert 0.7228 <= quick < 0.8
+        assert "the kernel certifies" in text(browser, "#cell")
+        slider = browser.find_elements("css selector", "input[type=range]")[1]
+        assert slider.accessible_name == "rounds T"
+        slider.send_keys("\ue014")  # to the right: more rounds
+        until(lambda: browser.execute_script("return saved.length"))
+        rounds = browser.execute_script("return saved.at(-1).rounds")
+        assert rounds > 200
+        answer = """
+            const names = ['population', 'cohort_size', 'rounds', 'noise_multiplier', 'delta'];
+            const asked = Object.fromEntries(names.map(name => [name, model.get(name)]));
+            const said = {lower: 0.5, upper: 0.77777, verdict: 'Said so.'};
+            model.set('certified', {asked: {...asked, ...arguments[0]}, ...said})"""
+        browser.execute_script(answer, {"rounds": 200})  # of values that are no longer shown
+        assert "Said so." not in text(browser, "#cell")
+        browser.execute_script(answer, {})
+        until(lambda: "Said so." in text(browser, "#cell"))
+        assert "ε ≤ 0.7778" in text(browser, "#cell")
+        assert "certified; at least 0.5" in text(browser, "#cell")
+        browser.execute_script(AXE.read_text(encoding="utf-8"))
+        found = "const done = arguments[0]; axe.run('#cell').then(r => done(r.violations.map(v => v.id)))"
+        assert browser.execute_async_script(found) == []
+        browser.execute_script("end()")
+        assert browser.execute_script("return listening()") == 0
+
+
 @contextmanager
 def foreign(folder):
     """Another site, on another port and so another origin."""

@@ -32,6 +32,7 @@ EXTRAS = {
     "postgres": "psycopg",
     "plot": "matplotlib",
     "dask": "distributed",
+    "notebook": "anywidget",
 }
 
 

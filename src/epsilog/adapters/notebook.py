@@ -1,0 +1,83 @@
+"""Sliders for notebooks, by anywidget (extra ``notebook``): a schedule to drag, its certified price beside it.
+
+While a slider moves, the browser answers by its own copy of the mathematics, a bound that may be looser; once it rests,
+this process certifies the schedule, and its interval takes the place of the other. What is shown as certified answers
+to the very values that are shown.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import epsilog.plan
+from epsilog.plan import FederatedPlan
+from epsilog.terms import EpsilogError
+
+try:
+    import anywidget
+    import traitlets
+except ImportError as error:
+    raise EpsilogError(f"sliders need the extra `notebook`: pip install 'epsilog[notebook]' ({error})") from error
+
+__all__ = ["FederatedSliders"]
+
+_MODULE = Path(epsilog.__file__).parent / "web" / "static" / "notebook" / "epsilog-notebook.js"
+if not _MODULE.is_file():
+    raise EpsilogError("sliders need the built pages: install a wheel, or run `python hatch_build.py` where Node is")
+_ASKED = ("population", "cohort_size", "rounds", "noise_multiplier", "delta")
+
+
+class FederatedSliders(anywidget.AnyWidget):
+    """The federated calculator as sliders: noise, rounds and cohort; population and delta are given.
+
+    Attributes:
+        population: how many clients there are.
+        cohort_size: clients expected in a round.
+        rounds: of training.
+        noise_multiplier: noise standard deviation over the clip norm.
+        delta: the failure probability; None for the plan's rule.
+        certified: what the present values cost, as it is shown: the values asked about with both bounds and the
+            verdict, or what is wrong with them.
+
+    >>> sliders = FederatedSliders(population=50_000, cohort_size=500, rounds=200, noise_multiplier=1.2, delta=1e-6)
+    >>> sliders.plan.epsilon.upper < 3
+    True
+    """
+
+    _esm = _MODULE
+    population = traitlets.Int(50_000, min=1).tag(sync=True)
+    cohort_size = traitlets.Int(500, min=1).tag(sync=True)
+    rounds = traitlets.Int(200, min=1).tag(sync=True)
+    noise_multiplier = traitlets.Float(1.2, min=0).tag(sync=True)
+    delta = traitlets.Float(None, allow_none=True).tag(sync=True)
+    certified = traitlets.Dict(read_only=True).tag(sync=True)
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self.observe(self._certify, names=list(_ASKED))
+        self._certify()
+
+    @property
+    def plan(self) -> FederatedPlan:
+        """The plan of what the sliders show.
+
+        Raises:
+            ValueError: a value that no schedule has.
+        """
+        return epsilog.plan.federated(**{name: getattr(self, name) for name in _ASKED})
+
+    def _certify(self, _: Any = None) -> None:
+        asked = {name: getattr(self, name) for name in _ASKED}
+        if self.certified.get("asked") == asked:  # several values came at once, and the first of them priced all
+            return
+        try:
+            found = self.plan
+        except (ValueError, EpsilogError) as error:
+            said: dict[str, Any] = {"trouble": str(error)}
+        else:
+            numbers = {"lower": found.epsilon.lower, "upper": found.epsilon.upper, "formula": found.formula.total}
+            said = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON has no inf
+            said["verdict"] = found.verdict
+        self.set_trait("certified", {"asked": asked} | said)

@@ -1,0 +1,141 @@
+// Sliders in a notebook: the twin's bound while a slider moves, the kernel's certified interval once it rests.
+
+import { show } from "../lib/numbers";
+import { readFederatedAsk } from "../lib/openapi";
+import type { Given } from "../lib/read";
+import { twin } from "../lib/twin/engine";
+
+/** The part of a widget's model that is used here (anywidget's). */
+export interface Model {
+  get(name: string): unknown;
+  set(name: string, value: unknown): void;
+  on(event: string, listener: () => void): void;
+  off(event: string, listener: () => void): void;
+  save_changes(): void;
+}
+
+/** What the kernel says of the values it was asked about. */
+interface Certified {
+  asked: Record<string, number | null>;
+  lower?: number | null;
+  upper?: number | null; // null: no bound
+  formula?: number | null;
+  verdict?: string;
+  trouble?: string;
+}
+
+interface Slider {
+  name: string;
+  says: string;
+  least: number;
+  most: (model: Model) => number;
+  whole: boolean;
+}
+
+const NAMES = ["population", "cohort_size", "rounds", "noise_multiplier", "delta"] as const;
+const SLIDERS: readonly Slider[] = [
+  { name: "noise_multiplier", says: "noise multiplier σ", least: 0.3, most: () => 30, whole: false },
+  { name: "rounds", says: "rounds T", least: 1, most: () => 100_000, whole: true },
+  { name: "cohort_size", says: "cohort m", least: 1, most: (model) => Number(model.get("population")), whole: true },
+];
+const [CLAIM, ESTIMATE] = ["#12877f", "#bf5b16"]; // both stand out from white and from black
+const STEPS = 400;
+
+/** Places on a slider are evenly spread over powers of ten. */
+export const valueAt = (place: number, least: number, most: number, whole: boolean): number => {
+  const value = least * (most / least) ** (place / STEPS);
+  return whole ? Math.min(most, Math.round(value)) : Number(value.toPrecision(3));
+};
+export const placeOf = (value: number, least: number, most: number): number =>
+  most > least ? Math.round((STEPS * Math.log(Math.max(least, Math.min(most, value)) / least)) / Math.log(most / least)) : 0;
+
+const asked = (model: Model): Record<string, number | null> => Object.fromEntries(NAMES.map((name) => [name, model.get(name) as number | null]));
+const same = (one: Record<string, unknown>, other: Record<string, unknown>): boolean => NAMES.every((name) => one[name] === other[name]);
+
+function make<K extends keyof HTMLElementTagNameMap>(tag: K, style: string, ...inside: (Node | string)[]): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  element.style.cssText = style;
+  element.append(...inside);
+  return element;
+}
+
+let made = 0;
+
+function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
+  const claim = make("b", `font-size:1.9em;color:${CLAIM}`);
+  const beside = make("span", "margin-left:.8em");
+  const bar = make("div", "");
+  const verdict = make("p", "margin:.3em 0");
+  verdict.setAttribute("role", "status");
+  const rows = SLIDERS.map((slider) => {
+    const input = make("input", `width:100%;accent-color:${CLAIM}`);
+    input.type = "range";
+    input.min = "0";
+    input.max = String(STEPS);
+    input.id = `epsilog-${slider.name}-${made++}`;
+    const label = make("label", "");
+    label.htmlFor = input.id;
+    const told = make("output", "font-variant-numeric:tabular-nums;text-align:right");
+    input.addEventListener("input", () => {
+      model.set(slider.name, valueAt(Number(input.value), slider.least, slider.most(model), slider.whole));
+      void draw();
+    });
+    input.addEventListener("change", () => model.save_changes());
+    label.append(slider.says);
+    return { slider, input, told, label };
+  });
+  const grid = make("div", "display:grid;grid-template-columns:max-content minmax(8em,22em) 6em;gap:.2em .8em;align-items:center", ...rows.flatMap(({ label, input, told }) => [label, input, told]));
+  el.replaceChildren(make("div", "font:14px system-ui,sans-serif;max-width:36em", grid, make("p", "margin:.5em 0 0", claim, beside), bar, verdict));
+
+  let latest = 0;
+  const draw = async (): Promise<void> => {
+    const turn = ++latest;
+    for (const { slider, input, told } of rows) {
+      const value = Number(model.get(slider.name));
+      input.value = String(placeOf(value, slider.least, slider.most(model)));
+      input.setAttribute("aria-valuetext", show(value));
+      told.textContent = show(value);
+    }
+    const now = asked(model);
+    const certified = model.get("certified") as Partial<Certified>;
+    if (certified.asked && same(certified.asked, now)) {
+      const upper = certified.upper ?? Infinity;
+      claim.textContent = certified.trouble ? "" : `ε ≤ ${show(upper, 4, "up")}`;
+      beside.textContent = certified.trouble ? "" : `certified${certified.lower ? `; at least ${show(certified.lower, 4, "down")}` : ""}`;
+      verdict.textContent = certified.trouble ?? certified.verdict ?? "";
+      drawBar(bar, certified.trouble ? null : [certified.lower ?? 0, upper], certified.formula ?? null);
+      return;
+    }
+    try {
+      const found = await twin.federated(readFederatedAsk(now as Given), new AbortController().signal);
+      if (turn !== latest) return;
+      claim.textContent = `ε ≤ ${show(found.epsilon.upper, 4, "up")}`;
+      beside.textContent = "in the browser; the kernel certifies";
+      verdict.textContent = "";
+      drawBar(bar, [0, found.epsilon.upper], found.formula.total);
+    } catch (error) {
+      if (turn !== latest) return;
+      claim.textContent = beside.textContent = "";
+      verdict.textContent = error instanceof Error ? error.message : String(error);
+      drawBar(bar, null, null);
+    }
+  };
+  const changed = (): void => void draw();
+  const events = [...NAMES, "certified"].map((name) => `change:${name}`);
+  for (const event of events) model.on(event, changed);
+  void draw();
+  return () => events.forEach((event) => model.off(event, changed));
+}
+
+/** The certified band, and the closed form as a tick; a picture of what the words say. */
+function drawBar(place: HTMLElement, band: readonly [number, number] | null, formula: number | null): void {
+  if (band === null || !Number.isFinite(band[1])) {
+    place.replaceChildren();
+    return;
+  }
+  const most = 1.12 * Math.max(band[1], formula ?? 0, 1e-12);
+  const at = (value: number): number => (100 * value) / most;
+  place.innerHTML = `<svg viewBox="0 0 100 8" preserveAspectRatio="none" width="100%" height="22" aria-hidden="true"><path d="M0 4H100" stroke="currentColor" stroke-opacity=".35" stroke-width=".4"/><rect x="${at(band[0])}" y="1.5" width="${Math.max(0.5, at(band[1]) - at(band[0]))}" height="5" fill="${CLAIM}" fill-opacity=".35"/><rect x="${at(band[1]) - 0.3}" width=".6" height="8" fill="${CLAIM}"/>${formula === null ? "" : `<rect x="${at(formula) - 0.3}" width=".6" height="8" fill="${ESTIMATE}"/>`}</svg>`;
+}
+
+export default { render };

@@ -1,0 +1,12 @@
+import { defineConfig } from "vite";
+
+// The notebook's sliders as one ES module: it computes by the twin, asks the kernel, and fetches nothing.
+export default defineConfig({
+  publicDir: false,
+  build: {
+    outDir: "../src/epsilog/web/static/notebook",
+    emptyOutDir: true,
+    target: "es2022",
+    lib: { entry: "src/embed/notebook.ts", formats: ["es"], fileName: () => "epsilog-notebook.js" },
+  },
+});
