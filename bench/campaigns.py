@@ -77,7 +77,7 @@ def server(kills: int) -> bool:
     """Two writers at a time, whose server is killed under them."""
     from spend.postgres.server import Server
 
-    rng, place, seen = random.Random(1), Server(), dict[str, int]()  # noqa: S311
+    rng, place, seen = random.Random(1), Server(), dict[str, int]()
     url, troubles = place.url("killed"), []
     with open_ledger(url) as ledger:
         ledger.create_budget("selftest", kind="pure", epsilon="1000000")

@@ -23,6 +23,17 @@ def test_a_bracket_ends_at_neighbouring_doubles(root):
     assert (low, high) == (math.nextafter(root, 0.0), root)
 
 
+@pytest.mark.parametrize("off", [-1.0, -1e-3, -1e-12, -1e-16, 0.0, 1e-16, 1e-15, 1e-9, 0.5, 1e300, math.inf])
+@pytest.mark.parametrize("root", [5e-324, 1e-300, 0.1, 1.0, 7e200])
+def test_where_a_bracket_is_thought_to_end_changes_how_often_it_asks_and_nothing_else(root, off):
+    asked, tried = noting(lambda x: x >= root)
+    near = root * (1 + off)
+    assert bracket(asked, 0.0, 1e300, near=near) == (math.nextafter(root, 0.0), root)
+    assert tried[root]
+    assert not tried.get(math.nextafter(root, 0.0), False)  # the lowest end is taken as it is
+    assert len(tried) <= (8 if abs(off) <= 2e-16 else 80)
+
+
 @pytest.mark.parametrize("most", [0, 1, 2, 3, 15, 16, 17, 63, 64, 1000])
 @pytest.mark.parametrize("start", [1, 2, 5, 100, 5000])
 @pytest.mark.parametrize("limit", [None, 1, 16, 64, 1000, 10**9])

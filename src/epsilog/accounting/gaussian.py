@@ -13,10 +13,11 @@ from scipy.special import erfcx, ndtr
 
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
-from epsilog.accounting.roots import bracket
+from epsilog.accounting.roots import bracket, secant
 from epsilog.accounting.rounding import BOUND, LEAST, MU, TINY, down, gamma, up
 from epsilog.terms import CheckError, check
 
+_ENOUGH = 1e-13  # of delta, relatively: about what it is known to
 _ROOT_HALF = math.sqrt(0.5)
 
 
@@ -85,9 +86,19 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
     if gaussian_delta(mu, 0.0)[1] <= delta:
         return 0.0, 0.0
     reach = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + TINY  # Gaussian tail bound: delta there is met
-    _, upper = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, reach * (1 + BOUND))
-    lower, _ = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[0] <= delta, 0.0, upper)
+    near = _near(mu, delta)
+    _, upper = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, reach * (1 + BOUND), near=near)
+    lower, _ = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[0] <= delta, 0.0, upper, near=near)
     return lower, upper
+
+
+def _near(mu: float, delta: float) -> float | None:
+    """About epsilon(delta), by secants in the logarithm of delta; no bound rests on it."""
+    far = math.sqrt(-2 * math.log(delta))
+    guess, slope = mu * (far + mu / 2), -far / mu
+    if not (TINY < guess < 1 / TINY and 0 < -slope < 1 / TINY):
+        return None
+    return secant(lambda at: math.log(gaussian_delta(mu, at)[1] / delta), guess, slope, enough=_ENOUGH, attempts=20)
 
 
 def gaussian_mu(*, epsilon: float, delta: float) -> float:

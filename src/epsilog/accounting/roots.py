@@ -9,17 +9,29 @@ from collections.abc import Callable
 __all__ = ["bracket", "first", "largest", "proven", "secant"]
 
 _ATTEMPTS = 10  # by secants, before bisecting
+_STRIDE = 16  # doubles from where a test was thought to begin; then as many times more
 _APART = 1e-14  # of a root: a bracket that a secant search does not narrow
 
 
-def bracket(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+def bracket(
+    holds: Callable[[float], bool], low: float, high: float, *, near: float | None = None
+) -> tuple[float, float]:
     """Narrows ``[low, high]``, 0 or above, to two neighbouring doubles between which a test begins to hold.
 
     The test held at the second, or that is ``high`` as it was; it failed at the first, or that is ``low`` as it was:
     neither end is an inference from the other. Doubles are in the order of their bits, so 64 halvings reach neighbours,
-    however small they are.
+    however small they are; from ``near``, where the test is thought to begin, growing steps look about first.
     """
     first, last = _rank(low), _rank(high)
+    middle, step = -1 if near is None else _rank(near), _STRIDE
+    while first < middle < last:
+        if holds(_ranked(middle)):
+            middle, last = middle - step, middle
+        else:
+            middle, first = middle + step, middle
+        if _rank(low) < first and last < _rank(high):
+            break
+        step *= _STRIDE
     while last - first > 1:
         middle = (first + last) // 2
         if holds(_ranked(middle)):
