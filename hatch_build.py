@@ -97,7 +97,7 @@ def build_docs() -> None:
         sphinx_build(out, "-t", "served")
         shutil.rmtree(out / ".doctrees")
         (out / ".buildinfo").unlink()
-        (out / "_sources").rmdir()  # empty: no page shows its source
+        shutil.rmtree(out / "_sources", ignore_errors=True)  # empty: no page shows its source
         (out / STAMP).write_text(docs_fingerprint())
         shutil.rmtree(BUILT_DOCS, ignore_errors=True)
         shutil.copytree(out, BUILT_DOCS)
