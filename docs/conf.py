@@ -9,6 +9,7 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.addnodes import toctree
+from sphinx.domains.python import PythonDomain
 
 project = "epsilog"
 author = "the epsilog maintainers"
@@ -44,6 +45,18 @@ NOT_LINKED = {  # everyday words, which mostly mean something else
     *("release", "reserved", "scope", "spent"),
 }
 NO_PLACE = (nodes.literal, nodes.literal_block, nodes.reference, nodes.title, nodes.raw, nodes.image)
+
+
+class Quick(PythonDomain):
+    """Looks for a name among all that end so only if there is one: ``float`` alone took a sixth of a build's time."""
+
+    def find_obj(self, env: Any, modname: Any, classname: Any, name: str, *kind: Any) -> Any:
+        """What Sphinx finds: whatever it is, it ends with the last part of ``name``."""
+        if not hasattr(self, "ends") or self.ends[0] != len(self.objects):
+            self.ends = len(self.objects), {known.rpartition(".")[2] for known in self.objects}
+        if name.removesuffix("()").rpartition(".")[2] not in self.ends[1]:
+            return []
+        return super().find_obj(env, modname, classname, name, *kind)
 
 
 def sections(app: Any) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -163,6 +176,7 @@ def before_building(app: Any) -> None:
 
 def setup(app: Any) -> None:
     """Connects the above."""
+    app.add_domain(Quick, override=True)
     app.connect("builder-inited", before_building)
     app.connect("doctree-read", name_terms)
     app.connect("doctree-resolved", link_terms)
