@@ -92,6 +92,7 @@ def build_docs() -> None:
     """Builds the docs, warnings as errors, unless the built files answer to the sources."""
     if docs_are_built():
         return
+    build()  # what is described takes some of it
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "html"
         sphinx_build(out, "-t", "served")
