@@ -240,13 +240,16 @@ def test_what_it_means_for_one_person_is_told_and_fits_one_sheet(browser, site):
         until(
             lambda: (
                 one(browser, ".meaning").get_attribute("aria-busy") == "false"
-                and "copies cost" in text(browser, ".meaning")
+                and "What copies cost: " in text(browser, ".meaning")
             )
         )
         told = text(browser, ".meaning")
         assert all(
             each in told for each in ("No outcome raises the odds", "best attack finds at 1% false alarms", said)
         )
+        browser.execute_script(AXE.read_text())
+        found = browser.execute_async_script("axe.run(document).then(arguments[0])")
+        assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
         printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
         assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed["data"]))) == 1
 
@@ -381,18 +384,28 @@ def test_balls_in_bins_counts_in_epochs(browser, site):
 
 
 def test_queries_incompatible_plan_and_scenarios(browser, site):
-    browser.get(site.url + "/queries?v=1&epsilon=1&queries=100&queries_used=40&mechanism=laplace")
+    browser.get(site.url + "/queries?v=1&epsilon=1&queries=100&queries_used=40&mechanism=laplace&delta=")
     assert claim(browser) == "100"
     assert "0.6" in text(browser, ".stats")
+    scenarios = until(
+        lambda: [row.text for row in browser.find_elements("css selector", ".scenarios tr") if "…" not in row.text]
+    )
+    assert any("Gaussian, ε 1, Q 100" in row and "Laplace, ε 1, Q 100" in row for row in scenarios), "two to begin with"
+    assert until(lambda: "times less noise 12.5 1" in text(browser, ".scenarios"))
     put(browser, "queries_used", "120")
     until(lambda: "More was asked than planned" in text(browser, ".results"))
     assert "−0.2" in text(browser, ".stats")
     pin = next(b for b in browser.find_elements("css selector", "button") if b.text == "Pin this scenario")
     pin.click()
-    until(lambda: "Laplace, ε 1, Q 100, Δ 1" in text(browser, ".results"))
+    until(lambda: "C: Laplace, ε 1, Q 100, Δ 1" in text(browser, ".results"))
     shared = until(lambda: "pins=" in browser.current_url and browser.current_url)
     browser.get(shared)
-    until(lambda: "Laplace, ε 1, Q 100, Δ 1" in text(browser, ".results"))
+    until(lambda: "C: Laplace, ε 1, Q 100, Δ 1" in text(browser, ".results"))
+    next(b for b in browser.find_elements("css selector", "button") if b.text == "Open A").click()
+    until(lambda: one(browser, "[name=mechanism]").get_attribute("value") == "gaussian" and claim(browser) == "42.25")
+    browser.get(site.url + "/queries")
+    until(lambda: claim(browser) == "42.25" and "12.5 times less" in text(browser, ".beside"))
+    until(lambda: "±82.9" in text(browser, ".results") and "from 8 queries on" in text(browser, ".results"))
 
 
 def test_playground(browser, site):

@@ -110,7 +110,7 @@ def queries_risk(ask: QueriesAsk) -> dict[str, Any]:
     found = plan.queries(**ask.arguments())
     delta, relation = found.delta.delta if found.delta else 0.0, NeighboringRelation.ADD_OR_REMOVE_ONE
     reading = plan.risk_reading(found.release, delta=delta, relation=relation, known=found.release, fit=False)
-    return _risk(reading, "person", delta)
+    return _risk(reading | {"unamplified_mu": None}, "person", delta)  # nobody is sampled
 
 
 @questions.add("/queries/record", answers.Stamped, summary="A query plan as a stamped record")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
 from typing import Any
@@ -16,7 +17,6 @@ from epsilog.web.questions import Questions
 questions = Questions("calculators")
 
 _POLICY = "delta_cap"
-_PAGES = ("without_replacement", "rounds_per_release", "adaptive_clip", "cap")  # of the claim's boundary, not its price
 _MOST_LINES = 12  # of the playground's form
 
 
@@ -59,18 +59,18 @@ def queries(ask: QueriesVerdictAsk) -> dict[str, Any]:
     }
 
 
-def _stated(ask: Ask, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What was said, where it is not what is meant anyway."""
-    fields = type(ask).model_fields
+def _stated(page: str, ask: Ask, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What the price depends on, where it is not what is meant anyway; the rest is of the claim's boundary."""
+    fields, known = type(ask).model_fields, {*inspect.signature(getattr(plan, page)).parameters, _POLICY}
     return {
         name: value
         for name, value in ask.model_dump().items()
-        if name not in but and (fields[name].is_required() or value != fields[name].default)
+        if name in known and name not in but and (fields[name].is_required() or value != fields[name].default)
     }
 
 
 def _python(name: str, ask: Ask, meaning: str) -> str:
-    told = {key: repr(value) for key, value in _stated(ask, but=_PAGES).items()}
+    told = {key: repr(value) for key, value in _stated(name, ask).items()}
     if _POLICY in told:
         told["policy"] = f"ep.DeltaPolicy({told.pop(_POLICY)})"
     if "relation" in told:
@@ -83,7 +83,7 @@ def _python(name: str, ask: Ask, meaning: str) -> str:
 
 
 def _command(name: str, ask: Ask, first: set[str]) -> str:
-    told = _stated(ask, but=(*_PAGES, "clip_norm", "magnitude"))  # neither changes a price
+    told = _stated(name, ask, but=("clip_norm", "magnitude"))  # neither changes a price
     words = ["epsilog", "plan", name]
     for key, value in sorted(told.items(), key=lambda each: each[0] not in first):
         written = ",".join(map(repr, value)) if isinstance(value, list) else value

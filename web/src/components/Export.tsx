@@ -9,6 +9,8 @@ import { Card } from "./Card";
 import { Copy } from "./Copy";
 import { Elsewhere } from "./Elsewhere";
 
+const OWN = ["pins", "cap"]; // what an embed has no place for
+
 /** A calculation to take along: as a stamped record, as a table, on paper, as a link, on another page. */
 export function Export(props: {
   name: "federated" | "queries";
@@ -46,7 +48,7 @@ export function Export(props: {
         </p>
       )}
       <Elsewhere name={name} ask={props.ask} cap={props.cap} />
-      <Snippets name={name} specs={props.specs} raw={raw} />
+      <Snippets name={name} specs={props.specs.filter((spec) => !OWN.includes(spec.name))} raw={raw} />
     </Card>
   );
 }

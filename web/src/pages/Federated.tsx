@@ -4,10 +4,13 @@ import { Calculator } from "../components/Calculator";
 import { Card } from "../components/Card";
 import { Export } from "../components/Export";
 import { Field } from "../components/Field";
+import { Formulas } from "../components/Formulas";
 import { IntervalBar } from "../components/IntervalBar";
 import { Notice } from "../components/Notice";
+import { Learn } from "../components/Learn";
 import { Plot } from "../components/Plot";
 import { Refining } from "../components/Refining";
+import { PINS, Scenarios } from "../components/Scenarios";
 import { Stat } from "../components/Stat";
 import { Trouble } from "../components/Trouble";
 import { Verdict } from "../components/Verdict";
@@ -44,7 +47,10 @@ export const FEDERATED: readonly FieldSpec[] = [
   fieldOf(KNOWN.group, { label: "Records per person" }),
   fieldOf(KNOWN.trials, { label: "Best of several runs", offers: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"] }),
   fieldOf(GOAL.epsilon, { label: "Target, or the policy’s cap", optional: true }),
+  PINS,
 ];
+
+const EXAMPLES = ["1.2", "0.7"].map((noise) => ({ ...Object.fromEntries(FEDERATED.map((spec) => [spec.name, spec.initial])), noise_multiplier: noise }));
 
 function rule(values: Values): Record<string, string> {
   const errors: Record<string, string> = {};
@@ -119,6 +125,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           </div>
         </Card>
       )}
+      {answer && !compact && engine.name === "server" && <Scenarios form={form} examples={EXAMPLES} read={readFederatedAsk} ask={engine.federated} name={nameOf} rows={COMPARED} />}
       {answer && compact && (
         <Card title="What this covers, and what it does not">
           <ul class="limits">
@@ -132,6 +139,15 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
     </Calculator>
   );
 }
+
+const nameOf = (ask: FederatedAsk): string => `${ask.sampling.replaceAll("-", " ")}, σ ${show(ask.noise_multiplier)}, T ${showWhole(ask.rounds)}`;
+
+const COMPARED: readonly (readonly [string, (answer: FederatedAnswer) => string])[] = [
+  ["ε, certified", (answer) => `≤ ${show(answer.epsilon.upper, 4, "up")}`],
+  ["what people quote", (answer) => show(answer.formula.total)],
+  ["if participation is known", (answer) => `≤ ${show(answer.unamplified.upper, 4, "up")}`],
+  ["noise on the sum", (answer) => show(answer.noise_stddev)],
+];
 
 async function rounds(ask: FederatedAsk): Promise<void> {
   const { points } = await post<CurveAnswer>("federated/curve", readFederatedSchedule(ask));
@@ -180,11 +196,28 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
         <Assumes lines={epsilon.assumptions} />
       </Card>
       <Further answer={answer} unit={ask.privacy_unit} />
-      <Card title="The popular closed form">
-        <p class="formula">
-          q√(2T ln(1/δ))/σ + Tq²/σ² = <b>{show(formula.total)}</b> <em>an estimate, no bound</em>
-        </p>
-        <Terms root={formula.root_term} linear={formula.linear_term} dominates={formula.dominates} />
+      <Card title="Two formulas, two numbers">
+        <Formulas
+          quoted={
+            <>
+              <p class="formula">
+                q√(2T ln(1/δ))/σ + Tq²/σ² = <b>{show(formula.total)}</b> <em>an estimate, no bound</em>
+              </p>
+              <Terms root={formula.root_term} linear={formula.linear_term} dominates={formula.dominates} />
+            </>
+          }
+          proven={
+            <>
+              <p class="formula">
+                the ε at which E[max(0, 1 − e<sup>ε − L</sup>)] = δ: <b>≤ {show(epsilon.upper, 4, "up")}</b>
+              </p>
+              <p>
+                L, the privacy loss, is {LOSSES[ask.sampling]}; the larger of both orders of the neighbours counts. The expectation is worked out from above
+                {epsilon.lower !== null && epsilon.lower > 0 && " and from below"}, with every rounding on the safe side. <Learn page="two-formulas">Why they differ</Learn>
+              </p>
+            </>
+          }
+        />
         <dl class="stats">
           <Stat label="Sampling probability q" note={showPercent(answer.sampling_probability)}>
             {show(answer.sampling_probability)}
@@ -241,6 +274,13 @@ function Further({ answer, unit }: { answer: FederatedAnswer; unit: string }) {
     </Card>
   );
 }
+
+/** What the loss is of, by how a cohort is picked. */
+const LOSSES: Record<FederatedAsk["sampling"], string> = {
+  poisson: "the sum over T rounds of the losses of a Gaussian that is sampled with probability q",
+  "fixed-size": "the sum over T rounds of the losses of a Gaussian on m of N units, drawn without replacement",
+  "balls-in-bins": "that of one hidden round in each epoch, the same one throughout, with a Gaussian on every round",
+};
 
 function Terms({ root, linear, dominates }: { root: number; linear: number; dominates: string }) {
   const total = root + linear;
@@ -299,7 +339,7 @@ function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: nu
   return (
     <dl class="stats">
       <Stat label={`Least noise for ε ≤ ${show(target)}`} note={ask ? `with ${showWhole(ask.rounds)} rounds` : ""}>
-        {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null || !fresh(noise) ? "…" : <>σ = {show(noise.answer, 5, "up")}</>}
+        {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null || !fresh(noise) ? "…" : <>σ = {show(noise.answer, 4, "up")}</>}
       </Stat>
       <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}${wholeEpochs ? ", in whole epochs" : ""}` : ""}>
         {rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null || !fresh(rounds) ? "…" : showWhole(rounds.answer)}

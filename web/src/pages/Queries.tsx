@@ -3,9 +3,12 @@ import { Calculator } from "../components/Calculator";
 import { Card } from "../components/Card";
 import { Export } from "../components/Export";
 import { Field } from "../components/Field";
+import { Formulas } from "../components/Formulas";
+import { Learn } from "../components/Learn";
 import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
 import { Refining } from "../components/Refining";
+import { PINS, Scenarios } from "../components/Scenarios";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
@@ -15,10 +18,10 @@ import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
 import { fieldOf } from "../lib/facts";
-import type { FieldSpec, Raw, Store, Values } from "../lib/form";
-import { parseField, useForm } from "../lib/form";
+import type { FieldSpec, Store, Values } from "../lib/form";
+import { useForm } from "../lib/form";
 import { show, showPercent, showWhole, typeset } from "../lib/numbers";
-import { type CrossoverAnswer, FACTS, readQueriesAsk } from "../lib/openapi";
+import { type CrossoverAnswer, type CrossoverRow, FACTS, readQueriesAsk } from "../lib/openapi";
 import { numberOrNull } from "../lib/read";
 import { twin } from "../lib/twin/engine";
 import type { Interval, Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
@@ -30,15 +33,20 @@ export const QUERIES: readonly FieldSpec[] = [
   fieldOf(KNOWN.epsilon, { label: "Total budget" }),
   fieldOf(KNOWN.queries, { label: "Queries planned", hint: "" }),
   fieldOf(KNOWN.sensitivity),
-  fieldOf(KNOWN.mechanism, { label: "Noise", hint: "" }),
-  fieldOf(KNOWN.delta, { label: "Failure probability", hint: "Gaussian needs it; Laplace saves noise with it" }),
+  fieldOf(KNOWN.mechanism, { label: "Noise", hint: "", initial: "gaussian" }),
+  fieldOf(KNOWN.delta, { label: "Failure probability", initial: "1e-6", hint: "Gaussian needs it; Laplace saves noise with it" }),
   fieldOf(KNOWN.population, { hint: "fills or checks δ" }),
   fieldOf(KNOWN.queries_used, { label: "Answered so far", initial: "40" }),
   fieldOf(KNOWN.magnitude, { label: "Typical true answer", initial: "1000" }),
   fieldOf(KNOWN.weights, { hint: "one for each query, as 2 1 1; blank: even" }),
   { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, above: 0, hint: "for one person, at the same δ" },
-  { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, most: 4000 },
+  PINS,
 ];
+
+const EXAMPLES = [
+  { mechanism: "gaussian", delta: "1e-6" },
+  { mechanism: "laplace", delta: "" },
+].map((own) => ({ ...Object.fromEntries(QUERIES.map((spec) => [spec.name, spec.initial])), ...own }));
 
 function rule(values: Values): Record<string, string> {
   const errors: Record<string, string> = {};
@@ -93,7 +101,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
       {answer && ask && engine.name === "server" && !compact && <Verdict name="queries" ask={main.settled ? ask : null} cap={cap} unit="person" />}
       {answer && <Shape answer={answer} />}
       {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
-      {answer && !compact && <Scenarios raw={form.raw} engine={engine} set={(text) => (form.set("pins", text), form.commit())} />}
+      {answer && !compact && <Scenarios form={form} examples={EXAMPLES} read={readQueriesAsk} ask={engine.queries} name={nameOf} rows={COMPARED} />}
       {(answer || form.values === null) && !compact && <Guidance />}
       {answer && ask && !compact && <Export name="queries" ask={ask} cap={cap} specs={QUERIES} raw={form.raw} table="the split" csv={() => split(answer)} />}
     </Calculator>
@@ -169,6 +177,9 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
           </Notice>
         ))}
       </Card>
+      <Card title="Two formulas, two numbers">
+        <Formulas quoted={<Quoted answer={answer} />} proven={<Proven answer={answer} />} />
+      </Card>
       <Card title="Three ways to set the noise">
         <Table
           caption={even ? "Noise on every query" : "Noise on each query"}
@@ -176,6 +187,47 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
           rows={even ? ways(answer).map(([name, noise, spent]) => [name, ...cells(noise), `≤ ${show(spent.upper, 4, "up")}`]) : answer.shares.slice(0, 50).map((s, i) => [`${i + 1} (ε ${show(s.epsilon, 3)})`, ...cells(s.optimal)])}
         />
       </Card>
+    </>
+  );
+}
+
+/** The textbook's way: the budget is split, and each query pays for itself. */
+function Quoted({ answer }: { answer: QueriesAnswer }) {
+  const { classic } = answer.shares[0]!;
+  return answer.mechanism === "laplace" ? (
+    <p class="formula">
+      b = Δ/ε₁ = <b>{show(classic.scale)}</b> <em>ε₁ is a query’s share of ε</em>
+    </p>
+  ) : (
+    <>
+      <p class="formula">
+        σ = Δ√(2 ln(1.25/δ))/ε₁ = <b>{show(classic.scale)}</b> <em>ε₁ is a query’s share of ε</em>
+      </p>
+      <p>Each query is given the whole δ, so that all together spend {show(answer.classic_total_delta)}; and the formula is proven for ε₁ below 1 only.</p>
+    </>
+  );
+}
+
+/** What is worked out instead, in words. */
+function Proven({ answer }: { answer: QueriesAnswer }) {
+  const { optimal } = answer.shares[0]!;
+  const number = <b>{show(optimal.scale, 4, "up")}</b>;
+  return (
+    <>
+      {answer.mechanism === "gaussian" ? (
+        <p class="formula">
+          the least σ = {number} with Φ(μ/2 − ε/μ) − e<sup>ε</sup>Φ(−μ/2 − ε/μ) ≤ δ, μ² = ΣΔ²/σ²
+        </p>
+      ) : answer.delta === null ? (
+        <p class="formula">b = {number}: without δ the plain split is the best there is</p>
+      ) : (
+        <p class="formula">
+          the least b = {number} with E[max(0, 1 − e<sup>ε − L</sup>)] ≤ δ, L the sum of all losses
+        </p>
+      )}
+      <p>
+        All answers are one release: only the total counts, and δ is spent once. <Learn page="laplace-and-gaussian">Which noise, and why</Learn>
+      </p>
     </>
   );
 }
@@ -217,9 +269,27 @@ function Shape({ answer }: { answer: QueriesAnswer }) {
   );
 }
 
+const MOST_COMPARED = 1_000_000;
+
+/** Laplace beside Gaussian noise: what each promises, how far it strays, and when which; 95% and 99.9% of a known law. */
+function compared(here: CrossoverRow, found: CrossoverAnswer, { sensitivity }: QueriesAsk, delta: number): string[][] {
+  const error = (unit: number): string => `±${show(unit * sensitivity, 3, "up")}`;
+  const [laplace, gaussian] = [Math.log(1000) / Math.log(20), 3.290527 / 1.959964]; // of 99.9% over 95%
+  const at = `δ = ${show(delta)}`;
+  return [
+    ["promise", `pure ε with δ = 0, or ε at ${at} if composed`, `ε at ${at}; never pure`],
+    ["sensitivity in", "L1: sums over all answers", "L2: grows with their root"],
+    ["95% of answers within", `${error(here.laplace_pure)} pure, ${error(here.laplace_optimal)} composed`, error(here.gaussian_optimal)],
+    ["99.9% within (the tail)", `${error(laplace * here.laplace_pure)} pure, ${error(laplace * here.laplace_optimal)} composed`, error(gaussian * here.gaussian_optimal)],
+    ["take it", `for fewer than ${showWhole(found.against_pure)} queries, or where no δ is allowed`, `from ${showWhole(found.against_pure)} queries on`],
+  ];
+}
+
 function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) {
   const delta = answer.delta?.value ?? 1e-6;
-  const found = useAnswer({ epsilon: ask.epsilon, delta }, (body, signal) => post<CrossoverAnswer>("queries/crossover", body, signal), { delay: 250 });
+  const queries = Math.min(ask.queries, MOST_COMPARED);
+  const found = useAnswer({ epsilon: ask.epsilon, delta, queries }, (body, signal) => post<CrossoverAnswer>("queries/crossover", body, signal), { delay: 250 });
+  const here = found.answer?.rows.find((row) => row.queries === found.of!.queries);
   return (
     <Card title="Laplace or Gaussian?">
       {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
@@ -231,6 +301,13 @@ function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) 
             plain Laplace
             {found.answer.against_optimal !== null && <>, and by {showWhole(found.answer.against_optimal)} queries than Laplace composed tightly as well</>}.
           </p>
+          {here && (
+            <Table
+              caption={`One of ${showWhole(here.queries)} answers, at ε = ${show(ask.epsilon)} and sensitivity Δ = ${show(ask.sensitivity)}`}
+              columns={[{ title: "what" }, { title: "Laplace" }, { title: "Gaussian" }]}
+              rows={compared(here, found.answer, ask, found.of!.delta)}
+            />
+          )}
           <Plot
             title="95% error at sensitivity 1, by number of queries under the same budget"
             x={{ title: "queries", log: true }}
@@ -247,59 +324,15 @@ function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) 
   );
 }
 
-/** Scenarios are query strings joined by "|", so that a link carries them. */
-function Scenarios({ raw, engine, set }: { raw: Raw; engine: Engine; set: (text: string) => void }) {
-  const pins = (raw.pins ?? "").split("|").filter(Boolean);
-  const all = useMemo(
-    () =>
-      pins.map((pin) => {
-        const given = Object.fromEntries(new URLSearchParams(pin));
-        const values: Values = {};
-        for (const spec of QUERIES) {
-          const parsed = parseField(spec, given[spec.name] ?? "");
-          if ("error" in parsed) return null;
-          values[spec.name] = parsed.value;
-        }
-        return readQueriesAsk(values);
-      }),
-    [raw.pins],
-  );
-  const good = all.filter((ask) => ask !== null);
-  const answers = useAnswer(good, (asks, signal) => Promise.all(asks.map((ask) => engine.queries(ask, signal))), { delay: 80 });
-  const pin = (): void => {
-    const { pins: _, ...rest } = raw;
-    set([...pins, new URLSearchParams(Object.entries(rest).filter(([, text]) => text !== "")).toString()].join("|"));
-  };
-  return (
-    <Card title="Scenarios side by side">
-      <div class="buttons">
-        <button type="button" onClick={pin} disabled={pins.length >= 6}>
-          Pin this scenario
-        </button>
-        {pins.length > 0 && (
-          <button type="button" class="quiet" onClick={() => set("")}>
-            Clear
-          </button>
-        )}
-      </div>
-      {answers.problem && <Trouble problem={answers.problem} />}
-      {answers.answer && answers.answer.length > 0 && (
-        <Table
-          caption="Pinned scenarios"
-          columns={[{ title: "scenario" }, { title: "each ε", number: true }, { title: "classic", number: true }, { title: "optimal", number: true }, { title: "95% error", number: true }, { title: "remaining", number: true }]}
-          rows={answers.answer.map((a) => [
-            `${a.mechanism === "laplace" ? "Laplace" : "Gaussian"}, ε ${show(a.epsilon)}, Q ${showWhole(a.queries)}, Δ ${show(a.sensitivity)}`,
-            show(a.shares[0]!.epsilon),
-            show(a.shares[0]!.classic.scale),
-            show(a.shares[0]!.optimal.scale, 4, "up"),
-            `±${show(a.shares[0]!.optimal.error_95, 4, "up")}`,
-            show(a.remaining, 4, "down"),
-          ])}
-        />
-      )}
-    </Card>
-  );
-}
+const nameOf = (ask: QueriesAsk): string => `${ask.mechanism === "laplace" ? "Laplace" : "Gaussian"}, ε ${show(ask.epsilon)}, Q ${showWhole(ask.queries)}, Δ ${show(ask.sensitivity)}`;
+
+const COMPARED: readonly (readonly [string, (answer: QueriesAnswer) => string])[] = [
+  ["noise, composed", (answer) => show(answer.shares[0]!.optimal.scale, 4, "up")],
+  ["noise, classic", (answer) => show(answer.shares[0]!.classic.scale)],
+  ["times less noise", (answer) => show(answer.saving, 3)],
+  ["95% error", (answer) => `±${show(answer.shares[0]!.optimal.error_95, 4, "up")}`],
+  ["remaining", (answer) => show(answer.remaining, 4, "down")],
+];
 
 function Guidance() {
   return (

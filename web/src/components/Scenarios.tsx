@@ -1,0 +1,88 @@
+import { useMemo } from "preact/hooks";
+import { useAnswer } from "../lib/answer";
+import { type FieldSpec, type Form, parseField, type Raw, type Values } from "../lib/form";
+import { Card } from "./Card";
+import { Table } from "./Table";
+import { Trouble } from "./Trouble";
+
+export const PINS: FieldSpec = { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, most: 4000 };
+const NONE = "-"; // all were taken away; a blank shows the examples
+const MOST = 4;
+
+/**
+ * Scenarios side by side: what differs between them, and what comes of it. Each is a query string; they are joined by "|", so
+ * that a link carries them. Nobody begins with an empty table: two that differ are there until something is pinned.
+ */
+export function Scenarios<Q, A>(props: {
+  form: Form;
+  examples: readonly Raw[];
+  read: (values: Values) => Q;
+  ask: (ask: Q, signal: AbortSignal) => Promise<A>;
+  name: (ask: Q) => string;
+  rows: readonly (readonly [title: string, show: (answer: A) => string])[];
+}) {
+  const { form, examples, read } = props;
+  const raw = form.raw.pins ?? "";
+  const given = raw === "";
+  const pins = useMemo(() => (given ? [...examples] : raw.split("|").filter((pin) => pin !== NONE && pin !== "").map((pin) => Object.fromEntries(new URLSearchParams(pin)))), [raw]);
+  const asks = useMemo(() => pins.map((pin) => asked(form.specs, pin, read)), [pins]);
+  const good = useMemo(() => pins.flatMap((pin, i) => (asks[i] ? [{ pin, ask: asks[i] }] : [])), [asks]);
+  const answers = useAnswer(good.length > 0 ? good.map((each) => each.ask) : null, (all, signal) => Promise.all(all.map((ask) => props.ask(ask, signal))), { delay: 500 });
+  const write = (all: readonly Raw[]): void => {
+    form.set("pins", all.length === 0 ? NONE : all.map((pin) => new URLSearchParams(filled(pin)).toString()).join("|"));
+    form.commit();
+  };
+  const load = (pin: Raw): void => {
+    for (const spec of form.specs) if (spec.name !== "pins") form.set(spec.name, pin[spec.name] ?? "");
+    form.commit();
+  };
+  const letters = good.map((_, i) => String.fromCharCode(65 + i));
+  const differ = form.specs.filter((spec) => spec.name !== "pins" && new Set(good.map(({ pin }) => pin[spec.name] ?? "")).size > 1);
+  return (
+    <Card title="Scenarios side by side" screen>
+      {given && <p class="method">Two to begin with; pin your own beside them.</p>}
+      {answers.problem && <Trouble problem={answers.problem} retry={answers.retry} />}
+      {good.length > 0 && (
+        <div class="scenarios">
+          <Table
+            caption="What differs, and what comes of it"
+            columns={[{ title: "what" }, ...good.map(({ ask }, i) => ({ title: `${letters[i]}: ${props.name(ask)}`, number: true }))]}
+            rows={[
+              ...differ.map((spec) => [spec.label, ...good.map(({ pin }) => shown(spec, pin[spec.name] ?? ""))]),
+              ...props.rows.map(([title, show]) => [<b>{title}</b>, ...good.map((_, i) => (answers.answer?.[i] ? <b>{show(answers.answer[i])}</b> : "…"))]),
+            ]}
+          />
+        </div>
+      )}
+      <div class="buttons">
+        <button type="button" onClick={() => write([...pins, form.raw])} disabled={pins.length >= MOST || form.values === null}>
+          Pin this scenario
+        </button>
+        {good.map(({ pin }, i) => (
+          <button key={letters[i]} type="button" class="quiet" onClick={() => load(pin)}>
+            Open {letters[i]}
+          </button>
+        ))}
+        {pins.length > 0 && (
+          <button type="button" class="quiet" onClick={() => write(pins.slice(0, -1))}>
+            Take the last away
+          </button>
+        )}
+      </div>
+    </Card>
+  );
+}
+
+function asked<Q>(specs: readonly FieldSpec[], pin: Raw, read: (values: Values) => Q): Q | null {
+  const values: Values = {};
+  for (const spec of specs) {
+    const parsed = parseField(spec, pin[spec.name] ?? "");
+    if ("error" in parsed) return null;
+    values[spec.name] = parsed.value;
+  }
+  return read(values);
+}
+
+const filled = (pin: Raw): [string, string][] => Object.entries(pin).filter(([name, text]) => name !== "pins" && text !== "");
+
+const shown = (spec: FieldSpec, text: string): string => (spec.kind === "choice" ? (spec.choices!.find(([value]) => value === text)?.[1] ?? text) : text || "blank");
