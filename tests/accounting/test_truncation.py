@@ -68,6 +68,7 @@ def neighbours(relation, others):
             return [*others, 1.0], [*others, -1.0]
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("relation", [ADD, ZERO, REPLACE])
 @pytest.mark.parametrize(("q", "most"), [(0.05, 3), (0.1, 3), (0.1, 2), (0.3, 4)])
 def test_it_covers_every_handful_of_units(relation, q, most):
@@ -108,6 +109,7 @@ def test_rare_cuts_cost_nothing_that_shows():
     assert len(ours.assumptions) > len(ep.epsilon(Gaussian(1.0), delta=1e-6).assumptions)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.integers(1, 10**9), st.floats(1e-9, 1 - 1e-9), st.floats(-12, 12))
 def test_the_tail_is_above_the_exact_one_and_near_it(trials, chance, deviations):

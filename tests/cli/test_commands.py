@@ -268,6 +268,7 @@ def test_a_plan_has_either_its_noise_or_a_goal(words):
     assert "noise_multiplier or epsilon must be given, and not both" in str(done.exception)
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(("releases", "shown"), [(1, False), (2, True)])
 def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
     text = text_of("plan", "federated", *SCHEDULE, "-z", 1.5, "--releases-per-period", releases)
@@ -407,6 +408,7 @@ def test_an_accounts_question_reaches_the_accountant(reached):
     assert found == ((Gaussian(2.0),), question | {"epsilon": 0.0})
 
 
+@pytest.mark.slow
 def test_a_group_is_asked_for_as_it_is_given(reached):
     words = ("account", "-z", 2, "--group", 5)
     assert reached("epsilog.accounting.epsilon", *words, "--delta", 0.1)[1]["group"] == 5

@@ -174,6 +174,7 @@ def test_bad_input_is_refused_by_name(changed, name):
         plan.federated(**RUN | changed)
 
 
+@pytest.mark.slow
 def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
     law = BinomialTrials(4, 0.5)
     found = plan.federated(**RUN, trials=law)
@@ -195,6 +196,7 @@ def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
         plan.federated(**RUN, trials="fixed:2")
 
 
+@pytest.mark.slow
 def test_a_plan_tells_the_mu_that_comes_close_where_it_is_asked():
     found = plan.federated(**RUN, fit=True)
     assert found.fit is not None

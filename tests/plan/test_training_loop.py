@@ -98,6 +98,7 @@ def test_several_samples_are_the_mixture_that_dp_accounting_composes(draws, work
 SHAPES = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(1, 30), st.integers(1, 6), st.integers(1, 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(SHAPES, st.booleans(), st.booleans(), st.integers(0, 9))
 def test_epochs_cover_what_loaders_do(shape, own, drop, seed):
@@ -181,6 +182,7 @@ def test_an_example_that_an_update_may_hold_twice_does_not_pass(options):
     assert "batches/holds" in {one.code for one in preflight(replace(BASE, sampler="shuffled"), delta=DELTA).findings}
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("others", [(0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (-1.0, -1.0, -1.0)])
 def test_realised_sizes_are_covered_where_they_are_shown(others):
     """One update with its batch's size beside the sum, under replace-one, by all samples of four examples."""

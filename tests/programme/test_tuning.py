@@ -239,6 +239,7 @@ def test_again_trains_and_charges_nothing(finished):
     assert finished.ledger.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_programme, tmp_path):
     stand_in = trials(0.2, 0.9, 0.1)
     path = write_programme(*LOUD, sweep("fixed:3"))
@@ -266,6 +267,7 @@ def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_programm
     assert "ound 3 was begun 2 times" in found.says
 
 
+@pytest.mark.slow
 def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_programme, tmp_path, monkeypatch):
     """All four are trained whatever was drawn, and only those that take part are looked at."""
     stand_in = trials(0.1, 0.2, 0.3, 0.4)
@@ -276,6 +278,7 @@ def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_programme, 
     assert outcome.report["owner"]["chosen"] == {}
 
 
+@pytest.mark.slow
 def test_where_no_trial_takes_place_nothing_is_released(trials, write_programme, tmp_path, monkeypatch):
     stand_in = trials(0.1)
     monkeypatch.setattr(tuning, "number_of_trials", lambda *_, **__: 0)

@@ -79,6 +79,7 @@ def read(parse, document):
         return "refused"
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     changes=st.fixed_dictionaries(

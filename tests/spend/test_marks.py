@@ -86,6 +86,7 @@ def marks(told):
     return [told.mark(count) for count in range(len(told.rows) + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only_new", [False, True])
 def test_from_every_mark_on_it_amounts_to_the_same(told, marks, only_new):
     whole = told.view().verify()
@@ -97,6 +98,7 @@ def test_from_every_mark_on_it_amounts_to_the_same(told, marks, only_new):
         assert (found.priced, found.unpriced, found.overridden, found.restored) == (8, 0, ("cheap",), whole.restored)
 
 
+@pytest.mark.slow
 def test_marks_lead_from_one_to_the_next_in_a_file_or_not(told, marks):
     at, beside = marks[0], chain.reprice(chain.fold([])).mark
     for count in range(1, len(marks)):
@@ -178,6 +180,7 @@ def without(rows, name):
     return {key: row for key, row in rows.items() if key != name}
 
 
+@pytest.mark.slow
 def test_whatever_is_stored_of_a_charge_is_held_against_the_mark(told, marks):
     """At the mark some charges are closed, some open, some of them with rounds; and some come later."""
     for mark in (marks[9], marks[22]):

@@ -219,6 +219,7 @@ def test_how_large_a_share_is_the_owner_of_the_budget_above_says(serve_app, tmp_
         assert said(site, held["acme"], *asks["acme/claims"]).status == 200
 
 
+@pytest.mark.slow
 def test_what_blocks_may_cost_the_owner_of_the_budget_that_pays_says(serve_app, tmp_path):
     file, path = tmp_path / "tokens.json", tmp_path / "ledger.db"
     with open_ledger(path) as books:

@@ -167,6 +167,7 @@ def test_it_is_below_the_closed_form_and_its_two_sides_are_close(units):
         assert found.upper < 1.06 * found.lower
 
 
+@pytest.mark.slow
 def test_it_composes_as_any_pair():
     one = Shuffled(PureDP(1.0), 200)
     twice = delta(Repeated(one, 2), epsilon=0.3, relation=REPLACE)

@@ -126,6 +126,7 @@ def test_a_curve_that_falls_at_once_is_still_only_trusted_where_it_is_low():
     assert proven(lambda _: 0.5, 1.0, gap=0.02, most=600.0) == math.inf
 
 
+@pytest.mark.slow
 def test_what_a_group_rests_on_is_told():
     found = profile(PoissonSampled(Gaussian(1.0), 0.05), gap=0.02).group_epsilon(units=2, delta=1e-5)
     assert any("as a whole" in line for line in found.assumptions)

@@ -28,6 +28,7 @@ def said(*words):
     return done.exit_code, done.stdout.replace("\n", "") or str(done.exception)
 
 
+@pytest.mark.slow
 def test_the_verbs_of_a_ledger(url, tmp_path):
     at = ("--ledger", url)
     assert not is_there(url)

@@ -119,6 +119,7 @@ def test_a_known_list_is_promised_no_more_than_any_list(samples, hits):
     assert promises[-1] < (1 - 0.5 / math.sqrt(hits + 1)) * bounds.binomial_delta(samples=samples, hits=hits)
 
 
+@pytest.mark.slow
 def test_draws_of_their_own_are_what_a_known_list_pays_for():
     """20,000 sweeps of 40 candidates, seed fixed. The control: with draws that candidates share the promise breaks."""
     samples, hits, runs = 4000, 20, 20_000
