@@ -1,6 +1,7 @@
 """Canaries are what their secret says, in where their coins say, and tell from the models what noise does not cover."""
 
 import dataclasses
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -260,17 +261,21 @@ def scored(task, scheme, *, noise_factor=1.0, seed=5):
     return canary_scores(task, dry_run(scheme, task, randomness=draws, engine=engine).model)
 
 
+@pytest.fixture(scope="module")
+def scores(crowd):
+    """Of runs of that crowd, each once."""
+    return cache(partial(scored, crowd))
+
+
 @pytest.mark.slow
-def test_noise_that_is_removed_or_halved_is_caught_and_a_sound_run_is_not(crowd):
+def test_noise_that_is_removed_or_halved_is_caught_and_a_sound_run_is_not(crowd, scores):
     """One round with everybody and noise multiplier 2: claims of (epsilon, delta) and of the whole profile."""
     scheme = ClientLevelCentral(CANARIES + 2, 1.0, 1, 0.5, 2.0)
     asked, coins = Protocol(CANARIES, 1e-5), crowd.canaries.included
     view = profile_view(scheme.release(), delta=1e-5, relation=RELATION)
     points = list(zip(view.epsilons, (one.upper for one in view.deltas), strict=True))
     claimed = view.epsilons[-1] / 1.1
-    sound, halved, none = (
-        one_run(scored(crowd, scheme, noise_factor=factor), coins, asked) for factor in (1.0, 0.5, 0.0)
-    )
+    sound, halved, none = (one_run(scores(scheme, noise_factor=factor), coins, asked) for factor in (1.0, 0.5, 0.0))
     assert not sound.refutes(claimed)
     assert not refutes_profile(sound, points)
     assert sound.epsilon > 0, "the attack sees what is there"
@@ -280,12 +285,12 @@ def test_noise_that_is_removed_or_halved_is_caught_and_a_sound_run_is_not(crowd)
 
 
 @pytest.mark.slow
-def test_coins_of_others_are_guessed_as_seldom_as_they_say(crowd):
+def test_coins_of_others_are_guessed_as_seldom_as_they_say(crowd, scores):
     """Scores of a real run without noise, against coins that were not tossed for it; the control is its own."""
-    scores = scored(crowd, ClientLevelCentral(CANARIES + 2, 1.0, 1, 0.5, 2.0), noise_factor=0.0)
+    found = scores(ClientLevelCentral(CANARIES + 2, 1.0, 1, 0.5, 2.0), noise_factor=0.0)
     asked = Protocol(CANARIES, 1e-5)
-    assert one_run(scores, crowd.canaries.included, asked).epsilon > 3
-    alarms = sum(alarmed(scores, drawn(CANARIES, seed=seed).included, asked) for seed in range(2, 402))
+    assert one_run(found, crowd.canaries.included, asked).epsilon > 3
+    alarms = sum(alarmed(found, drawn(CANARIES, seed=seed).included, asked) for seed in range(2, 402))
     assert 0 < alarms <= binom.isf(1e-6, 400, 0.05)
 
 
