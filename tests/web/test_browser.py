@@ -128,6 +128,8 @@ def test_every_page_opens_cleanly_at_two_widths_and_passes_axe(browser, site, pa
         until(lambda: "Opening" not in text(browser, "main") and "Reading…" not in text(browser, "main"))
         if browser.find_elements("css selector", ".results"):
             claim(browser)
+        if browser.find_elements("css selector", ".compared, .live"):
+            until(lambda: browser.find_elements("css selector", ".compared:not(.busy) .plot, .live path.claim"))
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         assert AXE.is_file(), "axe-core comes with the front end's own packages"
         browser.execute_script(AXE.read_text())

@@ -8,12 +8,10 @@ import { Trouble } from "./components/Trouble";
 import { addressStore, fromQuery } from "./lib/address";
 import { server } from "./lib/api";
 import { Problem } from "./lib/types";
-import { Federated } from "./pages/Federated";
 import { Front } from "./pages/Front";
-import { Queries } from "./pages/Queries";
 
-const FederatedPage = () => <Federated engine={server} store={useMemo(addressStore, [])} />;
-const QueriesPage = () => <Queries engine={server} store={useMemo(addressStore, [])} />;
+/** A calculator that asks the server and lives in the address; on other pages and in frames it is given other ones. */
+const calculator = (Page: typeof import("./pages/Federated").Federated): ComponentType => () => <Page engine={server} store={useMemo(addressStore, [])} />;
 
 interface Room {
   path: string;
@@ -23,8 +21,8 @@ interface Room {
 }
 
 const ROOMS: readonly Room[] = [
-  { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: async () => FederatedPage },
-  { path: "/queries", name: "Queries", lead: "How much noise do so many answers need?", load: async () => QueriesPage },
+  { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: async () => calculator((await import("./pages/Federated")).Federated) },
+  { path: "/queries", name: "Queries", lead: "How much noise do so many answers need?", load: async () => calculator((await import("./pages/Queries")).Queries) },
   { path: "/playground", name: "Playground", lead: "What does a mix of releases cost?", load: async () => (await import("./pages/Playground")).Playground },
   { path: "/compare", name: "Compare", lead: "Is the smaller epsilon the better promise?", load: async () => (await import("./pages/Compare")).Compare },
   { path: "/montecarlo", name: "Monte Carlo", lead: "Certify by sampling", load: async () => (await import("./pages/MonteCarlo")).MonteCarlo },

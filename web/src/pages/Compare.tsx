@@ -40,7 +40,7 @@ type Side = (typeof SIDES)[number];
 
 const side = (name: Side, parameter: string, sampled: string): FieldSpec[] => [
   { name: `${name}_mechanism`, label: "Mechanism", kind: "choice", initial: "gaussian", choices: MECHANISMS },
-  { name: `${name}_parameter`, label: "Its number", kind: "real", initial: parameter, least: 0 },
+  { name: `${name}_parameter`, label: "Parameter", kind: "real", initial: parameter, least: 0 },
   { name: `${name}_second`, label: "δ, or categories", kind: "real", initial: "", optional: true, least: 0 },
   { name: `${name}_sampled`, label: "Sampled with chance", kind: "real", initial: sampled, optional: true, least: 0, most: 1, hint: "blank: all take part" },
   { name: `${name}_count`, label: "Times", kind: "whole", initial: "1", least: 1 },
@@ -114,7 +114,7 @@ export function Compare() {
           </div>
         </fieldset>
       </form>
-      <div class={found.busy ? "results busy compared" : "results compared"} aria-busy={found.busy}>
+      <div class={found.busy ? "compared busy" : "compared"} aria-busy={found.busy}>
         {ask === null && (
           <Card>
             <p class="empty">Correct the marked fields, and the curves come back.</p>
@@ -142,7 +142,7 @@ function Told({ answer, of }: { answer: CompareAnswer; of: CompareAsk }) {
   return (
     <>
       <Card>
-        <p class="lead-in">{typeset(lead ?? "")}</p>
+        <h2 class="lead-in">{typeset(lead ?? "")}</h2>
         {rest.map((line) => (
           <p key={line}>{typeset(line)}</p>
         ))}

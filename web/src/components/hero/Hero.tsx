@@ -83,8 +83,8 @@ export function Hero() {
   const source = settled
     ? `certified: the true ε at δ = 10⁻⁶ lies between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`
     : answer.problem
-      ? "at most, by this browser alone: the server does not answer"
-      : "at most, by this browser; the server’s certified number is on its way";
+      ? `at most, at δ = ${power10(-6)}, by this browser alone (${answer.problem.title.toLowerCase()})`
+      : `at most, at δ = ${power10(-6)}, by this browser; the server’s certified number is on its way`;
   const told = settled ? verdict.answer : null;
   const moved = Math.min(drawn.moved, told?.moved ?? Infinity);
   return (
