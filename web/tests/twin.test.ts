@@ -98,6 +98,27 @@ describe("sampled Gaussian", () => {
           masses.forEach((mass, i) => expect(mass * law.doubts[i]!).toBeLessThan(1e-11));
         }
   });
+  test("one round, inverted, is above its closed form, and near it", () => {
+    let state = 7; // a small generator of numbers in (0, 1), always the same ones
+    const next = (): number => (state = (state * 48271) % 2147483647) / 2147483647;
+    const log = (low: number, high: number): number => low * (high / low) ** next();
+    const ratios: number[] = [];
+    for (let i = 0; i < 150; i++) {
+      const [sigma, q, rounds] = [log(0.2, 30), log(1e-6, 0.99), 1];
+      const epsilon = log(1e-3, 20);
+      const inner = Math.log1p(Math.expm1(epsilon) / q); // delta of one sampled round with the unit removed, exactly: Balle et al. 2018
+      const exact = q * gaussianDelta(1 / sigma, inner);
+      const got = deltasOf({ sigma, q, rounds }, [epsilon], 1e-300)[0]!;
+      if (exact < 1e-290) continue;
+      expect(got, JSON.stringify({ sigma, q, epsilon })).toBeGreaterThanOrEqual(exact * (1 - 1e-9));
+      const back = epsilonOf({ sigma, q, rounds }, exact * (1 + 1e-9));
+      if (epsilon > 0.01) ratios.push(back / epsilon);
+      expect(back).toBeGreaterThanOrEqual(epsilon * (1 - 1e-6) - 1e-9);
+    }
+    ratios.sort((a, b) => a - b);
+    expect(ratios.length).toBeGreaterThan(40);
+    expect(ratios[Math.floor(0.9 * ratios.length)]).toBeLessThan(1.05);
+  });
   test("less noise, more rounds, more often and a smaller delta never cost less", () => {
     const base = { sigma: 1.1, q: 0.01, rounds: 500 };
     const prices = (of: (i: number) => [{ sigma: number; q: number; rounds: number }, number]) => Array.from({ length: 12 }, (_, i) => epsilonOf(...of(i)));

@@ -14,6 +14,7 @@ const ROUND = 2 ** -50; // relative: eight roundings
 export interface Law {
   losses: Float64Array; // rising or falling, in nats
   logs: Float64Array; // ln of the mass at each, under the first of the two laws
+  masses: Float64Array; // and the masses
   doubts: Float64Array; // how far each mass may be off, relatively; all together they are 1, but for what is lost
   slips: Float64Array; // how far each loss may be, with what was parted between it and the next
   lost: number; // ln of the mass at an infinite loss
@@ -66,8 +67,8 @@ export function round(sigma: number, q: number, reach: number): Round {
   }
   const [up, down] = [new Float64Array(n), new Float64Array(n)]; // masses, by their logarithms less a common one
   const lost = -(reach * reach) / 2 - Math.LN2; // ln of what lies beyond the ends on one side, rounded up
-  const remove: Law = { losses: loss, logs: up, doubts: new Float64Array(n), slips: off.slice(), lost };
-  const add: Law = { losses: loss.map((l) => -l), logs: down, doubts: new Float64Array(n), slips: off.slice(), lost };
+  const remove: Law = { losses: loss, logs: up, masses: up, doubts: new Float64Array(n), slips: off.slice(), lost };
+  const add: Law = { losses: loss.map((l) => -l), logs: down, masses: down, doubts: new Float64Array(n), slips: off.slice(), lost };
   up.fill(-Infinity);
   down.fill(-Infinity);
   up[0] = lost; // what loses less than the first cell is put at its end, and so is the rest of the last one of `add`
@@ -98,6 +99,8 @@ export function round(sigma: number, q: number, reach: number): Round {
     remove.slips[i + 1] = remove.slips[i + 1]! + slip / high;
     add.slips[i] = add.slips[i]! + slip / low;
   }
+  remove.masses = up.map(Math.exp);
+  add.masses = down.map(Math.exp);
   return { remove, add };
 }
 

@@ -31,7 +31,24 @@ interface Moment {
 /** What a moment may be off by at a point of the line that is `length` from 0, relatively to the one on the real line. */
 const unsure = ({ off, doubt, slip }: Moment, length: number): number => off + Math.min(doubt, slip.masses * length) + slip.losses * length;
 
-export function moment({ losses, logs, doubts, slips, lost }: Law, theta: number): Moment {
+/** The logarithm of a moment with its first two derivatives, about: where to look, and no bound. */
+function glance({ losses, logs }: Law, theta: number): { log: number; mean: number; variance: number } {
+  const n = losses.length;
+  let top = -Infinity;
+  for (let j = 0; j < n; j++) top = Math.max(top, logs[j]! + theta * losses[j]!);
+  let [sum, first, second] = [0, 0, 0];
+  for (let j = 0; j < n; j++) {
+    const loss = losses[j]!;
+    const weight = Math.exp(logs[j]! + theta * loss - top);
+    sum += weight;
+    first += weight * loss;
+    second += weight * loss * loss;
+  }
+  const mean = first / sum;
+  return { log: top + Math.log(sum), mean, variance: Math.max(1e-300, second / sum - mean * mean) };
+}
+
+export function moment({ losses, logs, masses: plains, doubts, slips, lost }: Law, theta: number): Moment {
   const n = losses.length;
   const tilted = new Float64Array(n);
   let top = -Infinity;
@@ -48,7 +65,7 @@ export function moment({ losses, logs, doubts, slips, lost }: Law, theta: number
   let [mean, size, wide, doubt, masses, slip] = [0, 0, 0, 0, 0, 0];
   for (let j = 0; j < n; j++) {
     const weight = (tilted[j] = tilted[j]! / sum);
-    const plain = Math.exp(logs[j]!);
+    const plain = plains[j]!;
     const next = whole + plain;
     carry += Math.abs(whole) >= plain ? whole - next + plain : plain - next + whole;
     whole = next;
@@ -124,14 +141,14 @@ export class Composed {
     return this.law.lost + Math.log(this.rounds) + 1e-9;
   }
 
-  /** Epsilon at exp(`log`). */
-  epsilon(log: number): number {
+  /** Epsilon at exp(`log`); a looser bound where it is at most `enough`. */
+  epsilon(log: number, enough = 0): number {
     const { law, rounds } = this;
     const room = log + Math.log1p(-Math.exp(Math.min(-1e-9, this.lost - log))) - 1e-12;
     if (!(this.lost < log - 1)) return Infinity;
     const theta = crossing(
       (x) => {
-        const { log: k, mean, variance } = moment(law, x);
+        const { log: k, mean, variance } = glance(law, x);
         return { value: rounds * (x * mean - k) + room + Math.log1p(x), slope: rounds * x * variance + 1 / (1 + x) };
       },
       LEAST,
@@ -141,7 +158,7 @@ export class Composed {
     this.start = theta;
     const at = moment(law, theta);
     const renyi = this.renyi(at, theta, room);
-    if (renyi <= 0) return 0;
+    if (renyi <= enough) return Math.max(0, renyi);
     const single = this.single(log);
     let best = rounds === 1 ? Math.min(renyi, single) : renyi;
     if (rounds === 1 || best === 0) return best;
@@ -157,12 +174,12 @@ export class Composed {
 
   /** Epsilon of one round whose delta is a share of all: what that round loses alone. */
   private single(log: number): number {
-    const { losses, logs } = this.law;
+    const { losses, masses } = this.law;
     const most = losses.reduce((a, b) => Math.max(a, b));
     const room = Math.exp(log - Math.log(this.rounds)) * (1 - 2 ** -19); // less what lies beyond the cells
     const delta = (epsilon: number): number => {
       let sum = 0;
-      for (let j = 0; j < losses.length; j++) if (losses[j]! > epsilon) sum -= Math.exp(logs[j]!) * Math.expm1(epsilon - losses[j]!);
+      for (let j = 0; j < losses.length; j++) if (losses[j]! > epsilon) sum -= masses[j]! * Math.expm1(epsilon - losses[j]!);
       return sum * (1 + 1e-9);
     };
     if (delta(0) <= room) return 0;
@@ -201,7 +218,7 @@ export class Composed {
     const { law, rounds } = this;
     const theta = crossing(
       (x) => {
-        const { mean, variance } = moment(law, x);
+        const { mean, variance } = glance(law, x);
         return { value: rounds * mean - epsilon - 1 / x - 1 / (x + 1), slope: rounds * variance + 1 / (x * x) + 1 / ((x + 1) * (x + 1)) };
       },
       LEAST,

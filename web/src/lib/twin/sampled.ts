@@ -17,11 +17,13 @@ export interface Schedule {
 /** Cells reach so far that what they leave out is a millionth of delta. */
 const reachOf = (rounds: number, log: number): number => Math.ceil(4 * Math.sqrt(2 * (Math.log(rounds) - log + 13))) / 4;
 
+// kept for the next question; cells that reach a little further than asked are as good
 let kept: { sigma: number; q: number; reach: number; round: Round } | null = null;
 
 function cells(sigma: number, q: number, reach: number): Round {
-  if (!(kept && kept.sigma === sigma && kept.q === q && kept.reach === reach)) kept = { sigma, q, reach, round: round(sigma, q, reach) };
-  return kept.round;
+  const near = kept !== null && kept.sigma === sigma && kept.q === q && kept.reach >= reach && kept.reach < reach + 2;
+  if (!near) kept = { sigma, q, reach, round: round(sigma, q, reach) };
+  return kept!.round;
 }
 
 const whole = (rounds: number, sigma: number): number => (sigma === 0 ? Infinity : (Math.sqrt(rounds) / sigma) * (1 + 1e-15));
@@ -39,7 +41,7 @@ export function epsilonOf(schedule: Schedule, delta: number): number {
   const { remove, add } = cells(sigma, q, reachOf(rounds, log));
   const first = new Composed(remove, rounds).epsilon(log);
   const pure = -rounds * Math.log1p(-q) * (1 + 1e-14); // with the unit added, no round loses more than -ln(1 - q)
-  const second = pure <= first ? 0 : Math.min(pure, new Composed(add, rounds).epsilon(log));
+  const second = pure <= first ? 0 : Math.min(pure, new Composed(add, rounds).epsilon(log, first));
   const sampled = Math.max(first, second);
   return Number.isNaN(sampled) ? plain : Math.min(sampled, plain);
 }
