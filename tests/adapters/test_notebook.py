@@ -8,9 +8,12 @@ import pytest
 
 from epsilog import plan
 from epsilog.adapters import notebook
-from epsilog.terms import CheckError
+from epsilog.terms import CheckError, EpsilogError
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier": 1.2, "delta": 1e-6}
+
+
+built = pytest.mark.skipif(not notebook._MODULE.is_file(), reason="the pages are not built: run python hatch_build.py")
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,7 @@ def sent(widget):
     return json.loads(json.dumps(state, allow_nan=False))
 
 
+@built
 @pytest.mark.slow
 def test_what_is_shown_is_the_plan_of_the_values_shown(sliders):
     for change in ({"rounds": 40}, {"noise_multiplier": 2.5, "cohort_size": 100}, {"delta": None}, RUN):
@@ -42,6 +46,7 @@ def test_what_is_shown_is_the_plan_of_the_values_shown(sliders):
         sliders.certified = {}  # nobody but the plan says what is certified
 
 
+@built
 def test_no_privacy_and_no_schedule_are_said(sliders):
     sliders.noise_multiplier = 0.0
     assert sent(sliders)["certified"]["upper"] is None
@@ -58,6 +63,7 @@ def test_no_privacy_and_no_schedule_are_said(sliders):
     assert "trouble" not in sent(sliders)["certified"]
 
 
+@built
 def test_a_notebook_gets_the_widget_and_its_one_module(sliders):
     data, _ = sliders._repr_mimebundle_()
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == sliders.model_id
@@ -65,6 +71,12 @@ def test_a_notebook_gets_the_widget_and_its_one_module(sliders):
     assert "export" in module[-200:]
     assert not [call for call in ("fetch(", "import(", "XMLHttpRequest", "eval(") if call in module]
     assert len(module) < 60_000
+
+
+def test_where_the_pages_are_not_built_the_refusal_says_so(monkeypatch):
+    monkeypatch.setattr(notebook.FederatedSliders, "_esm", "")
+    with pytest.raises(EpsilogError, match="need the built pages"):
+        notebook.FederatedSliders()
 
 
 @pytest.mark.slow

@@ -24,8 +24,6 @@ except ImportError as error:
 __all__ = ["FederatedSliders"]
 
 _MODULE = Path(epsilog.__file__).parent / "web" / "static" / "notebook" / "epsilog-notebook.js"
-if not _MODULE.is_file():
-    raise EpsilogError("sliders need the built pages: install a wheel, or run `python hatch_build.py` where Node is")
 _ASKED = ("population", "cohort_size", "rounds", "noise_multiplier", "delta")
 
 
@@ -41,12 +39,11 @@ class FederatedSliders(anywidget.AnyWidget):
         certified: what the present values cost, as it is shown: the values asked about with both bounds and the
             verdict, or what is wrong with them.
 
-    >>> sliders = FederatedSliders(population=50_000, cohort_size=500, rounds=200, noise_multiplier=1.2, delta=1e-6)
-    >>> sliders.plan.epsilon.upper < 3
-    True
+    Raises:
+        EpsilogError: made where the pages are not built.
     """
 
-    _esm = _MODULE
+    _esm = _MODULE.read_text(encoding="utf-8") if _MODULE.is_file() else ""
     population = traitlets.Int(50_000, min=1).tag(sync=True)
     cohort_size = traitlets.Int(500, min=1).tag(sync=True)
     rounds = traitlets.Int(200, min=1).tag(sync=True)
@@ -55,6 +52,8 @@ class FederatedSliders(anywidget.AnyWidget):
     certified = traitlets.Dict(read_only=True).tag(sync=True)
 
     def __init__(self, **values: Any) -> None:
+        if not self._esm:
+            raise EpsilogError("sliders need the built pages: install a wheel, or run hatch_build.py where Node is")
         super().__init__(**values)
         self.observe(self._certify, names=list(_ASKED))
         self._certify()
