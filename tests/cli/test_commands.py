@@ -330,6 +330,38 @@ def test_a_schedule_that_changes_reaches_the_library_and_is_shown_whole(tmp_path
     assert f"closed form (estimate) {plan.stretches(parts[:1]).formula.total:.4f}" in steady
 
 
+def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_path):
+    from epsilog import prove
+    from epsilog.web import asks, calculators
+
+    (tmp_path / "visits.csv").write_bytes(b"visits")
+    reference = {"what": "data", "name": "the visits", "sha256": hashlib.sha256(b"visits").hexdigest()}
+    ask = asks.QueriesRecordAsk(epsilon=1.0, queries=3, delta_reason="as agreed", references=[reference])
+    record, changed = calculators.queries_record(ask), calculators.queries_record(ask)
+    changed["record"]["answer"]["remaining"] = 0.5
+    assert prove.is_calculation(record)
+    file = tmp_path / "record.json"
+    for document, words, code, says in [
+        (record, (), 5, "references/not-checked"),
+        (record, ("--reference", f"the visits={tmp_path / 'visits.csv'}"), 0, "references/holds"),
+        (record, ("--reference", f"the visits={file}"), 4, "references/other-file"),
+        (changed, (), 4, "record/changed"),
+    ]:
+        file.write_text(json.dumps(document, indent=2))
+        done = invoke("verify", file, *words, "--json")
+        assert (done.exit_code, says in done.output) == (code, True), done.output
+    for words, wrong in [
+        (("--reference", "x"), "reference must be NAME=FILE"),
+        (("--reference", f"y={file}"), "reference must be a name in the record"),
+        (("--reference", "the visits=nowhere"), "reference must be a file that can be read"),
+    ]:
+        assert wrong in str(invoke("verify", file, *words).exception)
+    with open_ledger(tmp_path / "books.db"):
+        pass
+    given = ("--reference", f"the visits={file}")
+    assert "reference must be absent for a ledger" in str(invoke("verify", tmp_path / "books.db", *given).exception)
+
+
 def test_groups_of_clip_norms_reach_the_library_and_are_shown(tmp_path, reached):
     file = tmp_path / "groups.csv"
     file.write_text("embedding,3\nhead,4\n")

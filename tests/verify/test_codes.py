@@ -12,7 +12,7 @@ from tests.prove.drawn import audit_of, drawn, local, make_plan, scored
 from tests.verify.counted import COUNTING, counted
 from tests.verify.logs.damaged import every_finding
 
-from epsilog import npz, plan
+from epsilog import npz, plan, prove
 from epsilog.prove import examine
 from epsilog.prove.examination import check_model, check_page, check_report
 from epsilog.signing import Envelope, Note, SigningKey
@@ -106,6 +106,19 @@ def of_plans():
         privacy_unit="client",
         late_replies="again",
     )
+
+
+def of_calculations():
+    named = prove.Reference("data", "visits", "0" * 64)
+    for files, other in (({}, "{}"), ({"visits": "0" * 64}, "answer"), ({"visits": "1" * 64}, "nothing")):
+        made = prove.stamp("query-calculation", {}, {"epsilon": 1.0}, references=[named])
+
+        def answer(_, __, other=other):
+            return {} if other == "{}" else {"epsilon": 1.0} if other == "answer" else {}["nothing"]
+
+        yield from prove.check_calculation(made, answer=answer, files=files)
+    made["record"]["owner"] = {"delta": 1}
+    yield from prove.check_calculation(made, answer=answer)
 
 
 def of_runs(run):
@@ -378,6 +391,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path):
     found = [
         *of_plans(),
         *of_loops(),
+        *of_calculations(),
         *of_runs(run),
         *of_curators(run),
         *of_audits(run),

@@ -2,8 +2,10 @@
 
 import base64
 import datetime as dt
+import hashlib
 import html
 import http.server
+import json
 import math
 import os
 import re
@@ -19,6 +21,7 @@ import pytest
 from tests.docs.built import built_in
 from tests.prove.drawn import finish, make_plan
 
+from epsilog import plan
 from epsilog.spend import open_ledger, read_ledger, sound_documents, write_bundle
 from epsilog.terms import PureDP
 from epsilog.web import Entrance, create_app, docs, embed, tokens
@@ -186,6 +189,66 @@ def test_two_releases_stand_side_by_side_and_the_smaller_epsilon_is_the_weaker_o
     assert "second_parameter=3" in until(lambda: "second_parameter=3" in browser.current_url and browser.current_url)
     put(browser, "second_parameter", "-3")
     until(lambda: not browser.find_elements("css selector", ".compared .plot"))
+
+
+def test_a_schedule_that_changes_is_pasted_priced_and_told_where_it_is_wrong(browser, site):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(site.url + "/federated?v=1&delta=1e-6&stretches=900,900,10,8%0A1000,1000,5,6&groups=a,3%0Ab,4")
+    part, groups = until(lambda: len(found := browser.find_elements("css selector", ".later")) == 2 and found)
+    table = until(lambda: part.find_element(By.TAG_NAME, "textarea"))
+    found = plan.stretches(plan.read_stretches(table.get_attribute("value")), delta=1e-6)
+    until(lambda: float(part.find_element(By.CSS_SELECTOR, ".claim b").text) >= found.epsilon.upper)
+    assert found.verdict in part.text
+    assert until(lambda: len(part.find_elements(By.CSS_SELECTOR, "svg path.line")) >= 1)
+    browser.execute_script(AXE.read_text())
+    assert (
+        browser.execute_async_script("axe.run({include: ['.later']}).then(found => arguments[0](found.violations))")
+        == []
+    )
+    table.send_keys(Keys.CONTROL, Keys.END)
+    table.send_keys("\n70,7,x,1")
+    until(lambda: "line 3, column rounds must be a number" in part.find_element(By.CSS_SELECTOR, ".error").text)
+    assert not part.find_elements(By.CSS_SELECTOR, ".claim b")
+    until(lambda: "stretches=" in browser.current_url and "x" in browser.current_url)
+    put(browser, "noise_stddev", "10")
+    until(lambda: groups.find_element(By.CSS_SELECTOR, ".stats dd").text.startswith("2"))
+    groups.find_element(By.CSS_SELECTOR, ".buttons button").click()
+    until(lambda: one(browser, "[name=noise_multiplier]").get_attribute("value") == "2")
+    assert "stretches=" in browser.current_url
+    assert clean(browser) == []
+
+
+def test_a_record_names_a_file_by_the_hash_that_the_browser_works_out(browser, site, tmp_path):
+    file = tmp_path / "visits.csv"
+    file.write_bytes(b"visits")
+    browser.get(site.url + "/queries")
+    claim(browser)
+    browser.execute_script("document.querySelector('details.owned').open = true")
+    until(lambda: one(browser, "details.owned input[type=file]")).send_keys(str(file))
+    known = hashlib.sha256(b"visits").hexdigest()
+    assert until(lambda: one(browser, ".reference .hash").get_attribute("value")) == known
+    assert one(browser, ".reference [aria-label=Name]").get_attribute("value") == "visits.csv"
+    browser.execute_script(
+        "window.sent = []; const ask = fetch; window.fetch = (...a) => (sent.push(a[1]?.body ?? ''), ask(...a))"
+    )
+    one(browser, "details.owned").find_element("xpath", "..").find_element("css selector", "button").click()
+    assert until(lambda: re.search("[0-9a-f]{64}", text(browser, ".stamp")))
+    (asked,) = [each for each in browser.execute_script("return sent") if "references" in each]
+    assert json.loads(asked)["references"] == [{"what": "other", "name": "visits.csv", "sha256": known}]
+    put(browser, "epsilon", "2")
+    one(browser, ".reference .hash").send_keys("\b")
+    until(lambda: "a SHA-256 of 64 hex digits" in text(browser, "details.owned"))
+    claim(browser)  # what is being worked out again is faint
+    browser.execute_script(AXE.read_text())
+    assert (
+        browser.execute_async_script(
+            "axe.run('.owned').then(found => arguments[0](found.violations.map(v => [v.id, v.nodes.map(n => n.html)])))"
+        )
+        == []
+    )
+    assert clean(browser) == []
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,18 @@ from epsilog.terms import (
     ZeroConcentratedDP,
     codec,
 )
-from epsilog.web import answers, asks, calculators, certificates, changing, playground, problems, reading, server
+from epsilog.web import (
+    answers,
+    asks,
+    calculators,
+    certificates,
+    changing,
+    playground,
+    problems,
+    reading,
+    server,
+    verifying,
+)
 from epsilog.web.certificates import _SOFTWARE, LONGEST_PATH, CertificateAsk, Certificates
 from epsilog.web.doors import LOOPBACK, Act, Guest
 from epsilog.web.security import LONGEST_BODY, Bodies, Guard
@@ -282,7 +293,7 @@ def test_calculators_are_the_librarys():
         "limits": [limit.to_json() for limit in limits],
     }
     assert calculators.federated(ask) == expected
-    record = calculators.federated_record(ask)
+    record = calculators.federated_record(asks.FederatedRecordAsk(**ask.model_dump()))
     assert record["record"]["question"] == ask.model_dump()
     assert record["record"]["kind"] == "federated-calculation"
     assert record["record"]["answer"] == expected
@@ -294,6 +305,35 @@ def test_calculators_are_the_librarys():
         assert point["rounds"] == known.rounds
         assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
         assert point["formula"] == known.formula
+
+
+def test_a_record_carries_its_owners_words_and_is_checked():
+    said = {"delta_reason": "below 1/N", "references": [{"what": "data", "name": "visits", "sha256": "ab" * 32}]}
+    asked = RUN | {"cohort_size": 50_000}  # everybody: a Gaussian, at once
+    stamped = calculators.federated_record(asks.FederatedRecordAsk(**asked, **said))
+    plain = calculators.federated_record(asks.FederatedRecordAsk(**asked))
+    assert stamped["record"].pop("owner") == said
+    assert stamped["record"] == plain["record"]
+    assert plain["record"]["question"] == asks.FederatedAsk(**asked).model_dump()
+    queries = calculators.queries_record(asks.QueriesRecordAsk(epsilon=1.0, queries=3, **said))
+    assert queries["record"]["owner"] == said
+    assert queries["record"]["question"] == asks.QueriesAsk(epsilon=1.0, queries=3).model_dump()
+    wrong = [said["references"][0], said["references"][0] | {"name": "/home/me/visits"}]
+    with pytest.raises(CheckError, match=r"references\[1\].name must be a name, not the path"):
+        calculators.federated_record(asks.FederatedRecordAsk(**asked, references=wrong))
+    for document, codes, verdict in [
+        (plain, ["record/holds", "answer/comes-out-again"], "passed"),
+        (queries, ["record/holds", "answer/comes-out-again", "references/not-checked"], "not checked"),
+        (plain | {"sha256": "0" * 64}, ["record/changed", "answer/comes-out-again"], "failed"),
+    ]:
+        found = verifying.verify(asks.ReportAsk(record=json.dumps(document)))
+        answers.CheckedReport.model_validate_json(json.dumps(found))
+        assert ([one["code"] for one in found["findings"]], found["verdict"]) == (codes, verdict)
+    for other in ("{", "[]", '{"record": 3, "sha256": ""}', '{"sha256": "", "sha256": ""}'):
+        with pytest.raises(CheckError, match="record must be a stamped calculation"):
+            verifying.verify(asks.ReportAsk(record=other))
+    with pytest.raises(CheckError, match="record must be alone"):
+        verifying.verify(asks.ReportAsk(record=json.dumps(plain), key="x"))
 
 
 TABLE = "N\tm\tT\tsigma\n900\t900\t10\t8\n1000\t1000\t5\t6"
@@ -379,7 +419,7 @@ def test_a_query_plans_delta_is_graded_where_there_is_a_population(delta, popula
         graded = plan.delta_sentence(found.delta.delta, population)
     assert (said["delta_grade"], said["delta_sentence"]) == graded
     assert said == found.to_json() | {"delta_grade": graded[0], "delta_sentence": graded[1]}
-    record = calculators.queries_record(ask)["record"]
+    record = calculators.queries_record(asks.QueriesRecordAsk(**ask.model_dump()))["record"]
     assert (record["kind"], record["question"]) == ("query-calculation", ask.model_dump())
 
 

@@ -6,6 +6,8 @@ test("files are told apart by how they begin", () => {
   expect(kindOf("example.org/claims+0a1b2c3d+AbC=\n")).toBe("key");
   expect(kindOf('{"payload":"e30=","payloadType":"application/vnd.in-toto+json"}\n')).toBe("signature");
   expect(kindOf('{"kind":"report","v":0}')).toBe("report");
+  expect(kindOf('{\n  "record": {\n    "v": 0')).toBe("record");
+  expect(kindOf(`{"sha256": "${"0".repeat(64)}", "record": {}}`)).toBe("record");
   expect(kindOf("<!doctype html>")).toBe("report");
   expect(kindOf("acme/ledger\n2\nabc=\n\n— example.org/claims AbC=\n")).toBe("checkpoint");
   expect(kindOf("> As of Monday: -----BEGIN")).toBe("checkpoint");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,8 +27,8 @@ def verify(
         str | None,
         typer.Argument(
             metavar="[PATH]",
-            help="A run folder, a report (JSON or HTML), a ledger, a bundle of one, a checkpoint or a receipt: told "
-            "apart by content. A ledger may be a postgresql:// or https:// URL.",
+            help="A run folder, a report (JSON or HTML), a ledger, a bundle of one, a checkpoint, a receipt or a "
+            "calculator's record: told apart by content. A ledger may be a postgresql:// or https:// URL.",
         ),
     ] = None,
     logs: Annotated[
@@ -82,13 +83,17 @@ def verify(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown, to this file.")
     ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option("--reference", help="Of a stamped calculation: NAME=FILE, a file that it names by its SHA-256."),
+    ] = None,
     watch: Annotated[
         float | None,
         typer.Option("--watch", min=0.1, help="Look every so many seconds, and verify again whenever a file changes."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a run against plan and ledger, build its report again, work a ledger out again, or check logs.
+    """Check a run against plan and ledger, build its report again, work a ledger or a calculation again, or check logs.
 
     Exit code 0 says that all that is required was checked and passed; 4 that something failed; 5 that something that is
     required was not checked, or that there is a warning to read. With --watch it ends when something fails.
@@ -97,6 +102,7 @@ def verify(
     """
     from epsilog.spend import located
 
+    files = _references(reference)
     path, books = (None if said is None else located(said) for said in (place, ledger))
     if path is None and logs is None:
         raise CheckError("path", "given, or --logs", "neither")
@@ -111,7 +117,7 @@ def verify(
 
     def look() -> Verdict:
         brought = _brought(head, checkpoint, key)
-        found = _found(path, logs, books, require, brought, signature, cells if rigorous else None)
+        found = _found(path, logs, books, require, brought, signature, cells if rigorous else None, files)
         title = Path("ledger") if isinstance(path, str) else path or logs or Path()
         _tell(*found, title=title, rules=rules, output=output, as_json=as_json)
         verdict: Verdict = found[0].verdict
@@ -157,12 +163,45 @@ def _found(
     brought: Brought,
     signature: Path | None,
     cells: int | None,
+    references: Mapping[str, str] | None,
 ) -> tuple[Any, str, Mapping[str, str]]:
     """What was found, which claim stands, and the hashes of the logs that were read."""
     if logs is not None:
+        _without(references, "logs")
         return _of_logs(None if path is None else Path(path), logs, require, brought, signature, cells)
     assert path is not None
-    return *_examined(path, ledger, require, brought, signature, cells), {}
+    return *_examined(path, ledger, require, brought, signature, cells, references or {}), {}
+
+
+def _without(references: Mapping[str, str] | None, kind: str) -> None:
+    """Refuses files of a calculator's record beside anything else."""
+    if references:
+        raise CheckError("reference", f"absent for {kind}", ", ".join(references))
+
+
+def _of_calculation(path: Path, files: Mapping[str, str]) -> Any:
+    """What a stamped calculation shows by itself, and beside the files that it names."""
+    from epsilog import prove
+    from epsilog.verify import Reconciliation, read_file
+    from epsilog.web.calculators import answer_again
+
+    found = prove.check_calculation(codec.parse(read_file(path)), answer=answer_again, files=files)
+    return Reconciliation(found, required=())
+
+
+def _references(given: list[str] | None) -> dict[str, str]:
+    """SHA-256 of files by the names that a record has for them."""
+    found = {}
+    for each in given or ():
+        name, _, file = each.partition("=")
+        if not name or not file:
+            raise CheckError("reference", "NAME=FILE", repr(each))
+        try:
+            with Path(file).open("rb") as opened:
+                found[name] = hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            raise CheckError("reference", "a file that can be read", f"{file}: {error.strerror}") from error
+    return found
 
 
 def _tell(
@@ -214,6 +253,7 @@ def _examined(
     brought: Brought,
     signature: Path | None,
     cells: int | None,
+    references: Mapping[str, str],
 ) -> tuple[Any, str]:
     """What was found, and which claim stands ("" for a ledger, which makes none)."""
     from epsilog import prove
@@ -222,6 +262,9 @@ def _examined(
     for name in require or ():
         check.one_of(EVIDENCE)(require=name)
     kind = "ledger" if isinstance(path, str) else checks.identify(path)
+    if kind == "calculation":
+        return _of_calculation(Path(path), references), ""
+    _without(references, f"a {kind}")
     if cells is not None and kind not in ("run", "report", "page"):
         raise CheckError("rigorous", f"absent for a {kind}, which claims nothing of one schedule", "given")
     if isinstance(path, str):

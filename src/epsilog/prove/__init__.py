@@ -6,6 +6,7 @@
 report again from the evidence and compare every field. Reads records and findings, never ``train``.
 """
 
+from epsilog.prove.calculations import Reference, check_calculation, is_calculation, stamp
 from epsilog.prove.cycles import cycle_rows, cycle_sums, read_plans, render_cycles
 from epsilog.prove.examination import (
     REQUIRED,
@@ -31,9 +32,11 @@ __all__ = [
     "REQUIRED",
     "Compared",
     "Examination",
+    "Reference",
     "Series",
     "build_logs_report",
     "build_report",
+    "check_calculation",
     "check_record",
     "check_schema",
     "compare",
@@ -44,6 +47,7 @@ __all__ = [
     "examine",
     "examine_logs_report",
     "examine_report",
+    "is_calculation",
     "line_plot",
     "logs_statement",
     "lower_bound",
@@ -59,6 +63,7 @@ __all__ = [
     "render_verdict",
     "report_schema",
     "require_field",
+    "stamp",
     "standalone",
     "statement",
     "tuned",

@@ -34,7 +34,7 @@ CLOSE = 0.995  # a price this near to ours may rest on another version's account
 
 
 def identify(path: Path) -> str:
-    """Says what lies at a path: "run", "ledger", "bundle", "report", "page", "checkpoint" or "receipt".
+    """Says what lies at a path: "run", "ledger", "bundle", "report", "page", "checkpoint", "receipt", "calculation".
 
     Raises:
         RecordsError: it is none of them, or is not there.
@@ -64,6 +64,8 @@ def identify(path: Path) -> str:
         raise RecordsError(f"{path} is {NEITHER}{trouble}") from error
     if isinstance(document, dict) and document.get("kind") in ("report", "logs-report"):
         return "report"
+    if isinstance(document, dict) and set(document) == {"record", "sha256"}:
+        return "calculation"
     raise RecordsError(f"{path} is {NEITHER}")
 
 

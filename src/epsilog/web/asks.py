@@ -44,6 +44,9 @@ class ReportAsk(Ask):
     bundle: Annotated[
         str | None, Field(description="a bundle of the ledger that paid, its whole text", max_length=LONGEST_TEXT)
     ] = None
+    record: Annotated[
+        str | None, Field(description="a calculator's stamped record, its whole text", max_length=LONGEST_TEXT)
+    ] = None
     signature: Annotated[
         str | None, Field(description="the report's signature (.intoto.jsonl)", max_length=LONGEST_NOTE)
     ] = None
@@ -96,6 +99,29 @@ class FederatedVerdictAsk(FederatedAsk):
     """A schedule, and the policy that it is held against."""
 
     cap: Annotated[float | None, Field(description="the policy's cap on epsilon", gt=0)] = None
+
+
+class ReferenceAsk(Ask):
+    """A file that a calculation belongs to, by its hash."""
+
+    what: Literal["model", "data", "playbook", "other"]
+    name: Annotated[str, Field(description="what its owner calls it; no path", max_length=120)]
+    sha256: Annotated[str, Field(description="of its bytes, 64 hex digits", max_length=64)]
+
+
+class Owned(Ask):
+    """What the owner of a calculation says in its record; no number is read from it."""
+
+    delta_reason: Annotated[str | None, Field(description="why this delta, in words", max_length=1000)] = None
+    references: Annotated[list[ReferenceAsk], Field(max_length=20)] = []
+
+    def question(self) -> dict[str, Any]:
+        """What was asked, without what was said of it."""
+        return self.model_dump(exclude=set(Owned.model_fields))
+
+
+class FederatedRecordAsk(FederatedAsk, Owned):
+    """A federated calculation, with what its owner says in the record."""
 
 
 class FederatedGoal(FederatedSchedule):
@@ -192,6 +218,10 @@ class QueriesVerdictAsk(QueriesAsk):
     """A budget over several queries, and the policy that it is held against."""
 
     cap: Annotated[float | None, Field(description="the policy's cap on epsilon", gt=0)] = None
+
+
+class QueriesRecordAsk(QueriesAsk, Owned):
+    """A query calculation, with what its owner says in the record."""
 
 
 class CrossoverAsk(Ask):

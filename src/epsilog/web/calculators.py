@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from importlib.metadata import version
 from typing import Any
 
-from epsilog import plan
+from epsilog import plan, prove
 from epsilog.plan import wording
-from epsilog.terms import Finding, NeighboringRelation, codec, facts
+from epsilog.terms import CheckError, Finding, NeighboringRelation, codec, facts
 from epsilog.web import answers
 from epsilog.web.asks import (
     CrossoverAsk,
     FederatedAsk,
     FederatedGoal,
+    FederatedRecordAsk,
     FederatedSchedule,
     FederatedVerdictAsk,
     QueriesAsk,
+    QueriesRecordAsk,
     QueriesVerdictAsk,
     SensitivityAsk,
 )
@@ -87,9 +88,9 @@ def federated_risk(ask: FederatedAsk) -> dict[str, Any]:
 
 
 @questions.add("/federated/record", answers.Stamped, summary="A calculation as a stamped record")
-def federated_record(ask: FederatedAsk) -> dict[str, Any]:
-    """The question and its answer, with the SHA-256 of their canonical JSON (RFC 8785)."""
-    return _stamped("federated-calculation", ask.model_dump(), _answer(ask))
+def federated_record(ask: FederatedRecordAsk) -> dict[str, Any]:
+    """The question, its answer and its owner's words, with the SHA-256 of their canonical JSON (RFC 8785)."""
+    return _stamped("federated-calculation", ask, _answer(ask))
 
 
 @questions.add("/queries", answers.QueriesAnswer, summary="A budget split over queries")
@@ -114,9 +115,9 @@ def queries_risk(ask: QueriesAsk) -> dict[str, Any]:
 
 
 @questions.add("/queries/record", answers.Stamped, summary="A query plan as a stamped record")
-def queries_record(ask: QueriesAsk) -> dict[str, Any]:
-    """The question and its answer, with the SHA-256 of their canonical JSON (RFC 8785)."""
-    return _stamped("query-calculation", ask.model_dump(), _queries(ask))
+def queries_record(ask: QueriesRecordAsk) -> dict[str, Any]:
+    """The question, its answer and its owner's words, with the SHA-256 of their canonical JSON (RFC 8785)."""
+    return _stamped("query-calculation", ask, _queries(ask))
 
 
 @questions.add("/queries/crossover", answers.CrossoverAnswer, summary="Laplace against Gaussian")
@@ -185,6 +186,26 @@ def _without(ask: FederatedGoal, name: str) -> dict[str, Any]:
     return given
 
 
-def _stamped(kind: str, question: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    record = {"v": 0, "kind": kind, "software": f"epsilog {version('epsilog')}", "question": question, "answer": answer}
-    return {"record": record, "sha256": codec.fingerprint(record)}
+def _stamped(kind: str, ask: FederatedRecordAsk | QueriesRecordAsk, answer: dict[str, Any]) -> dict[str, Any]:
+    references = []
+    for i, one in enumerate(ask.references):
+        try:
+            references.append(prove.Reference(**one.model_dump()))
+        except CheckError as error:
+            raise error.under(f"references[{i}]") from error
+    return prove.stamp(kind, ask.question(), answer, delta_reason=ask.delta_reason, references=references)
+
+
+def answer_again(kind: str, question: Any) -> Any:
+    """Works out what the question of a stamped calculation is answered with.
+
+    Args:
+        kind: that of the record.
+        question: as it stands there.
+
+    Raises:
+        ValueError: it is no such question.
+    """
+    if kind == "federated-calculation":
+        return _answer(FederatedAsk.model_validate(question))
+    return _queries(QueriesAsk.model_validate(question))

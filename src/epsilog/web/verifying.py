@@ -11,7 +11,7 @@ from typing import Any
 from epsilog import prove
 from epsilog.signing import VerifierKey, read_envelopes
 from epsilog.spend import Kept
-from epsilog.terms import CheckError, RecordsError, StorageError
+from epsilog.terms import CheckError, RecordsError, StorageError, codec
 from epsilog.verify import (
     Books,
     Brought,
@@ -24,6 +24,7 @@ from epsilog.verify import (
 )
 from epsilog.web import answers
 from epsilog.web.asks import ReportAsk
+from epsilog.web.calculators import answer_again
 from epsilog.web.questions import Questions
 
 questions = Questions("verify", heavy=True)
@@ -36,6 +37,8 @@ def verify(ask: ReportAsk) -> dict[str, Any]:
     Only the ledger binds a report to a run: its bundle is worked out entry by entry. A signature counts if it is by the
     key that is given, and a kept checkpoint shows whether the bundle goes on from what was there then.
     """
+    if ask.record is not None:
+        return _of_record(ask)
     brought, books = _brought(ask), _books(ask)
     if ask.report is not None:
         return _of_report(ask.report, ask.signature, books, brought)
@@ -45,6 +48,16 @@ def verify(ask: ReportAsk) -> dict[str, Any]:
         raise CheckError("signature", "absent without a report (a bundle carries its own)", "one")
     findings = *check_books(books, brought), *check_signatures(note_signatures(books, brought), brought.keys)
     return _told(Reconciliation(findings, required=("ledger", "signature")), "") | {"parts": []}
+
+
+def _of_record(ask: ReportAsk) -> dict[str, Any]:
+    """What a calculator's record shows; nothing that belongs to a run goes with it."""
+    if ask.model_fields_set - {"record"} and ask.model_dump(exclude={"record"}, exclude_none=True):
+        raise CheckError("record", "alone: it is of no run", "something beside it")
+    with _read("record", "a stamped calculation"):
+        document = codec.parse((ask.record or "").encode("utf-8", "surrogatepass"))
+        findings = prove.check_calculation(document, answer=answer_again)
+    return _told(Reconciliation(findings, required=()), "") | {"parts": []}
 
 
 def _of_report(report: str, signature: str | None, books: Books | None, brought: Brought) -> dict[str, Any]:

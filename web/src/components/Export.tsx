@@ -1,13 +1,17 @@
+import type { ComponentType } from "preact";
 import { useState } from "preact/hooks";
 import { toQuery } from "../lib/address";
 import { post } from "../lib/api";
 import { download } from "../lib/download";
 import type { FieldSpec, Raw } from "../lib/form";
 import type { Stamped } from "../lib/openapi";
+import { isComplete, NOTHING, type Said } from "../lib/said";
+import { Problem } from "../lib/types";
 import { Snippets } from "../pages/Snippets";
 import { Card } from "./Card";
 import { Copy } from "./Copy";
 import { Elsewhere } from "./Elsewhere";
+import { Trouble } from "./Trouble";
 
 const OWN = ["pins", "cap"]; // what an embed has no place for
 
@@ -23,15 +27,21 @@ export function Export(props: {
 }) {
   const { name, raw } = props;
   const [stamp, setStamp] = useState<string | null>(null);
+  const [said, setSaid] = useState(NOTHING);
+  const [problem, setProblem] = useState<Problem | null>(null);
   const record = async (): Promise<void> => {
-    const stamped = await post<Stamped>(`${name}/record`, props.ask);
+    setStamp(null);
+    setProblem(null);
+    const ask = { ...props.ask, ...said };
+    const stamped = await post<Stamped>(`${name}/record`, ask).catch((error: unknown) => setProblem(error instanceof Problem ? error : new Problem("No record was made", String(error))));
+    if (!stamped) return;
     setStamp(stamped.sha256);
     download(`epsilog-${name}.json`, "application/json", JSON.stringify(stamped, (_, v) => (v === Infinity ? "inf" : v), 2));
   };
   return (
     <Card screen title="Take it with you">
       <div class="buttons">
-        <button type="button" onClick={record}>
+        <button type="button" onClick={record} disabled={!isComplete(said)}>
           JSON record, stamped
         </button>
         <button type="button" onClick={props.csv}>
@@ -44,11 +54,30 @@ export function Export(props: {
       </div>
       {stamp && (
         <p class="stamp">
-          SHA-256 of the record: <code>{stamp}</code>
+          SHA-256 of the record: <code>{stamp}</code>. The Verify page and <code>epsilog verify</code> check it.
         </p>
       )}
+      {problem && <Trouble problem={problem} />}
+      <Saying said={said} set={setSaid} />
       <Elsewhere name={name} ask={props.ask} cap={props.cap} />
       <Snippets name={name} specs={props.specs.filter((spec) => !OWN.includes(spec.name))} raw={raw} />
     </Card>
+  );
+}
+
+interface Saying {
+  said: Said;
+  set: (said: Said) => void;
+}
+
+/** What few say; fetched when it is opened. */
+function Saying(given: Saying) {
+  const [Part, setPart] = useState<{ of: ComponentType<Saying> } | null>(null);
+  const load = (): void => void import("./Owned").then((found) => setPart({ of: found.Owned }), () => setPart(null));
+  return (
+    <details class="owned" onToggle={(e) => e.currentTarget.open && Part === null && load()}>
+      <summary>Say more in the record: a reason for δ, files by their hash</summary>
+      {Part ? <Part.of {...given} /> : <p class="empty">Opening…</p>}
+    </details>
   );
 }

@@ -28,7 +28,7 @@ export function addressStore(): Store {
     read: () => fromQuery(location.search).raw,
     write(raw, commit) {
       clearTimeout(timer);
-      const search = `?${toQuery(raw)}`;
+      const search = `?${toQuery({ ...fromQuery(location.search).raw, ...raw })}`; // a page may have several forms
       const put = (): void => {
         if (location.pathname !== here) return;
         if (commit && search !== committed) {

@@ -321,6 +321,47 @@ export type FederatedGoal = {
   epsilon: number;
 };
 
+/** A federated calculation, with what its owner says in the record. */
+export type FederatedRecordAsk = {
+  /** why this delta, in words */
+  delta_reason: string | null;
+  references: ReferenceAsk[];
+  /** privacy units in all; declared, public */
+  population: number;
+  /** units expected in a round */
+  cohort_size: number;
+  /** training rounds */
+  rounds: number;
+  /** noise standard deviation on the sum, over the clip norm */
+  noise_multiplier: number;
+  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  clip_norm: number;
+  /** failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** what the code really does to pick a cohort */
+  sampling: "poisson" | "fixed-size" | "balls-in-bins";
+  /** which data sets are neighbours */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what one neighbour differs in */
+  privacy_unit: string;
+  /** runs released in one period on the same population */
+  releases_per_period: number;
+  /** one unit gives at most one update a round */
+  without_replacement: boolean;
+  /** rounds between two models that leave the server */
+  rounds_per_release: number;
+  /** the clip norm is learnt from the same data */
+  adaptive_clip: boolean;
+  /** what becomes of late or missing replies */
+  late_replies: "zero" | "first" | "again";
+  /** units that one person holds, at most: adds that person's price */
+  group: number;
+  /** the law of the number of runs, of which the best alone is released: adds what that sweep costs */
+  trials: string | null;
+};
+
 /** The public facts of a federated run. */
 export type FederatedSchedule = {
   /** privacy units in all; declared, public */
@@ -655,6 +696,33 @@ export type QueriesAsk = {
   magnitude: number | null;
 };
 
+/** A query calculation, with what its owner says in the record. */
+export type QueriesRecordAsk = {
+  /** why this delta, in words */
+  delta_reason: string | null;
+  references: ReferenceAsk[];
+  /** the whole budget, in nats */
+  epsilon: number;
+  /** queries planned */
+  queries: number;
+  /** the most one unit can move an answer */
+  sensitivity: number;
+  /** the noise */
+  mechanism: "laplace" | "gaussian";
+  /** total failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** queries answered already */
+  queries_used: number;
+  /** relative shares, one for each query */
+  weights: number[] | null;
+  /** privacy units, for the delta policy */
+  population: number | null;
+  /** a typical true answer, to compare errors with */
+  magnitude: number | null;
+};
+
 /** A budget over several queries, and the policy that it is held against. */
 export type QueriesVerdictAsk = {
   /** the whole budget, in nats */
@@ -697,6 +765,15 @@ export type RatePoint = {
   tpr: number;
 };
 
+/** A file that a calculation belongs to, by its hash. */
+export type ReferenceAsk = {
+  what: "model" | "data" | "playbook" | "other";
+  /** what its owner calls it; no path */
+  name: string;
+  /** of its bytes, 64 hex digits */
+  sha256: string;
+};
+
 /** What several such releases cost together. */
 export type Releases = {
   count: number;
@@ -710,6 +787,8 @@ export type ReportAsk = {
   report: string | null;
   /** a bundle of the ledger that paid, its whole text */
   bundle: string | null;
+  /** a calculator's stamped record, its whole text */
+  record: string | null;
   /** the report's signature (.intoto.jsonl) */
   signature: string | null;
   /** a checkpoint that was kept: the bundle begins with it */

@@ -1,4 +1,5 @@
-import { useCallback, useMemo, useState } from "preact/hooks";
+import type { ComponentType } from "preact";
+import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { Assumes } from "../components/Assumes";
 import { Calculator } from "../components/Calculator";
 import { Card } from "../components/Card";
@@ -19,7 +20,7 @@ import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
 import { fieldOf } from "../lib/facts";
-import type { FieldSpec, Store, Values } from "../lib/form";
+import type { FieldSpec, Form, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { show, showPercent, showWhole, typeset } from "../lib/numbers";
 import { type CurveAnswer, FACTS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
@@ -44,6 +45,7 @@ export const FEDERATED: readonly FieldSpec[] = [
   fieldOf(KNOWN.without_replacement),
   fieldOf(KNOWN.rounds_per_release),
   fieldOf(KNOWN.adaptive_clip),
+  fieldOf(KNOWN.late_replies, { label: "Late or missing replies" }),
   fieldOf(KNOWN.group, { label: "Records per person" }),
   fieldOf(KNOWN.trials, { label: "Best of several runs", offers: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"] }),
   fieldOf(GOAL.epsilon, { label: "Target, or the policy’s cap", optional: true }),
@@ -59,7 +61,14 @@ function rule(values: Values): Record<string, string> {
   return errors;
 }
 
-export function Federated({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
+/** What a part below the calculator is given: its form, where that is kept, and the claim that it makes. */
+export interface Below {
+  form: Form;
+  store: Store;
+  claim: FederatedAsk | null;
+}
+
+export function Federated({ engine, store, compact, more: More }: { engine: Engine; store: Store; compact?: boolean; more?: ComponentType<Below> }) {
   const form = useForm(FEDERATED, store, rule);
   const ask = useMemo(() => (form.values === null ? null : readFederatedAsk(form.values)), [form.values]);
   const target = form.values === null ? null : numberOrNull(form.values, "epsilon");
@@ -67,6 +76,8 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
   const main = useSharpened(ask, engine.federated, twin.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
+  const answered = useRef(false); // what stands below the first answer comes with it, and stays
+  if (answer) answered.current = true;
 
   const inputs = (
     <>
@@ -108,6 +119,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           <Field form={form} name="without_replacement" />
           <Field form={form} name="adaptive_clip" />
           <Field form={form} name="rounds_per_release" />
+          <Field form={form} name="late_replies" />
         </fieldset>
       )}
     </>
@@ -135,6 +147,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
           </ul>
         </Card>
       )}
+      {More && answered.current && <More form={form} store={store} claim={ask} />}
       {answer && ask && !compact && <Export name="federated" ask={ask} cap={target} specs={FEDERATED} raw={form.raw} table="the rounds" csv={() => void rounds(ask)} />}
     </Calculator>
   );

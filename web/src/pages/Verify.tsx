@@ -12,7 +12,7 @@ const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", faile
 const grade = (verdict: string) => GRADES[verdict] ?? "weak";
 const LONGEST = 4 * 1024 * 1024; // characters of a report or a bundle, as the server takes them
 
-const KINDS = { report: "report", bundle: "bundle of the ledger", signature: "signature of the report", checkpoint: "kept checkpoint", key: "public key" } as const;
+const KINDS = { report: "report", record: "record of a calculator", bundle: "bundle of the ledger", signature: "signature of the report", checkpoint: "kept checkpoint", key: "public key" } as const;
 type Kind = keyof typeof KINDS;
 type Given = Partial<Record<Kind, { name: string; text: string }>>;
 type State = { at: "empty" } | { at: "asked" } | { at: "answered"; answer: CheckedReport } | { at: "refused"; problem: Problem };
@@ -21,6 +21,7 @@ type State = { at: "empty" } | { at: "asked" } | { at: "answered"; answer: Check
 export function kindOf(text: string): Kind {
   if (text.startsWith("epsilog-bundle/v0\n")) return "bundle";
   if (/^[^\s+]+\+[0-9a-f]{8}\+\S+\s*$/.test(text)) return "key";
+  if (/^\s*\{\s*"(record"\s*:\s*\{|sha256"\s*:\s*"[0-9a-f]{64}"\s*,\s*"record")/.test(text)) return "record";
   if (/^\s*\{/.test(text)) return /^[^\n]*"payloadType"/.test(text) ? "signature" : "report";
   return /^\s*</.test(text) ? "report" : "checkpoint";
 }
@@ -42,7 +43,7 @@ export function Verify() {
     const turn = ++latest.current;
     const settle = (found: State) => turn === latest.current && setState(found); // what was asked later is shown
     setGiven(now);
-    if (!now.report && !now.bundle) return void settle({ at: "empty" });
+    if (!now.report && !now.bundle && !now.record) return void settle({ at: "empty" });
     settle({ at: "asked" });
     try {
       const ask = Object.fromEntries(Object.entries(now).map(([kind, file]) => [kind, file.text]));
@@ -126,6 +127,10 @@ export function Verify() {
 
 /** What may be relied on, in a sentence. */
 function summary(given: Given, verdict: string): string {
+  if (given.record) {
+    if (verdict === "failed") return "Do not rely on this record.";
+    return `The record is as it was stamped, and its answer comes out again.${verdict === "passed" ? "" : " The files that it names were not compared: their hashes are below."}`;
+  }
   const [subject, bound] = given.report ? ["report", given.bundle !== undefined] : ["ledger", true];
   if (verdict === "failed") return `Do not rely on this ${subject}.`;
   if (!given.report) return "Every entry of the ledger holds.";
@@ -137,7 +142,7 @@ function Found({ given, answer }: { given: Given; answer: CheckedReport }) {
   const fields = answer.parts.reduce((sum, part) => sum + part.fields, 0);
   return (
     <div class="stack">
-      <Card title={(given.report ?? given.bundle)?.name ?? ""}>
+      <Card title={(given.report ?? given.record ?? given.bundle)?.name ?? ""}>
         <Notice grade={grade(answer.verdict)}>{summary(given, answer.verdict)}</Notice>
         {answer.stands && <p>{typeset(answer.stands)}</p>}
         {given.report && (

@@ -1,0 +1,32 @@
+import { useMemo } from "preact/hooks";
+import type { Below } from "../pages/Federated";
+import { Later } from "./Later";
+
+/** What few ask for, fetched when it is opened. */
+export function Changing({ form, store, claim }: Below) {
+  const given = useMemo(() => store.read(), [store]);
+  return (
+    <>
+      <Later
+        title="A schedule that changes between rounds"
+        says="Own cohort, noise and population for each stretch of rounds, composed and never averaged."
+        open={given.stretches !== undefined}
+        load={async () => (await import("../pages/Stretches")).Stretches}
+        with={{ store, claim }}
+      />
+      <Later
+        title="Clip norms of several groups of parameters"
+        says="Layers with clip norms, or noise, of their own come to one noise multiplier."
+        open={given.groups !== undefined}
+        load={async () => (await import("../pages/Groups")).Groups}
+        with={{
+          store,
+          use: (noise: string) => {
+            form.set("noise_multiplier", noise);
+            form.commit();
+          },
+        }}
+      />
+    </>
+  );
+}

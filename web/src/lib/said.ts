@@ -1,0 +1,15 @@
+// What the owner of a calculation says in its record.
+
+import type { ReferenceAsk } from "./openapi";
+
+export interface Said {
+  delta_reason: string | null;
+  references: ReferenceAsk[];
+}
+
+export const NOTHING: Said = { delta_reason: null, references: [] };
+
+export const isSha256 = (text: string): boolean => /^[0-9a-f]{64}$/i.test(text.trim());
+
+/** Whether a record can carry what is said: every reference has a name and a hash. */
+export const isComplete = (said: Said): boolean => said.references.every((one) => one.name.trim() !== "" && isSha256(one.sha256));
