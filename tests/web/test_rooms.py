@@ -781,34 +781,39 @@ def test_what_is_no_request_passes_untouched():
 
 @pytest.mark.slow
 def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_path):
-    made = {"software": _SOFTWARE, "ask": CertificateAsk(samples=2000, bins=4).model_dump()}
+    ask = CertificateAsk(samples=2000, bins=4)
+    made = {"software": _SOFTWARE, "ask": ask.model_dump()}
+    evidence = certify(ask.release(), epsilon=ask.epsilon, failure=ask.failure, samples=ask.samples).to_json()
     names = ["a" * 16, "0123456789abcdef", "b" * 16]
     for age, name in enumerate(names):
         (tmp_path / f"{name}.ask.json").write_text(json.dumps(made))
         os.utime(tmp_path / f"{name}.ask.json", (10 + age, 10 + age))
-    (tmp_path / f"{names[1]}.evidence.json").write_text('{"interval": {"lower": 0.25}}')
+    (tmp_path / f"{names[1]}.evidence.json").write_text(json.dumps(evidence))
     for name, other in (
         ("c" * 16, made | {"software": "epsilog 0.0.0"}),
         ("d" * 16, {"ask": made["ask"]}),
         ("e" * 16, made | {"ask": {"bins": 0}}),
+        ("9" * 16, made),
         ("not a name", made),
     ):
         (tmp_path / f"{name}.ask.json").write_text(json.dumps(other))
+    (tmp_path / f"{'9' * 16}.evidence.json").write_text('{"interval": {"lower": 0.25}}')  # of no certificate
     (tmp_path / f"{'f' * 16}.ask.json").write_text("{")
     found = Certificates(tmp_path)
     request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
     told = certificates.known(request)["certificates"]
     assert [one["id"] for one in told] == names[::-1]
     for one in told:
-        assert (one["ask"], one["of"], one["directions"]) == (made["ask"], 2000, {})
-        assert one["exact"] == CertificateAsk(samples=2000, bins=4).exact()
+        assert (one["ask"], one["of"], one["exact"]) == (made["ask"], 2000, ask.exact())
     assert [one["state"] for one in told] == ["paused", "done", "paused"]
-    assert told[1]["interval"] == {"lower": 0.25}
+    assert told[1]["interval"] == evidence["interval"]
+    assert {way: look["draws"] for way, look in told[1]["directions"].items()} == {"remove": 2000, "add": 2000}
     assert "interval" not in told[0]
+    assert told[0]["directions"] == {}
     assert certificates.look(names[0], request) == {name: told[2][name] for name in told[2] if name != "id"}
     with pytest.raises(HTTPException, match="is not finished"):
         found.evidence(found.shelf.job(names[0]))
-    assert found.evidence(found.shelf.job(names[1])) == {"interval": {"lower": 0.25}}
+    assert found.evidence(found.shelf.job(names[1])) == evidence
     assert certificates.steer(names[0], "cancel", request)["state"] == "cancelled"
     assert not (tmp_path / f"{names[0]}.ask.json").exists()
     assert certificates.steer(names[2], "pause", request)["state"] == "paused"
@@ -820,11 +825,14 @@ def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
 
     def drawn(release, **named):
         calls.append((release, {name: named[name] for name in named if name not in {"journal", "progress"}}))
-        for way in ("remove", "add", "remove"):
-            named["progress"](SimpleNamespace(tilt=SimpleNamespace(direction=way)), 10 * len(calls), 3)
         assert named["journal"].parent == tmp_path / "new"
+        named["journal"].write_text(json.dumps(head) + "\n")
+        for way in ("remove", "add", "remove"):
+            trial = SimpleNamespace(tilt=SimpleNamespace(direction=way), bound=2.0, samples=5000)
+            named["progress"](trial, 10 * len(calls), 3)
         return result
 
+    head = {"provenance": "the operating system", "run": "0f"}
     result = SimpleNamespace(
         interval=plan.federated(**(RUN | {"cohort_size": 50_000})).epsilon, to_json=lambda: {"a": 1}
     )
@@ -839,12 +847,15 @@ def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
         time.sleep(0.01)
     assert job.snapshot["state"] == "done", job.snapshot
     assert calls == [(ask.release(), {"epsilon": 0.5, "failure": 0.01, "samples": 5000})]
-    seen = {"draws": 10, "hits": 3, "lower": 10, "upper": 3.005}
+    seen = {"draws": 10, "hits": 3, "lower": 10, "upper": 3.005, "estimate": 0.6}
+    seen = seen | {"trail": [seen]}  # the second look at removal is no further on
     assert job.snapshot["directions"] == {"remove": seen, "add": seen}
+    assert job.snapshot["born"] == {"provenance": head["provenance"], "plan": head["run"]}
     assert job.snapshot["interval"] == codec.encode(result.interval)
     assert (job.snapshot["of"], job.snapshot["exact"], job.snapshot["ask"]) == (5000, None, ask.model_dump())
     kept = {path.name.removeprefix(f"{job.id}."): json.loads(path.read_text()) for path in found.folder.iterdir()}
-    assert kept == {"ask.json": {"software": _SOFTWARE, "ask": ask.model_dump()}, "evidence.json": {"a": 1}}
+    asked = {"software": _SOFTWARE, "ask": ask.model_dump()}
+    assert kept == {"ask.json": asked, "evidence.json": {"a": 1}, "journal.json": head}
     request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
     download = certificates.evidence(job.id, request)
     assert json.loads(download.body) == {"a": 1}
