@@ -242,3 +242,17 @@ def test_all_processes_begin_and_all_end_with_the_desk(workers):
 
     with_desk(story, workers=workers)
     assert all(is_gone(pid) for pid in pids)
+
+
+def test_a_process_that_runs_is_taken_before_one_that_was_ended():
+    """Whoever asks again while typing does not wait for a new process where another is free."""
+
+    class Of:
+        def __init__(self, runs):
+            self.runs = runs
+
+    desk = Desk(workers=0)
+    idle, newest, ended = Of(True), Of(True), Of(False)
+    for one in (idle, newest, ended):
+        desk._give_back(one)
+    assert [desk._free.get_nowait()[-1] for _ in range(3)] == [newest, idle, ended]

@@ -24,7 +24,7 @@ from epsilog.web.asks import (
 from epsilog.web.questions import Questions
 
 questions = Questions("calculators")
-risks = Questions("calculators", heavy=True)
+risks = Questions("calculators", heavy=True)  # so that the bound itself always finds a process free
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -63,7 +63,7 @@ def federated_rounds(ask: FederatedGoal) -> dict[str, int]:
     return {"rounds": plan.rounds_for(**_without(ask, "rounds"))}
 
 
-@questions.add("/federated/verdict", answers.VerdictAnswer, summary="What a schedule means for one person")
+@risks.add("/federated/verdict", answers.VerdictAnswer, summary="What a schedule means for one person")
 def federated_verdict(ask: FederatedVerdictAsk) -> dict[str, Any]:
     """Odds, several such runs together, delta at worst and room under a cap, of one run, in a report's sentences."""
     of_one = [] if ask.trials is None else [wording.OF_ONE_RUN]
@@ -99,7 +99,7 @@ def queries(ask: QueriesAsk) -> dict[str, Any]:
     return _queries(ask)
 
 
-@questions.add("/queries/verdict", answers.VerdictAnswer, summary="What a query plan means for one person")
+@risks.add("/queries/verdict", answers.VerdictAnswer, summary="What a query plan means for one person")
 def queries_verdict(ask: QueriesVerdictAsk) -> dict[str, Any]:
     """Odds, several such plans together, delta at worst and room under a cap, of all answers: a report's sentences."""
     return plan.queries(**ask.arguments()).meaning(cap=ask.cap).to_json() | {"limits": []}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import sys
@@ -48,7 +49,8 @@ class Desk:
     ) -> None:
         self._deadline, self._most, self._waiting = deadline, waiting, 0
         self._workers = [_Worker(command) for _ in range(workers)]
-        self._free: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
+        self._free: asyncio.PriorityQueue[tuple[bool, int, _Worker]] = asyncio.PriorityQueue()
+        self._turns = itertools.count()
         self._heavy = asyncio.Semaphore(max(1, workers - 1))
 
     async def open(self, *, at_once: bool = True) -> None:
@@ -56,7 +58,7 @@ class Desk:
         for worker in self._workers:
             if at_once:
                 await worker.start()
-            self._free.put_nowait(worker)
+            self._give_back(worker)
 
     async def close(self) -> None:
         """Ends the processes, and what they are at."""
@@ -75,10 +77,10 @@ class Desk:
             try:
                 if question.heavy:
                     await turn.enter_async_context(self._heavy)
-                worker = await self._free.get()
+                *_, worker = await self._free.get()
             finally:
                 self._waiting -= 1
-            turn.callback(self._free.put_nowait, worker)
+            turn.callback(self._give_back, worker)
             try:
                 async with asyncio.timeout(self._deadline):
                     return await worker.ask(line)
@@ -90,6 +92,10 @@ class Desk:
                 worker.kill()
                 raise
 
+    def _give_back(self, worker: _Worker) -> None:
+        """One that runs is taken first, the last that was used before others; one that was ended must start anew."""
+        self._free.put_nowait((not worker.runs, -next(self._turns), worker))
+
 
 class _Worker:
     """One process, started anew when it is asked after its end."""
@@ -98,6 +104,11 @@ class _Worker:
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
         self._ending: set[asyncio.Task[None]] = set()
+
+    @property
+    def runs(self) -> bool:
+        """Whether its process does, and was not told to end."""
+        return self._process is not None and self._process.returncode is None
 
     async def start(self) -> asyncio.subprocess.Process:
         """Starts the process if it does not run."""

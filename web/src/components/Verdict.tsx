@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Answer } from "../lib/answer";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
@@ -20,8 +21,14 @@ export function Verdict(props: {
   const { name, ask, cap } = props;
   const told = useAnswer(ask && { ...ask, cap }, (body, signal) => post<VerdictAnswer>(`${name}/verdict`, body, signal), { delay: 250 });
   const risk = useAnswer(told.answer && !told.busy ? ask : null, (body, signal) => post<RiskAnswer>(`${name}/risk`, body, signal), { delay: 400 });
+  const card = useRef<HTMLElement>(null);
+  const height = useRef(0); // of what was told last: its place is kept while there is nothing to tell
+  const whole = told.answer !== null && risk.answer !== null;
+  useLayoutEffect(() => {
+    if (whole && card.current) height.current = card.current.offsetHeight;
+  });
   return (
-    <section class="card meaning" aria-labelledby="meaning" aria-busy={told.busy || risk.busy}>
+    <section ref={card} class="card meaning" style={whole || height.current === 0 ? undefined : { minHeight: `${height.current}px` }} aria-labelledby="meaning" aria-busy={told.busy || risk.busy}>
       <h2 id="meaning">What it means for one person</h2>
       {told.problem && <Trouble problem={told.problem} retry={told.retry} />}
       {told.answer ? <Told answer={told.answer} risk={risk} unit={props.unit} /> : !told.problem && <p class="empty">Working it out…</p>}
