@@ -141,17 +141,19 @@ def odds(curve: Profile, delta: float) -> float:
     everywhere = curve.epsilon(0.0).upper
     if delta == 0:
         return everywhere
-    near, far = curve.epsilon(delta).upper, curve.epsilon(delta / 10).upper
-    slope = max(0.0, far - near) / math.log(10) if math.isfinite(far) else math.inf
-    found = _stepped(curve, delta, min(max(math.log1p(slope), _LEAST_STEP), _MOST_STEP))  # about the best
+    near, far = curve.epsilon(delta), curve.epsilon(delta / 10).upper
+    slope = max(0.0, far - near.upper) / math.log(10) if math.isfinite(far) else math.inf
+    step = min(max(math.log1p(slope), _LEAST_STEP), _MOST_STEP)  # about the best
+    found = _stepped(curve, delta, step, near.lower)
     if math.isinf(found):  # a small step asks at a delta that is too small for what may fail outright
-        found = _stepped(curve, delta, _MOST_STEP)
+        found = _stepped(curve, delta, _MOST_STEP, near.lower)
     return min(everywhere, found)
 
 
-def _stepped(curve: Profile, delta: float, step: float) -> float:
-    """A bound for any step above 0 (docs/accounting/odds.md)."""
-    return up(curve.epsilon(down(-math.expm1(-step) * delta, 8)).upper + step, 8)
+def _stepped(curve: Profile, delta: float, step: float, least: float) -> float:
+    """A bound for any step above 0; ``least`` is at most epsilon at ``delta`` (docs/accounting/odds.md)."""
+    one_way = down(-math.expm1(-step) * delta / (1 + math.exp(-(least + step))), 16)
+    return up(curve.epsilon(one_way).upper + step, 8)
 
 
 def verdict(
