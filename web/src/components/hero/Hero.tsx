@@ -54,7 +54,8 @@ const MUCH = Math.log(1e6); // odds of a million to one: a promise in name only
 function pointwise(schedule: Schedule, epsilon: number, slope: number): number {
   if (!Number.isFinite(epsilon)) return Infinity;
   const step = Math.min(3, Math.max(0.02, Math.log1p(slope)));
-  return (epsilonOf(schedule, -DELTA * Math.expm1(-step) * (1 - 1e-12)) + step) * (1 + 1e-12);
+  const oneWay = (-DELTA * Math.expm1(-step)) / (1 + Math.exp(-step)); // both ways together are DELTA
+  return (epsilonOf(schedule, oneWay * (1 - 1e-12)) + step) * (1 + 1e-12);
 }
 
 export function Hero() {
