@@ -34,7 +34,13 @@ def test_pages_are_served_under_the_policy_of_all_pages(site, built):
     assert (moved.status, moved.headers["location"]) == (308, "/docs/")
 
 
-@pytest.mark.parametrize("path", ["none.html", "how-to", "../secret.html", "%2e%2e/secret.html", "..%2fsecret.html"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("none.html", "how-to", "../secret.html", "%2e%2e/secret.html", "..%2fsecret.html", "index.html/x"),
+        pytest.param("a" * 5000, id="longer than any name"),
+    ],
+)
 def test_there_is_nothing_else(site, built, path):
     found = site.ask("GET", f"/docs/{path}")
     assert found.status == 404
