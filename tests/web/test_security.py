@@ -107,6 +107,8 @@ def test_embeds_alone_may_be_framed(site, path):
         "/embed/..%2findex.html",
         "/embed/assets/..%2f..%2fapp.py",
         "/..%2f..%2fapp.py",
+        pytest.param("/assets/" + "a" * 5000, id="longer than any name"),
+        pytest.param("/embed/assets/" + "a" * 5000, id="longer than any name, framed"),
     ],
 )
 def test_nothing_outside_the_built_files_is_served(site, path):

@@ -7,6 +7,8 @@ from pathlib import Path
 from fastapi import APIRouter
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
+from epsilog.web.files import inside
+
 router = APIRouter(include_in_schema=False)
 
 BUILT = Path(__file__).parent / "built_docs"
@@ -47,18 +49,9 @@ def page(path: str) -> Response:
             f'<a href="{HOW_TO_BUILD}">How to build them</a>. <a href="/">To the calculators</a>.'
         )
         return HTMLResponse(_SAID.format(title="The docs are not built here", says=says), 503)
-    file = _file(path or "index.html")
+    file = inside(BUILT, path or "index.html")
     if file is None:
         says = 'Begin at <a href="/docs/">the front of the docs</a>, or search there.'
         return HTMLResponse(_SAID.format(title="There is no such page in the docs", says=says), 404)
     kind = _KINDS.get(file.suffix, "application/octet-stream")
     return FileResponse(file, media_type=kind, headers={"Cache-Control": "no-cache"})
-
-
-def _file(path: str) -> Path | None:
-    """The file of an address; None where there is none, and where no file could have such a name."""
-    try:
-        file = (BUILT / path).resolve()
-        return file if file.is_relative_to(BUILT.resolve()) and file.is_file() else None
-    except (OSError, ValueError):
-        return None

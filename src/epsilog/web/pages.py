@@ -8,6 +8,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 
+from epsilog.web.files import inside
+
 router = APIRouter(include_in_schema=False)
 
 STATIC = Path(__file__).parent / "static"
@@ -59,8 +61,8 @@ def embedded_asset(name: str) -> Response:
 
 
 def _file(name: str, *, status: int = 200) -> Response:
-    path = (STATIC / name).resolve()
-    if not path.is_relative_to(STATIC) or not path.is_file():
+    path = inside(STATIC, name)
+    if path is None:
         if not (STATIC / "index.html").is_file():
             raise HTTPException(503, "The front end is not built: run python hatch_build.py")
         raise HTTPException(404, "There is no such file")
