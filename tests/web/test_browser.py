@@ -279,7 +279,7 @@ def test_a_form_is_never_scrolled_inside_itself(browser, site):
     form = "const form = document.querySelector('form.inputs'); "
     assert browser.execute_script(form + "return form.scrollHeight <= form.clientHeight + 1")
     assert browser.execute_script(form + "return form.offsetHeight") > 880  # the control: it is higher than the screen
-    browser.execute_script("scrollTo(0, 700)")
+    browser.execute_script(form + "scrollTo(0, form.offsetHeight)")
     until(lambda: browser.execute_script(form + "return form.getBoundingClientRect().bottom <= innerHeight"))
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

@@ -11,8 +11,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-import epsilog.plan
-from epsilog.plan import FederatedPlan
+import epsilog
+from epsilog.plan import FederatedPlan, federated
 from epsilog.terms import EpsilogError
 
 try:
@@ -65,7 +65,7 @@ class FederatedSliders(anywidget.AnyWidget):
         Raises:
             ValueError: a value that no schedule has.
         """
-        return epsilog.plan.federated(**{name: getattr(self, name) for name in _ASKED})
+        return federated(**{name: getattr(self, name) for name in _ASKED})
 
     def _certify(self, _: Any = None) -> None:
         asked = {name: getattr(self, name) for name in _ASKED}

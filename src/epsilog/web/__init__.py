@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from epsilog.web.embeds import embed
 from epsilog.web.entrance import Entrance
@@ -19,7 +19,17 @@ from epsilog.web.tokens import Token, create_token, read_tokens, revoke_token
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["Entrance", "Token", "create_app", "create_token", "embed", "read_tokens", "revoke_token", "serve"]
+__all__ = [
+    "Entrance",
+    "Token",
+    "answer_again",
+    "create_app",
+    "create_token",
+    "embed",
+    "read_tokens",
+    "revoke_token",
+    "serve",
+]
 
 
 def create_app(
@@ -41,6 +51,21 @@ def create_app(
     from epsilog.web.app import create_app as create
 
     return create(ledger=ledger, runs=runs, certificates_in=certificates_in, entrance=entrance)
+
+
+def answer_again(kind: str, question: Any) -> Any:
+    """Works out what the question of a stamped calculation is answered with.
+
+    Args:
+        kind: that of the record.
+        question: as it stands there, in plain JSON values.
+
+    Raises:
+        ValueError: it is no such question.
+    """
+    from epsilog.web.calculators import answer_again as answer
+
+    return answer(kind, question)
 
 
 def serve(

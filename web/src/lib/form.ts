@@ -9,6 +9,7 @@ export interface FieldSpec {
   label: string;
   kind: "whole" | "real" | "text" | "choice" | "flag" | "list";
   initial: string;
+  omitted?: string; // what it means to leave it out of an address that names others, where that is not `initial`
   symbol?: string;
   hint?: string;
   unit?: string;
@@ -84,10 +85,11 @@ export function useForm(
   store: Store,
   rule?: (values: Values) => Record<string, string>,
 ): Form {
-  const initial = useCallback(
-    (): Raw => ({ ...Object.fromEntries(specs.map((s) => [s.name, s.initial])), ...pick(store.read(), specs) }),
-    [specs, store],
-  );
+  const initial = useCallback((): Raw => {
+    const given = pick(store.read(), specs);
+    const alone = Object.keys(given).length === 0;
+    return { ...Object.fromEntries(specs.map((s) => [s.name, alone ? s.initial : (s.omitted ?? s.initial)])), ...given };
+  }, [specs, store]);
   const [raw, setRaw] = useState<Raw>(initial);
   const [refused, setRefused] = useState<{ raw: Raw; errors: Record<string, string> } | null>(null);
   const latest = useRef(raw);

@@ -24,7 +24,7 @@ const word = (text: string): string => (/^[\w.,+=-]+$/.test(text) ? text : `'${t
 
 /** The command that writes the calculator as one file with the values that stand here. */
 export function fileSnippet(name: string, specs: readonly FieldSpec[], raw: Raw): string {
-  const changed = specs.filter((spec) => (raw[spec.name] ?? spec.initial) !== spec.initial);
+  const changed = specs.filter((spec) => spec.omitted !== undefined || (raw[spec.name] ?? spec.initial) !== spec.initial);
   return ["epsilog embed", name, ...changed.map((spec) => word(`${spec.name}=${raw[spec.name]}`)), "> calculator.html"].join(" ");
 }
 
