@@ -9,6 +9,7 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
+import epsilog.programme  # noqa: F401 (a question brings it, and no alarm may ring while pydantic makes its models)
 from epsilog.web import asks, prices, worker
 from epsilog.web.problems import describe
 
