@@ -203,17 +203,41 @@ def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType
         ProgrammeError: a reference that is not there.
     """
     programme = prepared.programme
+    details = {
+        "settings": prepared.settings,
+        "programme": programme.programme.model_dump(mode="json"),
+        **prepared.learning,
+        "data": prepared.task.describe(),
+        "boundary": programme.boundary.model_dump(mode="json", exclude_none=True),
+        "reporting": programme.reporting.model_dump(mode="json"),
+        "references": _hashed(programme.references, prepared.base),
+        **audit,
+        **({} if programme.tuning is None else {TUNING: {"candidates": list(programme.tuning.candidates)}}),
+    }
+    return priced(programme, programme.population, details)
+
+
+def priced(programme: Programme, population: int, details: dict[str, Any]) -> RegisteredPlan:
+    """What a programme promises and costs: the same before its data is read and after.
+
+    Args:
+        programme: what promises.
+        population: how many units there are.
+        details: what the plan says besides, by name.
+
+    Raises:
+        CalibrationError: the budget cannot be met.
+    """
     scheme, guarantee, budget = programme.scheme, programme.guarantee, programme.budget
-    given = None if scheme.noise_multiplier == "calibrate" else scheme.noise_multiplier
     return register(
-        lambda z: scheme.term(programme.population, z),
+        lambda z: scheme.term(population, z),
         name=programme.programme.name,
-        noise_multiplier=given,
+        noise_multiplier=None if scheme.noise_multiplier == "calibrate" else scheme.noise_multiplier,
         budget_epsilon=budget.epsilon,
         delta=programme.delta,
         relation=guarantee.relation,
         privacy_unit=guarantee.privacy_unit,
-        population=programme.population,
+        population=population,
         budget={
             "scope": budget.scope,
             "epsilon": str(budget.epsilon),
@@ -222,17 +246,7 @@ def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType
         },
         simulation=programme.run.simulation,
         trials=None if programme.tuning is None else programme.tuning.law,
-        details={
-            "settings": prepared.settings,
-            "programme": programme.programme.model_dump(mode="json"),
-            **prepared.learning,
-            "data": prepared.task.describe(),
-            "boundary": programme.boundary.model_dump(mode="json", exclude_none=True),
-            "reporting": programme.reporting.model_dump(mode="json"),
-            "references": _hashed(programme.references, prepared.base),
-            **audit,
-            **({} if programme.tuning is None else {TUNING: {"candidates": list(programme.tuning.candidates)}}),
-        },
+        details=details,
     )
 
 

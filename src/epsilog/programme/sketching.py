@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from epsilog.plan import FederatedPlan, RegisteredPlan, register
+from epsilog.plan import FederatedPlan, RegisteredPlan
 from epsilog.programme.model import ProgrammeFile, load_promise
-from epsilog.programme.prepare import settings_hash
+from epsilog.programme.prepare import priced, settings_hash
 from epsilog.terms import CheckError, ProgrammeError
 from epsilog.terms.codec import toml_string
 from epsilog.terms.digits import upper_text
@@ -112,24 +112,5 @@ def check_file(path: Path) -> Checked:
     stated = programme.guarantee.stated
     if stated is None:
         raise ProgrammeError(str(path), [CheckError("guarantee.population", "a number without its data", "from data")])
-    budget, scheme = programme.budget, programme.scheme
-    plan = register(
-        lambda z: scheme.term(stated, z),
-        name=programme.programme.name,
-        noise_multiplier=None if scheme.noise_multiplier == "calibrate" else scheme.noise_multiplier,
-        budget_epsilon=budget.epsilon,
-        delta=programme.delta,
-        relation=programme.guarantee.relation,
-        privacy_unit=programme.guarantee.privacy_unit,
-        population=stated,
-        budget={
-            "scope": budget.scope,
-            "epsilon": str(budget.epsilon),
-            "delta": str(programme.delta),
-            "delta_rationale": budget.delta_rationale,
-        },
-        simulation=programme.run.simulation,
-        trials=None if programme.tuning is None else programme.tuning.law,
-        details={"settings": settings_hash(programme)},
-    )
+    plan = priced(programme, stated, {"settings": settings_hash(programme)})
     return Checked(plan, isinstance(programme, ProgrammeFile))
