@@ -10,6 +10,7 @@ run: .venv/.run-ready ## install what the main job needs and run it: two program
 	$(BIN)/epsilog run $$(scripts/demo-data fashion-mnist && echo examples/fashion.toml || echo examples/central.toml) examples/local.toml
 
 test: .venv/.dev-ready lint ## install everything, run all checks, then all tests, which build the docs and test the pages
+	$(BIN)/python hatch_build.py
 	scripts/system-packages
 	scripts/peer-environments
 	scripts/demo-data fashion-mnist
