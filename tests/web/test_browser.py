@@ -170,7 +170,7 @@ def test_the_picture_of_the_front_page_follows_the_hand_and_is_settled_by_the_se
     until(lambda: certified in browser.find_element("css selector", ".live .beside").text)
     until(lambda: "noise_multiplier=0.9" in browser.current_url)
     assert "noise_multiplier=0.9" in browser.find_element("css selector", ".live .more a").get_attribute("href")
-    noise.clear()
+    noise.send_keys(Keys.CONTROL, "a")
     noise.send_keys("none")
     assert until(lambda: browser.find_element("css selector", ".live .error").text) == "is not a number: “none”"
     assert not browser.find_elements("css selector", ".live p.claim")

@@ -9,7 +9,6 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
-import epsilog.programme  # noqa: F401 (a question brings it, and no alarm may ring while pydantic makes its models)
 from epsilog.web import asks, prices, worker
 from epsilog.web.problems import describe
 
@@ -56,9 +55,13 @@ class Accepted(BaseException):
     """It is being worked out: no field was refused."""
 
 
+rung = []  # an alarm may come out of other people's code as another error: what follows it is no answer
+
+
 @pytest.fixture(autouse=True)
 def _hurry():
     def accept(*_):
+        rung.append(True)
         raise Accepted
 
     before = signal.signal(signal.SIGVTALRM, accept)
@@ -74,6 +77,7 @@ def asked(path, body):
     except ValidationError as error:
         refusal = describe(RequestValidationError([each | {"loc": ("body", *each["loc"])} for each in error.errors()]))
         return refusal.status_code, json.loads(refusal.body)
+    rung.clear()
     signal.setitimer(signal.ITIMER_VIRTUAL, ENOUGH, ENOUGH)
     try:
         status, _, found = worker.answer(path, ask.model_dump(mode="json"))
@@ -81,7 +85,7 @@ def asked(path, body):
         return 200, None
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    return status, json.loads(found)
+    return (200, None) if rung else (status, json.loads(found))
 
 
 def variants(model, sound):

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union
 
@@ -471,13 +472,18 @@ P = TypeVar("P", bound=Programme)
 
 def _checked(kind: type[P], document: Any, source: str) -> P:
     """Checks a document against a kind of programme, with a [scheme] section of every scheme that is known by now."""
-    sections: Any = Union[tuple(section(scheme) for scheme in SCHEMES.values())]  # noqa: UP007 - made at run time
-    told: Any = Annotated[sections, Field(discriminator="kind")]
-    model = create_model(kind.__name__, __base__=kind, scheme=(told, ...))
+    model: type[P] = _of_schemes(kind, tuple(SCHEMES.values()))
     try:
         return model.model_validate(document)
     except ValidationError as error:
         raise ProgrammeError(source, refusals(error.errors(), hidden={*SCHEMES, *KINDS_OF_DATA})) from error
+
+
+@cache
+def _of_schemes(kind: type[Programme], schemes: tuple[type[Any], ...]) -> Any:
+    sections: Any = Union[tuple(section(scheme) for scheme in schemes)]  # noqa: UP007 - made at run time
+    told: Any = Annotated[sections, Field(discriminator="kind")]
+    return create_model(kind.__name__, __base__=kind, scheme=(told, ...))
 
 
 def load(path: Path) -> ProgrammeFile:
