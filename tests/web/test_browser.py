@@ -474,8 +474,14 @@ def test_queries_incompatible_plan_and_scenarios(browser, site):
 
 
 def test_playground(browser, site):
-    browser.get(site.url + "/playground?v=1&mix=gaussian:2:::3|pure:0.1:::1&delta=1e-6")
+    browser.get(site.url + "/playground?v=1&mix=gaussian:2:::3|pure:0.1:::1&delta=1e-6&cap=6")
     before = float(claim(browser))
+    until(lambda: "What copies cost: " in text(browser, ".meaning"))
+    told = text(browser, ".meaning")
+    assert "The releases are (" in told
+    assert f"at most e^{before:g} = " in told.replace("\n", "")
+    assert text(browser, ".meaning sup") == f"{before:g}"
+    assert re.search(r"The cap of 6 has room: \d+ such releases fit it|It fits the cap of 6; a second", told)
     next(b for b in browser.find_elements("css selector", "button") if b.text == "Add a release").click()
     until(lambda: float(claim(browser)) > before)
     until(lambda: "Advantage over a coin" in text(browser, ".results"))

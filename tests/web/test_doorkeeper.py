@@ -123,6 +123,8 @@ def test_every_route_is_closed_or_known_to_be_open(app):
         "sensitivity",
         "account",
         "account/profile",
+        "account/verdict",
+        "account/risk",
         "account/compare",
     )
     calculators += (

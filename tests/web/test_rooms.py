@@ -80,6 +80,7 @@ MEANT = {
     asks.QueriesAsk: plan.queries,
     asks.SensitivityAsk: plan.sensitivity,
     asks.MixAsk: plan.mix,
+    asks.MixVerdictAsk: plan.mix_meaning,
     asks.CompareAsk: plan.side_by_side,
     asks.Part: Repeated,
     CertificateAsk: certify,

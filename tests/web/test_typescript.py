@@ -47,6 +47,8 @@ ASKED = [
     ("/account", MIX),
     ("/account", {"parts": [{"mechanism": "gaussian", "parameter": 0.0}]}),
     ("/account/profile", MIX),
+    ("/account/verdict", MIX | {"cap": 2.0}),
+    ("/account/risk", MIX),
     ("/account/compare", PAIR),
 ]
 

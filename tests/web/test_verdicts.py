@@ -51,6 +51,30 @@ def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
         assert all(label in page and figure in page for page in pages), label
 
 
+@pytest.mark.slow
+def test_a_mix_means_what_its_one_release_means_on_its_own_page():
+    """One Poisson-sampled run as a mix; the other page speaks of models, counts units, and says the rest alike."""
+    part = {"mechanism": "gaussian", "parameter": 3.0, "sampling_probability": 0.2, "count": 4}
+    mix = {"parts": [part], "delta": 1e-5}
+    of_run = [asked("/federated/verdict", ASK | {"cap": 1.0}), asked("/federated/risk", ASK)]
+    of_mix = [asked("/account/verdict", mix | {"cap": 1.0}), asked("/account/risk", mix)]
+    for name in ("odds", "posteriors", "releases", "headroom", "fits", "copies", "rows"):
+        mine, theirs = (next(each[name] for each in found if name in each) for found in (of_mix, of_run))
+        assert json.dumps(mine).replace("person", "school") == json.dumps(theirs), name
+    assert of_mix[0]["statement"].startswith("The releases are (")
+    assert of_mix[0]["fits"] > 0
+
+
+@pytest.mark.slow
+def test_whoever_is_never_sampled_has_no_other_number_beside_it():
+    part = {"mechanism": "gaussian", "parameter": 3.0, "count": 4}
+    labels = [
+        [label for label, _ in asked("/account/risk", {"parts": [part | {"sampling_probability": q}]})["rows"]]
+        for q in (0.2, 1.0)
+    ]
+    assert [sum("participation known" in label for label in each) for each in labels] == [1, 0]
+
+
 def test_the_page_has_none_of_these_sentences_of_its_own():
     """Words that the library says are not written again; the control is a phrase that the page does say itself."""
     texts = "".join(file.read_text(encoding="utf-8") for file in PAGES.rglob("*.tsx"))

@@ -17,7 +17,7 @@ from epsilog.plan.consumed import Consumed
 from epsilog.plan.federated_plan import CurvePoint, FederatedPlan, Schedule, curve, federated, noise_for, rounds_for
 from epsilog.plan.fits import close_fit
 from epsilog.plan.grouped_clips import ClipGroup, GroupedNoise, clip_groups, groups_of, read_groups
-from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, profile_view
+from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, mix_meaning, profile_view
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
 from epsilog.plan.registered import RegisteredPlan, price, register
@@ -66,6 +66,7 @@ __all__ = [
     "groups_of",
     "limits",
     "mix",
+    "mix_meaning",
     "noise_for",
     "odds",
     "preflight",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from epsilog.accounting import delta as bound_delta
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.accounting import true_positive_rate
+from epsilog.plan.verdicts import Verdict, verdict
 from epsilog.terms import Composed, Interval, NeighboringRelation, Release, check
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -88,6 +89,43 @@ def mix(releases: Sequence[Release], *, delta: float, relation: NeighboringRelat
             Contribution(alone=price([part]), without=price([*releases[:i], *releases[i + 1 :]]))
             for i, part in enumerate(releases)
         ),
+    )
+
+
+def mix_meaning(
+    releases: Sequence[Release],
+    *,
+    delta: float,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+    privacy_unit: str = "person",
+    cap: float | None = None,
+) -> Verdict:
+    """Says what several releases together mean for one person.
+
+    Args:
+        releases: the parts; their parameters are fixed in advance.
+        delta: failure probability, in [0, 1).
+        relation: which data sets are neighbours.
+        privacy_unit: what one neighbour differs in.
+        cap: the policy's on epsilon; room under it is counted in mixes like this one.
+
+    Raises:
+        UnsupportedMechanismError: no proof covers a part under this relation.
+
+    >>> from epsilog.terms import Laplace
+    >>> mix_meaning([Laplace(4.0), Laplace(8.0)], delta=0.0, cap=1.0).headroom
+    'The cap of 1 has room: 2 such releases fit it together, this one among them, and a third does not.'
+    """
+    release = Composed(releases)
+    price = bound_epsilon(release, delta=delta, relation=relation, gap=_CLOSE)
+    return verdict(
+        release,
+        price,
+        delta=delta,
+        relation=relation,
+        privacy_unit=privacy_unit,
+        subject="releases",
+        cap=cap,
     )
 
 

@@ -262,6 +262,12 @@ class MixAsk(Ask):
     fpr: float = Field(0.01, description="false-positive rate at which to read the trade-off curve")
 
 
+class MixVerdictAsk(MixAsk):
+    """A mix of releases, and the policy that it is held against."""
+
+    cap: Annotated[float | None, Field(description="the policy's cap on epsilon", gt=0)] = None
+
+
 class CompareAsk(Ask):
     """Two releases, with the point of each curve that is of interest."""
 

@@ -84,7 +84,7 @@ def federated_risk(ask: FederatedAsk) -> dict[str, Any]:
         held=held,
         fit=False,
     )
-    return _risk(reading, ask.privacy_unit, found.delta.delta)
+    return risk_answer(reading, ask.privacy_unit, found.delta.delta)
 
 
 @questions.add("/federated/record", answers.Stamped, summary="A calculation as a stamped record")
@@ -111,7 +111,7 @@ def queries_risk(ask: QueriesAsk) -> dict[str, Any]:
     found = plan.queries(**ask.arguments())
     delta, relation = found.delta.delta if found.delta else 0.0, NeighboringRelation.ADD_OR_REMOVE_ONE
     reading = plan.risk_reading(found.release, delta=delta, relation=relation, known=found.release, fit=False)
-    return _risk(reading | {"unamplified_mu": None}, "person", delta)  # nobody is sampled
+    return risk_answer(reading | {"unamplified_mu": None}, "person", delta)  # nobody is sampled
 
 
 @questions.add("/queries/record", answers.Stamped, summary="A query plan as a stamped record")
@@ -140,7 +140,14 @@ def _planned(ask: FederatedAsk) -> plan.FederatedPlan:
     return plan.federated(**ask.arguments() | {"group": 1, "trials": None, "releases_per_period": 1})
 
 
-def _risk(reading: dict[str, Any], privacy_unit: str, delta: float) -> dict[str, Any]:
+def risk_answer(reading: dict[str, Any], privacy_unit: str, delta: float) -> dict[str, Any]:
+    """What a reading of risk is answered with: a report's tables and sentences.
+
+    Args:
+        reading: what ``plan.risk_reading`` gives.
+        privacy_unit: what one neighbour differs in.
+        delta: the claim's.
+    """
     return {
         "rows": wording.reading_rows(reading),
         "of_attacks": wording.of_attacks(privacy_unit),

@@ -24,7 +24,8 @@ from epsilog.terms import (
     codec,
 )
 from epsilog.web import answers
-from epsilog.web.asks import CompareAsk, MixAsk, Part
+from epsilog.web.asks import CompareAsk, MixAsk, MixVerdictAsk, Part
+from epsilog.web.calculators import risk_answer
 from epsilog.web.questions import Questions
 
 questions = Questions("playground", heavy=True)
@@ -68,6 +69,23 @@ def profile(ask: MixAsk) -> dict[str, Any]:
     }
 
 
+@questions.add("/account/verdict", answers.VerdictAnswer, summary="What a mix of releases means for one person")
+def verdict(ask: MixVerdictAsk) -> dict[str, Any]:
+    """Odds, several such mixes together, delta at worst and room under a cap, in a report's sentences."""
+    found = plan.mix_meaning(_releases(ask), delta=ask.delta, relation=_relation(ask), cap=ask.cap)
+    return found.to_json() | {"limits": []}
+
+
+@questions.add("/account/risk", answers.RiskAnswer, summary="What attacks find, and what copies cost")
+def risk(ask: MixAsk) -> dict[str, Any]:
+    """True positive rates, and epsilon for those who hold several units, of all together: a report's tables."""
+    release, known = Composed(_releases(ask)), Composed(_releases(ask, sampled=False))
+    reading = plan.risk_reading(release, delta=ask.delta, relation=_relation(ask), known=known, fit=False)
+    if release == known:  # nobody is sampled
+        reading |= {"unamplified_mu": None}
+    return risk_answer(reading, "person", ask.delta)
+
+
 @questions.add("/account/compare", answers.CompareAnswer, summary="Which of two releases protects better, and where")
 def compare(ask: CompareAsk) -> dict[str, Any]:
     """Epsilons over deltas and attacks over false-positive rates of both, the mu of both, and words."""
@@ -97,8 +115,10 @@ def _fit(fit: GaussianFit) -> dict[str, Any]:
     return {"mu": codec.encode(fit.mu), "beyond": fit.beyond, "regret": fit.regret}
 
 
-def _releases(ask: MixAsk) -> list[Release]:
-    return [release_of(part, f"parts[{i}]") for i, part in enumerate(ask.parts)]
+def _releases(ask: MixAsk, *, sampled: bool = True) -> list[Release]:
+    """The parts; not ``sampled``: as they are for whoever knows who was drawn."""
+    parts = ask.parts if sampled else [part.model_copy(update={"sampling_probability": 1.0}) for part in ask.parts]
+    return [release_of(part, f"parts[{i}]") for i, part in enumerate(parts)]
 
 
 def release_of(part: Part, at: str = "") -> Release:

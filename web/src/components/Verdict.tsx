@@ -3,17 +3,18 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Answer } from "../lib/answer";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
-import { show, showWhole, typeset } from "../lib/numbers";
+import { show, showWhole } from "../lib/numbers";
 import type { RiskAnswer, VerdictAnswer } from "../lib/openapi";
 import { Table } from "./Table";
 import { Trouble } from "./Trouble";
+import { typeset } from "./Typeset";
 
 /**
  * What the claim means for one person, in the library's own sentences: those of a report. Only settled questions are asked,
  * and what is dear (attacks, copies) after what is not.
  */
 export function Verdict(props: {
-  name: "federated" | "queries";
+  name: "federated" | "queries" | "account";
   ask: object | null; // null until the bound has settled
   cap: number | null; // the policy's, on epsilon
   unit: string;

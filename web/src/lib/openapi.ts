@@ -545,6 +545,18 @@ export type MixAsk = {
   fpr: number;
 };
 
+/** A mix of releases, and the policy that it is held against. */
+export type MixVerdictAsk = {
+  parts: Part[];
+  /** failure probability, in [0, 1) */
+  delta: number;
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** false-positive rate at which to read the trade-off curve */
+  fpr: number;
+  /** the policy's cap on epsilon */
+  cap: number | null;
+};
+
 /** The noise of one query. */
 export type Noise = {
   /** a number; "inf" for an infinite one */

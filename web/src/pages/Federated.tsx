@@ -14,6 +14,7 @@ import { Refining } from "../components/Refining";
 import { PINS, Scenarios } from "../components/Scenarios";
 import { Stat } from "../components/Stat";
 import { Trouble } from "../components/Trouble";
+import { typeset } from "../components/Typeset";
 import { Verdict } from "../components/Verdict";
 import { useAnswer, useSharpened } from "../lib/answer";
 import { post } from "../lib/api";
@@ -22,7 +23,7 @@ import type { Engine } from "../lib/engine";
 import { fieldOf } from "../lib/facts";
 import type { FieldSpec, Form, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
-import { show, showPercent, showWhole, typeset } from "../lib/numbers";
+import { show, showPercent, showWhole } from "../lib/numbers";
 import { type CurveAnswer, FACTS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
 import { numberOrNull } from "../lib/read";
 import { twin } from "../lib/twin/engine";
@@ -142,7 +143,7 @@ export function Federated({ engine, store, compact, more: More }: { engine: Engi
         <Card title="What this covers, and what it does not">
           <ul class="limits">
             {answer.limits.map((limit) => (
-              <li key={limit.code}>{limit.says}</li>
+              <li key={limit.code}>{typeset(limit.says)}</li>
             ))}
           </ul>
         </Card>
@@ -204,7 +205,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
             </>
           )}
         </p>
-        <Notice grade={under ? "weak" : "info"}>{answer.verdict}</Notice>
+        <Notice grade={under ? "weak" : "info"}>{typeset(answer.verdict)}</Notice>
         <p class="method">{epsilon.method}</p>
         <Assumes lines={epsilon.assumptions} />
       </Card>

@@ -6,12 +6,13 @@ import { Narrowing } from "../components/Narrowing";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
+import { typeset } from "../components/Typeset";
 import { addressStore } from "../lib/address";
 import { get, post } from "../lib/api";
 import type { FieldSpec, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { OVER, useJob } from "../lib/job";
-import { show, showWhole, typeset } from "../lib/numbers";
+import { show, showWhole } from "../lib/numbers";
 import { Problem } from "../lib/types";
 
 const PARTICIPATIONS = [

@@ -9,6 +9,7 @@ import { Spoken } from "../components/Spoken";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
+import { Verdict } from "../components/Verdict";
 import { addressStore, toQuery } from "../lib/address";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
@@ -16,6 +17,7 @@ import type { FieldSpec } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
 import type { MixAnswer, Part, ProfileAnswer } from "../lib/openapi";
+import { numberOrNull } from "../lib/read";
 
 const MECHANISMS = [
   ["gaussian", "Gaussian", "Noise multiplier σ"],
@@ -39,6 +41,7 @@ const SPECS: readonly FieldSpec[] = [
     choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
   },
   { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", least: 0, most: 1, hint: "false alarms that the attacker allows" },
+  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, above: 0, hint: "for one person, at the same δ" },
 ];
 
 const COLUMNS: readonly FieldSpec[] = [
@@ -76,6 +79,7 @@ export function Playground() {
   const account = useAnswer(ask, (body, signal) => post<MixAnswer>("account", body, signal), { delay: 80 });
   const curves = useAnswer(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileAnswer>("account/profile", body, signal), { delay: 150 });
 
+  const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const write = (cells: string[][], committed: boolean): void => {
     form.set("mix", cells.map((row) => row.join(":")).join("|"));
     if (committed) form.commit();
@@ -150,6 +154,7 @@ export function Playground() {
             <Field form={form} name="delta" />
             <Field form={form} name="relation" />
             <Field form={form} name="fpr" />
+            <Field form={form} name="cap" />
           </div>
         </form>
       </Card>
@@ -188,6 +193,7 @@ export function Playground() {
               <Spoken text={`Epsilon is at most ${show(answer.epsilon.upper, 4, "up")}`} />
             </Card>
             {curves.problem && <Trouble problem={curves.problem} retry={curves.retry} />}
+            <Verdict name="account" ask={account.busy ? null : ask} cap={cap} unit="person" />
             {curves.answer ? <Curves found={curves.answer} /> : !curves.problem && <p class="empty">Drawing the curves…</p>}
           </>
         )}

@@ -5,9 +5,10 @@ import { Plot } from "../components/Plot";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
+import { typeset } from "../components/Typeset";
 import { useAnswer } from "../lib/answer";
 import { get } from "../lib/api";
-import { show, showWhole, typeset } from "../lib/numbers";
+import { show, showWhole } from "../lib/numbers";
 
 interface Line {
   name: string;

@@ -8,12 +8,13 @@ import { Spoken } from "../components/Spoken";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
+import { typeset } from "../components/Typeset";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { FieldSpec, Store } from "../lib/form";
 import { useForm } from "../lib/form";
-import { show, showPercent, showWhole, typeset } from "../lib/numbers";
+import { show, showPercent, showWhole } from "../lib/numbers";
 import type { StretchCurveAnswer, StretchesAnswer, StretchesAsk } from "../lib/openapi";
 import { numberOrNull, text } from "../lib/read";
 import type { FederatedAsk } from "../lib/types";
@@ -71,7 +72,7 @@ function Price({ answer, curve }: { answer: StretchesAnswer; curve: StretchCurve
           {epsilon.lower !== null && epsilon.lower > 0 && <>; at least {show(epsilon.lower, 4, "down")}</>}
         </p>
       </div>
-      <Notice grade={under ? "weak" : "info"}>{answer.verdict}</Notice>
+      <Notice grade={under ? "weak" : "info"}>{typeset(answer.verdict)}</Notice>
       {average && (
         <dl class="stats">
           <Stat label="Closed form at the averages" note={`estimate: mean q ${show(average.sampling_probability)}, mean σ ${show(average.noise_multiplier)}`}>

@@ -3,8 +3,9 @@ import { Card } from "../components/Card";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
+import { typeset } from "../components/Typeset";
 import { post } from "../lib/api";
-import { showWhole, typeset } from "../lib/numbers";
+import { showWhole } from "../lib/numbers";
 import type { CheckedReport } from "../lib/openapi";
 import { Problem } from "../lib/types";
 
