@@ -8,7 +8,17 @@ import shutil
 import pytest
 from tests.prove.drawn import central, drawn, finish, lines, local, make_plan
 
-from epsilog.prove import differences, document_of, examination, examine, examine_report, render_html
+from epsilog.prove import (
+    build_report,
+    check_schema,
+    compare,
+    differences,
+    document_of,
+    examination,
+    examine,
+    examine_report,
+    render_html,
+)
 from epsilog.prove.examination import COMPUTED, REQUIRED, SAME, check_report
 from epsilog.spend import open_ledger
 from epsilog.terms import RecordsError, codec
@@ -108,6 +118,25 @@ def test_an_untouched_run_passes_in_every_form(files, books):
         assert unbound.verdict == "not checked"
         assert unbound.stands.startswith("No ledger was given, so nothing binds")
         assert examine_report(files[form], None, required=("report",)).verdict == "passed"
+
+
+@pytest.mark.slow
+def test_a_report_of_version_0_still_holds_and_has_no_odds_to_tell(files, books):
+    evidence = parse_evidence(files, books)
+    old = build_report(evidence, reconcile(evidence, required=REQUIRED), version=0)
+    check_schema(old)
+    page = render_html(old)
+    found = examine(files | {"report.json": spelt(old), "report.html": page.encode()}, books)
+    assert {f.code for f in found.outcome.findings} >= {"report/holds", "page/holds"}
+    assert not [part for part in compare(page.encode()) if part.differing]
+    new = codec.parse(files["report.json"])
+    assert {place for place, *_ in differences(old, new)} == {("v",), ("reading", "moved")}
+    assert "raise the odds" not in page
+    assert "raise the odds" in render_html(new)
+    for mixed in (old | {"v": 1}, new | {"v": 0}, old | {"v": False}, put(new, ("reading", "moved"))):
+        assert failed(files | {"report.json": spelt(mixed)}, books) >= {"report"}
+        with pytest.raises(ValueError, match=r"moved|v:|reading"):
+            check_schema(mixed)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What is made from a report for other readers says what the report says, no more, and quotes nothing as markup."""
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 from tests.prove.drawn import central, drawn, finish, local, make_plan
 
 from epsilog.accounting import epsilon, grouping, profile
-from epsilog.plan import risk_reading
+from epsilog.plan import risk_reading, verdict
 from epsilog.plan.fits import SLACK
 from epsilog.prove import (
     FIELDS,
@@ -78,7 +79,22 @@ def test_readings_are_the_accountants(report):
         relation=plan.guarantee.relation,
         known=plan.scheme.unamplified(),
     )
-    assert report["reading"] == codec.parse(codec.canonical(reading))
+    told = verdict(
+        plan.scheme.release(),
+        plan.epsilon,
+        delta=plan.guarantee.delta,
+        relation=plan.guarantee.relation,
+        privacy_unit=plan.guarantee.privacy_unit,
+    )
+    assert report["reading"] == codec.parse(codec.canonical(reading | {"moved": told.moved}))
+    assert told.odds in html.unescape(render_html(report | {"simulation": False}))
+    supposed = told.odds.replace("No outcome raises", "With fresh randomness, no outcome would raise")
+    for word in ("odds become", "1,000 becomes", "That holds"):
+        said = {"That holds": "That would hold"}.get(
+            word, word.replace("becomes", "become").replace("become", "would become")
+        )
+        supposed = supposed.replace(word, said)
+    assert supposed in html.unescape(render_html(report)), "noise that was seeded protects nobody"
     assert reading["mu"] is None, "sampling leaves no mu"
     assert reading["unamplified_mu"] == pytest.approx(2 / 3), "four rounds at noise 3"
     for point in reading["attack"]:

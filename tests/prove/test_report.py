@@ -39,7 +39,7 @@ def test_the_claim_is_the_plans(run):
     assert (claim["delta_rationale"], claim["boundary"]) == ("policy cap", plan.details["boundary"])
     assert [row["party"] for row in claim["parties"]] == [party.name for party in plan.scheme.parties]
     assert report["identity"] == plan.details["programme"] | {"period": "2026-Q4"}
-    assert (report["v"], report["kind"], report["simulation"]) == (0, "report", True)
+    assert (report["v"], report["kind"], report["simulation"]) == (1, "report", True)
 
 
 def test_the_mechanism_is_the_plans(run):

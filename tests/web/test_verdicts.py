@@ -1,5 +1,6 @@
 """A report, the API and the page say one thing in one sentence."""
 
+import html
 import json
 from pathlib import Path
 
@@ -41,12 +42,13 @@ def report(tmp_path_factory):
 def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
     told, risk = asked("/federated/verdict", ASK), asked("/federated/risk", ASK)
     assert told["statement"] == report["claim"]["statement"]
+    assert told["moved"] == report["reading"]["moved"]
     mine = [tuple(row) for row in risk["rows"]]
     assert mine == [row for row in readings(report) if "comes close" not in row[0]]
     assert [tuple(row) for row in risk["copies"]] == copies(report)
     pages = render_html(report), render_markdown(report)
-    for sentence in (risk["of_attacks"], risk["of_copies"]):
-        assert all(sentence in page for page in pages)
+    for sentence in (risk["of_attacks"], risk["of_copies"], told["odds"]):
+        assert all(sentence in html.unescape(page) for page in pages)
     for label, figure in mine:
         assert all(label in page and figure in page for page in pages), label
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from epsilog import npz
 from epsilog.prove.narrative import statement, supported_statement
+from epsilog.prove.readings import version_of
 from epsilog.prove.rendering import document_of, render_html
 from epsilog.prove.report import build_report, unpacked
 from epsilog.terms import EVIDENCE, Finding, RecordsError, RunFile, Verdict, codec
@@ -135,7 +136,7 @@ def compare(content: bytes) -> tuple[Compared, ...]:
     document = _report(files)
     evidence = replace(parse_evidence(files, None), ledger=_told_word(document))
     try:
-        again = build_report(evidence, reconcile(evidence, required=REQUIRED))
+        again = build_report(evidence, reconcile(evidence, required=REQUIRED), version=version_of(document))
     except codec.UNREADABLE as error:
         raise RecordsError(f"no report can be built from this evidence: {error!r}") from error
     return tuple(_compared(part, document.get(part, ABSENT), again.get(part, ABSENT)) for part in {**document, **again})
@@ -245,7 +246,7 @@ def check_report(document: Any, evidence: Evidence, outcome: Reconciliation) -> 
     if document is None:
         return Finding("report/not-checked", Verdict.NOT_CHECKED, "There is no report here.", lacks="report")
     try:
-        again = build_report(evidence, outcome)
+        again = build_report(evidence, outcome, version=version_of(document))
     except codec.UNREADABLE as error:
         return Finding("report/cannot-be-built", Verdict.FAILED, f"No report can be built from this evidence: {error}")
     return comes_out_again(document, again)

@@ -9,14 +9,14 @@ import hmac
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from epsilog.plan import risk_reading
 from epsilog.prove.examination import Examination, check_page, comes_out_again, read_report
 from epsilog.prove.forgeries import still_forgeable_in_logs
 from epsilog.prove.narrative import LIMITS_OF_LOGS, statement, supported_epsilon, supported_statement
 from epsilog.prove.publication import publication, require_field
+from epsilog.prove.readings import VERSION, read_claim, version_of
 from epsilog.terms import CheckError, RecordsError, RunFile, Verdict, codec
 from epsilog.terms.cohorts import PoissonCohorts
 from epsilog.verify import NOTHING, Brought, Signed, certified, check_signatures, control_limits
@@ -24,7 +24,6 @@ from epsilog.verify import NOTHING, Brought, Signed, certified, check_signatures
 if TYPE_CHECKING:
     from epsilog.verify.logs import LogExamination
 
-VERSION = 0
 KIND = "logs-report"
 OF_SAMPLING = {"participation", "population"}  # what makes a sampler another one than was claimed
 UNBOUND = "Logs are their writer's word, and nothing binds them to the run. "
@@ -68,7 +67,7 @@ def _lists_are_there(found: LogExamination) -> bool:
     return not {"participation", "custody"} & set(_unseen(found))
 
 
-def build_logs_report(found: LogExamination) -> dict[str, Any]:
+def build_logs_report(found: LogExamination, *, version: int = VERSION) -> dict[str, Any]:
     """Writes the report of one run from its logs: a function of mapping and logs, and of nothing else.
 
     It names no client and tells no number of one; sizes of cohorts it tells only where the mapping says that the logs
@@ -76,6 +75,7 @@ def build_logs_report(found: LogExamination) -> dict[str, Any]:
 
     Args:
         found: what ``verify.logs.examine_logs`` said of them.
+        version: of the report: 0 is built again beside one that was written as such.
 
     Raises:
         CheckError: a field of the mapping's [reporting] that is none.
@@ -83,7 +83,7 @@ def build_logs_report(found: LogExamination) -> dict[str, Any]:
     claim, mapping, supported = found.claim, found.mapping, supported_by_logs(found)
     scheme, guarantee = claim.scheme, claim.guarantee
     document = {
-        "v": VERSION,
+        "v": version,
         "kind": KIND,
         "identity": mapping.programme.model_dump(exclude_none=True) | {"period": _period(mapping.reporting)},
         "simulation": claim.simulation,
@@ -94,7 +94,7 @@ def build_logs_report(found: LogExamination) -> dict[str, Any]:
             "epsilon": codec.encode(certified(scheme.release(), guarantee.delta, guarantee.relation)),
             "unamplified": codec.encode(found.unamplified),
         },
-        "reading": _reading(found, supported),
+        "reading": _reading(found, supported, version),
         "publication": publication(_stated(mapping.reporting)),
         "mechanism": {
             "scheme": codec.encode(scheme),
@@ -110,7 +110,7 @@ def build_logs_report(found: LogExamination) -> dict[str, Any]:
         "verification": found.published.to_json(found.playbook) | {"required": sorted(found.published.required)},
         "evidence": {
             **_bound(found),
-            "software": {"epsilog": version("epsilog")},
+            "software": {"epsilog": metadata.version("epsilog")},
             "recompute": "epsilog verify report.html --logs <mapping file>",
         },
         "limits": list(LIMITS_OF_LOGS),
@@ -120,14 +120,18 @@ def build_logs_report(found: LogExamination) -> dict[str, Any]:
     return spelt
 
 
-def _reading(found: LogExamination, supported: float) -> dict[str, Any] | None:
+def _reading(found: LogExamination, supported: float, version: int) -> dict[str, Any] | None:
     """The reading of what stands: of the claim, of the schedule without amplification, or none."""
     if not math.isfinite(supported):
         return None
     scheme, guarantee, known = found.claim.scheme, found.claim.guarantee, found.claim.scheme.in_every_round()
     whole = supported == guarantee.epsilon and _lists_are_there(found) and not _failed(found)
-    return risk_reading(
-        scheme.release() if whole else known, delta=guarantee.delta, relation=guarantee.relation, known=known
+    return read_claim(
+        scheme.release() if whole else known,
+        version=version,
+        delta=guarantee.delta,
+        relation=guarantee.relation,
+        known=known,
     )
 
 
@@ -201,7 +205,7 @@ def examine_logs_report(
         raise RecordsError("it is no report of logs")
     findings = (
         *found.outcome.findings,
-        comes_out_again(document, build_logs_report(found), computed=COMPUTED),
+        comes_out_again(document, build_logs_report(found, version=version_of(document)), computed=COMPUTED),
         check_page({} if page is None else {RunFile.PAGE: content}, document),
         *check_signatures(signed, brought.keys),
     )

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog.plan.wording import OF_COPIES, copies_rows, of_attacks, reading_rows, share_text
+from epsilog.plan.wording import OF_COPIES, copies_rows, odds_sentence, of_attacks, reading_rows, share_text
 from epsilog.prove.plots import Series, line_plot
 from epsilog.prove.publication import completed
 from epsilog.terms import codec
@@ -51,6 +51,7 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "whole": stands_whole(report),
         "figures": figures(report),
         "hashes": hashes(report),
+        "odds": odds(report),
         "readings": readings(report),
         "copies": copies(report),
         "of_copies": OF_COPIES,
@@ -228,6 +229,20 @@ def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 def stands_whole(report: Mapping[str, Any]) -> bool:
     """Whether the records support all of what was planned, or the logs all of what was claimed."""
     return bool(report["claim"]["supported"] == report["claim"]["guarantee"]["epsilon"])
+
+
+def odds(report: Mapping[str, Any]) -> str:
+    """How far odds move, in a sentence; blank where no claim stands, and of older reports, which do not tell it."""
+    reading, guarantee = report["reading"] or {}, report["claim"]["guarantee"]
+    if (moved := reading.get("moved")) is None:
+        return ""
+    return odds_sentence(
+        float(moved),
+        guarantee["delta"],
+        guarantee["privacy_unit"],
+        guarantee["relation"],
+        simulation=report["simulation"],
+    )
 
 
 def readings(report: Mapping[str, Any]) -> list[tuple[str, str]]:

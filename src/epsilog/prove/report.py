@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from epsilog.plan import RegisteredPlan, formula_sentence, risk_reading, sweep
+from epsilog.plan import RegisteredPlan, formula_sentence, sweep
 from epsilog.prove.attack import attack
 from epsilog.prove.forgeries import still_forgeable
 from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_statement, who_sees_what
 from epsilog.prove.publication import publication
+from epsilog.prove.readings import VERSION, read_claim
 from epsilog.terms import RecordsError, RunFile, Verdict, codec
 from epsilog.verify import Evidence, LedgerWord, Reconciliation, certified, whatever_the_sampler
 
-VERSION = 0
 CURVE_POINTS = 40
 
 
@@ -38,12 +38,13 @@ OWNERS_WORDS = (
 )
 
 
-def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
+def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = VERSION) -> dict[str, Any]:
     """Writes the report of one run: a function of its evidence and of nothing else.
 
     Args:
         evidence: what the run left behind; the owner's word must be here.
         outcome: what the checks said of it.
+        version: of the report: 0 is built again beside one that was written as such.
 
     Raises:
         RecordsError: the owner's word is missing.
@@ -59,7 +60,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
     last = evidence.records[-1] if evidence.records else None
     utility = None if owner.utility is None else owner.utility.to_json()
     document = {
-        "v": VERSION,
+        "v": version,
         "kind": "report",
         "identity": dict(details.get("programme", {"name": plan.name}))
         | {"period": details.get("reporting", {}).get("period", "")},
@@ -85,7 +86,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
                 swept=plan.trials is not None,
             ),
         },
-        "reading": _reading(plan) if supported == plan.guarantee.epsilon else None,
+        "reading": _reading(plan, version) if supported == plan.guarantee.epsilon else None,
         "publication": publication(details.get("reporting", {})),
         "mechanism": {
             "scheme": codec.encode(plan.scheme),
@@ -141,10 +142,11 @@ def build_report(evidence: Evidence, outcome: Reconciliation) -> dict[str, Any]:
     return spelt
 
 
-def _reading(plan: RegisteredPlan) -> dict[str, Any]:
+def _reading(plan: RegisteredPlan, version: int = VERSION) -> dict[str, Any]:
     held = plan.details.get("boundary", {}).get("records_per_person")
-    return risk_reading(
+    return read_claim(
         plan.release,
+        version=version,
         delta=plan.guarantee.delta,
         relation=plan.guarantee.relation,
         known=plan.of_best(plan.scheme.unamplified()),

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def report_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a version 0 report."""
+    """The JSON Schema (draft 2020-12) of a report, of this version and of the one before."""
     schema: dict[str, Any] = json.loads((Path(__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
     return schema
 

@@ -32,7 +32,9 @@ def prior_text(prior: float) -> str:
     return "even odds" if prior == 0.5 else f"1 in {round(1 / prior):,}"
 
 
-def odds_sentence(moved: float, delta: float, privacy_unit: str, relation: str | None = None) -> str:
+def odds_sentence(
+    moved: float, delta: float, privacy_unit: str, relation: str | None = None, *, simulation: bool = False
+) -> str:
     """What whoever sees the release can conclude about one unit, whatever else is known.
 
     Args:
@@ -40,6 +42,7 @@ def odds_sentence(moved: float, delta: float, privacy_unit: str, relation: str |
         delta: the chance of the outcomes that it does not cover.
         privacy_unit: what is asked about.
         relation: which data sets are neighbours.
+        simulation: whether randomness was seeded: then it says what would hold.
 
     >>> odds_sentence(math.log(2), 0.0, "client").partition(":")[0]
     "No outcome raises the odds that one client's data was used, or was not, by more than a factor of 2"
@@ -49,14 +52,18 @@ def odds_sentence(moved: float, delta: float, privacy_unit: str, relation: str |
         if relation == "replace-one"
         else f"the odds that one {privacy_unit}'s data was used, or was not,"
     )
-    if moved >= MOST_LOG:
+    if moved >= MOST_LOG:  # true whatever the randomness
         return f"No factor worth telling bounds {asked} once this is released: it may settle them."
     but = f", but for outcomes that come up with a chance of at most {upper_text(delta)}" if delta > 0 else ""
     even, rare = (share_text(posterior(prior, moved)) for prior in PRIORS)
+    start, become, becomes, holds = ("No outcome raises", "become", "becomes", "That holds")
+    if simulation:
+        start, become, becomes = "With fresh randomness, no outcome would raise", "would become", "would become"
+        holds = "That would hold"
     return (
-        f"No outcome raises {asked} by more than a factor of {factor_text(moved)}{but}: "
-        f"{prior_text(PRIORS[0])} become at most {even}, and {prior_text(PRIORS[1])} becomes at most {rare}. "
-        "That holds for somebody who knows all the other data."
+        f"{start} {asked} by more than a factor of {factor_text(moved)}{but}: "
+        f"{prior_text(PRIORS[0])} {become} at most {even}, and {prior_text(PRIORS[1])} {becomes} at most {rare}. "
+        f"{holds} for somebody who knows all the other data."
     )
 
 
