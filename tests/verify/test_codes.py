@@ -12,7 +12,7 @@ from tests.prove.drawn import audit_of, drawn, local, make_plan, scored
 from tests.verify.counted import COUNTING, counted
 from tests.verify.logs.damaged import every_finding
 
-from epsilog import npz, plan, prove
+from epsilog import accounting, npz, plan, prove
 from epsilog.prove import examine
 from epsilog.prove.examination import check_model, check_page, check_report
 from epsilog.signing import Envelope, Note, SigningKey
@@ -34,6 +34,7 @@ from epsilog.terms import (
     ClientLevelDistributed,
     DeltaPolicy,
     Finding,
+    Gaussian,
     PureDP,
     Verdict,
     ZeroConcentratedDP,
@@ -173,7 +174,8 @@ def of_curators(run):
 def of_balls():
     """One claim that balls prove, one that is too low, and one of noise that they have no profile for."""
     pytest.importorskip("flint")
-    claim, release = make_plan(local).guarantee, make_plan(local).release
+    release, claim = Gaussian(2.0), make_plan().guarantee
+    claim = replace(claim, epsilon=accounting.epsilon(release, delta=claim.delta).upper)
     yield check_rigorous(claim, release)
     yield check_rigorous(replace(claim, epsilon=claim.epsilon / 2), release)
     yield check_rigorous(claim, ZeroConcentratedDP(0.1))
