@@ -14,7 +14,7 @@ Where to look: ``prepared`` reads a release once, ``account`` asks the ``methods
 - ``pairs``: from each mechanism, and from groups, to dominating pairs;
 - ``inversion``: an inversion integral with a proven error;
 - ``tradeoff``, ``tuning``: the best test, and the best of several trials;
-- ``gaussian``, ``renyi``: closed forms, and Renyi divergences.
+- ``gaussian``, ``renyi``, ``moments``: closed forms, Renyi divergences, and what they say about delta.
 
 ``montecarlo`` simulates what none of them can price.
 """
@@ -33,8 +33,9 @@ from epsilog.accounting.comparing import Comparison, GaussianFit, Standing, comp
 from epsilog.accounting.curve import Profile, mu, profile, rho
 from epsilog.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.accounting.intervals import Intervals, Series
+from epsilog.accounting.moments import epsilon_by_order
 from epsilog.accounting.premises import assumptions
-from epsilog.accounting.renyi import epsilon_by_order, rdp, rdp_attained, renyi_delta, renyi_epsilon
+from epsilog.accounting.renyi import rdp, rdp_attained, renyi_delta, renyi_epsilon
 from epsilog.accounting.truncation import binomial_above
 from epsilog.accounting.tuning import mean_trials
 

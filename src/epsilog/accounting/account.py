@@ -62,10 +62,14 @@ LATTICE = Method(
     above=lattice.above,
     enough=_PERCENTS,
 )
+STATED = Method(
+    "the best of all Renyi orders, and two answers that attain it (Asoodeh et al. 2021; docs: accounting/moments)",
+    concentrated.alone,
+)
 ZCDP = Method("a Gaussian that satisfies what is stated (Bun & Steinke 2016)", concentrated.bounds)
-RENYI = Method("Renyi DP (Mironov 2017; Canonne et al. 2020)", renyi.bounds)
+RENYI = Method("Renyi DP (Mironov 2017; Asoodeh et al. 2021)", renyi.bounds)
 
-PRICED = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, ZCDP, RENYI)
+PRICED = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP, RENYI)
 """What bounds a release as it is, in the order in which it is asked."""
 
 

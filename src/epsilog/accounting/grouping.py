@@ -21,7 +21,7 @@ from epsilog.accounting.pairs.groups import group_orderings
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything
 from epsilog.accounting.roots import proven
-from epsilog.accounting.rounding import LEAST, MU, up
+from epsilog.accounting.rounding import LEAST, MU, down, up
 from epsilog.terms import (
     ApproximateDP,
     BallsInBins,
@@ -151,8 +151,9 @@ def _grown(part: Release, relation: NeighboringRelation, units: int, *, high: bo
             return ExponentialMechanism(times(epsilon, units), monotone)
         case GaussianDP(mu=mu):
             return GaussianDP(times(mu, units))
-        case ZeroConcentratedDP(rho=rho):
-            return ZeroConcentratedDP(times(rho, units**2))
+        case ZeroConcentratedDP(rho=rho):  # a Gaussian satisfies it; what else does need not grow as fast
+            least = GaussianDP(down(units * math.sqrt(2 * rho), 3))
+            return ZeroConcentratedDP(times(rho, units**2)) if high else least
         case PureDP(epsilon=epsilon) if high:
             return PureDP(times(epsilon, units))
         case ApproximateDP(epsilon=epsilon, delta=delta) if high:

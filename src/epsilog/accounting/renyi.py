@@ -6,7 +6,7 @@ One small case per mechanism; composition is written once, so that no case can f
 from __future__ import annotations
 
 import math
-from functools import singledispatch
+from functools import partial, singledispatch
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,8 @@ from scipy.special import gammaln, logsumexp
 
 from epsilog.accounting.enclosed import enclosed
 from epsilog.accounting.flatten import Bag, flatten
-from epsilog.accounting.rounding import ELEMENTARY, LEAST, UNDERFLOW, gamma, up
+from epsilog.accounting.moments import beyond, delta_of, epsilon_of
+from epsilog.accounting.rounding import LEAST, UNDERFLOW, gamma, up
 from epsilog.terms import (
     ApproximateDP,
     CheckError,
@@ -112,7 +113,7 @@ def _(release: Laplace, orders: Array, *, relation: NeighboringRelation) -> Arra
         return np.full_like(orders, np.inf)
     z = (orders - 1) * reach  # Mironov 2017, Prop. 6, less what cancels between its two terms: a sum of positive parts
     near = np.minimum(z, _LARGE)
-    parts = orders * _beyond(near) + (orders - 1) * _beyond(-(near + reach))
+    parts = orders * beyond(near) + (orders - 1) * beyond(-(near + reach))
     far = np.logaddexp(np.log(orders) + z, np.log(orders - 1) - (z + reach)) - np.log(2 * orders - 1)
     return np.minimum(_over(np.where(z < _LARGE, np.log1p(parts / (2 * orders - 1)), far), orders), reach)
 
@@ -255,16 +256,6 @@ def _pure(epsilon: float, orders: Array) -> Array:
     return np.minimum(_three_answers(1 / (1 + math.exp(-epsilon)), epsilon, orders), epsilon)
 
 
-def _beyond(x: Array) -> Array:
-    """The exponential less the first two terms of its series, e^x - 1 - x: at least 0."""
-    series, term = np.zeros_like(x), np.ones_like(x)
-    small = np.clip(x, -1.0, 1.0)
-    for k in range(20, 1, -1):
-        term = 1 + small / (k + 1) * term
-    series = small * small / 2 * term
-    return np.where(np.abs(x) < 1, series, np.expm1(x) - x)
-
-
 def _over(logs: Array, orders: Array | float) -> Array:
     """Logarithms of power sums, known to within a hundred units of round-off, over the order less 1; rounded up."""
     return np.asarray((up(logs, 254) + UNDERFLOW) / (orders - 1) + LEAST)
@@ -320,40 +311,14 @@ def renyi_epsilon(
     Raises:
         UnsupportedMechanismError: RDP has no bound for a part.
     Source:
-        Mironov 2017, Prop. 1 (arXiv:1702.07476v3); Canonne et al. 2020, Prop. 12 (arXiv:2004.00010v4).
+        Asoodeh et al. 2021 (arXiv:2008.06529), proven and rounded as in docs/accounting/moments.md.
 
     >>> from epsilog.terms import Repeated
     >>> round(renyi_epsilon(Repeated(Gaussian(noise_multiplier=4.0), count=10), delta=1e-5), 2)
     3.62
     """
     delta, orders = check.between(0, 1)(delta=delta), _checked(orders)
-    return epsilon_of(rdp(release, orders, relation=relation), orders, delta)
-
-
-def epsilon_of(divergence: Array, orders: Array, delta: float) -> float:
-    """Bounds epsilon by divergences at orders."""
-    bounds = epsilon_by_order(divergence, orders, delta=delta)
-    return float(np.maximum(bounds.min(), 0.0))  # keeps a NaN, as max(0.0, nan) would not
-
-
-def epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -> Array:
-    """Bounds epsilon from above by the Renyi divergence at each order alone, in nats; a bound below 0 means 0.
-
-    Args:
-        divergence: an upper bound at each order, in nats; shape (k,).
-        orders: Renyi orders, finite and above 1; shape (k,).
-        delta: failure probability, in (0, 1).
-
-    Source:
-        Canonne et al. 2020, Prop. 12 (arXiv:2004.00010v4).
-
-    >>> epsilon_by_order(np.array([0.5, 1.0]), np.array([8.0, 16.0]), delta=1e-5).round(3)
-    array([1.714, 1.518])
-    """
-    logs, less = np.log(orders), np.log(orders - 1)
-    with np.errstate(over="ignore"):
-        sizes = divergence + np.abs(less) + logs + (logs - math.log(delta)) / (orders - 1)
-        return np.asarray(divergence + less - logs - (math.log(delta) + logs) / (orders - 1) + gamma(16.0) * sizes)
+    return epsilon_of(partial(rdp, release, relation=relation), orders, delta)
 
 
 def renyi_delta(
@@ -370,15 +335,4 @@ def renyi_delta(
     True
     """
     epsilon, orders = check.at_least(0)(epsilon=epsilon), _checked(orders)
-    return delta_of(rdp(release, orders, relation=relation), orders, epsilon)
-
-
-def delta_of(divergence: Array, orders: Array, epsilon: float) -> float:
-    """Bounds delta by divergences at orders."""
-    bounds = divergence
-    high, less = np.log(orders), np.log(orders - 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        logs = (orders - 1) * (bounds - epsilon + less - high) - high
-        logs = logs + gamma(16.0) * ((orders - 1) * (bounds + epsilon + np.abs(less) + high) + high)
-    logs = np.where(np.isnan(logs), np.inf, logs)  # infinity less infinity promises nothing
-    return float(np.maximum(up(np.exp(np.minimum(logs.min(), 0.0)), ELEMENTARY), LEAST))
+    return delta_of(partial(rdp, release, relation=relation), orders, epsilon)

@@ -1,12 +1,28 @@
-"""Statements of rho-zCDP from below: a Gaussian satisfies them."""
+"""Statements of rho-zCDP: one alone, from both sides; in a mix, from below, as a Gaussian satisfies them."""
 
 from __future__ import annotations
+
+import math
+from functools import partial
+from operator import mul
+
+import numpy as np
 
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.gaussian import gaussian_bounds
 from epsilog.accounting.methods.lattice import lattice_bounds
+from epsilog.accounting.methods.renyi import WIDE
+from epsilog.accounting.methods.renyi import bounds as renyi_bounds
+from epsilog.accounting.moments import best_order, even_loss
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import Question, anything
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, anything
+from epsilog.accounting.rounding import ELEMENTARY, down, gamma
+from epsilog.terms import ZeroConcentratedDP
+
+_SHRUNK = (1e-5, 1e-4, 1e-3, 1e-2)  # parts by which rho is made less, until the mechanism provably keeps to it
+_LEAST, _LARGEST = 1e-12, 1e6  # the rho for which such a mechanism is looked for
+_MOST = 700.0  # nats that an exponential can hold
+_HALVINGS = 100
 
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
@@ -19,3 +35,111 @@ def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     else:
         found = lattice_bounds(least.orderings(), question, gap=gap)
     return Bounds(found.lower, anything(question).upper)
+
+
+def alone(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
+    """Bounds the answer about one statement with nothing beside it; None for anything else, or out of reach.
+
+    Above stands the best that its divergences prove; below, a mechanism with two outcomes that satisfies it.
+    """
+    (one, count), *others = prepared.bag.items() or ((None, 0),)
+    if others or count != 1 or not isinstance(one, ZeroConcentratedDP) or not _LEAST <= one.rho <= _LARGEST:
+        return None
+    above = renyi_bounds(prepared, question, gap)
+    if above is None:
+        return None
+    epsilon = question.epsilon if isinstance(question, DeltaAt) else above.upper
+    found = _two_outcomes(one.rho, epsilon) if epsilon < _MOST else None
+    if found is None:
+        return above
+    p, q = found
+    match question:
+        case DeltaAt():
+            lower = down(p - math.exp(epsilon) * q, 0) - gamma(16.0) * p * (1 + epsilon)
+        case EpsilonAt(delta):
+            left = down(p - delta, 1)
+            lower = down(math.log(left / q), 16 + ELEMENTARY) - gamma(16.0) if left > q else 0.0
+    return Bounds(min(max(lower, 0.0), above.upper), above.upper)
+
+
+def _two_outcomes(rho: float, epsilon: float) -> tuple[float, float] | None:
+    """A mechanism that says yes with chance p about one of two neighbours and q about the other, and is rho-zCDP.
+
+    It has nearly the largest delta at ``epsilon`` of all that are. None where none was proven to be.
+    """
+    found = []
+    for part in _SHRUNK:
+        less = rho * (1 - part)
+        order = best_order(partial(mul, less), WIDE, epsilon, between=True)[1]
+        p, q = _extreme(less, order, epsilon)
+        if _keeps_both(rho, p, q, part):
+            found.append((p, q))
+            break
+    q = 1 / (1 + math.exp(even_loss(rho * (1 - _SHRUNK[0]))))
+    if epsilon <= rho and _keeps_both(rho, 1 - q, q, _SHRUNK[0]):  # both orders of the neighbours bind
+        found.append((1 - q, q))
+    return max(found, key=lambda pair: pair[0] - math.exp(epsilon) * pair[1], default=None)
+
+
+def _keeps_both(rho: float, p: float, q: float, part: float) -> bool:
+    if not 0 < q < p < 1:
+        return False
+    u, v = math.log(p / q), math.log1p(-q) - math.log1p(-p)
+    return _keeps(rho, (p, 1 - p), (u, v), part) and _keeps(rho, (1 - q, q), (v, u), part)
+
+
+def _extreme(rho: float, order: float, epsilon: float) -> tuple[float, float]:
+    """About the chances with the largest p - e^epsilon q whose Renyi divergence at the order is order times rho.
+
+    The likelihood ratio is e^u with one answer and e^-v with the other, where the convex function of ``moments``
+    touches: a longer v has more divergence.
+    """
+    less = order - 1
+    low, high = math.log(1e-300), math.log(_MOST)
+    p = q = 0.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        v = math.exp(middle)
+        u = max(epsilon, v)
+        for _ in range(_HALVINGS):  # a contraction: its slope is below 1/2
+            wide, before = u + v, u
+            u = epsilon + math.log(order / less)
+            u = max(u + math.log(-math.expm1(-less * wide)) - math.log(-math.expm1(-order * wide)), 0.0)
+            if abs(u - before) <= 1e-16 * u:
+                break
+        if u > _MOST:
+            return 0.0, 0.0
+        q = -math.expm1(-v) / (math.exp(-v) * math.expm1(u + v))
+        p = math.exp(u) * q
+        if not 0 < q < p < 1:
+            low, high = (middle, high) if p <= q else (low, middle)
+            continue
+        grown = p * math.expm1(min(less * u, _MOST)) + (1 - p) * math.expm1(-less * (math.log1p(-q) - math.log1p(-p)))
+        moment = math.log1p(grown)
+        low, high = (middle, high) if moment < order * less * rho else (low, middle)
+    return p, q
+
+
+def _keeps(rho: float, chances: tuple[float, float], losses: tuple[float, float], part: float) -> bool:
+    """Whether a loss of u with chance p, else of -v, provably has a divergence of at most rho times any order above 1.
+
+    K(t), the logarithm of the mean of e^(t loss), t = order - 1, must be at most rho t (1 + t). It is convex with
+    K(0) = 0, so K(t) / t rises: up to the first point of a grid its value there will do, beyond the last its limit, u,
+    and between two points that are h apart the chord, from which rho t (1 + t) is at most rho h^2 / 4 away.
+    """
+    (p, rest), (u, v) = chances, losses
+    last = u / rho
+    step = math.sqrt(part) / 2  # for chords that are within part / 4 of rho t (1 + t)
+    t = np.sinh(step * np.arange(1, 2 + math.ceil(math.asinh(math.sqrt(last)) / step))) ** 2
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        grown, fallen = p * np.expm1(t * u), rest * np.expm1(-t * v)
+        few = np.log1p(grown + fallen) + gamma(64.0) * ((grown - fallen) * (1 + t * (u + v)) + t * (1 + u + v))
+        many = np.logaddexp(math.log(p) + t * u, math.log(rest) - t * v)
+        many += gamma(64.0) * (1 + t * (1 + u + v) + abs(math.log(p)) + abs(math.log(rest)))
+    found = np.where(t * u < 1, few, many)
+    allowed = rho * t * (1 + t)
+    gaps = np.diff(t, prepend=0.0, append=t[-1])
+    chords = rho / 4 * np.maximum(gaps[:-1], gaps[1:]) ** 2
+    chords[0] = rho / 4 * gaps[1] ** 2
+    enough = (1 - gamma(64.0)) * allowed
+    return bool(np.all(found + chords <= enough) and found[0] <= (1 - gamma(64.0)) * rho * t[0] and t[-1] >= last)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.moments import Array, delta_of, epsilon_of
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
-from epsilog.accounting.renyi import DEFAULT_ORDERS, delta_of, epsilon_of, rdp_of
+from epsilog.accounting.renyi import DEFAULT_ORDERS, rdp_of
 from epsilog.terms import UnsupportedMechanismError
+
+WIDE = 1 + np.geomspace(1e-6, 1e8, 180)
+"""Orders to begin with where any order between two of them costs next to nothing."""
 
 
 def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
@@ -17,13 +23,18 @@ def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     Raises:
         UnsupportedMechanismError: neither has a part a divergence nor the release pairs, and nothing in it is sampled.
     """
+    between = not prepared.sampled
+    orders = WIDE if between else DEFAULT_ORDERS
+
+    def curve(orders: Array) -> Array:
+        return rdp_of(prepared.bag, orders, prepared.relation)
+
     try:
-        divergence = rdp_of(prepared.bag, DEFAULT_ORDERS, prepared.relation)
         match question:
             case EpsilonAt(delta):
-                upper = epsilon_of(divergence, DEFAULT_ORDERS, delta)
+                upper = epsilon_of(curve, orders, delta, between=between)
             case DeltaAt(epsilon):
-                upper = delta_of(divergence, DEFAULT_ORDERS, epsilon)
+                upper = delta_of(curve, orders, epsilon, between=between)
     except OverflowError:
         return None
     except UnsupportedMechanismError:
