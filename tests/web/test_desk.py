@@ -15,7 +15,7 @@ from epsilog.web import create_app
 from epsilog.web.answers import Answer
 from epsilog.web.app import create_app as create_app_with
 from epsilog.web.asks import Ask
-from epsilog.web.desk import Desk
+from epsilog.web.desk import Desk, _Room
 from epsilog.web.jobs import Job
 from epsilog.web.questions import Question
 
@@ -25,12 +25,15 @@ for line in sys.stdin:
     ask = json.loads(line)["ask"]
     if ask["dies"]: os._exit(3)
     time.sleep(ask["sleeps"])
-    print(json.dumps([200, "application/json", json.dumps({"pid": os.getpid()})]), flush=True)
+    told = {"pid": os.getpid(), "echo": ask["echo"]}
+    told |= {"nice": os.nice(0), "session": os.getsid(0), "group": os.getpgid(0)}
+    print(json.dumps([200, "application/json", json.dumps(told)]), flush=True)
 """
 
 
 class Order(Ask):
     sleeps: float = 0.0
+    echo: int = 0
     dies: bool = False
 
 
@@ -39,7 +42,7 @@ HEAVY = Question("/heavy", "", Order, Answer, dict, heavy=True)
 
 
 def with_desk(story, **options):
-    async def told():
+    async def whole():
         desk = Desk(command=(sys.executable, "-c", WORKER), **options)
         await desk.open()
         try:
@@ -47,11 +50,15 @@ def with_desk(story, **options):
         finally:
             await desk.close()
 
-    return asyncio.run(told())
+    return asyncio.run(whole())
+
+
+def told(response):
+    return json.loads(bytes(response.body))
 
 
 def pid_of(response):
-    return json.loads(bytes(response.body))["pid"]
+    return told(response)["pid"]
 
 
 def is_gone(pid):
@@ -92,6 +99,22 @@ def test_hanging_up_ends_the_work():
     assert first != second
     assert is_gone(first)
     assert waited < 30
+
+
+@pytest.mark.parametrize("question", [LIGHT, HEAVY])
+def test_short_work_that_nobody_waits_for_keeps_its_process(question):
+    """To end it would cost more: another has to start."""
+
+    async def story(desk):
+        first = pid_of(await desk.answer(question, Order()))
+        asked = asyncio.create_task(desk.answer(question, Order(sleeps=0.1)))
+        await asyncio.sleep(0.05)
+        asked.cancel()
+        second = told(await desk.answer(question, Order(echo=7)))
+        return first, second["pid"], second["echo"]
+
+    first, second, echo = with_desk(story, workers=1, heavy=1)
+    assert (second, echo) == (first, 7)  # and the answer is its own, not that of the one before
 
 
 @pytest.mark.slow
@@ -139,7 +162,38 @@ def test_heavy_questions_leave_a_process_free():
             each.cancel()
         return answered
 
-    assert with_desk(story, workers=2, deadline=300.0) > 0
+    assert with_desk(story, workers=1, heavy=2, waiting=3, deadline=300.0) > 0
+
+
+def test_heavy_questions_give_way_to_all_others():
+    """In the server's session: Linux weighs processes of another one by the session, and counts no manners."""
+
+    async def story(desk):
+        return told(await desk.answer(LIGHT, Order())), told(await desk.answer(HEAVY, Order()))
+
+    light, heavy = with_desk(story, workers=1, heavy=1, manners=3)
+    assert light["nice"] == os.nice(0)
+    assert heavy["nice"] == min(19, os.nice(0) + 3)
+    assert {light["session"], heavy["session"]} == {os.getsid(0)}
+    assert os.getpgid(0) not in {light["group"], heavy["group"]}  # an interrupt is the server's to act on
+
+
+def test_an_asker_has_a_few_heavy_questions_at_a_time_and_others_have_theirs():
+    async def story(desk):
+        crowd = [asyncio.create_task(desk.answer(HEAVY, Order(sleeps=0.1), asker="crowd")) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        refused = await desk.answer(HEAVY, Order(), asker="crowd")
+        light = await desk.answer(LIGHT, Order(), asker="crowd")
+        other = await desk.answer(HEAVY, Order(), asker="other")
+        first = await asyncio.gather(*crowd)
+        again = await desk.answer(HEAVY, Order(), asker="crowd")
+        return refused, [light, other, *first, again], desk._here
+
+    refused, answered, here = with_desk(story, workers=1, heavy=1, heavy_from_one=2)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "5")
+    assert json.loads(bytes(refused.body))["type"] == "/problems/too-many"
+    assert {each.status_code for each in answered} == {200}
+    assert not here
 
 
 def test_a_crowd_is_turned_away_and_told_when_to_come_back():
@@ -251,8 +305,8 @@ def test_a_process_that_runs_is_taken_before_one_that_was_ended():
         def __init__(self, runs):
             self.runs = runs
 
-    desk = Desk(workers=0)
+    room = _Room([], 1)
     idle, newest, ended = Of(True), Of(True), Of(False)
     for one in (idle, newest, ended):
-        desk._give_back(one)
-    assert [desk._free.get_nowait()[-1] for _ in range(3)] == [newest, idle, ended]
+        room.give_back(one)
+    assert [room._free.get_nowait()[-1] for _ in range(3)] == [newest, idle, ended]

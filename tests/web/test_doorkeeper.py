@@ -471,6 +471,15 @@ def test_behind_a_proxy_each_of_its_guests_is_counted(file):
     assert [status("192.0.2.1") for _ in range(12)] == [401] * 10 + [429] * 2
     assert status("192.0.2.2") == 401
 
+    class Counting:  # the long questions of each
+        async def answer(self, *_, asker):
+            return PlainTextResponse(asker)
+
+    app.state.desk = Counting()
+    said = [("x-forwarded-for", "203.0.113.77, 192.0.2.3"), ("content-type", "application/json")]
+    body = json.dumps({"epsilon": 1.0, "queries": 3}).encode()
+    assert ask(app, "POST", "/api/v1/queries", body=body, peer="127.0.0.1", headers=said).body == b"192.0.2.3"
+
 
 @pytest.mark.slow
 def test_without_tokens_whoever_is_on_this_machine_comes_in(ledger_path):

@@ -8,6 +8,7 @@ delta = phi(t) (R(t) - R(t + mu)): one positive factor and one difference, whose
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from scipy.special import erfcx, ndtr
 
@@ -81,15 +82,29 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
     (4.377178, 4.377178)
     """
     mu, delta = check.number()(mu=mu), check.between(0, 1)(delta=delta)
+    return _least(mu, delta), _most(mu, delta)
+
+
+@lru_cache(maxsize=256)
+def _most(mu: float, delta: float) -> float:
+    """Bounds epsilon from above; kept, because a question about samples asks for what they hide again and again."""
     if math.isinf(mu):
-        return math.inf, math.inf
+        return math.inf
     if gaussian_delta(mu, 0.0)[1] <= delta:
-        return 0.0, 0.0
+        return 0.0
     reach = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + TINY  # Gaussian tail bound: delta there is met
+    high, near = reach * (1 + BOUND), _near(mu, delta)
+    return bracket(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, high, near=near)[1]
+
+
+@lru_cache(maxsize=256)
+def _least(mu: float, delta: float) -> float:
+    """Bounds epsilon from below."""
+    upper = _most(mu, delta)
+    if upper == 0 or math.isinf(upper):
+        return upper
     near = _near(mu, delta)
-    _, upper = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[1] <= delta, 0.0, reach * (1 + BOUND), near=near)
-    lower, _ = bracket(lambda epsilon: gaussian_delta(mu, epsilon)[0] <= delta, 0.0, upper, near=near)
-    return lower, upper
+    return bracket(lambda epsilon: gaussian_delta(mu, epsilon)[0] <= delta, 0.0, upper, near=near)[0]
 
 
 def _near(mu: float, delta: float) -> float | None:
@@ -131,6 +146,6 @@ def gaussian_bounds(mu: float, question: Question, *, roundings: float = MU) -> 
         case EpsilonAt(0):
             return Bounds(math.inf, math.inf) if mu > 0 else Bounds(0.0, 0.0)
         case EpsilonAt(delta):
-            return Bounds(gaussian_epsilon(low, delta)[0], gaussian_epsilon(high, delta)[1])
+            return Bounds(_least(low, delta), _most(high, delta))
         case DeltaAt(epsilon):
             return Bounds(gaussian_delta(low, epsilon)[0], gaussian_delta(high, epsilon)[1])

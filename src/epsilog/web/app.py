@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +14,7 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI
+from fastapi.responses import Response
 from starlette.middleware.gzip import GZipMiddleware
 
 from epsilog.web import (
@@ -55,7 +58,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         app.state.verifications = Shelf(what="checks of the ledger", at_once=1)
         app.state.desk = Desk(deadline=app.state.deadline)
         await app.state.desk.open()
-        counter = Desk(deadline=app.state.deadline)  # the ledger's own: strangers may fill the other
+        counter = Desk(deadline=app.state.deadline, manners=0)  # the ledger's own: strangers may fill the other
         await counter.open(at_once=False)
         prices = DeskPricing(counter, asyncio.get_running_loop())
         app.state.books = None if app.state.ledger is None else Books(app.state.ledger, prices)
@@ -81,7 +84,7 @@ def create_app(
         title="epsilog",
         version=version("epsilog"),
         description="Plan, read and certify differential-privacy budgets. Only upper bounds may be claimed.",
-        openapi_url="/api/openapi.json",
+        openapi_url=None,  # below: written once, not for everybody who asks
         docs_url=None,
         redoc_url=None,
         lifespan=_life,
@@ -93,6 +96,12 @@ def create_app(
     app.state.metrics, app.state.readiness = Metrics(), Readiness(ledger)
     problems.install(app)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    written = cache(lambda: json.dumps(app.openapi(), separators=(",", ":")).encode())
+
+    @app.get("/api/openapi.json", include_in_schema=False)
+    async def description() -> Response:
+        return Response(written(), media_type="application/json")
+
     app.include_router(calculators.questions.router(), prefix=PREFIX)
     app.include_router(changing.questions.router(), prefix=PREFIX)
     app.include_router(calculators.risks.router(), prefix=PREFIX)

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 
 from epsilog.web.answers import Answer
 from epsilog.web.asks import Ask
+from epsilog.web.peers import peer_of
 
 Given = TypeVar("Given", bound=Ask)
 Function = Callable[[Given], dict[str, Any]]
@@ -75,7 +76,8 @@ class Questions:
 
 def _endpoint(question: Question) -> Callable[..., Any]:
     async def endpoint(ask: Ask, request: Request) -> Response:
-        answered: Response = await request.app.state.desk.answer(question, ask)
+        asker = peer_of(request.scope, behind_proxy=request.app.state.entrance.behind_proxy)
+        answered: Response = await request.app.state.desk.answer(question, ask, asker=asker)
         return answered
 
     endpoint.__name__ = question.path.strip("/").replace("/", "_")

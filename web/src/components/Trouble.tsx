@@ -2,6 +2,8 @@ import { useEffect, useState } from "preact/hooks";
 import { hasToken, keepToken } from "../lib/token";
 import type { Problem } from "../lib/types";
 
+const LATER = new Set([0, 429, 503]); // nobody answered, or there were too many questions
+
 export function Trouble({ problem, retry }: { problem: Problem; retry?: () => void }) {
   if (problem.status === 401) return <TokenNeeded problem={problem} retry={retry} />;
   return (
@@ -11,7 +13,7 @@ export function Trouble({ problem, retry }: { problem: Problem; retry?: () => vo
       </span>
       <span>
         <b>{problem.title}.</b> {problem.message !== problem.title && problem.message}{" "}
-        {retry && problem.status === 0 && (
+        {retry && LATER.has(problem.status) && (
           <button type="button" class="quiet" onClick={retry}>
             Ask again
           </button>
