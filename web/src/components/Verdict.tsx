@@ -68,14 +68,14 @@ function Told({ answer, risk, unit }: { answer: VerdictAnswer; risk: Answer<obje
         </div>
         <Found risk={risk} fallback="Working out what copies cost…">
           {(found) => (
-            <div>
+            <>
               <Table
                 caption={`What copies cost: copies of one ${unit}, or held by one person`}
                 columns={[{ title: "copies" }, { title: "ε at most", number: true }, { title: "at least", number: true }]}
                 rows={found.copies}
               />
               <p class="method">{found.of_copies}</p>
-            </div>
+            </>
           )}
         </Found>
       </div>
@@ -96,8 +96,17 @@ function Told({ answer, risk, unit }: { answer: VerdictAnswer; risk: Answer<obje
 }
 
 function Found({ risk, fallback, children }: { risk: Answer<object, RiskAnswer>; fallback: string; children: (found: RiskAnswer) => ComponentChildren }) {
-  if (risk.problem) return <Trouble problem={risk.problem} retry={risk.retry} />;
-  return risk.answer ? children(risk.answer) : <p class="empty">{fallback}</p>;
+  const place = useRef<HTMLDivElement>(null);
+  const height = useRef(0); // of what was told last: what stands below keeps its place until there is more to tell
+  useLayoutEffect(() => {
+    if (risk.answer && place.current) height.current = place.current.offsetHeight;
+  });
+  const awaited = !risk.answer && !risk.problem;
+  return (
+    <div ref={place} class={awaited ? "awaited" : undefined} style={awaited && height.current > 0 ? { minHeight: `${height.current}px` } : undefined}>
+      {risk.problem ? <Trouble problem={risk.problem} retry={risk.retry} /> : risk.answer ? children(risk.answer) : <p class="empty">{fallback}</p>}
+    </div>
+  );
 }
 
 /** A chance before, and what it becomes at most: two bars on one scale, with the figures beside them. */

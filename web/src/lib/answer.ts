@@ -53,7 +53,8 @@ export function useAnswer<Q, A>(
     };
     // the key stands for `ask`
   }, [key, attempt]);
-  return { ...state, retry: () => setAttempt((n) => n + 1) };
+  const same = key !== null && state.of !== null && key === JSON.stringify(state.of); // typed otherwise, and meant the same
+  return { ...state, of: same ? ask : state.of, retry: () => setAttempt((n) => n + 1) };
 }
 
 /**

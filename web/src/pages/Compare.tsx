@@ -1,6 +1,7 @@
 // Two releases side by side: of two epsilons the smaller one can be the weaker promise, and curves say where.
 
-import { useMemo } from "preact/hooks";
+import type { Ref } from "preact";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Assumes } from "../components/Assumes";
 import { Card } from "../components/Card";
 import { Copy } from "../components/Copy";
@@ -13,9 +14,11 @@ import { Trouble } from "../components/Trouble";
 import { addressStore, toQuery } from "../lib/address";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
+import { found } from "../lib/attack";
 import { type FieldSpec, type Form, useForm, type Values } from "../lib/form";
 import { show, showPercent, typeset } from "../lib/numbers";
 import type { CompareAnswer, CompareAsk, Fit, Part, StandingRow } from "../lib/openapi";
+import { type Release as Bounded, releaseOf } from "../lib/twin/releases";
 
 const MECHANISMS = [
   ["gaussian", "Gaussian noise"],
@@ -96,7 +99,14 @@ export function Compare() {
   const store = useMemo(addressStore, []);
   const form = useForm(SPECS, store);
   const ask = useMemo(() => form.values && asked(form.values), [form.values]);
-  const found = useAnswer(ask, (body, signal) => post<CompareAnswer>("account/compare", body, signal), { delay: 200 });
+  const answered = useAnswer(ask, (body, signal) => post<CompareAnswer>("account/compare", body, signal), { delay: 200 });
+  const waits = answered.busy || (answered.answer !== null && answered.of !== ask);
+  const rough = useMemo(() => ask && drawn(ask), [ask]);
+  const text = useRef<HTMLDivElement>(null);
+  const height = useRef(0); // of the longest verdict so far: so much place is kept for the next
+  useLayoutEffect(() => {
+    if (text.current) height.current = Math.max(height.current, text.current.offsetHeight);
+  });
   return (
     <div class="stack">
       <form aria-label="Two releases" class="stack" onSubmit={(e) => e.preventDefault()}>
@@ -114,14 +124,20 @@ export function Compare() {
           </div>
         </fieldset>
       </form>
-      <div class={found.busy ? "compared busy" : "compared"} aria-busy={found.busy}>
+      <div class={answered.busy ? "compared busy" : "compared"} aria-busy={answered.busy}>
         {ask === null && (
           <Card>
             <p class="empty">Correct the marked fields, and the curves come back.</p>
           </Card>
         )}
-        {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
-        {found.answer && found.of ? <Told answer={found.answer} of={found.of} /> : found.busy && <p class="empty">Working out both curves; this may take some seconds…</p>}
+        {answered.problem && <Trouble problem={answered.problem} retry={answered.retry} />}
+        {waits && rough && ask ? (
+          <Rough curves={rough} of={ask} height={height.current} />
+        ) : answered.answer && answered.of ? (
+          <Told answer={answered.answer} of={answered.of} text={text} height={height.current} />
+        ) : (
+          answered.busy && <p class="empty">Working out both curves; this may take some seconds…</p>
+        )}
       </div>
       <div class="buttons">
         <Copy label="Copy link" text={() => `${location.origin}/compare?${toQuery(form.raw)}`} />
@@ -130,29 +146,120 @@ export function Compare() {
   );
 }
 
-const upper = (rows: readonly StandingRow[], name: Side) => rows.map((row) => [row.at, Number(row[name].upper)] as const);
-const better = (row: StandingRow): string => (row.better === "open" ? "not decided" : `the ${row.better}`);
+const DELTAS = [0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10]; // those of the server
+const FPRS = [1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3];
+const SHARES = [...Array.from({ length: 20 }, (_, i) => i / 16), 1.4, 1.7]; // of the epsilon at one in a thousand
 
-function Told({ answer, of }: { answer: CompareAnswer; of: CompareAsk }) {
-  const [lead, ...rest] = answer.says;
-  const at = answer.deltas.find((row) => row.at === of.delta)!;
-  const attack = answer.fprs.find((row) => row.at === of.fpr);
-  const fits = { first: answer.first_fit, second: answer.second_fit };
-  const assumptions = [...new Set([...at.first.assumptions, ...at.second.assumptions])];
+type Line = readonly (readonly [at: number, most: number])[];
+
+/** Upper bounds of both, as drawn. */
+interface Curves {
+  epsilons: Record<Side, Line>;
+  rates: Record<Side, Line>;
+}
+
+/** What the browser says by itself; null where it has no bound for one of the two. */
+function drawn(ask: CompareAsk): Curves | null {
+  const [first, second] = SIDES.map((name) => releaseOf(ask[name], ask.relation ?? "add-or-remove-one"));
+  if (!first || !second) return null;
+  const [deltas, fprs] = [DELTAS, FPRS].map((all, i) => [...new Set([...all, i === 0 ? ask.delta : ask.fpr!])].sort((a, b) => a - b)) as [number[], number[]];
+  const epsilons = (release: Bounded): Line => deltas.map((delta) => [delta, release.epsilon(delta)]);
+  const rates = (release: Bounded): Line => {
+    const reach = Math.max(1e-3, Math.min(600, release.epsilon(1e-3)));
+    const at = SHARES.map((share) => share * reach);
+    const profile = release.deltas(at, 1e-8).map((delta, i) => ({ epsilon: at[i]!, delta }));
+    return fprs.map((fpr) => [fpr, found(profile, fpr)]);
+  };
+  return { epsilons: { first: epsilons(first), second: epsilons(second) }, rates: { first: rates(first), second: rates(second) } };
+}
+
+const upper = (rows: readonly StandingRow[], name: Side): Line => rows.map((row) => [row.at, Number(row[name].upper)] as const);
+const better = (row: StandingRow): string => (row.better === "open" ? "not decided" : `the ${row.better}`);
+const at = (line: Line, where: number): number => line.find(([x]) => x === where)![1];
+
+/** Upper bounds alone do not say which of two curves is the higher: no word on that before the server's. */
+function Rough({ curves, of, height }: { curves: Curves; of: CompareAsk; height: number }) {
   return (
     <>
       <Card>
-        <h2 class="lead-in">{typeset(lead ?? "")}</h2>
-        {rest.map((line) => (
-          <p key={line}>{typeset(line)}</p>
-        ))}
+        <div class="ruling" style={{ minHeight: height ? `${height}px` : undefined }}>
+          <p class="empty">Upper bounds, by this browser. Which of the two is weaker takes lower bounds as well: the server is working them out.</p>
+        </div>
         <div class="two">
           {SIDES.map((name) => (
             <section key={name} aria-label={`The ${name}`}>
               <h3>The {name}</h3>
               <dl class="stats">
-                <Stat label={`ε at δ = ${show(of.delta)}`} note={at.better === name ? "the smaller" : undefined}>
-                  ≤ {show(Number(at[name].upper), 4, "up")}
+                <Stat label={`ε at δ = ${show(of.delta)}`}>≤ {show(at(curves.epsilons[name], of.delta), 4, "up")}</Stat>
+                <Stat label={`Found at ${showPercent(of.fpr!)} false alarms`}>≤ {show(100 * at(curves.rates[name], of.fpr!), 3, "up")} %</Stat>
+                <Stat label="μ of Gaussian DP, about">…</Stat>
+              </dl>
+            </section>
+          ))}
+        </div>
+      </Card>
+      <Charts curves={curves} by="by this browser" />
+    </>
+  );
+}
+
+function Charts({ curves: { epsilons, rates }, by }: { curves: Curves; by: string }) {
+  return (
+    <div class="two">
+      <Card title="ε, by how rare a failure may be">
+        <Plot
+          title={`Upper bounds of ε over δ, ${by}; lower is better`}
+          x={{ title: "δ", log: true }}
+          y={{ title: "ε" }}
+          series={[
+            { name: "first", look: "claim", points: epsilons.first },
+            { name: "second", look: "second", points: epsilons.second },
+          ]}
+        />
+      </Card>
+      <Card title="What the best attack finds">
+        {rates.first.length > 0 ? (
+          <Plot
+            title={`Found, at most, over false alarms, ${by}; lower is better`}
+            x={{ title: "false alarms", log: true }}
+            y={{ title: "found", log: true }}
+            series={[
+              { name: "first", look: "claim", points: rates.first },
+              { name: "second", look: "second", points: rates.second },
+              { name: "a coin", look: "reference", points: rates.first.map(([rate]) => [rate, rate] as const) },
+            ]}
+          />
+        ) : (
+          <p class="empty">No attack on such releases has a proven price.</p>
+        )}
+      </Card>
+    </div>
+  );
+}
+
+function Told({ answer, of, text, height }: { answer: CompareAnswer; of: CompareAsk; text: Ref<HTMLDivElement>; height: number }) {
+  const [lead, ...rest] = answer.says;
+  const told = answer.deltas.find((row) => row.at === of.delta)!;
+  const attack = answer.fprs.find((row) => row.at === of.fpr);
+  const fits = { first: answer.first_fit, second: answer.second_fit };
+  const assumptions = [...new Set([...told.first.assumptions, ...told.second.assumptions])];
+  const both = (rows: readonly StandingRow[]): Record<Side, Line> => ({ first: upper(rows, "first"), second: upper(rows, "second") });
+  return (
+    <>
+      <Card>
+        <div ref={text} class="ruling" style={{ minHeight: height ? `${height}px` : undefined }}>
+          <h2 class="lead-in">{typeset(lead ?? "")}</h2>
+          {rest.map((line) => (
+            <p key={line}>{typeset(line)}</p>
+          ))}
+        </div>
+        <div class="two">
+          {SIDES.map((name) => (
+            <section key={name} aria-label={`The ${name}`}>
+              <h3>The {name}</h3>
+              <dl class="stats">
+                <Stat label={`ε at δ = ${show(of.delta)}`} note={told.better === name ? "the smaller" : undefined}>
+                  ≤ {show(Number(told[name].upper), 4, "up")}
                 </Stat>
                 {attack && (
                   <Stat label={`Found at ${showPercent(of.fpr)} false alarms`} note={attack.better === name ? "the smaller" : undefined}>
@@ -166,43 +273,14 @@ function Told({ answer, of }: { answer: CompareAnswer; of: CompareAsk }) {
             </section>
           ))}
         </div>
+        <Spoken text={answer.says.join(" ")} />
+      </Card>
+      <Charts curves={{ epsilons: both(answer.deltas.toReversed()), rates: both(answer.fprs) }} by="certified at the dots" />
+      <Card title="Which is weaker where">
         <p>
           Anywhere on the curves the first is easier to attack by at most {points(answer.first_excess)}, the second by at most {points(answer.second_excess)}, in what is
           found and in false alarms.
         </p>
-        <Assumes lines={assumptions} />
-        <Spoken text={answer.says.join(" ")} />
-      </Card>
-      <div class="two">
-        <Card title="ε, by how rare a failure may be">
-          <Plot
-            title="Upper bounds of ε over δ, certified at the dots; lower is better"
-            x={{ title: "δ", log: true }}
-            y={{ title: "ε" }}
-            series={[
-              { name: "first", look: "claim", points: upper(answer.deltas, "first").toReversed() },
-              { name: "second", look: "second", points: upper(answer.deltas, "second").toReversed() },
-            ]}
-          />
-        </Card>
-        <Card title="What the best attack finds">
-          {answer.fprs.length > 0 ? (
-            <Plot
-              title="Found, at most, over false alarms, certified at the dots; lower is better"
-              x={{ title: "false alarms", log: true }}
-              y={{ title: "found", log: true }}
-              series={[
-                { name: "first", look: "claim", points: upper(answer.fprs, "first") },
-                { name: "second", look: "second", points: upper(answer.fprs, "second") },
-                { name: "a coin", look: "reference", points: answer.fprs.map((row) => [row.at, row.at] as const) },
-              ]}
-            />
-          ) : (
-            <p class="empty">No attack on such releases has a proven price.</p>
-          )}
-        </Card>
-      </div>
-      <Card title="Which is weaker where">
         <Table
           caption="“Better” is proven: the one’s upper bound is below the other’s lower bound"
           columns={[{ title: "at" }, { title: "first", number: true }, { title: "second", number: true }, { title: "better" }]}
@@ -211,6 +289,7 @@ function Told({ answer, of }: { answer: CompareAnswer; of: CompareAsk }) {
             ...answer.fprs.map((row) => [`found at ${showPercent(row.at)} false alarms`, ...SIDES.map((name) => `≤ ${show(100 * Number(row[name].upper), 3, "up")} %`), better(row)]),
           ]}
         />
+        <Assumes lines={assumptions} />
       </Card>
     </>
   );
