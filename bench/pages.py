@@ -1,12 +1,12 @@
 """How fast the pages' server answers cheap questions, alone and while a tenth of its clients mean it ill.
 
-    python bench/pages.py [--clients 50] [--seconds 60]
+    python bench/pages.py [--clients 50] [--seconds 60] [--times 3]
 
 Clients ask for a federated price that nobody asked for before, think for about a second, and ask again: what somebody
 at a form does. Five kinds of others, in turn: one writes a head a byte at a time, one sends bodies that are too large
 or no JSON, one asks the dearest questions there are and hangs up, one asks for large answers and reads none, one asks
-dear questions and waits. Each has a connection, or several, at all times. Walls on loopback; answers are compared with
-the library's.
+dear questions and waits. Each has a connection, or several, at all times, in a process beside that of the others, as on
+another machine. Walls on loopback; answers are compared with the library's.
 """
 
 from __future__ import annotations
@@ -180,6 +180,15 @@ def waits(number: int) -> None:
 ILL = (slowly, nonsense, hangs_up, reads_nothing, waits)
 
 
+def mean_it_ill(number: int, seconds: float) -> None:
+    """So many of each kind in turn."""
+    crowd = Crowd()
+    for each in range(number):
+        crowd.start(ILL[each % len(ILL)], each)
+    time.sleep(seconds)
+    os._exit(0)  # some are in the middle of what nobody answers
+
+
 def measured(clients: int, ill: int, seconds: float) -> Crowd:
     """One crowd on a server of its own."""
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as process:
@@ -187,10 +196,9 @@ def measured(clients: int, ill: int, seconds: float) -> Crowd:
         crowd = Crowd()
         for number in range(clients - ill):
             crowd.start(crowd.honest, number)
-        for number in range(ill):
-            crowd.start(ILL[number % len(ILL)], number)
-        time.sleep(seconds)
-        crowd.end()
+        with subprocess.Popen([sys.executable, __file__, "--ill", str(ill), "--seconds", str(seconds)]):
+            time.sleep(seconds)
+            crowd.end()
         if process.poll() is not None:
             raise SystemExit("the server ended")
     return crowd
@@ -201,10 +209,15 @@ def main() -> None:
     asked = argparse.ArgumentParser()
     asked.add_argument("--clients", type=int, default=50)
     asked.add_argument("--seconds", type=float, default=60.0)
+    asked.add_argument("--times", type=int, default=1, help="how often each crowd comes")
+    asked.add_argument("--ill", type=int, help="mean it ill, so many at a time, and measure nothing")
     given = asked.parse_args()
-    print("| clients | of them ill-meaning | answers | p50 | p95 | p99 | worst | failed | wrong |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for ill in (0, given.clients // 10):
+    if given.ill is not None:
+        mean_it_ill(given.ill, given.seconds)
+        return
+    print("| clients | of them ill-meaning | answers | p50 | p95 | p99 | worst | failed | wrong | load |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for ill in (0, given.clients // 10) * given.times:
         crowd = measured(given.clients, ill, given.seconds)
         wrong = sum(
             ep.plan.federated(**ask).epsilon.upper != upper  # type: ignore[arg-type]
@@ -214,7 +227,7 @@ def main() -> None:
         print(
             f"| {given.clients} | {ill} | {len(crowd.answers)} | {1e3 * statistics.median(crowd.walls):.0f} ms "
             f"| {1e3 * cuts[94]:.0f} ms | {1e3 * cuts[98]:.0f} ms | {1e3 * max(crowd.walls):.0f} ms "
-            f"| {len(crowd.failures)} | {wrong} |",
+            f"| {len(crowd.failures)} | {wrong} | {os.getloadavg()[0]:.1f} |",
             flush=True,
         )
         for failure in sorted(set(crowd.failures))[:5]:

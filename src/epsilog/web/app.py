@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from anyio import to_thread
+from anyio import Lock, to_thread
 from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.middleware.gzip import GZipMiddleware
@@ -47,6 +46,19 @@ from epsilog.web.security import Bodies, Guard
 from epsilog.web.tokens import Keys
 
 THREADS = 8  # files and books read at a time
+
+
+class _Written:
+    """Text that is written once, in a thread: half a second in which others are answered."""
+
+    def __init__(self, write: Callable[[], bytes]) -> None:
+        self._write, self._text, self._turn = write, b"", Lock()
+
+    async def text(self) -> bytes:
+        """The text; whoever asks meanwhile waits for the first one's."""
+        async with self._turn:
+            self._text = self._text or await to_thread.run_sync(self._write)
+        return self._text
 
 
 @asynccontextmanager
@@ -96,11 +108,11 @@ def create_app(
     app.state.metrics, app.state.readiness = Metrics(), Readiness(ledger)
     problems.install(app)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
-    written = cache(lambda: json.dumps(app.openapi(), separators=(",", ":")).encode())
+    written = _Written(lambda: json.dumps(app.openapi(), separators=(",", ":")).encode())
 
     @app.get("/api/openapi.json", include_in_schema=False)
     async def description() -> Response:
-        return Response(written(), media_type="application/json")
+        return Response(await written.text(), media_type="application/json")
 
     app.include_router(calculators.questions.router(), prefix=PREFIX)
     app.include_router(changing.questions.router(), prefix=PREFIX)
