@@ -220,7 +220,7 @@ def test_no_release_costs_nothing_and_no_noise_promises_nothing():
 @pytest.mark.parametrize(
     ("release", "relation"),
     [
-        (PoissonSampled(Laplace(1.0), 0.1), REPLACE),
+        (PoissonSampled(PureDP(1.0), 0.1), REPLACE),
         (FixedSizeSampled(Gaussian(1.0), 1, 10), ADD),
         (RandomizedResponse(0.5), ADD),
         (Shuffled(RandomizedResponse(0.5), 100), ADD),

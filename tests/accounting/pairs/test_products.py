@@ -155,7 +155,7 @@ def test_the_ends_of_the_range():
         (PoissonSampled(Repeated(Laplace(1.0), 17), 0.1), ADD),
         (PoissonSampled(Composed([Gaussian(1.0), ZeroConcentratedDP(0.1)]), 0.1), ADD),
         (PoissonSampled(Composed([Gaussian(1.0), ExponentialMechanism(0.1)]), 0.1), ZERO),
-        (PoissonSampled(Repeated(Laplace(1.0), 2), 0.1), REPLACE),
+        (PoissonSampled(Repeated(DiscreteLaplace(1.0), 2), 0.1), REPLACE),
         (FixedSizeSampled(Repeated(Shuffled(PureDP(1.0), 9), 2), 9, 90), REPLACE),
         (PoissonSampled(Composed([Laplace(1.0), PoissonSampled(Gaussian(1.0), 0.1)]), 0.1), ADD),
     ],

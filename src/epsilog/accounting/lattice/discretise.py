@@ -17,6 +17,7 @@ from epsilog.accounting.lattice.law import Integers, LatticeLaw, connect, merge
 from epsilog.accounting.lattice.planning import Sketch, lattice_points
 from epsilog.accounting.laws.base import Atoms, Normal, Tent
 from epsilog.accounting.laws.pair import Direction, Outcomes, Pair, Parts
+from epsilog.accounting.laws.replaced import ReplacedLaplace
 from epsilog.accounting.rounding import down, up
 
 WIDEST = 25.0  # a step: e^loss stays finite on the lattice
@@ -119,7 +120,8 @@ def _aligned(parts: Parts, step: float) -> float:
     """Fits the step to the one law with atoms there is, so that its lowest and highest atoms lie on the lattice."""
     spans = _spans(parts)
     span = spans.pop() if len(spans) == 1 else 0.0
-    return span / math.ceil(span / step) if span >= step else step
+    halves = 2 if any(isinstance(pair.law, ReplacedLaplace) for pair, _ in parts) else 1  # most of it may sit at 0
+    return span / (halves * math.ceil(span / halves / step)) if span >= step else step
 
 
 def _spans(parts: Parts) -> set[float]:

@@ -18,6 +18,7 @@ from epsilog.accounting.rounding import LEAST, TINY, down, gamma, up
 
 Integers = npt.NDArray[np.int64]
 
+_WIDE = 700.0  # a gap whose exponential a double holds
 _ADDED = gamma(2.0)  # of what was summed, for a product and its addition
 _SLICES = 5  # outcomes are cut this many times finer than the lattice before they are merged
 
@@ -112,7 +113,9 @@ def _spread(pair: Pair, index: Integers, *, step: float, offset: float) -> _Spre
     over, over_error = _surplus(pair, g[-1:], Masses(*(m[-1:] for m in base)), offset)
     inner = np.zeros(len(g))
     inner[1:] += (np.maximum(lifted, 0.0) + lifted_error) / -np.expm1(-gaps)
-    inner[:-1] += (np.maximum(-lowered, 0.0) + lowered_error) / np.expm1(gaps)
+    inner[:-1] += (np.maximum(-lowered, 0.0) + lowered_error) / np.expm1(
+        np.minimum(gaps, _WIDE)
+    )  # less than that of a wider gap
     own = up(pair.own(base.p, base.q)[0], 6) + pair.own(base.p_error, base.q_error)[0]
     infinite = min(max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))
     top = min(float(own[-1]) - max(float(over[0]), 0.0) + float(over_error[0]), float(own[-1]))

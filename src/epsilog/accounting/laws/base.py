@@ -214,6 +214,7 @@ class Atoms:
         step: if positive, all u lie on ``u[0] + step * integers``.
         relative_error: of the masses.
         stated: bounds of the largest ratio of the release that the law stands for, if that is not the law's own.
+        roundings: in a ratio, relative to it.
     """
 
     u: Array
@@ -222,13 +223,14 @@ class Atoms:
     step: float = 0.0
     relative_error: float = gamma(64.0)
     stated: tuple[float, float] | None = None
+    roundings: float = RATIO
 
     has_atoms: ClassVar[bool] = True
 
     @property
     def misplacement(self) -> float:
         """Returns a few times what rounding can move an atom by."""
-        return 8 * self.relative_error + gamma(64 + 64 * float(np.abs(self.u).max(initial=0.0)))
+        return 8 * self.relative_error + gamma(64 + 8 * self.roundings * float(np.abs(self.u).max(initial=0.0)))
 
     def masses(self, edges: Array) -> Masses:
         """Sums atoms by cell; what P alone produces lies above every finite edge, what Q alone produces below."""
@@ -259,7 +261,7 @@ class Atoms:
         if self.stated is not None:
             return self.stated
         top = math.inf if self.only_p > 0 else self.ends()[1]
-        return down(top, RATIO), up(top, RATIO)
+        return down(top, self.roundings), up(top, self.roundings)
 
     def landmarks(self, tail: float) -> Array:
         """Returns the atoms themselves, or even steps when there are many."""

@@ -16,8 +16,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from epsilog.accounting.laws.base import LARGEST_LOSS, Array, Atoms, BaseLaw, Normal, Tent, ratio_misplacement
+from epsilog.accounting.laws.replaced import ReplacedLaplace
 from epsilog.accounting.rounding import BOUND, ELEMENTARY, LOSS, RATIO, UNDERFLOW, down, gamma, up
 
+_NEAR = 10.0  # a shift of Laplace noise from which on next to nothing lies beyond it
 _FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
 
 
@@ -153,8 +155,9 @@ class Pair:
             return None
         far, error = float(np.abs(law.u).max(initial=0.0)), law.relative_error
         if self.direction is Direction.PLAIN:
-            return _outcomes(down(law.u, RATIO), up(law.u, RATIO), law.p, (law.only_p, law.only_p), error)
-        low, high = self._outwards(law.u, 2 * RATIO)
+            low, high = down(law.u, law.roundings), up(law.u, law.roundings)
+            return _outcomes(low, high, law.p, (law.only_p, law.only_p), error)
+        low, high = self._outwards(law.u, RATIO + law.roundings)
         if self.direction is Direction.ADD:
             alone = -math.log1p(-q)  # of what the unit alone produces: it may not have been sampled
             low, high = np.append(low, down(alone, ELEMENTARY)), np.append(high, up(alone, ELEMENTARY))
@@ -222,6 +225,8 @@ class Pair:
                 return offset if self.direction is Direction.REMOVE else -offset
             case Tent(epsilon=eps, top=top) if top > 0:
                 return float(self.from_base(np.array([-eps if self.direction is Direction.REMOVE else eps]))[0])
+            case ReplacedLaplace(shift=shift) if shift < _NEAR:
+                return self.law.top
             case Atoms(u=u, p=p) if len(u):
                 mass = self.own(p, p * np.exp(-u))[0]
                 return float(self.from_base(u[[int(np.argmax(mass))]])[0])

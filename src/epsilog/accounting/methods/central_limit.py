@@ -23,7 +23,7 @@ from epsilog.accounting.inversion.characteristic import OutOfReachError
 from epsilog.accounting.kernel import peak
 from epsilog.accounting.laws.base import Array, Atoms, Normal, Tent, ratio_misplacement
 from epsilog.accounting.laws.pair import Direction, Pair, Parts
-from epsilog.accounting.laws.replaced import ReplacedSample
+from epsilog.accounting.laws.replaced import ReplacedLaplace, ReplacedSample
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, at_most, size
@@ -216,7 +216,7 @@ def _cells(pair: Pair, tail: float, count: int, missing: float) -> _Cells:
         raise OutOfReachError("a glued profile is no pair")
     if isinstance(law, Atoms):
         ends, mass = _atoms(law, count)
-    elif isinstance(law, Normal | Tent | ReplacedSample):
+    elif isinstance(law, Normal | Tent | ReplacedSample | ReplacedLaplace):
         far = max(abs(end) for end in law.reach(tail))
         if not far < _MOST_LOSS:
             raise OutOfReachError("losses beyond reach")

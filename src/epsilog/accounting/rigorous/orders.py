@@ -109,7 +109,7 @@ def _exchanged(sampled: Mapping[PoissonSampled | FixedSizeSampled, int]) -> list
         if isinstance(part, PoissonSampled):
             inner = flatten(part.release)
             if not all(isinstance(one, Gaussian) for one in inner):
-                raise _refused(part, f"under {_REPLACE} Poisson sampling has a proven pair over Gaussian noise only")
+                raise _refused(part, f"under {_REPLACE} Poisson sampling has a profile here over Gaussian noise only")
             base, share = _gaussians(inner, NeighboringRelation.ADD_OR_REMOVE_ONE), Fraction(part.sampling_probability)
             if isinstance(base, Shifted):
                 found.append((Replaced(base, share), count))
