@@ -19,6 +19,9 @@ from epsilog.terms import (
     RandomizedResponse,
     Release,
     Repeated,
+    ReportNoisyMax,
+    SparseVector,
+    Staircase,
 )
 
 
@@ -40,6 +43,9 @@ def bases() -> st.SearchStrategy[Release]:
         st.builds(DiscreteGaussian, noises(1.0), st.integers(1, 3)),
         st.builds(DiscreteLaplace, noises(1.0), st.integers(1, 3)),
         st.builds(ExponentialMechanism, st.floats(0.01, 2.0), st.booleans()),
+        st.builds(Staircase, st.floats(0.01, 2.0), st.none() | st.floats(0, 1)),
+        st.builds(ReportNoisyMax, st.floats(0.01, 2.0), st.sampled_from(["exponential", "laplace"]), st.booleans()),
+        st.builds(SparseVector, noises(1.0), noises(1.0), st.integers(1, 3), st.booleans()),
         st.floats(0.01, 2.0).map(PureDP),
         st.builds(ApproximateDP, st.floats(0.01, 2.0), st.floats(0, 1e-9)),
     )

@@ -16,7 +16,7 @@ from epsilog.adapters.dp_accounting import CertifiedAccountant, from_event  # no
 
 Theirs = dp_accounting.NeighboringRelation
 SGD = events.SelfComposedDpEvent(events.PoissonSampledDpEvent(0.01, events.GaussianDpEvent(1.0)), 1000)
-SAMPLED_LAPLACE = events.PoissonSampledDpEvent(0.01, events.LaplaceDpEvent(1.0))
+SAMPLED_RESPONSE = events.PoissonSampledDpEvent(0.01, events.RandomizedResponseDpEvent(0.5, 2))
 WITHOUT_REPLACEMENT = events.SampledWithoutReplacementDpEvent(1000, 10, events.GaussianDpEvent(1.0))
 
 
@@ -123,7 +123,7 @@ def test_counts_multiply_wherever_they_stand():
     ("event", "relation", "culprit"),
     [
         (events.ComposedDpEvent([SGD, WITHOUT_REPLACEMENT]), Theirs.ADD_OR_REMOVE_ONE, WITHOUT_REPLACEMENT),
-        (SAMPLED_LAPLACE, Theirs.REPLACE_ONE, SAMPLED_LAPLACE),
+        (SAMPLED_RESPONSE, Theirs.REPLACE_ONE, SAMPLED_RESPONSE),
         (events.ZCDpEvent(0.1, xi=0.5), Theirs.ADD_OR_REMOVE_ONE, events.ZCDpEvent(0.1, xi=0.5)),
         (
             events.SelfComposedDpEvent(events.RandomizedResponseDpEvent(0.5, 2), 3),

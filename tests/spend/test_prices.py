@@ -20,7 +20,10 @@ from epsilog.terms import (
     PoissonSampled,
     PureDP,
     Repeated,
+    ReportNoisyMax,
     Shuffled,
+    SparseVector,
+    Staircase,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
@@ -54,6 +57,8 @@ def books(ledger):
         ("pure", Gaussian(100.0), {"epsilon": "900000"}),
         ("pure", PureDP(1.0), {"epsilon": "0.999999999"}),
         ("pure", Repeated(Laplace(1.0), 3), {"epsilon": "1"}),
+        ("pure", SparseVector(2.0, 8.0, positives=3), {"epsilon": "0.875"}),  # as if it were monotone
+        ("pure", ReportNoisyMax(1.0, "exponential"), {"epsilon": "0.999999999"}),
         ("zcdp", Gaussian(0.1), {"rho": "0"}),
         ("zcdp", Gaussian(0.1), {"rho": "49.999999"}),
         ("zcdp", ZeroConcentratedDP(0.1), {"rho": "0.099999999999999"}),
@@ -219,3 +224,21 @@ def test_what_is_proven_to_cost_at_least_is_never_more_than_the_truth(kind, rela
             truth = count * Fraction(far) ** 2 / Fraction(noise) ** 2 / (1 if kind == "gdp" else 2)
             if truth < 10**9:
                 assert Fraction(least[quantity]) <= truth < Fraction(least[quantity]) * (1 + Fraction(1, 10**12)) + 1
+
+
+@pytest.mark.parametrize(
+    ("release", "epsilon"),
+    [
+        (SparseVector(2.0, 8.0, positives=3), "1.25"),
+        (SparseVector(2.0, 8.0, positives=3, monotone=True), "0.875"),
+        (ReportNoisyMax(0.5, "laplace"), "0.5"),
+        (ReportNoisyMax(0.5, "gumbel", monotone=True), "0.25"),
+        (Staircase(0.75), "0.75"),
+        (Composed([SparseVector(2.0, 8.0, positives=3), Repeated(Laplace(12.0), 3)]), "1.5"),
+    ],
+)
+def test_choices_are_charged_what_their_noise_proves(books, release, epsilon):
+    assert dict(books.charge("pure", release, key="one").amounts["pure"]) == {"epsilon": epsilon}
+    assert proven_least(
+        Request(release, NeighboringRelation.ADD_OR_REMOVE_ONE), "pure", Amounts.charged({"epsilon": epsilon})
+    )

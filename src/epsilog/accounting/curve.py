@@ -34,6 +34,9 @@ from epsilog.terms import (
     PureDP,
     Release,
     Repeated,
+    ReportNoisyMax,
+    SparseVector,
+    Staircase,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
     check,
@@ -262,7 +265,7 @@ def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> flo
                 total += count * _half_square((eps / 2 if monotone else eps) / 2)
             case PureDP(epsilon=eps):
                 total += count * _half_square(eps)
-            case Laplace() | DiscreteLaplace():
+            case Laplace() | DiscreteLaplace() | Staircase() | ReportNoisyMax() | SparseVector():
                 loss = pure_loss({part: 1}, prepared.relation)
                 total += count * _half_square(math.inf if loss is None else rounded(loss, up=True))
             case _:

@@ -21,6 +21,8 @@ from epsilog.terms import (
     PureDP,
     Release,
     Repeated,
+    ReportNoisyMax,
+    SparseVector,
     ToeplitzStrategy,
     TruncatedPoissonSampled,
     UnsupportedMechanismError,
@@ -73,11 +75,26 @@ def _counted(releases: Iterable[tuple[Release, int]]) -> dict[Release, int]:
                 noise_stddev=noise,
             ) if not any(others) and rounds % bins == 0:  # independent noise: one way of saying it
                 todo.append((BallsInBins(Gaussian(noise / scale), bins, rounds // bins), count))
+            case ReportNoisyMax() if (other := plainly(part)) is not part:
+                todo.append((other, count))
             case PoissonSampled(sampling_probability=0) | FixedSizeSampled(sample_size=0) | ZeroConcentratedDP(rho=0):
                 pass
             case _:
                 bag[part] = bag.get(part, 0) + count
     return bag
+
+
+def plainly(release: Release) -> Release:
+    """The same law by its other name: the highest of scores with Gumbel noise is the exponential mechanism's choice.
+
+    >>> plainly(ReportNoisyMax(1.0, "gumbel"))
+    ExponentialMechanism(epsilon=1.0, monotone=False)
+    """
+    match release:
+        case ReportNoisyMax(epsilon=epsilon, noise="gumbel", monotone=monotone):
+            return ExponentialMechanism(epsilon, monotone)
+        case _:
+            return release
 
 
 def _innermost(release: Release) -> Release:
@@ -148,9 +165,10 @@ def check_absence(part: Release, base: Release, relation: NeighboringRelation) -
     """Requires that a sampled base says what it releases without the unit, where its relation does not (docs, 1.8).
 
     Raises:
-        UnsupportedMechanismError: under zero-out, a sampled statement, or a choice by scores.
+        UnsupportedMechanismError: under zero-out, a sampled statement, or a choice by scores or queries.
     """
-    silent = (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP, ExponentialMechanism)
+    choices = (ExponentialMechanism, ReportNoisyMax, SparseVector)
+    silent = (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP, *choices)
     if relation is NeighboringRelation.ZERO_OUT and any(isinstance(one, silent) for one in flatten(base)):
         reason = "under zero-out a statement compares a unit with nothing in its place, not with its absence"
         raise UnsupportedMechanismError(part, method="sampling", reason=reason)

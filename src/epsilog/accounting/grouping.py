@@ -37,6 +37,8 @@ from epsilog.terms import (
     PoissonSampled,
     PureDP,
     Release,
+    ReportNoisyMax,
+    SparseVector,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
@@ -129,7 +131,9 @@ def _further(bag: Bag, relation: NeighboringRelation, units: int) -> tuple[Bag, 
     return sides[0], sides[1]
 
 
-def _grown(part: Release, relation: NeighboringRelation, units: int, *, high: bool) -> Release | None:
+def _grown(  # noqa: PLR0912
+    part: Release, relation: NeighboringRelation, units: int, *, high: bool
+) -> Release | None:
     """A part as a group meets it: a noise that much smaller, or a statement that much weaker; rounded outwards."""
 
     def times(number: float, factor: int) -> float:
@@ -149,6 +153,11 @@ def _grown(part: Release, relation: NeighboringRelation, units: int, *, high: bo
             return DiscreteLaplace(noise, far * units)
         case ExponentialMechanism(epsilon=epsilon, monotone=monotone):
             return ExponentialMechanism(times(epsilon, units), monotone)
+        case ReportNoisyMax(epsilon=epsilon, noise=noise_law, monotone=monotone):
+            return ReportNoisyMax(times(epsilon, units), noise_law, monotone)
+        case SparseVector(threshold_noise_multiplier=first, query_noise_multiplier=each, positives=most):
+            once, often = (rounded(Fraction(noise) / units, up=not high) for noise in (first, each))
+            return SparseVector(once, often, most, part.monotone)
         case GaussianDP(mu=mu):
             return GaussianDP(times(mu, units))
         case ZeroConcentratedDP(rho=rho):  # a Gaussian satisfies it; what else does need not grow as fast

@@ -14,7 +14,9 @@ from epsilog.terms import (
     PoissonSampled,
     PureDP,
     Release,
+    ReportNoisyMax,
     Shuffled,
+    SparseVector,
     TruncatedPoissonSampled,
     Tuned,
     ZeroConcentratedDP,
@@ -50,7 +52,17 @@ _TURNS = (
     "nobody's joining or leaving moves another"
 )
 _SCORE = "the score's sensitivity was measured for this relation"
-_OF_KIND = {ExponentialMechanism: (_SCORE,), MatrixMechanism: (_TURNS,)}
+_HIGHEST = "every candidate's noise is a draw of its own, and nothing but which is the highest is shown"
+_SPARSE = (
+    "the queries' sensitivity was measured for this relation; one draw of Laplace noise is the threshold's until the "
+    "end, every query has a draw of its own, no noisy answer that was compared is shown, and it ends as stated"
+)
+_OF_KIND: dict[type, tuple[str, ...]] = {
+    ExponentialMechanism: (_SCORE,),
+    ReportNoisyMax: (_SCORE, _HIGHEST),
+    SparseVector: (_SPARSE,),
+    MatrixMechanism: (_TURNS,),
+}
 
 
 def assumptions(release: Release) -> tuple[str, ...]:

@@ -13,7 +13,10 @@ import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
 from epsilog.accounting.enclosed import enclosed
-from epsilog.accounting.flatten import Bag, flatten
+from epsilog.accounting.exact import choice_loss, rounded, sparse_vector_loss
+from epsilog.accounting.flatten import Bag, flatten, plainly
+from epsilog.accounting.laws.base import LARGEST_LOSS
+from epsilog.accounting.laws.staircase import staircase
 from epsilog.accounting.moments import beyond, delta_of, epsilon_of
 from epsilog.accounting.rounding import LEAST, UNDERFLOW, gamma, up
 from epsilog.terms import (
@@ -31,6 +34,9 @@ from epsilog.terms import (
     PureDP,
     RandomizedResponse,
     Release,
+    ReportNoisyMax,
+    SparseVector,
+    Staircase,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
     check,
@@ -162,6 +168,30 @@ def _(release: ExponentialMechanism, orders: Array, *, relation: NeighboringRela
     spread = _reach(release.epsilon, 2.0) if release.monotone else release.epsilon
     # Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223): bounded range
     return np.minimum(_concentrated(_reach(spread, 2.0), orders), _pure(spread, orders))
+
+
+@_rdp.register
+def _(release: Staircase, orders: Array, *, relation: NeighboringRelation) -> Array:
+    far = stretch(relation)
+    if far * release.epsilon > LARGEST_LOSS:
+        return _pure(far * release.epsilon, orders)
+    law = staircase(release.epsilon, release.first_step, far)
+    if far == 1:
+        return _three_answers(up(float(law.p[-1]), 16), release.epsilon, orders)
+    return _pure(far * release.epsilon, orders)
+
+
+@_rdp.register
+def _(release: ReportNoisyMax, orders: Array, *, relation: NeighboringRelation) -> Array:
+    if (other := plainly(release)) is not release:
+        return _rdp(other, orders, relation=relation)
+    return _pure(rounded(choice_loss(release), up=True), orders)
+
+
+@_rdp.register
+def _(release: SparseVector, orders: Array, *, relation: NeighboringRelation) -> Array:  # noqa: ARG001
+    loss = sparse_vector_loss(release)
+    return _pure(math.inf if loss is None else rounded(loss, up=True), orders)
 
 
 @_rdp.register

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from epsilog.plan import Sweep
 
 _NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response", "exponential")
-MECHANISMS = {name: codec.type_of[name] for name in (*_NOISES, "pure", "zcdp", "gdp")}  # those of one parameter
+MECHANISMS = {
+    name: codec.type_of[name] for name in (*_NOISES, "staircase", "pure", "zcdp", "gdp")
+}  # those of one parameter
 _MOST_POINTS = 10_000  # of one question
 Delta = Annotated[
     list[float] | None, typer.Option("--delta", help="Failure probability: ask for epsilon; may be repeated.")

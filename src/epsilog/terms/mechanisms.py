@@ -7,6 +7,7 @@ one unit by another moves it up to twice as far; accountants apply that factor, 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +92,39 @@ class DiscreteLaplace(Release):
         check.fields(self, noise_scale=check.at_least(0), sensitivity=check.integer(1))
 
 
+@codec.term("staircase")
+@dataclass(frozen=True, slots=True)
+class Staircase(Release):
+    """Adds staircase noise to one number (Geng, Kairouz, Oh & Viswanath 2015, IEEE JSTSP 9(7)).
+
+    The noise's density is constant on abs(x) < gamma s and on each step of the width s from there on, where it is
+    smaller by a factor of exp(epsilon) each time; s is the sensitivity.
+
+    Attributes:
+        epsilon: of one sensitivity, in nats.
+        gamma: the first step's share of the sensitivity, in [0, 1]; when blank 1 / (1 + exp(epsilon / 2)), which has
+            the least mean absolute error.
+        sensitivity: the most one privacy unit can move the number, in its own unit: the width of a step.
+    """
+
+    epsilon: float
+    gamma: float | None = None
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self, epsilon=check.positive(), gamma=check.optional(check.within(0, 1)), sensitivity=check.positive()
+        )
+        if self.gamma is None:
+            object.__setattr__(self, "gamma", math.exp(-self.epsilon / 2) / (1 + math.exp(-self.epsilon / 2)))
+
+    @property
+    def first_step(self) -> float:
+        """``gamma``, which was blank or not."""
+        assert self.gamma is not None
+        return self.gamma
+
+
 @codec.term("randomized-response")
 @dataclass(frozen=True, slots=True)
 class RandomizedResponse(Release):
@@ -125,6 +159,62 @@ class ExponentialMechanism(Release):
 
     def __post_init__(self) -> None:
         check.fields(self, epsilon=check.at_least(0), monotone=check.flag())
+
+
+@codec.term("report-noisy-max")
+@dataclass(frozen=True, slots=True)
+class ReportNoisyMax(Release):
+    """Adds noise to the score of every candidate and says which of them is the highest, and nothing else.
+
+    Attributes:
+        epsilon: 2 * sensitivity / scale of the noise, in nats, for the relation under which the scores' sensitivity was
+            measured: the most that a neighbour moves a score.
+        noise: "gumbel" (this is the exponential mechanism), "exponential" (permute-and-flip) or "laplace".
+        monotone: whether no neighbour moves two scores in opposite ways; the loss is then at most epsilon / 2.
+    """
+
+    epsilon: float
+    noise: str
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            epsilon=check.at_least(0),
+            noise=check.one_of(("gumbel", "exponential", "laplace")),
+            monotone=check.flag(),
+        )
+
+
+@codec.term("sparse-vector")
+@dataclass(frozen=True, slots=True)
+class SparseVector(Release):
+    """Says of one query after another whether it reaches a threshold, up to noise, until so many have (AboveThreshold).
+
+    One draw of Laplace noise is added to the threshold and stays as it is until the end; each query gets a draw of its
+    own. Nothing but the comparisons is shown: a query's answer is another release, with noise of its own. A threshold
+    with fresh noise after each query that reaches it is ``Repeated(SparseVector(..., positives=1), count)``.
+
+    Attributes:
+        threshold_noise_multiplier: noise scale of the threshold over the queries' sensitivity; 0 gives no privacy.
+        query_noise_multiplier: noise scale of each query over the queries' sensitivity; 0 gives no privacy.
+        positives: it ends with the query that is the so-manieth to reach the threshold; how many do not is free.
+        monotone: whether no neighbour moves two queries in opposite ways.
+    """
+
+    threshold_noise_multiplier: float
+    query_noise_multiplier: float
+    positives: int = 1
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        check.fields(
+            self,
+            threshold_noise_multiplier=check.at_least(0),
+            query_noise_multiplier=check.at_least(0),
+            positives=check.integer(1),
+            monotone=check.flag(),
+        )
 
 
 @codec.term("pure")

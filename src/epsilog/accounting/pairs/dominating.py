@@ -15,8 +15,8 @@ from itertools import chain
 import numpy as np
 
 from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU, allocated
-from epsilog.accounting.exact import pure_loss, rounded
-from epsilog.accounting.flatten import Bag, bins_mu, check_absence, flatten, gaussian_mu_of, total_mu
+from epsilog.accounting.exact import choice_loss, pure_loss, rounded, sparse_vector_loss
+from epsilog.accounting.flatten import Bag, bins_mu, check_absence, flatten, gaussian_mu_of, plainly, total_mu
 from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent
 from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.replaced import (
@@ -29,6 +29,7 @@ from epsilog.accounting.laws.replaced import (
     replaced_discrete_laplace,
 )
 from epsilog.accounting.laws.shuffled import attained, clones, responses
+from epsilog.accounting.laws.staircase import staircase
 from epsilog.accounting.laws.told import ToldWhich
 from epsilog.accounting.pairs.products import MOST_PARTS, largest, product
 from epsilog.accounting.rounding import LEAST, MU, RATIO, down, gamma, union, up
@@ -49,7 +50,10 @@ from epsilog.terms import (
     RandomizedResponse,
     Release,
     Repeated,
+    ReportNoisyMax,
     Shuffled,
+    SparseVector,
+    Staircase,
     TruncatedPoissonSampled,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
@@ -145,7 +149,7 @@ def orderings(  # noqa: PLR0912
                 attained(direction, [Pair(_pure(0.0, 0.0))] * len(leans), count)
             sampled = True
             continue
-        base = part.release if isinstance(part, PoissonSampled | FixedSizeSampled) else part
+        base = plainly(part.release) if isinstance(part, PoissonSampled | FixedSizeSampled) else part
         _check_sampling(part, relation)
         low, high = _shares(part)
         if high == 0:
@@ -176,7 +180,7 @@ def _leans(bag: dict[Release, int]) -> tuple[float, ...]:
 
     Any is an instance (docs, 1.3). The best one depends on the question; the more there are, the nearer to the middle.
     """
-    bases = [part.release if isinstance(part, PoissonSampled | FixedSizeSampled) else part for part in bag]
+    bases = [plainly(part.release) if isinstance(part, PoissonSampled | FixedSizeSampled) else part for part in bag]
     if not any(isinstance(base, ExponentialMechanism) for base in bases):
         return (0.5,)
     return _LEANS_OF_ONE if sum(bag.values()) == 1 else _LEANS
@@ -402,6 +406,17 @@ def base_laws(  # noqa: PLR0912
             if relation is not _REPLACE:
                 raise UnsupportedMechanismError(release, method=METHOD, reason="its neighbours replace one unit")
             return _randomized_response(release.flip_probability, release.categories)
+        case Staircase(epsilon=eps):
+            return _staircase(eps, release.first_step, far)
+        case ReportNoisyMax() if (other := plainly(release)) is not release:
+            return base_laws(other, relation)
+        case ReportNoisyMax(noise=noise_law):
+            return _chosen(choice_loss(release), half=choice_loss(release) / 2, laplace=noise_law == "laplace")
+        case SparseVector(threshold_noise_multiplier=first, query_noise_multiplier=each):
+            loss = sparse_vector_loss(release)
+            if loss is None:
+                return _nothing_hidden(), _pure(0.0, 0.0)
+            return _chosen(loss, half=1 / (2 * max(Fraction(first), Fraction(each))), laplace=True)
         case ExponentialMechanism(epsilon=eps, monotone=monotone):
             return _bounded_range(eps / 2 if monotone else eps)
         case Shuffled():
@@ -457,6 +472,32 @@ def _off(epsilon: float) -> tuple[float, float]:
 def _laplace(epsilon: float) -> tuple[BaseLaw, BaseLaw]:
     """One Laplace with the whole L1 shift dominates the coordinates together (docs, 1.3)."""
     return _within_reach(lambda at: Tent(at, 0.25 * math.exp(-at / 2), 0.5), epsilon, _off(epsilon))
+
+
+def _staircase(epsilon: float, share: float, steps: int) -> tuple[BaseLaw, BaseLaw]:
+    """Staircase noise moved by whole steps (docs: accounting/staircase), or what stands for it out of reach."""
+    largest = steps * epsilon
+    stated = (largest, largest)
+    if largest < _NEAREST:
+        return replace(_pure(_NEAREST, 0.0), stated=stated), replace(_pure(0.0, 0.0), stated=stated)
+    if largest > _LONGEST:  # below: beyond either centre, and between
+        rare = math.exp(-_LONGEST) / 2
+        ends = Atoms(np.array([-_LONGEST, 0.0, _LONGEST]), np.array([rare, 0.5 - rare, 0.5]), step=_LONGEST)
+        return _nothing_hidden(stated), replace(ends, stated=stated)
+    return _same(replace(staircase(epsilon, share, steps), stated=stated))
+
+
+def _chosen(loss: Fraction, *, half: Fraction, laplace: bool) -> tuple[BaseLaw, BaseLaw]:
+    """A choice whose largest loss is known: above its statement; below two noisy numbers that are compared.
+
+    They are ``half`` a scale apart, one way or the other. The larger wins with the odds 2 e^half - 1 under exponential
+    noise, 4 e^half / (2 + half) - 1 under Laplace noise: docs/accounting/selection.md.
+    """
+    stated = rounded(loss, up=False), rounded(loss, up=True)
+    apart = min(rounded(half, up=False), _LONGEST)
+    odds = (4 * math.expm1(apart) - 2 * apart) / (2 + apart) if laplace else 2 * math.expm1(apart)
+    told = min(down(math.log1p(odds), 4 * RATIO), _LONGEST)
+    return _statement(stated[1], 0.0)[0], replace(_pure(told if told > _NEAREST else 0.0, 0.0), stated=stated)
 
 
 def _bounded_range(spread: float) -> tuple[BaseLaw, BaseLaw]:

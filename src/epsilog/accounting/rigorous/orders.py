@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from epsilog.accounting.flatten import Bag, check_absence, flatten
+from epsilog.accounting.exact import choice_loss, sparse_vector_loss
+from epsilog.accounting.flatten import Bag, check_absence, flatten, plainly
 from epsilog.accounting.rigorous.profiles import (
     Added,
     Answers,
@@ -37,6 +38,8 @@ from epsilog.terms import (
     PureDP,
     RandomizedResponse,
     Release,
+    ReportNoisyMax,
+    SparseVector,
     UnsupportedMechanismError,
 )
 
@@ -122,13 +125,15 @@ def _exchanged(sampled: Mapping[PoissonSampled | FixedSizeSampled, int]) -> list
     return found
 
 
-def _base(release: Release, part: Release, relation: NeighboringRelation) -> Profile | None:
+def _base(  # noqa: PLR0912
+    release: Release, part: Release, relation: NeighboringRelation
+) -> Profile | None:
     """The profile of what is not sampled; None if it tells nothing. ``part`` is what is refused, if it is."""
     far = 2 if relation is _REPLACE else 1
     inner = flatten(release)
     if all(isinstance(one, Gaussian | GaussianDP) for one in inner):
         return _gaussians(inner, relation)
-    match release:
+    match plainly(release):
         case Laplace(noise_multiplier=noise):
             return LaplaceShift(far, noise) if noise > 0 else Revealed()
         case DiscreteLaplace(noise_scale=scale, sensitivity=sensitivity):
@@ -146,6 +151,12 @@ def _base(release: Release, part: Release, relation: NeighboringRelation) -> Pro
             return BoundedRange(spread) if spread > 0 else None
         case PureDP(epsilon=epsilon):
             return Statement(Fraction(epsilon)) if epsilon > 0 else None
+        case ReportNoisyMax() as chosen:
+            loss = choice_loss(chosen)
+            return Statement(loss) if loss > 0 else None
+        case SparseVector() as sparse:
+            bound = sparse_vector_loss(sparse)
+            return Revealed() if bound is None else Statement(bound)
         case ApproximateDP(epsilon=epsilon, delta=certain):
             return Statement(Fraction(epsilon), Fraction(certain)) if epsilon > 0 or certain > 0 else None
         case _:
