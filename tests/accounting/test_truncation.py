@@ -1,6 +1,7 @@
 """Truncated Poisson samples: above what neighbours of a handful of units really lose, and as dp-accounting composes."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -15,16 +16,25 @@ from scipy import stats
 
 import epsilog as ep
 from epsilog import accounting
+from epsilog.accounting import montecarlo
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.truncation import Cut, binomial_above
+from epsilog.accounting.truncation import Cut, binomial_above, cut_chance, truncated
 from epsilog.terms import (
     ApproximateDP,
+    BallsInBins,
+    BinnedParticipation,
+    ChosenParticipation,
     Composed,
+    CyclicParticipation,
+    EveryRound,
     Gaussian,
     Laplace,
+    MatrixMechanism,
     NeighboringRelation,
     PoissonSampled,
     Repeated,
+    SpacedParticipation,
+    ToeplitzStrategy,
     TruncatedPoissonSampled,
     UnsupportedMechanismError,
 )
@@ -194,3 +204,119 @@ def test_a_cut_never_helps(chance, epsilon):
     found = Cut(chance).beside(Bounds(1e-7, 1e-6), epsilon)
     assert found.upper >= 1e-6
     assert found.lower <= 1e-7
+
+
+ROUNDS = 3
+DRAWN = [
+    BinnedParticipation(2),
+    CyclicParticipation(2, 0.6),
+    ChosenParticipation(2),
+    SpacedParticipation(2, 0.4),
+    SpacedParticipation(2, 0.4, warm_start=True),
+    SpacedParticipation(1, 0.3),
+]
+
+
+def matrix(drawn, rounds=ROUNDS, noise=1.0):
+    return MatrixMechanism(ToeplitzStrategy((1.0,)), drawn, rounds, noise)
+
+
+def paths(drawn, rounds=ROUNDS):
+    """Each way for one unit to take part, with its chance, told round by round."""
+    found = {}
+    for way in product((0, 1), repeat=rounds):
+        match drawn:
+            case BinnedParticipation(cycle_length=b):
+                chance = sum(all(way[t] == (t % b == slot) for t in range(rounds)) for slot in range(b)) / b
+            case CyclicParticipation(cycle_length=b, probability=p):
+                chance = 0.0
+                for slot in range(b):
+                    coins = [(p if way[t] else 1 - p) if t % b == slot else 1.0 - way[t] for t in range(rounds)]
+                    chance += math.prod(coins) / b
+            case ChosenParticipation(participations=k):
+                chance = (sum(way) == k) / math.comb(rounds, k)
+            case SpacedParticipation(min_separation=b, probability=p, warm_start=warm):
+                starts = [1.0] + [p] * (b - 1) * warm
+                chance = 0.0
+                for start, weight in enumerate(starts):
+                    at, one = start, weight / sum(starts)
+                    for t in range(rounds):
+                        if t < at:
+                            one *= 1 - way[t]
+                        else:
+                            one *= p if way[t] else 1 - p
+                            at = t + b if way[t] else at
+                    chance += one
+        if chance:
+            found[way] = chance
+    assert sum(found.values()) == pytest.approx(1)
+    return found
+
+
+@pytest.mark.parametrize("drawn", DRAWN, ids=repr)
+@pytest.mark.parametrize(("units", "most"), [(4, 1), (4, 3), (5, 4)])
+def test_a_batch_is_cut_no_more_often_than_that(drawn, units, most):
+    one = paths(drawn)
+    exact = sum(
+        math.prod(one[way] for way in ways)
+        for ways in product(one, repeat=units)
+        if max(map(sum, zip(*ways, strict=True))) > most
+    )
+    bound = cut_chance(matrix(drawn), population=units, largest_batch=most)
+    assert exact <= bound * (1 + 1e-12)
+    assert bound <= max(2.0 * exact, exact + 1e-9) or bound <= 1 < 1.6 * exact + 0.6
+
+
+def test_bins_are_filled_once_whatever_the_epochs_and_a_repetition_draws_them_afresh():
+    once = cut_chance(BallsInBins(Gaussian(1.0), 8), population=100, largest_batch=30)
+    assert cut_chance(BallsInBins(Gaussian(1.0), 8, epochs=5), population=100, largest_batch=30) == once
+    assert cut_chance(matrix(BinnedParticipation(8), 40), population=100, largest_batch=30) == once
+    again = cut_chance(Repeated(BallsInBins(Gaussian(1.0), 8), 5), population=100, largest_batch=30)
+    assert again == pytest.approx(5 * once)
+    assert cut_chance(BallsInBins(Gaussian(1.0), 8), population=30, largest_batch=30) == 0.0
+    settled = cut_chance(matrix(SpacedParticipation(4, 0.1), 100_000), population=1000, largest_batch=160)
+    warm = cut_chance(matrix(SpacedParticipation(4, 0.1, warm_start=True), 100_000), population=1000, largest_batch=160)
+    begun = cut_chance(matrix(SpacedParticipation(4, 0.1), 100), population=1000, largest_batch=160)
+    assert 1e3 * warm < begun < settled < begun + 1.01 * warm  # at first everybody may join
+
+
+def cut_delta(drawn, units, most, noise, epsilon):
+    """Delta at epsilon of two rounds, on a grid; one unit sends 1 and comes first, the others send -1."""
+    x = np.linspace(-9, 9, 361) * noise
+    one, step = paths(drawn, 2), x[1] - x[0]
+    with_it, without = np.zeros((2, x.size, x.size))
+    for ways in product(one, repeat=units):
+        chance = math.prod(one[way] for way in ways)
+        others = [[-1] * sum(way[t] for way in ways[1:]) for t in range(2)]
+        ours = [[1] * ways[0][t] for t in range(2)]
+        sums = [sum((own + rest)[:most]) for own, rest in zip(ours, others, strict=True)]
+        with_it += chance * np.outer(*(stats.norm.pdf(x, total, noise) for total in sums))
+        without += chance * np.outer(*(stats.norm.pdf(x, sum(rest[:most]), noise) for rest in others))
+    return float(np.maximum(with_it - math.exp(epsilon) * without, 0).sum() * step * step)
+
+
+@pytest.mark.slow
+def test_what_is_cut_is_paid_for_and_what_ignores_it_is_broken():
+    drawn, units, most, noise, epsilon = SpacedParticipation(2, 0.1), 3, 1, 0.6, 4.5
+    run = matrix(drawn, 2, noise)
+    plain = accounting.delta(Gaussian(noise), epsilon=epsilon)  # no unit is in both rounds: more than enough, uncut
+    uncut = cut_delta(drawn, units, units, noise, epsilon)
+    real = cut_delta(drawn, units, most, noise, epsilon)
+    assert uncut < plain.upper
+    assert real > 1.5 * uncut  # the unit takes the place of one that sends the opposite
+    bounds = replace(plain, lower=uncut, upper=uncut)
+    found = truncated(bounds, run, population=units, largest_batch=most)
+    assert bounds.upper < real <= found.upper
+
+
+def test_a_certificate_can_be_cut_and_what_is_not_about_delta_cannot():
+    run = matrix(SpacedParticipation(4, 0.05), 20, 2.0)
+    certificate = montecarlo.certify(run, epsilon=1.0, samples=4_000, seed=3)
+    found = truncated(certificate.interval, run, population=10_000, largest_batch=800)
+    assert certificate.interval.upper <= found.upper <= certificate.interval.upper * 1.001
+    assert "before batches are cut to 800" in found.assumptions[-1]
+    assert truncated(certificate.interval, run, population=10_000, largest_batch=400).upper == 1.0
+    with pytest.raises(ValueError, match="interval"):
+        truncated(accounting.epsilon(Gaussian(1.0), delta=1e-6), run, population=10, largest_batch=2)
+    with pytest.raises(UnsupportedMechanismError, match="drawn"):
+        truncated(certificate.interval, matrix(EveryRound()), population=10, largest_batch=2)

@@ -36,7 +36,7 @@ from epsilog.accounting.intervals import Intervals, Series
 from epsilog.accounting.moments import epsilon_by_order
 from epsilog.accounting.premises import assumptions
 from epsilog.accounting.renyi import rdp, rdp_attained, renyi_delta, renyi_epsilon
-from epsilog.accounting.truncation import binomial_above
+from epsilog.accounting.truncation import binomial_above, cut_chance, truncated
 from epsilog.accounting.tuning import mean_trials
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "calibrate",
     "classic_gaussian_stddev",
     "compare",
+    "cut_chance",
     "delta",
     "delta_curve",
     "epsilon",
@@ -74,4 +75,5 @@ __all__ = [
     "rho",
     "rounds_that_fit",
     "true_positive_rate",
+    "truncated",
 ]

@@ -9,6 +9,7 @@ et al. 2024 (arXiv:2411.04205), Theorem 3.3; docs/accounting/certified-bounds.md
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +19,23 @@ import numpy as np
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import Bag
 from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, down, union, up
-from epsilog.terms import PoissonSampled, Release, TruncatedPoissonSampled
+from epsilog.terms import (
+    BallsInBins,
+    BinnedParticipation,
+    CheckError,
+    ChosenParticipation,
+    CyclicParticipation,
+    Interval,
+    MatrixMechanism,
+    NeighboringRelation,
+    PoissonSampled,
+    Release,
+    Repeated,
+    SpacedParticipation,
+    TruncatedPoissonSampled,
+    UnsupportedMechanismError,
+    check,
+)
 
 _ATTEMPTS = 64  # to find an epsilon whose own share of delta leaves enough for it
 _TERMS = 2048  # of a binomial law that are summed one by one
@@ -87,6 +104,112 @@ def untruncated(bag: Bag) -> tuple[Bag, Cut] | None:
             cuts.append((binomial_above(part.population, part.sampling_probability, part.largest_batch), count))
         rest[one] = rest.get(one, 0) + count
     return (rest, Cut(union(cuts)[1])) if cuts else None
+
+
+def truncated(interval: Interval, release: Release, *, population: int, largest_batch: int) -> Interval:
+    """Bounds delta of the same run where a batch that is too large keeps its first ``largest_batch`` units.
+
+    First in an order that the units' data have no part in. It holds whatever the bounds on delta rest on: a formula, or
+    a certificate; what stands beside the release, too.
+
+    Args:
+        interval: bounds on delta at an epsilon, of the run whose batches are never cut.
+        release: of that run, what has the batches: a matrix mechanism whose participation is drawn, balls-in-bins.
+        population: units in all, at most; public.
+        largest_batch: units in a batch, at most.
+
+    Raises:
+        UnsupportedMechanismError: nothing of it is drawn.
+
+    Source:
+        docs/accounting/balls-in-bins.md, 7; for Poisson samples Chua et al. 2024 (arXiv:2411.04205), Theorem 3.3.
+
+    >>> from epsilog.accounting import delta
+    >>> from epsilog.terms import Gaussian
+    >>> run = BallsInBins(Gaussian(1.0), bins=100)
+    >>> found = delta(run, epsilon=2.0)
+    >>> cut = truncated(found, run, population=10_000, largest_batch=200)
+    >>> round(cut.upper / found.upper, 3), round(truncated(found, run, population=10_000, largest_batch=130).upper, 3)
+    (1.0, 1.0)
+    """
+    epsilon = dict(interval.given).get("epsilon")
+    if interval.quantity != "delta" or epsilon is None:
+        raise CheckError("interval", "bounds on delta at an epsilon", f"bounds on {interval.quantity}", verb="hold")
+    if interval.relation is NeighboringRelation.REPLACE_ONE:
+        raise UnsupportedMechanismError(release, method=_METHOD, reason=f"under {interval.relation}")
+    cut = Cut(cut_chance(release, population=population, largest_batch=largest_batch))
+    found = cut.beside(Bounds(interval.lower, min(interval.upper, 1.0)), epsilon)
+    estimate = interval.estimate if interval.estimate is None else min(max(interval.estimate, found.lower), found.upper)
+    return Interval(
+        found.lower,
+        found.upper,
+        f"{interval.method}; truncated batches apart (docs: accounting/balls-in-bins, 7)",
+        interval.relation,
+        estimate=estimate,
+        assumptions=(*interval.assumptions, _CUT.format(largest_batch, population)),
+        quantity="delta",
+        given=(*interval.given, ("population", float(population)), ("largest_batch", float(largest_batch))),
+    )
+
+
+_METHOD = "truncation of drawn batches"
+_CUT = (
+    "all of this holds before batches are cut to {} units, the first in an order that data have no part in; there are "
+    "at most {} units"
+)
+
+
+def cut_chance(release: Release, *, population: int, largest_batch: int) -> float:
+    """Bounds from above the chance that any batch has more than ``largest_batch`` of ``population`` units in it.
+
+    >>> from epsilog.terms import Gaussian
+    >>> cut_chance(BallsInBins(Gaussian(1.0), bins=4), population=10, largest_batch=9)  # all ten in one of four bins
+    ... # doctest: +ELLIPSIS
+    3.81469...e-06
+    """
+    population = check.integer(1)(population=population)
+    largest_batch = check.integer(1)(largest_batch=largest_batch)
+    total = sum(
+        count * binomial_above(population, min(chance, 1.0), largest_batch)
+        for chance, count in _batches(check.instance(Release)(release=release))
+    )
+    return min(up(total, 2 * _MOST_BATCHES), 1.0)
+
+
+_MOST_BATCHES = 2**24
+_SHARES = 10**9  # to whole parts of which a chance is rounded up
+
+
+def _batches(release: Release) -> list[tuple[float, int]]:
+    """Chances, rounded up, that a unit is in a batch, and how many batches have it; the same batch counts once."""
+    match release:
+        case Repeated(release=inner, count=count):
+            return [(chance, count * often) for chance, often in _batches(inner)]
+        case PoissonSampled(sampling_probability=chance):
+            return [(chance, 1)]
+        case BallsInBins(bins=bins):
+            return [(up(1 / bins, 1), bins)]
+        case MatrixMechanism(participation=BinnedParticipation(cycle_length=bins), rounds=rounds):
+            return [(up(1 / bins, 1), min(bins, rounds))]
+        case MatrixMechanism(participation=CyclicParticipation(cycle_length=slots, probability=chance), rounds=rounds):
+            return [(up(chance / slots, 1), rounds)]
+        case MatrixMechanism(participation=ChosenParticipation(participations=often), rounds=rounds):
+            return [(up(often / rounds, 1), rounds)]
+        case MatrixMechanism(participation=SpacedParticipation() as spaced, rounds=rounds):
+            return _spaced(spaced, rounds)
+    raise UnsupportedMechanismError(release, method=_METHOD, reason="who takes part is not drawn, or not in batches")
+
+
+def _spaced(kind: SpacedParticipation, rounds: int) -> list[tuple[float, int]]:
+    """Who is free in a round joins with probability p; who joined b rounds ago, or was free and did not, is free."""
+    apart, chance = kind.min_separation, kind.probability
+    if kind.warm_start:  # stationary: free in a share f of the rounds, f + (b - 1) p f = 1
+        return [(up(chance / (1 + (apart - 1) * chance), 4), rounds)]
+    free = [1.0]
+    for t in range(1, rounds):
+        free.append((1 - chance) * free[t - 1] + (chance * free[t - apart] if t >= apart else 0.0))
+    often = Counter(math.ceil(one * _SHARES) / _SHARES for one in free)  # it settles: most of them are one number
+    return [(up(chance * one, 4 * rounds + 8), count) for one, count in often.items()]
 
 
 def binomial_above(trials: int, chance: float, most: int) -> float:
