@@ -231,3 +231,20 @@ def test_a_sample_of_a_sample_has_both_chances(relation):
     assert assumptions(PoissonSampled(PoissonSampled(PureDP(1.0), 0.1), 0.1))[-1].startswith("a sampled part's")
     zero = PoissonSampled(PoissonSampled(Gaussian(1.0), 5e-324), 5e-324)
     assert epsilon(zero, delta=1e-6, relation=relation).upper == 0
+
+
+def test_absolute_values_bound_a_matrix_with_entries_below_0_whatever_units_send():
+    """The claim of docs/accounting/matrices.md; with entries as they are the norm of equal vectors is no bound."""
+    rng, passed = np.random.default_rng(8), 0
+    for _ in range(50):
+        rows = [tuple(rng.normal(size=t) + 3 * np.eye(t)[-1]) for t in range(1, 7)]
+        strategy = DenseStrategy(tuple(tuple(abs(float(entry)) for entry in row) for row in rows))
+        price = sensitivity(MatrixMechanism(strategy, LimitedParticipation(3), 6, 1.0)).upper
+        signed = np.array([[*row, *[0.0] * (6 - len(row))] for row in rows])
+        for turns in itertools.combinations(range(6), 3):
+            sent = np.zeros((6, 2))
+            sent[list(turns)] = (way := rng.normal(size=(3, 2))) / np.linalg.norm(way, axis=1, keepdims=True)
+            found = np.linalg.norm(signed @ sent)
+            assert found <= price
+            passed += found > np.linalg.norm(signed[:, list(turns)].sum(axis=1))
+    assert passed > 100

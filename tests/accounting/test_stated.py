@@ -123,3 +123,11 @@ def test_pure_parts_cost_their_sum_at_delta_0_and_less_at_larger_ones(parts):
 @pytest.mark.parametrize("release", [Laplace(0.0), DiscreteLaplace(0.0)])
 def test_noise_of_nothing_has_no_rho(release):
     assert rho(release) == math.inf
+
+
+@pytest.mark.parametrize(("answers", "within"), [(98, True), (104, False)])
+def test_residues_bear_as_many_pure_answers_as_the_ledger_s_page_says(answers, within):
+    many, budget = Repeated(PureDP(0.1), answers), GaussianDP(1.0)
+    points = (0.0, 0.5, 1.0, 2.0, 3.0)
+    below = [delta(many, epsilon=at).upper <= delta(budget, epsilon=at).upper for at in points]
+    assert all(below) is within
