@@ -47,8 +47,8 @@ def cap_of(kind: str, promise: Amounts, relation: NeighboringRelation, orders: S
         CheckError: nothing that small keeps the promise, or an order that could keep nothing of it.
 
     Source:
-        The conversions of ``accounting.epsilon``: Canonne et al. 2020 (arXiv:2004.00010), Proposition 12, over all
-        orders; Balle & Wang 2018 (arXiv:1805.06530), Theorem 8.
+        The conversions of ``accounting.epsilon``: Asoodeh et al. 2021 (arXiv:2008.06529), over all orders
+        (docs/accounting/moments.md); Balle & Wang 2018 (arXiv:1805.06530), Theorem 8.
 
     >>> cap = cap_of("gdp", Amounts.capped({"epsilon": "1", "delta": "1e-5"}), NeighboringRelation.ADD_OR_REMOVE_ONE)
     >>> round(float(cap["mu_squared"]), 6)
