@@ -119,6 +119,14 @@ def clean(driver):
     ]
 
 
+def broken_rules(driver):
+    """What axe finds wrong with the page as it stands."""
+    driver.execute_script(AXE.read_text())
+    found = driver.execute_async_script("axe.run(document).then(arguments[0])")
+    assert len(found["passes"]) > 10
+    return [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]]
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_opens_cleanly_at_two_widths_and_passes_axe(browser, site, path):
     browser.get_log("browser")
@@ -836,6 +844,56 @@ def test_the_game_by_keyboard(browser, site):
     assert "seed=keys" in browser.current_url
 
 
+def test_the_calm_game_passes_axe_and_is_played_by_keys_alone(browser, site):
+    """With less motion asked for, it begins in words; the board of the other mode stands still there too."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    def press(*keys):
+        ActionChains(browser).send_keys(*keys).perform()
+
+    def focused():
+        return browser.switch_to.active_element
+
+    def reach(wanted):
+        until(lambda: wanted in (focused().get_attribute("id"), focused().text) or press(Keys.TAB))
+
+    still = "return document.getAnimations().length === 0"
+    calm = [{"name": "prefers-reduced-motion", "value": "reduce"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": calm})
+    try:
+        browser.get(site.url + "/game?v=1&seed=calm")
+        until(lambda: one(browser, "button.main"))
+        reach("Begin the shift")
+        press(Keys.ENTER)
+        until(lambda: focused().get_attribute("class") == "board")
+        reach("steer")
+        before = focused().get_attribute("aria-valuetext")
+        press(*[Keys.ARROW_LEFT] * 6)
+        assert focused().get_attribute("aria-valuetext") != before
+        reach("Release")
+        press(Keys.ENTER)
+        until(lambda: "goes out to" in text(browser, ".said"))
+        assert len(browser.find_elements("css selector", ".strip .useful, .strip .useless")) == 1
+        assert broken_rules(browser) == []
+        press(Keys.ESCAPE)
+        reach("Text mode on")
+        press(Keys.ENTER)
+        reach("Begin the shift")
+        press(Keys.ENTER)
+        until(lambda: browser.find_elements("css selector", ".stage"))
+        until(lambda: browser.find_elements("css selector", ".queue button"))
+        press(" ")
+        until(lambda: browser.find_elements("css selector", ".drawn"))
+        assert browser.execute_script(still)
+        assert broken_rules(browser) == []
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        press(" ")
+        until(lambda: not browser.execute_script(still))  # the control: otherwise the ball that is drawn falls
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 def test_a_finger_steers_and_releases_when_it_is_lifted(browser, site):
     browser.get(site.url + "/game")
     until(lambda: one(browser, "button.main")).click()
@@ -915,6 +973,7 @@ def test_a_shift_in_words_ends_with_what_was_done_and_the_very_calculation(brows
         })()""")
     until(lambda: browser.find_elements("css selector", ".did"))
     assert "Everybody has been seen to." in text(browser, ".said")
+    assert broken_rules(browser) == []
     told = [each.text for each in browser.find_elements("css selector", ".did")]
     assert [each.split(":")[0] for each in told] == [
         "The clinic’s 41 patients",

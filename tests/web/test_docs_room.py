@@ -86,6 +86,21 @@ def test_docs_answer_to_every_page_and_docstring(monkeypatch, tmp_path):
         assert not build.docs_are_built()
 
 
+def linked(text):
+    """The pages of the docs that a page's source leads to: from its fields, from its sentences, and otherwise."""
+    learn = (f"learn/{page}.html" for page in re.findall(r'<Learn page="([^"]+)"', text))
+    plain = (page or "index.html" for page in re.findall(r'"/docs/([^"]*)"', text))
+    return [*re.findall(r'explained: "([^"]+)"', text), *learn, *plain]
+
+
+def test_fields_of_the_calculators_say_where_they_are_explained():
+    """A test of the built docs looks them up."""
+    folder = Path(__file__).parents[2] / "web/src/pages"
+    for page, many in (("Federated", 18), ("Queries", 9), ("Playground", 8)):
+        text = (folder / f"{page}.tsx").read_text(encoding="utf-8")
+        assert len(re.findall(r'explained: "', text)) >= many, page
+
+
 @pytest.mark.slow
 def test_every_link_of_the_built_docs_leads_somewhere_and_nothing_is_inline(tmp_path_factory):
     folder = built_in(tmp_path_factory)
@@ -107,6 +122,14 @@ def test_every_link_of_the_built_docs_leads_somewhere_and_nothing_is_inline(tmp_
             if anchor and there in ids and anchor not in ids[there]:
                 broken[target].add(page)
     assert not broken
+    unknown = [
+        (file.name, target)
+        for file in (Path(__file__).parents[2] / "web/src").rglob("*.tsx")
+        for target in linked(file.read_text(encoding="utf-8"))
+        if (page := target.partition("#")[0]) not in pages
+        or ("#" in target and target.partition("#")[2] not in ids[page])
+    ]
+    assert not unknown, "the pages lead to docs that are not there"
     assert pages["tutorial.html"].count('class="term reference') > 5  # with the glossary
     notebooks = sorted(folder.glob("notebooks/*.ipynb"))
     assert len(notebooks) == 3

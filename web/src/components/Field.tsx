@@ -1,5 +1,6 @@
 import { useId } from "preact/hooks";
 import type { FieldSpec, Form } from "../lib/form";
+import { Why } from "./Why";
 
 /** One input with its label, hint and error; the error is announced and tied to the input. */
 export function Field({ form, name }: { form: Form; name: string }) {
@@ -23,15 +24,13 @@ export function Field({ form, name }: { form: Form; name: string }) {
           checked={raw === "yes"}
           onInput={(e) => form.set(name, e.currentTarget.checked ? "yes" : "no")}
         />
-        <label for={id}>{spec.label}</label>
+        <Named id={id} spec={spec} />
         <Below id={id} spec={spec} error={error} />
       </div>
     );
   return (
     <div class={error ? "field wrong" : "field"}>
-      <label for={id}>
-        {spec.label} {spec.symbol && <i class="symbol">{spec.symbol}</i>}
-      </label>
+      <Named id={id} spec={spec} />
       {spec.kind === "choice" ? (
         <select {...shared} value={raw} onInput={(e) => form.set(name, e.currentTarget.value)} onChange={(e) => (form.set(name, e.currentTarget.value), form.commit())}>
           {spec.choices!.map(([value, label]) => (
@@ -63,6 +62,29 @@ export function Field({ form, name }: { form: Form; name: string }) {
       )}
       <Below id={id} spec={spec} error={error} />
     </div>
+  );
+}
+
+/** The label, and who wants to know more finds it there. */
+function Named({ id, spec }: { id: string; spec: FieldSpec }) {
+  const label = (
+    <label for={id}>
+      {spec.label}
+      {spec.symbol && (
+        <>
+          {"\u00a0"}
+          <i class="symbol">{spec.symbol}</i>
+        </>
+      )}
+    </label>
+  );
+  return spec.explained ? (
+    <div class="named">
+      {label}
+      <Why page={spec.explained} label={spec.label} />
+    </div>
+  ) : (
+    label
   );
 }
 

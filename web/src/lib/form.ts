@@ -21,6 +21,7 @@ export interface FieldSpec {
   atMost?: string; // the name of a field that it must not be above
   choices?: readonly (readonly [value: string, label: string])[];
   offers?: readonly string[]; // texts that are likely
+  explained?: string; // the page of the docs that does, and its anchor
 }
 
 export type Raw = Record<string, string>;

@@ -179,7 +179,7 @@ export function Game() {
           aria-pressed={words}
           onClick={() => {
             setWords(!words);
-              setRecord(best(!words));
+            setRecord(best(!words));
             put(null);
           }}
         >

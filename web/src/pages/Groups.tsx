@@ -15,7 +15,7 @@ import { numberOrNull, text } from "../lib/read";
 
 const SPECS: readonly FieldSpec[] = [
   { name: "groups", label: "Groups", kind: "text", initial: "embedding\t0.6\nattention\t0.8\nhead\t0.3", most: 64 * 1024 },
-  { name: "noise_stddev", label: "One noise for all", symbol: "s", kind: "real", initial: "1.5", optional: true, least: 0, hint: "standard deviation, in the sum’s own unit; blank: each line has its own" },
+  { name: "noise_stddev", label: "One noise for all", symbol: "s", kind: "real", initial: "1.5", optional: true, least: 0, hint: "standard deviation, in the sum’s own unit; blank: each line has its own", explained: "learn/clipping.html#layers-clipped-one-by-one" },
 ];
 
 /** Clip norms of several groups of parameters, and the one noise multiplier that they come to. */

@@ -10,6 +10,7 @@ import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
 import { Verdict } from "../components/Verdict";
+import { Why } from "../components/Why";
 import { addressStore, toQuery } from "../lib/address";
 import { useAnswer } from "../lib/answer";
 import { post } from "../lib/api";
@@ -19,36 +20,40 @@ import { show, showPercent } from "../lib/numbers";
 import type { MixAnswer, Part, ProfileAnswer } from "../lib/openapi";
 import { numberOrNull } from "../lib/read";
 
+const KIND = { explained: "glossary.html#term-mechanism" };
+const NOISE = { explained: "glossary.html#term-noise-multiplier" };
+const STATED = { explained: "glossary.html#term-zcdp" }; // with the other kinds of promise
 const MECHANISMS = [
-  ["gaussian", "Gaussian", "Noise multiplier σ"],
-  ["laplace", "Laplace", "Noise multiplier b/Δ"],
-  ["randomized-response", "randomized response", "Flip probability"],
-  ["pure", "stated ε-DP", "ε"],
-  ["approximate", "stated (ε, δ)-DP", "ε"],
-  ["zcdp", "stated ρ-zCDP", "ρ"],
-  ["gdp", "stated μ-GDP", "μ"],
+  ["gaussian", "Gaussian", "Noise multiplier σ", NOISE],
+  ["laplace", "Laplace", "Noise multiplier b/Δ", NOISE],
+  ["randomized-response", "randomized response", "Flip probability", KIND],
+  ["pure", "stated ε-DP", "ε", STATED],
+  ["approximate", "stated (ε, δ)-DP", "ε", STATED],
+  ["zcdp", "stated ρ-zCDP", "ρ", STATED],
+  ["gdp", "stated μ-GDP", "μ", STATED],
 ] as const;
 
 const SPECS: readonly FieldSpec[] = [
   // lines of mechanism:parameter:second:sampling probability:count, joined by "|"
   { name: "mix", label: "Mix", kind: "text", initial: "gaussian:1::0.01:1000|laplace:10:::5", most: 2000 },
-  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", above: 0, below: 1 },
+  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", above: 0, below: 1, explained: "learn/epsilon-and-delta.html" },
   {
     name: "relation",
     label: "Relation",
     kind: "choice",
     initial: "add-or-remove-one",
     choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
+    explained: "glossary.html#term-neighboring-relation",
   },
-  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", least: 0, most: 1, hint: "false alarms that the attacker allows" },
-  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, above: 0, hint: "for one person, at the same δ" },
+  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", least: 0, most: 1, hint: "false alarms that the attacker allows", explained: "glossary.html#term-tpr-at-a-fpr" },
+  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, above: 0, hint: "for one person, at the same δ", explained: "glossary.html#term-cap" },
 ];
 
 const COLUMNS: readonly FieldSpec[] = [
   { name: "parameter", label: "Parameter", kind: "real", initial: "1", least: 0 },
   { name: "second", label: "Second", kind: "real", initial: "", optional: true, least: 0 },
-  { name: "sampling_probability", label: "Sampled with chance", kind: "real", initial: "", optional: true, least: 0, most: 1 },
-  { name: "count", label: "Times", kind: "whole", initial: "1", least: 1 },
+  { name: "sampling_probability", label: "Sampled with chance", kind: "real", initial: "", optional: true, least: 0, most: 1, explained: "glossary.html#term-amplification" },
+  { name: "count", label: "Times", kind: "whole", initial: "1", least: 1, explained: "glossary.html#term-composition" },
 ];
 
 function parseLine(line: string): { cells: string[]; part: Part | null; errors: string[] } {
@@ -97,7 +102,10 @@ export function Playground() {
             <fieldset key={i} class="line">
               <legend>Release {i + 1}</legend>
               <div class="field">
-                <label for={`mechanism-${i}`}>Mechanism</label>
+                <div class="named">
+                  <label for={`mechanism-${i}`}>Mechanism</label>
+                  <Why page={KIND.explained} label="Mechanism" />
+                </div>
                 <select id={`mechanism-${i}`} value={line.cells[0]} onInput={(e) => edit(i, 0, e.currentTarget.value)} onChange={form.commit}>
                   {MECHANISMS.map(([name, label]) => (
                     <option key={name} value={name} selected={name === line.cells[0]}>
@@ -116,10 +124,14 @@ export function Playground() {
                     : spec.name === "second"
                       ? mechanism === "approximate" ? "δ" : "Categories"
                       : spec.label;
+                const explained = spec.name === "parameter" ? MECHANISMS.find(([name]) => name === mechanism)?.[3].explained : spec.explained;
                 const id = `${spec.name}-${i}`;
                 return (
                   <div key={spec.name} class={line.errors[j] ? "field wrong" : "field"}>
-                    <label for={id}>{label}</label>
+                    <div class="named">
+                      <label for={id}>{label}</label>
+                      {explained && <Why page={explained} label={label} />}
+                    </div>
                     <input
                       id={id}
                       type="text"

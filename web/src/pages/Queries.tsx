@@ -31,16 +31,16 @@ import { Sensitivity } from "./Sensitivity";
 const KNOWN = FACTS.QueriesAsk;
 
 export const QUERIES: readonly FieldSpec[] = [
-  fieldOf(KNOWN.epsilon, { label: "Total budget" }),
-  fieldOf(KNOWN.queries, { label: "Queries planned", hint: "" }),
-  fieldOf(KNOWN.sensitivity),
-  fieldOf(KNOWN.mechanism, { label: "Noise", hint: "", initial: "gaussian", omitted: KNOWN.mechanism.initial }),
-  fieldOf(KNOWN.delta, { label: "Failure probability", initial: "1e-6", omitted: KNOWN.delta.initial, hint: "Gaussian needs it; Laplace saves noise with it" }),
-  fieldOf(KNOWN.population, { hint: "fills or checks δ" }),
-  fieldOf(KNOWN.queries_used, { label: "Answered so far", initial: "40" }),
+  fieldOf(KNOWN.epsilon, { label: "Total budget", explained: "learn/epsilon-and-delta.html" }),
+  fieldOf(KNOWN.queries, { label: "Queries planned", hint: "", explained: "glossary.html#term-composition" }),
+  fieldOf(KNOWN.sensitivity, { explained: "glossary.html#term-sensitivity" }),
+  fieldOf(KNOWN.mechanism, { label: "Noise", hint: "", initial: "gaussian", omitted: KNOWN.mechanism.initial, explained: "learn/laplace-and-gaussian.html" }),
+  fieldOf(KNOWN.delta, { label: "Failure probability", initial: "1e-6", omitted: KNOWN.delta.initial, hint: "Gaussian needs it; Laplace saves noise with it", explained: "glossary.html#term-delta" }),
+  fieldOf(KNOWN.population, { hint: "fills or checks δ", explained: "glossary.html#term-delta" }),
+  fieldOf(KNOWN.queries_used, { label: "Answered so far", initial: "40", explained: "pitfalls.html#a-repetition-that-is-not-counted" }),
   fieldOf(KNOWN.magnitude, { label: "Typical true answer", initial: "1000" }),
-  fieldOf(KNOWN.weights, { hint: "one for each query, as 2 1 1; blank: even" }),
-  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, above: 0, hint: "for one person, at the same δ" },
+  fieldOf(KNOWN.weights, { hint: "one for each query, as 2 1 1; blank: even", explained: "how-to/plan-queries.html" }),
+  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, above: 0, hint: "for one person, at the same δ", explained: "glossary.html#term-cap" },
   PINS,
 ];
 

@@ -9,12 +9,12 @@ import { show } from "../lib/numbers";
 import type { SensitivityAnswer } from "../lib/openapi";
 
 const SPECS: readonly FieldSpec[] = [
-  { name: "query", label: "Kind of answer", kind: "choice", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared number"]] },
-  { name: "contributions", label: "Rows per unit, at most", kind: "whole", initial: "1", least: 1 },
+  { name: "query", label: "Kind of answer", kind: "choice", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared number"]], explained: "glossary.html#term-sensitivity" },
+  { name: "contributions", label: "Rows per unit, at most", kind: "whole", initial: "1", least: 1, explained: "glossary.html#term-privacy-unit" },
   { name: "low", label: "Values clipped from", kind: "real", initial: "0" },
   { name: "high", label: "to", kind: "real", initial: "100" },
   { name: "size", label: "Declared number of rows", kind: "whole", initial: "", optional: true, least: 1 },
-  { name: "relation", label: "Relation", kind: "choice", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"]] },
+  { name: "relation", label: "Relation", kind: "choice", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"]], explained: "glossary.html#term-neighboring-relation" },
 ];
 
 const memory = (): Store => {

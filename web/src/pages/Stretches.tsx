@@ -22,7 +22,7 @@ import type { FederatedAsk } from "../lib/types";
 const EXAMPLE = "N\tm\tT\tσ\n50000\t250\t50\t1.5\n60000\t900\t100\t1.2\n55000\t1200\t50\t0.9";
 const SPECS: readonly FieldSpec[] = [
   { name: "stretches", label: "Stretches", kind: "text", initial: EXAMPLE, most: 64 * 1024 },
-  { name: "enrolled", label: "Different units in all", kind: "whole", initial: "", optional: true, least: 1, hint: "over all stretches; blank: the largest N, where units only joined or only left" },
+  { name: "enrolled", label: "Different units in all", kind: "whole", initial: "", optional: true, least: 1, hint: "over all stretches; blank: the largest N, where units only joined or only left", explained: "learn/who-takes-part.html" },
 ];
 
 /** A schedule that changes between rounds, as rows of a spreadsheet; delta, relation and unit are those of the page. */
