@@ -85,8 +85,8 @@ export function show(value: number | null | undefined, digits = 4, bound: Bound 
 /** A whole number with every digit, in groups of three. */
 export const showWhole = (value: number): string => group(value.toFixed(0)).replace("-", "−");
 
-export function showPercent(value: number, digits = 3): string {
-  return `${show(value * 100, digits)} %`;
+export function showPercent(value: number, digits = 3, bound: Bound = "near"): string {
+  return `${show(value * 100, digits, bound)}%`;
 }
 
 function group(text: string): string {

@@ -54,7 +54,7 @@ export function Budgets({ budgets, entries }: { budgets: Budget[]; entries: numb
           ))}
         </ul>
         <p class="key">
-          <span class="swatch claim" /> spent, for ever <span class="swatch root" /> reserved
+          <span class="swatch spent" /> spent, for ever <span class="swatch promised" /> reserved
         </p>
       </Card>
       <Picked key={picked.scope} budget={picked} entries={entries} />
@@ -98,7 +98,7 @@ function Bar({ budget }: { budget: Budget }) {
   if (budget.partition !== null) return <span />; // what is charged in a block counts there alone
   const part = (x: number): number => (cap > 0 ? Math.min(100, (100 * x) / cap) : 0);
   return (
-    <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${show(part(spent), 3, "up")} % spent, ${show(part(reserved), 3, "up")} % reserved`}>
+    <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${show(part(spent), 3, "up")}% spent, ${show(part(reserved), 3, "up")}% reserved`}>
       <rect class="rail" width="100" height="6" />
       <rect class="spent" width={part(spent)} height="6" />
       <rect class="promised" x={part(spent)} width={part(reserved)} height="6" />

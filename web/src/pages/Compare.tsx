@@ -263,7 +263,7 @@ function Told({ answer, of, text, height }: { answer: CompareAnswer; of: Compare
                 </Stat>
                 {attack && (
                   <Stat label={`Found at ${showPercent(of.fpr)} false alarms`} note={attack.better === name ? "the smaller" : undefined}>
-                    ≤ {show(100 * Number(attack[name].upper), 3, "up")} %
+                    ≤ {show(100 * Number(attack[name].upper), 3, "up")}%
                   </Stat>
                 )}
                 <Stat label="μ of Gaussian DP, about" note={offBy(fits[name])}>
@@ -286,7 +286,7 @@ function Told({ answer, of, text, height }: { answer: CompareAnswer; of: Compare
           columns={[{ title: "at" }, { title: "first", number: true }, { title: "second", number: true }, { title: "better" }]}
           rows={[
             ...answer.deltas.map((row) => [`ε at δ = ${show(row.at)}`, ...SIDES.map((name) => `≤ ${show(Number(row[name].upper), 4, "up")}`), better(row)]),
-            ...answer.fprs.map((row) => [`found at ${showPercent(row.at)} false alarms`, ...SIDES.map((name) => `≤ ${show(100 * Number(row[name].upper), 3, "up")} %`), better(row)]),
+            ...answer.fprs.map((row) => [`found at ${showPercent(row.at)} false alarms`, ...SIDES.map((name) => `≤ ${show(100 * Number(row[name].upper), 3, "up")}%`), better(row)]),
           ]}
         />
         <Assumes lines={assumptions} />

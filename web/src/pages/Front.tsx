@@ -2,6 +2,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { IntervalBar } from "../components/IntervalBar";
+import { Learn } from "../components/Learn";
 import { Notice } from "../components/Notice";
 import { useAnswer } from "../lib/answer";
 import { server } from "../lib/api";
@@ -15,7 +16,7 @@ function Federated() {
   const { answer } = useAnswer(RUN, server.federated, { delay: 0 });
   return (
     <Card title="Federated learning: one run, two answers">
-      <p class="method">50 000 clients, 500 expected in a round, 200 rounds, noise multiplier 0.7, δ = 1/N</p>
+      <p class="method">50 000 clients, 500 expected in a round, 200 rounds, noise multiplier 0.7, δ{"\u00a0"}={"\u00a0"}1/N</p>
       {answer ? (
         <>
           <div class="headline">
@@ -54,7 +55,7 @@ function Counts() {
               <span>σ = </span>
               <b>{show(share.optimal.scale, 4, "up")}</b>
             </p>
-            <p class="beside">on every count, {show(answer.saving, 3)} times less noise than the textbook's split</p>
+            <p class="beside">on every count, {show(answer.saving, 3)} times less noise than the textbook’s split</p>
           </div>
           <div class="noises">
             <span>textbook</span>
@@ -92,6 +93,48 @@ function Live() {
   return Hero ? <Hero /> : <section class="live card" aria-hidden="true" />;
 }
 
+/** What somebody needs who comes here for the first time: the word, a price, the tool. */
+function FirstMinutes() {
+  return (
+    <ol class="first" aria-label="The first five minutes">
+      <li>
+        <h2>What ε is</h2>
+        <p>
+          Whatever comes out is at most e<sup>ε</sup> times as likely with your data as without it, or the other way round, plus a small δ. An ε of 0
+          hides everything.
+        </p>
+        <p class="ways">
+          <Learn page="epsilon-and-delta">ε and δ, for a person</Learn>
+          <a href="/docs/glossary.html">All the words</a>
+        </p>
+      </li>
+      <li>
+        <h2>What your run costs</h2>
+        <p>Five public numbers: how many people, how many in a round, how many rounds, how much noise, and δ. No data, no account.</p>
+        <p class="ways">
+          <a class="button main" href="/federated">
+            Price a run
+          </a>
+          <a class="button" href="/queries">
+            Plan queries
+          </a>
+        </p>
+      </li>
+      <li>
+        <h2>The same at your desk</h2>
+        <p>
+          <code>pip install epsilog</code> gives you the same certified numbers in Python and on the command line.
+        </p>
+        <p class="ways">
+          <a href="/docs/install.html">Install</a>
+          <a href="/docs/how-to/price-a-schedule.html">Price a schedule</a>
+          <a href="/docs/tutorial.html">Tutorial</a>
+        </p>
+      </li>
+    </ol>
+  );
+}
+
 export function Front() {
   return (
     <div class="front">
@@ -105,17 +148,7 @@ export function Front() {
         </p>
       </section>
       <Live />
-      <p class="buttons">
-        <a class="button main" href="/federated">
-          Federated calculator
-        </a>
-        <a class="button" href="/queries">
-          Query calculator
-        </a>
-        <a class="button" href="/compare">
-          Compare two releases
-        </a>
-      </p>
+      <FirstMinutes />
       <div class="two worked">
         <Federated />
         <Counts />

@@ -24,8 +24,8 @@ const KIND = { explained: "glossary.html#term-mechanism" };
 const NOISE = { explained: "glossary.html#term-noise-multiplier" };
 const STATED = { explained: "glossary.html#term-zcdp" }; // with the other kinds of promise
 const MECHANISMS = [
-  ["gaussian", "Gaussian", "Noise multiplier σ", NOISE],
-  ["laplace", "Laplace", "Noise multiplier b/Δ", NOISE],
+  ["gaussian", "Gaussian", "Noise multiplier\u00a0σ", NOISE],
+  ["laplace", "Laplace", "Noise multiplier\u00a0b/Δ", NOISE],
   ["randomized-response", "randomized response", "Flip probability", KIND],
   ["pure", "stated ε-DP", "ε", STATED],
   ["approximate", "stated (ε, δ)-DP", "ε", STATED],
@@ -232,10 +232,10 @@ function Curves({ found }: { found: ProfileAnswer }) {
       <Card title="What an attacker can tell">
         <dl class="stats">
           <Stat label={`True positives at ${showPercent(found.fpr)} false positives`} note="at most">
-            {showPercent(found.tpr)}
+            {showPercent(found.tpr, 3, "up")}
           </Stat>
           <Stat label="Advantage over a coin" note="at most; TPR − FPR">
-            {showPercent(found.advantage)}
+            {showPercent(found.advantage, 3, "up")}
           </Stat>
         </dl>
         <Plot
