@@ -26,6 +26,7 @@ REPORT = {
     "simulation": True,
     "claim": {
         "statement": "The released models are (1.5, 1e-5)-differentially private.",
+        "supported": 1.5,
         "guarantee": {"epsilon": 1.5, "delta": 1e-5},
         "epsilon": {"lower": 1.49, "upper": 1.5, "method": "a method"},
         "parties": [{"party": "Public", "sees": "models", "protected_by": "epsilon 1.5"}],

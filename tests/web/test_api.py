@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from epsilog import plan
 from epsilog.terms import codec
-from epsilog.web import create_app
+from epsilog.web import create_app, reading
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
 MIX = {"parts": [{"mechanism": "gaussian", "parameter": 2.0, "count": 3}, {"mechanism": "pure", "parameter": 0.1}]}
@@ -248,7 +248,11 @@ def test_runs_and_their_reports(site):
     found = site.get("runs").json()["runs"]
     assert [run["name"] for run in found] == ["exam-scores-1"]
     assert found[0]["verdict"] == "passed"
-    assert site.get("runs/exam-scores-1").json()["identity"]["name"] == "exam-scores"
+    whole = site.get("runs/exam-scores-1").json()
+    assert whole["identity"]["name"] == "exam-scores"
+    assert found[0]["epsilon"] == whole["claim"]["supported"]
+    spoilt = whole | {"claim": whole["claim"] | {"supported": "inf"}}
+    assert reading._summary(spoilt)["epsilon"] == "inf", "what failed is not listed with what was planned"
     for kind in ("json", "html"):
         report = site.get(f"runs/exam-scores-1/report.{kind}")
         assert report.status == 200

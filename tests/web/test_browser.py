@@ -340,6 +340,7 @@ def test_what_it_means_for_one_person_is_told_and_fits_one_sheet(browser, site):
     for path, said in (
         ("/federated?v=1", "8 such releases fit it"),
         ("/queries?v=1&mechanism=gaussian&delta=1e-6", "No cap on"),
+        ("/playground", "No cap on"),
     ):
         browser.get(site.url + path)
         until(

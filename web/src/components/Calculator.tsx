@@ -21,7 +21,7 @@ export function Calculator(props: {
   const { form, main } = props;
   const place = useInSight<HTMLFormElement>();
   return (
-    <div class={props.compact ? "calculator compact" : "calculator"}>
+    <div class={props.compact ? "calculator sheet compact" : "calculator sheet"}>
       <form ref={place} class="inputs" aria-label={props.label} onSubmit={(e) => e.preventDefault()}>
         {props.inputs}
         {props.peek && <Peek>{props.peek}</Peek>}

@@ -95,7 +95,7 @@ export function Playground() {
 
   const answer = account.answer;
   return (
-    <div class="stack">
+    <div class="stack mix sheet">
       <Card title="The mix">
         <form aria-label="Mix of releases" onSubmit={(e) => e.preventDefault()}>
           {lines.map((line, i) => (

@@ -26,10 +26,11 @@ interface Report {
   simulation: boolean;
   claim: {
     statement: string;
+    supported: number; // what the records leave standing
     epsilon: { lower: number; upper: number; method: string };
     parties: { party: string; sees: string; protected_by: string }[];
   };
-  mechanism: { scheme: Record<string, string | number>; noise_stddev: number };
+  mechanism: { scheme: Record<string, string | number | null>; noise_stddev: number };
   accounting: { formula: { total: number; verdict: string }; curve: { round: number; lower: number; upper: number }[] };
   budget: { epsilon: string; charged?: { epsilon?: string }; state?: string };
   rounds: { round: number; test_loss: number | null; test_score: number | null }[];
@@ -45,6 +46,9 @@ interface Report {
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
 const grade = (verdict: string) => GRADES[verdict] ?? "weak";
+
+/** A name of the records as a label. */
+const words = (name: string): string => `${name[0]!.toUpperCase()}${name.slice(1).replaceAll("_", " ")}`;
 
 export function Runs() {
   const name = location.pathname.split("/")[2];
@@ -100,7 +104,7 @@ function Run({ name }: { name: string }) {
         <div class="headline">
           <p class="claim">
             <span>ε ≤ </span>
-            <b>{show(report.claim.epsilon.upper, 4, "up")}</b>
+            <b>{show(report.claim.supported, 4, "up")}</b>
           </p>
           <p class="beside">{typeset(report.claim.statement)}</p>
         </div>
@@ -112,7 +116,7 @@ function Run({ name }: { name: string }) {
           <Stat label="Closed form" note="an estimate, no bound">
             {show(report.accounting.formula.total)}
           </Stat>
-          <Stat label={report.result.score_name}>{report.result.diverged ? "diverged" : show(report.result.test_score)}</Stat>
+          <Stat label={words(report.result.score_name)}>{report.result.diverged ? "diverged" : show(report.result.test_score)}</Stat>
         </dl>
         <Notice grade={grade(report.verification.verdict)}>Reconciliation: {report.verification.verdict}.</Notice>
         <div class="buttons">
@@ -126,11 +130,13 @@ function Run({ name }: { name: string }) {
       </Card>
       <Card title="Plan against what was observed">
         <dl class="stats narrow">
-          {Object.entries(scheme).map(([key, value]) => (
-            <Stat key={key} label={key.replaceAll("_", " ")}>
-              {typeof value !== "number" ? String(value).replaceAll("-", " ") : Number.isInteger(value) ? showWhole(value) : show(value, 6)}
-            </Stat>
-          ))}
+          {Object.entries(scheme)
+            .filter(([, value]) => value !== null)
+            .map(([key, value]) => (
+              <Stat key={key} label={words(key)}>
+                {typeof value !== "number" ? String(value).replaceAll("-", " ") : Number.isInteger(value) ? showWhole(value) : show(value, 6)}
+              </Stat>
+            ))}
         </dl>
         <Table
           prose
