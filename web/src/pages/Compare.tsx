@@ -191,7 +191,7 @@ function Rough({ curves, of, height }: { curves: Curves; of: CompareAsk; height:
               <h3>The {name}</h3>
               <dl class="stats">
                 <Stat label={`ε at δ = ${show(of.delta)}`}>≤ {show(at(curves.epsilons[name], of.delta), 4, "up")}</Stat>
-                <Stat label={`Found at ${showPercent(of.fpr!)} false alarms`}>≤ {show(100 * at(curves.rates[name], of.fpr!), 3, "up")} %</Stat>
+                <Stat label={`Found at ${showPercent(of.fpr!)} false alarms`}>≤ {show(100 * at(curves.rates[name], of.fpr!), 3, "up")}%</Stat>
                 <Stat label="μ of Gaussian DP, about">…</Stat>
               </dl>
             </section>
