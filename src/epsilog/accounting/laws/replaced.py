@@ -225,6 +225,6 @@ def replaced_discrete_gaussian(stddev: float, shift: int, q: float) -> Atoms:
         np.concatenate((q_mass[kept][::-1], [middle], p[kept])) / total,
         only_p=lost * (1 + _WEIGHT_ERROR) + _FAINT,
         step=float(ratio[kept][0]) if kept.sum() == 1 else 0.0,
-        relative_error=2 * _WEIGHT_ERROR + gamma(_INVERTED * _FARTHEST),
+        relative_error=2 * _WEIGHT_ERROR + gamma(_INVERTED * float(ratio[kept].max(initial=0.0))),
         roundings=_INVERTED,
     )
