@@ -56,7 +56,13 @@ def singles(relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ON
     if relation is NeighboringRelation.REPLACE_ONE:
         sampled = st.builds(lambda base, m: FixedSizeSampled(base, m, 100), bases(), st.integers(1, 60))
         response = st.builds(RandomizedResponse, st.floats(0.05, 0.95), st.integers(2, 6))
-        return st.one_of(bases(), sampled, response)
+        noise = st.one_of(
+            noises().map(Gaussian),
+            noises().map(Laplace),
+            st.builds(DiscreteGaussian, noises(1.0), st.integers(1, 3)),
+            st.builds(DiscreteLaplace, noises(1.0), st.integers(1, 3)),
+        )
+        return st.one_of(bases(), sampled, response, st.builds(PoissonSampled, noise, shares()))
     return st.one_of(bases(), st.builds(PoissonSampled, bases(), shares()))
 
 
