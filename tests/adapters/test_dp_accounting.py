@@ -7,7 +7,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 dp_accounting = pytest.importorskip("dp_accounting")
 
-from epsilog import terms  # noqa: E402
+from epsilog import epsilon, terms  # noqa: E402
 from epsilog.adapters.dp_accounting import from_event, to_event  # noqa: E402
 
 SAMPLES = [
@@ -50,6 +50,7 @@ class Later:
         terms.ApproximateDP(0.5, 1e-6),
         terms.DiscreteGaussian(3.0, sensitivity=2),
         terms.ExponentialMechanism(1.0),
+        terms.ReportNoisyMax(1.0, "exponential"),
     ],
     ids=repr,
 )
@@ -58,13 +59,20 @@ def test_later_events_go_both_ways_where_they_exist(release, monkeypatch):
         pytest.fail("dp-accounting has the later events: take its own instead of these")
     with pytest.raises(terms.UnsupportedMechanismError):
         to_event(release)
-    for name in ("EpsilonDeltaDpEvent", "DiscreteGaussianDpEvent", "ExponentialMechanismDpEvent"):
+    for name in (
+        "EpsilonDeltaDpEvent",
+        "DiscreteGaussianDpEvent",
+        "ExponentialMechanismDpEvent",
+        "PermuteAndFlipDpEvent",
+    ):
         monkeypatch.setattr(dp_accounting.dp_event, name, getattr(Later, name), raising=False)
     assert from_event(to_event(release)) == release
 
 
 def test_later_events_without_a_proof_are_refused_or_read_as_their_statement():
-    assert from_event(Later.PermuteAndFlipDpEvent(0.7)) == terms.PureDP(0.7)
+    flipped = epsilon(from_event(Later.PermuteAndFlipDpEvent(0.7)), delta=0.01)
+    assert flipped.upper == epsilon(terms.PureDP(0.7), delta=0.01).upper
+    assert flipped.lower < flipped.upper  # what attains the statement is no permute-and-flip
     for event in (
         Later.DiscreteGaussianDpEvent(3.0),  # of unknown dimension
         Later.DiscreteGaussianDpEvent(3.0, 1.0, 2),

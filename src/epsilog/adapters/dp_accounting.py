@@ -101,8 +101,8 @@ def _from_truncated(event: Any) -> Release:
 def _from_newer(event: Any) -> Release:
     """Repeat-and-select, and events that dp-accounting has after 0.6.0, told by their names: 0.6.0 lacks those.
 
-    Of permute-and-flip only its epsilon-DP statement is used: dp-accounting prices it as Laplace noise, for which we
-    know no proof.
+    Permute-and-flip is the noisy maximum of exponential noise, priced by its epsilon-DP statement: dp-accounting prices
+    it as Laplace noise, for which we know no proof.
     """
     match type(event).__name__:
         case "EpsilonDeltaDpEvent":
@@ -112,7 +112,7 @@ def _from_newer(event: Any) -> Release:
         case "ExponentialMechanismDpEvent":
             return terms.ExponentialMechanism(event.epsilon)
         case "PermuteAndFlipDpEvent":
-            return terms.PureDP(event.epsilon)
+            return terms.ReportNoisyMax(event.epsilon, "exponential")
         case "RepeatAndSelectDpEvent":
             return terms.Tuned(from_event(event.event), _trials(event))
     raise UnsupportedMechanismError(event, method=_METHOD)
@@ -168,6 +168,10 @@ def _to_newer(release: Release, dp: Any) -> Any:
             return dp.DiscreteGaussianDpEvent(stddev, release.sensitivity, 1)
         case terms.ExponentialMechanism(monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
             return dp.ExponentialMechanismDpEvent(release.epsilon)
+        case terms.ReportNoisyMax(noise="gumbel", monotone=False) if hasattr(dp, "ExponentialMechanismDpEvent"):
+            return dp.ExponentialMechanismDpEvent(release.epsilon)
+        case terms.ReportNoisyMax(noise="exponential", monotone=False) if hasattr(dp, "PermuteAndFlipDpEvent"):
+            return dp.PermuteAndFlipDpEvent(release.epsilon)
         case terms.Tuned(trials=terms.BinomialTrials(most=1, probability=1.0)):
             return dp.RepeatAndSelectDpEvent(to_event(release.release), 1.0, 1.0)
         case terms.Tuned(trials=terms.PoissonTrials(mean=mean)) if mean >= 1:
