@@ -116,7 +116,7 @@ def create_app(
 
     app.include_router(calculators.questions.router(), prefix=PREFIX)
     app.include_router(changing.questions.router(), prefix=PREFIX)
-    app.include_router(calculators.risks.router(), prefix=PREFIX)
+    app.include_router(calculators.heavy.router(), prefix=PREFIX)
     app.include_router(elsewhere.questions.router(), prefix=PREFIX)
     app.include_router(playground.questions.router(), prefix=PREFIX)
     app.include_router(verifying.questions.router(), prefix=PREFIX)

@@ -24,7 +24,7 @@ from epsilog.web.asks import (
 from epsilog.web.questions import Questions
 
 questions = Questions("calculators")
-risks = Questions("calculators", heavy=True)  # so that the bound itself always finds a process free
+heavy = Questions("calculators", heavy=True)  # so that the bound itself always finds a process free
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -34,7 +34,7 @@ def federated(ask: FederatedAsk) -> dict[str, Any]:
     return _answer(ask)
 
 
-@questions.add("/federated/curve", answers.CurveAnswer, summary="Epsilon over rounds")
+@heavy.add("/federated/curve", answers.CurveAnswer, summary="Epsilon over rounds")
 def federated_curve(ask: FederatedSchedule) -> dict[str, Any]:
     """Certified bounds and the closed form at up to 16 numbers of rounds."""
     points = plan.curve(plan.federated(**ask.arguments()))
@@ -51,19 +51,19 @@ def federated_curve(ask: FederatedSchedule) -> dict[str, Any]:
     }
 
 
-@questions.add("/federated/noise", answers.NoiseAnswer, summary="The least noise for a target epsilon")
+@heavy.add("/federated/noise", answers.NoiseAnswer, summary="The least noise for a target epsilon")
 def federated_noise(ask: FederatedGoal) -> dict[str, float]:
     """On the certified side; the schedule's own noise is ignored."""
     return {"noise_multiplier": plan.noise_for(**_without(ask, "noise_multiplier"))}
 
 
-@questions.add("/federated/rounds", answers.RoundsAnswer, summary="The most rounds for a target epsilon")
+@heavy.add("/federated/rounds", answers.RoundsAnswer, summary="The most rounds for a target epsilon")
 def federated_rounds(ask: FederatedGoal) -> dict[str, int]:
     """On the certified side; the schedule's own rounds are ignored."""
     return {"rounds": plan.rounds_for(**_without(ask, "rounds"))}
 
 
-@risks.add("/federated/verdict", answers.VerdictAnswer, summary="What a schedule means for one person")
+@heavy.add("/federated/verdict", answers.VerdictAnswer, summary="What a schedule means for one person")
 def federated_verdict(ask: FederatedVerdictAsk) -> dict[str, Any]:
     """Odds, several such runs together, delta at worst and room under a cap, of one run, in a report's sentences."""
     of_one = [] if ask.trials is None else [wording.OF_ONE_RUN]
@@ -71,7 +71,7 @@ def federated_verdict(ask: FederatedVerdictAsk) -> dict[str, Any]:
     return _planned(ask).meaning(ask.cap).to_json() | {"limits": [*of_one, *limits]}
 
 
-@risks.add("/federated/risk", answers.RiskAnswer, summary="What attacks find, and what copies cost")
+@heavy.add("/federated/risk", answers.RiskAnswer, summary="What attacks find, and what copies cost")
 def federated_risk(ask: FederatedAsk) -> dict[str, Any]:
     """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
     found = _planned(ask)
@@ -99,13 +99,13 @@ def queries(ask: QueriesAsk) -> dict[str, Any]:
     return _queries(ask)
 
 
-@risks.add("/queries/verdict", answers.VerdictAnswer, summary="What a query plan means for one person")
+@heavy.add("/queries/verdict", answers.VerdictAnswer, summary="What a query plan means for one person")
 def queries_verdict(ask: QueriesVerdictAsk) -> dict[str, Any]:
     """Odds, several such plans together, delta at worst and room under a cap, of all answers: a report's sentences."""
     return plan.queries(**ask.arguments()).meaning(cap=ask.cap).to_json() | {"limits": []}
 
 
-@risks.add("/queries/risk", answers.RiskAnswer, summary="What attacks find, and what copies cost")
+@heavy.add("/queries/risk", answers.RiskAnswer, summary="What attacks find, and what copies cost")
 def queries_risk(ask: QueriesAsk) -> dict[str, Any]:
     """True positive rates, and epsilon for those who hold several units, of all answers: a report's tables."""
     found = plan.queries(**ask.arguments())
@@ -120,7 +120,7 @@ def queries_record(ask: QueriesRecordAsk) -> dict[str, Any]:
     return _stamped("query-calculation", ask, _queries(ask))
 
 
-@questions.add("/queries/crossover", answers.CrossoverAnswer, summary="Laplace against Gaussian")
+@heavy.add("/queries/crossover", answers.CrossoverAnswer, summary="Laplace against Gaussian")
 def queries_crossover(ask: CrossoverAsk) -> dict[str, Any]:
     """95% errors at unit sensitivity over the number of queries, and where Gaussian noise becomes the smaller."""
     more = () if ask.queries is None else (facts.QUERIES.rule(int)(queries=ask.queries),)

@@ -19,7 +19,7 @@ from epsilog.web import calculators, changing, elsewhere, playground, prices, pr
 ALL = (
     calculators.questions.by_path
     | changing.questions.by_path
-    | calculators.risks.by_path
+    | calculators.heavy.by_path
     | elsewhere.questions.by_path
     | playground.questions.by_path
     | verifying.questions.by_path

@@ -64,7 +64,7 @@ export function Hero() {
   const values = form.values as { noise_multiplier: number; rounds: number; cohort_size: number } | null;
   const drawn = useMemo(() => values && quick(values.noise_multiplier, values.rounds, values.cohort_size), [values]);
   const ask = useMemo(() => values && readFederatedAsk({ ...values, population: POPULATION, delta: DELTA, delta_cap: null }), [values]);
-  const answer = useAnswer(ask, server.federated, { delay: 300 });
+  const answer = useAnswer(ask, server.federated, { delay: 200 });
   const settled = answer.answer && !answer.busy && answer.of === ask ? answer.answer : null;
   const mix = settled && {
     parts: [{ mechanism: "gaussian", parameter: settled.noise_multiplier, sampling_probability: settled.sampling_probability, count: settled.rounds }],
