@@ -3,9 +3,11 @@
 import http.client
 
 import pytest
+from starlette.responses import PlainTextResponse
+from tests.web.inside import ask, refuse_at_the_door
 
 from epsilog.web import serve
-from epsilog.web.security import LONGEST_BODY
+from epsilog.web.security import LONGEST_BODY, PAUSE, Bodies
 
 RUN = {"population": 1000, "cohort_size": 10, "rounds": 5, "noise_multiplier": 2.0}
 
@@ -75,6 +77,25 @@ def test_long_bodies_are_refused(site):
         assert connection.getresponse().status == 413
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize(("status", "waits"), [(400, [PAUSE]), (413, [PAUSE]), (422, []), (429, []), (200, [])])
+def test_only_what_no_page_sends_waits_for_its_refusal(monkeypatch, status, waits):
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr("epsilog.web.security.anyio.sleep", sleep)
+    found = ask(Bodies(PlainTextResponse("", status)), "POST", "/api/v1/federated", body=b"[")
+    assert (found.status, slept) == (status, waits)
+
+
+def test_a_body_that_is_said_to_be_too_long_is_not_read():
+    app, long = Bodies(PlainTextResponse("read")), b" " * (LONGEST_BODY + 1)
+    assert [each.status for each in refuse_at_the_door(app, [("POST", "/api/v1/federated", None, long)])] == [413]
+    assert ask(app, "POST", "/", headers=[("content-length", "9" * 5000)]).status == 413
+    assert ask(app, "POST", "/", headers=[("content-length", str(LONGEST_BODY))]).body == b"read"
 
 
 @pytest.mark.parametrize("path", ["/", "/federated", "/game", "/api/v1/ledger", "/nothing", "/api/openapi.json"])

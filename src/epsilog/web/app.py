@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -46,10 +47,14 @@ from epsilog.web.security import Bodies, Guard
 from epsilog.web.tokens import Keys
 
 THREADS = 8  # files and books read at a time
+_IN_TURN = 2e-4  # seconds until a thread that computes makes room
 
 
 class _Written:
-    """Text that is written once, in a thread: half a second in which others are answered."""
+    """Text that is written once, in a thread: half a second in which others are answered.
+
+    Every read and write of theirs lets go of the interpreter, and would wait for 5 ms each time until it has it again.
+    """
 
     def __init__(self, write: Callable[[], bytes]) -> None:
         self._write, self._text, self._turn = write, b"", Lock()
@@ -57,7 +62,13 @@ class _Written:
     async def text(self) -> bytes:
         """The text; whoever asks meanwhile waits for the first one's."""
         async with self._turn:
-            self._text = self._text or await to_thread.run_sync(self._write)
+            if not self._text:
+                usual = sys.getswitchinterval()
+                sys.setswitchinterval(_IN_TURN)
+                try:
+                    self._text = await to_thread.run_sync(self._write)
+                finally:
+                    sys.setswitchinterval(usual)
         return self._text
 
 

@@ -12,6 +12,9 @@ from epsilog.web.problems import problem
 
 LONGEST_BODY = 64 * 1024  # bytes
 BODY_WITHIN = 60.0  # seconds from its first byte to its last
+PAUSE = 0.25  # seconds before a refusal of what cannot be read
+_NONSENSE = frozenset({400, 413})
+_DIGITS = 18  # of a length in bytes
 LONGEST_REPORT_BODY = 10 * 1024 * 1024  # bytes of a report in JSON, quotes and all
 REPORTS = "/api/v1/verify"
 
@@ -65,7 +68,11 @@ class Guard:
 
 
 class Bodies:
-    """ASGI middleware. A body arrives whole and in time, or is refused: with 413 too long, with 408 too late."""
+    """ASGI middleware. A body arrives whole and in time, or is refused: with 413 too long, with 408 too late.
+
+    Whoever sends what is too long or cannot be read, as no page does, waits a little for the refusal: one after another
+    there are a few such requests a second then, not hundreds, and the waiting costs nothing here.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -75,12 +82,18 @@ class Bodies:
         if scope["type"] != "http" or scope["method"] in {"GET", "HEAD"}:
             await self.app(scope, receive, send)
             return
+
+        async def unhurried(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] in _NONSENSE:
+                await anyio.sleep(PAUSE)
+            await send(message)
+
         longest = LONGEST_REPORT_BODY if scope["path"] == REPORTS else LONGEST_BODY
-        body = await _whole(receive, longest)
+        body = await _whole(receive, longest, said=Headers(scope=scope).get("content-length", ""))
         if body is None:
             return
         if not isinstance(body, bytes):
-            await body(scope, receive, send)
+            await body(scope, receive, unhurried)
             return
         sent = False
 
@@ -91,11 +104,14 @@ class Bodies:
             sent = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self.app(scope, replay, send)
+        await self.app(scope, replay, unhurried)
 
 
-async def _whole(receive: Receive, longest: int) -> bytes | Response | None:
-    """The body, a refusal, or None where its sender has hung up."""
+async def _whole(receive: Receive, longest: int, *, said: str) -> bytes | Response | None:
+    """The body, a refusal, or None where its sender has hung up; one that is said to be too long is not read."""
+    too_long = problem(413, "too-long", "Too long", f"a body may have {longest} bytes")
+    if said.isascii() and said.isdigit() and (len(said) > _DIGITS or int(said) > longest):
+        return too_long
     body, more = bytearray(), True
     with anyio.move_on_after(BODY_WITHIN):
         while more:
@@ -105,7 +121,7 @@ async def _whole(receive: Receive, longest: int) -> bytes | Response | None:
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > longest:
-                return problem(413, "too-long", "Too long", f"a body may have {longest} bytes")
+                return too_long
         return bytes(body)
     return problem(408, "too-slow", "Too slow", f"a body may take {BODY_WITHIN:g} seconds")
 
