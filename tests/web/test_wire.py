@@ -599,9 +599,11 @@ def test_strangers_who_fill_the_desk_keep_no_price_waiting(tmp_path, serve_app):
         books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
     app = create_app(ledger=str(path))
     with serve_app(app) as site, open_ledger(site.url) as ledger:
-        app.state.desk._waiting = app.state.desk._most
-        assert site.post("federated/curve", {}).status in {422, 503}
-        assert site.post("account", {"release": "x"}).status != 200
+        for room in (app.state.desk._quick, app.state.desk._heavy):
+            room._waiting = room._most
+        run = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}
+        assert site.post("federated", run).status == 503
+        assert site.post("federated/curve", run).status == 503
         ledger.charge("acme", Repeated(Gaussian(20.0), 10), key="priced", delta="1e-6")
         assert ledger.find("priced").state == "committed"
 
