@@ -128,6 +128,25 @@ def test_a_certificate_says_with_what_chance_it_is_wrong(release):
     assert "wrong with chance at most 1e-06" in text
 
 
+def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
+    words = ["certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "--json"]
+    plain = json.loads(account(*words).stdout)
+    cut = [*words, "-N", 1600, "--largest-batch"]
+    found = json.loads(account(*cut, 200, "-o", tmp_path / "e.json").stdout)
+    assert found["certificate"] == plain == json.loads((tmp_path / "e.json").read_text())
+    assert found["truncated"]["term"]["upper"] >= plain["interval"]["upper"]
+    assert json.loads(account(*cut, 110).stdout)["truncated"]["term"]["upper"] == 1.0
+    text = " ".join(account(*cut[:-4], "-N", 1600, "--largest-batch", 200).stdout.split())
+    assert "With batches cut to 200" in text
+    assert "there are at most 1600 units" in text
+    for wrong in (["-N", 1600], ["--largest-batch", 9], ["-N", 0, "--largest-batch", 9]):
+        refused = account(*words, *wrong, "--journal", tmp_path / "none").exception
+        assert isinstance(refused, ValueError)
+        assert not (tmp_path / "none").exists()
+    refused = account("certify", release, "--epsilon", 1, *cut[-3:], 9, "--commit", tmp_path / "p").exception
+    assert "must stand without" in str(refused)
+
+
 def test_stopping_without_a_journal_says_that_nothing_was_kept(monkeypatch, release):
     from epsilog.accounting.montecarlo.evidence import run
 

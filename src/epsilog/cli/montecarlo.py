@@ -179,6 +179,10 @@ def certify(
     failure: Annotated[float, typer.Option("--failure", help="Chance that the interval is wrong.")] = 1e-6,
     gap: Annotated[float, typer.Option("--gap", help="Relative half-width to aim for.")] = 0.1,
     samples: Annotated[int | None, typer.Option("--samples", help="Draws per direction, instead of --gap.")] = None,
+    largest_batch: Annotated[
+        int | None, typer.Option("--largest-batch", help="Batches are cut to it, of --population: what that adds.")
+    ] = None,
+    population: Annotated[int | None, typer.Option("--population", "-N", help="Units, for --largest-batch.")] = None,
     workers: Workers = 1,
     backend: Backend = _PROCESSES,
     scheduler: Scheduler = None,
@@ -192,21 +196,35 @@ def certify(
 
     Example: epsilog account montecarlo certify run.json --epsilon 2
     """
-    from epsilog.accounting import montecarlo
+    from epsilog.accounting import cut_chance, montecarlo, truncated
 
+    if (largest_batch is None) != (population is None):
+        raise CheckError("population", "given with --largest-batch, and only then", repr(population))
     ask: dict[str, Any] = {"epsilon": epsilon, "failure": failure, "gap": gap, "samples": samples}
     if commit is not None:
-        _only_a_plan(seed, journal, output)
+        _only_a_plan(seed, journal, output, largest_batch)
         return _commit(
             montecarlo.plan_certificate(read_release(file), seed=montecarlo.entropy(), **ask), commit, as_json
         )
     release = read_release(file)
+    if largest_batch is not None and population is not None:  # what is wrong with them is said before anything is drawn
+        cut_chance(release, population=population, largest_batch=largest_batch)
     with (
         _drawn_on(backend, scheduler, workers) as spread,
         _Narrowing(quiet=as_json, failure=failure, kept=journal is not None) as watcher,
     ):
         result = montecarlo.certify(release, **ask, seed=seed, workers=spread, journal=journal, progress=watcher)
-    return _show_certificate(result, output, as_json)
+    if largest_batch is None or population is None:
+        return _show_certificate(result, output, as_json)
+    cut = truncated(result.interval, release, population=population, largest_batch=largest_batch)
+    if as_json:
+        _write(result.to_json(), output)
+        return print_json({"certificate": result.to_json(), "truncated": cut.to_json()})
+    _show_certificate(result, output, as_json)
+    told = Text.assemble(("delta", "bold"), f" at epsilon {epsilon:g}"), bold(interval_text(cut))
+    figures(f"With batches cut to {largest_batch}", [told])
+    note(f"Assumes: {cut.assumptions[-1]}")
+    return None
 
 
 @montecarlo_app.command("sweep")
@@ -301,7 +319,8 @@ def _drawn_on(backend: str, scheduler: str | None, workers: int) -> Iterator[int
 
 def _only_a_plan(*others: object) -> None:
     if any(other is not None for other in others):
-        raise ValueError("commit must stand without --seed, --journal and --output: nothing is drawn")
+        stands = "--seed, --journal, --output and --largest-batch"
+        raise ValueError(f"commit must stand without {stands}: nothing is drawn")
 
 
 def _commit(plan: Any, path: Path, as_json: bool) -> None:
