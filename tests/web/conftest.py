@@ -90,14 +90,16 @@ class Site:
         return self.ask("GET", f"/api/v1/{path}", **more)
 
 
-class _Unhurried(Desk):
-    """Starts a process with the first question for it: three start with a server, and each computes for over a second.
+@contextmanager
+def _unhurried():
+    """Processes start with their first question: several start with a server, and each computes for over a second.
 
     None gives way: other tests have work for every core.
     """
-
-    __init__ = partialmethod(Desk.__init__, manners=0)
-    open = partialmethod(Desk.open, at_once=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Desk, "__init__", partialmethod(Desk.__init__, manners=0))
+        patch.setattr(Desk, "open", partialmethod(Desk.open, at_once=False))
+        yield
 
 
 @contextmanager
@@ -112,8 +114,7 @@ def serving(app):
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("epsilog.web.app.Desk", _Unhurried)
+        with _unhurried():
             thread.start()
             for _ in range(1200):
                 if server.started:
