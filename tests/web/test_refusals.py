@@ -51,7 +51,7 @@ KINDS = {  # what belongs to no one field, and says so in its own words
 
 
 # an alarm that rings while garbage is collected is lost there, with a warning: it rings again
-pytestmark = pytest.mark.filterwarnings("ignore:.*gc_callback:pytest.PytestUnraisableExceptionWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*Accepted:pytest.PytestUnraisableExceptionWarning")
 
 
 class Accepted(BaseException):
