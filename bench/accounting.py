@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import metadata
 
-from epsilog.accounting import calibrate, epsilon, epsilon_curve
+from epsilog.accounting import calibrate, epsilon, epsilon_curve, gaussian
 from epsilog.terms import Composed, Gaussian, Interval, Laplace, PoissonSampled, Release, Repeated
 from epsilog.terms.digits import lower_text, upper_text
 
@@ -55,6 +55,8 @@ def median(work: Callable[[], object]) -> tuple[float, object]:
         return first, answer
     times = []
     for _ in range(REPEATS):
+        for kept in (gaussian._least, gaussian._most):  # a question asked again must not find its answer
+            kept.cache_clear()
         started = time.process_time()
         answer = work()
         times.append(time.process_time() - started)
