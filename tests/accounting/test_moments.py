@@ -58,6 +58,14 @@ def test_the_mechanism_below_is_zcdp_and_one_that_is_not_is_found_out(rho, epsil
     assert not _keeps_both(0.99 * rho, p, q, 1e-5)
 
 
+@pytest.mark.parametrize("part", [0.01, 0.1])
+def test_what_lies_between_the_points_of_a_coarse_grid_is_not_overlooked(part):
+    p, q = _two_outcomes(0.5, 1.5)
+    least = (divergences(p, q) / ORDERS).max()  # the rho that it has
+    assert 0.49999 < least < 0.5
+    assert not any(_keeps_both(share * least, p, q, part) for share in (0.99, 0.999, 0.9999))
+
+
 def test_a_statement_alone_is_known_from_both_sides():
     for rho in (1e-8, 1e-3, 0.5, 100.0):
         for delta in (1e-2, 1e-6, 1e-12):
