@@ -78,7 +78,7 @@ def _upper(prepared: Prepared, question: Question, gap: float) -> float:
 
 
 _WHOLE = "as if sampling hid nothing (docs: accounting/certified-bounds, 1.5)"
-UNSAMPLED = Method(_WHOLE, partial(unsampled.likely, upper=_upper), always=True)
+UNSAMPLED = Method(_WHOLE, partial(unsampled.likely, upper=_upper), helps=unsampled.helps)
 UNSAMPLED_EACH = Method(_WHOLE, partial(unsampled.each, upper=_upper))
 
 TOLD = (PURE, LATTICE)

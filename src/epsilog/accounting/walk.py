@@ -24,7 +24,7 @@ class Method:
         above: bounds it from above only, where that saves work; never better than ``bound``.
         enough: a relative width at which no further method is asked once this one has answered.
         last_from: rounds from which on no further method is asked once this one has answered.
-        always: whether it is asked however narrow the interval is already.
+        helps: whether it may move an interval that is narrow enough already; if not given, it is not asked then.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Method:
     above: Bound | None = None
     enough: float = 0.0
     last_from: int | None = None
-    always: bool = False
+    helps: Callable[[Prepared, Question, Bounds], bool] | None = None
 
 
 class Claim(NamedTuple):
@@ -65,7 +65,9 @@ def walk(
     """
     claim, wanted = Claim(anything(question), None, None), gap
     for method in methods:
-        if not method.always and claim.bounds.within(wanted, least=FAINT):
+        if claim.bounds.within(wanted, least=FAINT) and not (
+            method.helps and method.helps(prepared, question, claim.bounds)
+        ):
             continue
         one_sided = above and method.above is not None
         bound = method.above if one_sided and method.above is not None else method.bound

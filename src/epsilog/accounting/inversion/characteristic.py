@@ -63,8 +63,8 @@ class TiltedLaw(Protocol):
         """Returns characteristic functions about ``moments.mean``, to about e^-nats, with their proven error."""
         ...
 
-    def decay(self, frequency: float) -> float:
-        """Bounds the modulus of the characteristic function at all frequencies from this one on; at most 1."""
+    def decay(self, frequency: Array) -> Array:
+        """Bounds the modulus of the characteristic function at all frequencies from each on, at most 1; shape (k,)."""
         ...
 
 

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.inversion.characteristic import MU_APART, Characteristic, Complex, Moments, OutOfReachError
-from epsilog.accounting.inversion.sampled import TiltedSampled
-from epsilog.accounting.inversion.tilted import Tilt, tilt_of
+from epsilog.accounting.inversion.characteristic import MU_APART, Complex, Moments, OutOfReachError
+from epsilog.accounting.inversion.scan import small_from
+from epsilog.accounting.inversion.tilted import Tilt, planned, tilt_of
 from epsilog.accounting.kernel import log_peak, peak
 from epsilog.accounting.laws.base import Array, Atoms, Normal
 from epsilog.accounting.laws.pair import Pair, Parts
@@ -33,10 +33,6 @@ from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, 
 
 _AIM = 1e-9  # relative error of delta to plan for
 _MOST_FREQUENCIES = 6_000
-_MOST_SCANS = 200
-_MOST_EFFORT = 1_500_000  # terms of all sums of a scan
-_FARTHEST = 1e7
-_AHEAD = np.cumsum([0.0, 1.6, 2.0, 2.5, 3.1])
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
 _FEW = 25  # sampled rounds; with fewer the sum is longer than a lattice, where it ends at all
 _NEWTON = 60
@@ -91,18 +87,18 @@ def _bounds(parts: Parts, question: Question, known: float) -> Bounds:
     if all(pair.sampling_probability < 1 for pair, _ in parts) and sum(count for _, count in parts) < _FEW:
         raise OutOfReachError("so few sampled rounds leave a characteristic function that falls too slowly")
     tilts = [(tilt_of(pair), count) for pair, count in parts]
-    cumulant = _cumulant([(tilt_of(pair), count) for pair, count in _thinned(parts)])
+    cumulant = cumulant_of(parts)
     match question:
         case EpsilonAt(delta=delta):
             theta, near = _saddle_at_delta(cumulant, delta)
             if near < known and (most := _most(tilts, theta, question)) <= known:
                 return Bounds(0.0, most)
-            return Inversion(tilts, _shortest(cumulant, theta, near), near).epsilon(delta, near)
+            return Inversion(tilts, cumulant, _shortest(cumulant, theta, near), near).epsilon(delta, near)
         case DeltaAt(epsilon=epsilon):
             theta = _saddle_at_epsilon(cumulant, epsilon)
             if (most := _most(tilts, theta, question)) <= max(known, FAINT):
                 return Bounds(0.0, max(most, LEAST))
-            return Inversion(tilts, _shortest(cumulant, theta, epsilon), epsilon).delta(epsilon)
+            return Inversion(tilts, cumulant, _shortest(cumulant, theta, epsilon), epsilon).delta(epsilon)
 
 
 def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -> float:
@@ -130,6 +126,9 @@ def _thinned(parts: Parts) -> Parts:
     return tuple(kept)
 
 
+Cumulant = Callable[[float], tuple[float, float, float]]
+
+
 class Inversion:
     """The inversion integral of one composition at one tilt; answers near the epsilon it was made for.
 
@@ -142,8 +141,10 @@ class Inversion:
         infinite: the least and the most mass that gives everything away.
     """
 
-    def __init__(self, tilts: Sequence[tuple[Tilt, int]], theta: float, near: float, *, aim: float = _AIM) -> None:
-        self.theta, self._tilts = theta, tilts
+    def __init__(
+        self, tilts: Sequence[tuple[Tilt, int]], cumulant: Cumulant, theta: float, near: float, *, aim: float = _AIM
+    ) -> None:
+        self.theta, self._tilts, self._cumulant = theta, tilts, cumulant
         self._laws = [(tilt(theta), count) for tilt, count in tilts]
         moments = [(law.moments, count) for law, count in self._laws]
         self.log_total = math.fsum(count * one.log_total for one, count in moments)
@@ -171,7 +172,8 @@ class Inversion:
         step = math.floor(step / scale) * scale  # twenty bits: so every frequency is exact
         self._period = 2 * math.pi / step
         most = step * _MOST_FREQUENCIES
-        last = self._safe_from(1.1 * math.sqrt(2 * nats) / self._deviation, nats, most)
+        first = 1.1 * math.sqrt(2 * nats) / self._deviation
+        last = small_from(self._laws, nats, first=first, most=most)
         if not last <= most:
             raise OutOfReachError(f"{last / step:g} frequencies")
         frequency = step * np.arange(1, math.ceil(last / step) + 1, dtype=np.float64)
@@ -194,87 +196,28 @@ class Inversion:
         power, bound = np.exp(log_power), np.exp(log_bound)
         relative += frequency * (self._mean_error + gamma(8.0) * (abs(self.mean) + 1))
         known = relative < 0.1
-        self._power = np.where(known, power, 0.0)
-        self._error = np.where(known, np.abs(power) * np.expm1(np.minimum(relative, 1.0)), bound)
-
-    def _safe_from(self, first: float, nats: float, most: float) -> float:
-        """The frequency, ``first`` or above, from which on the composed modulus is proven to be at most e^-nats.
-
-        sqrt(1 - |phi|^2) is subadditive in the frequency and at most spread * w: so what is known at one frequency
-        holds, a little less, on both sides of it; far out the parts' own decay takes over.
-        """
-        plain = [(law, count) for law, count in self._laws if not isinstance(law, TiltedSampled)]
-        if math.fsum(count * _log(law.decay(1.5 * first)) for law, count in plain) <= -nats:
-            return 1.5 * first
-        far = first
-        while math.fsum(count * _log(law.decay(far)) for law, count in self._laws) > -nats:
-            far *= 1.4
-            if far > _FARTHEST * first:
-                raise OutOfReachError("the characteristic function is not known to fall")
-        safe = here = first
-        step, effort = 0.1 * first, 0
-        for _ in range(_MOST_SCANS):
-            if safe > most:
-                break
-            if here >= far:
-                return safe
-            points = here + min(step, (far - here) / _AHEAD[-1]) * _AHEAD
-            nats_there, reach, terms = self._covered(points, nats)
-            effort += terms
-            if effort > _MOST_EFFORT:
-                break
-            if reach[0] < 0.002 * here:  # not even here: a normal law would have enough a little further on
-                here *= min(max(1.02, 1.08 * math.sqrt(nats / max(nats_there[0], 1e-9))), 1.5)
-                safe, step = here, 0.05 * here
-                continue
-            for left, right, forth, back in zip(points, points[1:], reach, reach[1:], strict=False):
-                here, step = float(right), float(back)
-                if forth + back < right - left:
-                    here, step = float(left + forth), float(forth)  # look again from where the proof stops
-                    break
-            step = max(step, 0.002 * here)
-        raise OutOfReachError("the characteristic function falls too slowly")
-
-    def _covered(self, points: Array, nats: float) -> tuple[Array, Array, int]:
-        """The nats that the composed modulus has lost at each point, how far to either side it is enough, and terms."""
-        counts = np.array([count for _, count in self._laws], dtype=np.float64)
-        spreads = np.array([law.spread for law, _ in self._laws])
-        known = [law.characteristic(points, 5.0 - math.log(min(nats / count, 1.0))) for law, count in self._laws]
-        rises, terms = np.stack([_rise(one) for one in known], axis=1), sum(one.terms for one in known)
-
-        def lost(gap: Array) -> Array:
-            left = np.maximum(rises - gap[:, None] * spreads, 0.0)
-            return np.asarray(-0.5 * np.log1p(-np.minimum(left * left, 1 - 1e-15)) @ counts, dtype=np.float64)
-
-        low, high = np.zeros(len(points)), np.max(rises / np.maximum(spreads, TINY), axis=1)
-        here = lost(low)
-        if len(counts) == 1:  # the same in closed form
-            needed = math.sqrt(-math.expm1(-2 * nats * (1 + BOUND) / counts[0]))
-            return here, np.asarray(np.maximum(rises[:, 0] - needed, 0.0) / max(spreads[0], TINY)), terms
-        for _ in range(12):
-            middle = (low + high) / 2
-            enough = lost(middle) >= nats * (1 + BOUND)
-            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-        return here, low, terms
+        power = np.where(known, power, 0.0)
+        error = np.where(known, np.abs(power) * np.expm1(np.minimum(relative, 1.0)), bound)
+        z = self.theta + 1j * frequency
+        self._summands = power / (z * (z + 1))
+        size = np.abs(self._summands)
+        self._sizes = _Sizes(float(size.sum()), float(frequency @ size), float(np.sum(error / np.abs(z * (z + 1)))))
 
     def _chernoff(self, sign: float, near: float, nats: float) -> _Tail:
         """The nearest distance from ``near`` beyond which the tilted law has at most e^-nats on one side.
 
         Not ``lattice.window``: a continuous law has no weights to look at, only its cumulant at other tilts.
         """
-        best, ideal = None, math.sqrt(2 * nats)
-        for rate in (ideal, *_RATES):
-            exponent = rate / self._deviation
-            moved = self.theta + sign * exponent
-            total = math.fsum(count * _upper(tilt(moved).moments) for tilt, count in self._tilts)
-            tail = _Tail(sign, exponent, total - self.log_total + self._log_total_error, near, nats)
-            if math.isfinite(tail.reach) and (best is None or tail.reach < best.reach):
-                best = tail
-            if best is not None and best.reach < 1.3 * ideal * self._deviation:
-                break
-        if best is None:
-            raise OutOfReachError("no tail bound")
-        return best
+        rates = [rate / self._deviation for rate in (math.sqrt(2 * nats), *_RATES)]
+        moments = [self._cumulant(self.theta + sign * rate)[0] - self.log_total for rate in rates]
+        tails = [_Tail(sign, rate, moment, near, nats) for rate, moment in zip(rates, moments, strict=True)]
+        for tail in sorted(tails, key=lambda one: one.reach):
+            laws = [(tilt(self.theta + sign * tail.rate), count) for tilt, count in self._tilts]
+            total = math.fsum(count * _upper(law.moments) for law, count in laws)
+            proven = tail._replace(log_moment=total - self.log_total + self._log_total_error)
+            if math.isfinite(proven.reach):
+                return proven
+        raise OutOfReachError("no tail bound")
 
     def _copies(self, epsilon: float) -> float:
         """Bounds what the trapezoid sum adds: the copies of the kernel, one period apart."""
@@ -287,15 +230,11 @@ class Inversion:
 
     def delta(self, epsilon: float) -> Bounds:
         """Bounds delta at ``epsilon``."""
-        theta = self.theta
-        z = theta + 1j * self._frequency
-        kernel = np.exp(1j * self._frequency * (self.mean - epsilon)) / (z * (z + 1))
-        share = self._step / math.pi
-        weights = np.abs(kernel)
-        total = share * (0.5 / (theta * (theta + 1)) + float(np.sum((self._power * kernel).real)))
-        rounding = gamma(len(z) + 64.0) * (1 / (theta * (theta + 1)) + float(np.sum(np.abs(self._power) * weights)))
-        turned = gamma(8.0) * abs(epsilon) * float(np.sum(self._frequency * np.abs(self._power) * weights))
-        error = share * (float(np.sum(self._error * weights)) + rounding + turned) + self._tail
+        theta, sizes = self.theta, self._sizes
+        share, turns = self._step / math.pi, np.exp(1j * self._frequency * (self.mean - epsilon))
+        total = share * (0.5 / (theta * (theta + 1)) + float(np.dot(self._summands, turns).real))
+        rounding = gamma(len(turns) + 64.0) * (1 / (theta * (theta + 1)) + sizes.summands)
+        error = share * (sizes.errors + rounding + gamma(8.0) * abs(epsilon) * sizes.turned) + self._tail
         lead = self.log_total - theta * epsilon
         log_error = self._log_total_error + gamma(8.0) * (1 + abs(self.log_total) + abs(theta * epsilon))
         high, low = total + error, total - error - self._copies(epsilon)
@@ -332,6 +271,14 @@ class Inversion:
         return math.inf
 
 
+class _Sizes(NamedTuple):
+    """What the errors of the sum are relative to: the summands' sizes, those by their frequencies, and their errors."""
+
+    summands: float
+    turned: float
+    errors: float
+
+
 class _Tail(NamedTuple):
     """P(sign (L - e) >= r) <= e^(excess + sign rate e - rate r) under the tilted law: Chernoff's bound."""
 
@@ -356,21 +303,8 @@ def _upper(moments: Moments) -> float:
     return moments.log_total + moments.log_total_error + gamma(4.0) * abs(moments.log_total)
 
 
-def _log(value: float) -> float:
-    return math.log(value) if value > 0 else -math.inf
-
-
 def _exp(lead: float, value: float) -> float:
     return math.exp(min(lead + math.log(value), 1.0)) if value > 0 else 0.0
-
-
-def _rise(characteristic: Characteristic) -> Array:
-    """Bounds sqrt(1 - |phi|^2) from below."""
-    size = np.abs(characteristic.less_one)
-    fall = down(-2 * characteristic.less_one.real - size * size, 14)
-    return np.asarray(
-        np.sqrt(np.maximum(fall - gamma(8.0) * size - 2.1 * characteristic.error - characteristic.error**2, 0.0))
-    )
 
 
 def _log1p(less_one: Complex) -> Complex:
@@ -401,18 +335,15 @@ def _entropy(theta: float) -> tuple[float, float, float]:
     return log_peak(theta), -math.log1p(1 / theta), 1 / (theta * (theta + 1))
 
 
-Cumulant = Callable[[float], tuple[float, float, float]]
-
-
-def _cumulant(tilts: Sequence[tuple[Tilt, int]]) -> Cumulant:
-    """K and its two derivatives at a tilt, for planning."""
+def cumulant_of(parts: Parts) -> Cumulant:
+    """K and its two derivatives at a tilt, about: for planning."""
+    plans = [(planned(pair, count), count) for pair, count in _thinned(parts)]
 
     @cache
     def at(theta: float) -> tuple[float, float, float]:
         total = mean = variance = 0.0
-        for tilt, count in tilts:
-            law = tilt(theta)
-            one = law.rough(count) if isinstance(law, TiltedSampled) else law.moments
+        for plan, count in plans:
+            one = plan(theta)
             total += count * one.log_total
             mean, variance = mean + count * one.mean, variance + count * one.variance
         return total, mean, variance

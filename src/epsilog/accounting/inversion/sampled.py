@@ -51,10 +51,6 @@ class TiltedSampled:
         found, (log_total, error) = rule.moments(), rule.log_total()
         return found._replace(log_total=log_total, log_total_error=error)
 
-    def rough(self, count: int) -> Moments:
-        """Returns what planning ``count`` rounds needs."""
-        return _Rule(self, 0.0, _PLAN + math.log(count)).moments()
-
     @cached_property
     def spread(self) -> float:
         """Bounds the tilted standard deviation, by the second moment about a point and what lies beyond the cells."""
@@ -76,9 +72,10 @@ class TiltedSampled:
         error = SECOND_ORDER**2 * (np.abs(frequencies) * turn + 2 * rule.tail_mass + alias)
         return Characteristic(less_one, np.minimum(error, 2.0), less_one.size * len(away))
 
-    def decay(self, frequency: float) -> float:
+    def decay(self, frequency: Array) -> Array:
         """Cuts the law at some y; above it the density of the loss has bounded variation V: at most V / w is left."""
-        return float(min(1.0, np.min(1 - self._far.above + self._far.variation / frequency)))
+        left = 1 - self._far.above + self._far.variation / frequency[:, None]
+        return np.asarray(np.minimum(left.min(axis=1), 1.0))
 
     @cached_property
     def _far(self) -> _Far:
@@ -118,6 +115,40 @@ class TiltedSampled:
         outside = np.concatenate((most[:first], most[last:], log_density[[0, -1]]))
         widths = np.concatenate((np.diff(edge)[:first], np.diff(edge)[last:], [1 / rate, 1 / rate]))
         return _Outline(float(edge[first]), float(edge[last]), widths, outside)
+
+
+class Sketch:
+    """K and the tilted mean and variance at many tilts, from nodes that serve all of them; for plans only.
+
+    A rule's step and reach depend on the tilt little enough; where the tilted mass moves far, each tilt has its own.
+    """
+
+    def __init__(self, mu: float, share: float, sign: float, count: int) -> None:
+        self._mu, self._share, self._sign, self._nats = mu, share, sign, _PLAN + math.log(count)
+        cosines = -_LOG_COSINES * (_NEAR / mu if sign < 0 else 0.0)
+        need = self._nats + _HALF_WIDTHS**2 / (2 * mu * mu) + cosines
+        step = 2 * math.pi * float(np.max(_HALF_WIDTHS / need)) / mu
+        reach = math.sqrt(2 * self._nats) + 2
+        y = np.arange(-reach - (_NEAR if sign < 0 else 0.0), reach + (_NEAR if sign > 0 else 0.0), step)
+        self._loss = self._law(0.0).losses(y)[0]
+        self._log_weight = math.log(step / math.sqrt(2 * math.pi)) - y * y / 2
+
+    def _law(self, power: float) -> TiltedSampled:
+        return TiltedSampled(self._mu, self._share, power, self._sign)
+
+    def __call__(self, theta: float) -> Moments:
+        """Returns them at one tilt."""
+        power = theta + 1 if self._sign > 0 else -theta
+        if not 0 <= self._sign * power * self._mu < _NEAR:
+            return _Rule(self._law(power), 0.0, self._nats).moments()
+        exponent = power * self._loss + self._log_weight
+        peak = float(exponent.max())
+        weight = np.exp(exponent - peak)
+        total = float(weight.sum())
+        mean = float(weight @ self._loss) / total
+        away = self._loss - mean
+        variance = float(weight @ (away * away)) / total
+        return Moments(peak + math.log(total), math.nan, self._sign * mean, variance)
 
 
 class _Outline(NamedTuple):

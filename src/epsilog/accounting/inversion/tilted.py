@@ -21,7 +21,7 @@ from epsilog.accounting.inversion.characteristic import (
     TiltedLaw,
     mean_less_one,
 )
-from epsilog.accounting.inversion.sampled import TiltedSampled
+from epsilog.accounting.inversion.sampled import Sketch, TiltedSampled
 from epsilog.accounting.laws.base import Array, Atoms, Normal, Tent
 from epsilog.accounting.laws.pair import Direction, Pair
 from epsilog.accounting.rounding import SECOND_ORDER, TINY, gamma, up
@@ -56,6 +56,19 @@ def tilt_of(pair: Pair) -> Tilt:
             raise OutOfReachError(f"no proven characteristic function for {pair.law!r}, {pair.direction.value}")
 
 
+def planned(pair: Pair, count: int) -> Callable[[float], Moments]:
+    """Returns the function from a tilt to about the moments of ``pair``, good enough to plan ``count`` rounds by.
+
+    Raises:
+        OutOfReachError: as for ``tilt_of``.
+    """
+    tilt = tilt_of(pair)
+    if isinstance(pair.law, Normal) and pair.direction is not Direction.PLAIN:
+        sign = 1.0 if pair.direction is Direction.REMOVE else -1.0
+        return Sketch(pair.law.mu, pair.sampling_probability, sign, count)
+    return lambda theta: tilt(theta).moments
+
+
 @dataclass(frozen=True)
 class TiltedGaussian:
     """N(mu^2 (theta + 1/2), mu^2): everything in closed form."""
@@ -83,9 +96,9 @@ class TiltedGaussian:
         error = 4 * MU_APART * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
         return Characteristic(np.expm1(-exponent).astype(complex), error)
 
-    def decay(self, frequency: float) -> float:
+    def decay(self, frequency: Array) -> Array:
         """Returns the modulus itself, which falls."""
-        return math.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU_APART))
+        return np.asarray(np.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU_APART)))
 
 
 def _tilted_laplace(largest: float, theta: float) -> TiltedLaplace:
@@ -140,12 +153,12 @@ class TiltedLaplace:
         value = ((z + 1) * near + z * far) / (2 * z + 1) / self._top
         return Characteristic(value - 1, gamma(64 + 16 * np.abs(frequencies) * (a + abs(mean)) + 16 * theta * a))
 
-    def decay(self, frequency: float) -> float:
+    def decay(self, frequency: Array) -> Array:
         """Adds the two atoms to what the density between them has left: twice its largest value over w."""
         theta, a = self.theta, self.largest
         atoms = (1 + math.exp(-(2 * theta + 1) * a)) / (2 * self._top)
         density = 0.25 / self._top  # of e^((theta + 1/2) u), at its upper end, tilted and normalised
-        return min(1.0, up(atoms + 2 * density / frequency, 62))
+        return np.minimum(up(atoms + 2 * density / frequency, 62), 1.0)
 
 
 @dataclass(frozen=True)
@@ -198,6 +211,6 @@ class TiltedAtoms:
             less_one, 2 * self._rounding + (self.law.misplacement + gamma(16.0) * far) * np.abs(frequencies)
         )
 
-    def decay(self, frequency: float) -> float:  # noqa: ARG002
+    def decay(self, frequency: Array) -> Array:
         """Returns 1: a sum of waves may come back."""
-        return 1.0
+        return np.ones(len(frequency))

@@ -138,7 +138,7 @@ class Pair:
     def largest_loss(self) -> tuple[float, float]:
         """Bounds the largest loss of what the pair stands for from below and above; ``inf`` if none is the largest."""
         low, high = self.law.largest()
-        if self.direction is Direction.PLAIN:
+        if self.direction is Direction.PLAIN or (low == math.inf and self.direction is not Direction.ADD):
             return low, high
         lows, highs = self._outwards(np.array([low, high]), RATIO)
         return max(float(lows[0]), 0.0), max(float(highs[1]), 0.0)

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.gaussian import gaussian_delta
 from epsilog.accounting.methods import renyi
 from epsilog.accounting.pairs.dominating import share_of
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import Question
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.rounding import MU, down
 from epsilog.terms import BallsInBins, FixedSizeSampled, PoissonSampled, Release, UnsupportedMechanismError
 
 _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
@@ -26,6 +28,20 @@ def likely(prepared: Prepared, question: Question, gap: float, *, upper: Upper) 
         return _least(prepared, {prepared.sampled, bins}, question, gap, upper)
     gaussian = prepared.sampled and prepared.unsampled(prepared.sampled).mu is not None
     return _least(prepared, {prepared.sampled}, question, gap, upper) if gaussian else None
+
+
+def helps(prepared: Prepared, question: Question, known: Bounds) -> bool:
+    """Whether ``likely`` may move ``known`` bounds: not where all are Gaussians that lose more, if only unsampled."""
+    if not prepared.sampled or math.isinf(known.lower):
+        return False
+    mu = prepared.unsampled(prepared.sampled).mu
+    if mu is None or any(isinstance(part, BallsInBins) for part in prepared.sampled):
+        return True
+    match question:
+        case EpsilonAt(delta):
+            return gaussian_delta(down(mu, MU), known.upper)[0] <= delta
+        case DeltaAt(epsilon):
+            return gaussian_delta(down(mu, MU), epsilon)[0] < known.upper
 
 
 def each(prepared: Prepared, question: Question, gap: float, *, upper: Upper) -> Bounds | None:

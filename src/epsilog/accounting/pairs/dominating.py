@@ -213,13 +213,12 @@ def largest_loss(parts: Parts) -> tuple[float, float]:
 
     The parts' bounds are added as they are and rounded once, outwards.
     """
-    sides = []
+    sides, largest = [], [(pair.largest_loss(), count) for pair, count in parts]
     for side in (0, 1):
-        losses = [(pair.largest_loss()[side], count) for pair, count in parts]
-        if any(math.isinf(loss) for loss, _ in losses):
+        if any(math.isinf(losses[side]) for losses, _ in largest):
             sides.append(math.inf)
         else:
-            total = sum((Fraction(loss) * count for loss, count in losses), Fraction(0))
+            total = sum((Fraction(losses[side]) * count for losses, count in largest), Fraction(0))
             sides.append(rounded(total, up=side == 1))
     return sides[0], sides[1]
 
