@@ -150,7 +150,9 @@ def test_methods_are_asked_until_the_interval_is_narrow_and_sides_are_named_afte
     assert walk((Method("none", lambda *_: None),), prepared, question, 0.01).method == "nothing is promised"
     assert walk((fixed("enough", 1.0, 1.1, enough=0.1), never), prepared, question, 0.01).bounds == Bounds(1.0, 1.1)
     assert walk((fixed("last", 1.0, 9.0, last_from=1000), never), prepared, question, 0.01).bounds == Bounds(1.0, 9.0)
-    assert walk((narrow, fixed("always", 0.0, 1.5, always=True)), prepared, question, 0.01).bounds == Bounds(1.5, 1.5)
+    for helps, upper in (True, 1.5), (False, 1.501):  # a method that may move a narrow interval is asked all the same
+        helpful = fixed("helpful", 0.0, 1.5, helps=lambda *_, helps=helps: helps)
+        assert walk((narrow, helpful), prepared, question, 0.01).bounds == Bounds(1.5, upper)
 
 
 def test_an_upper_bound_alone_is_asked_of_methods_that_have_one():

@@ -30,6 +30,7 @@ _LOG_COSINES = np.log(np.cos(_HALF_WIDTHS / 2))
 _GROWTH = np.geomspace(0.002, 1.0, 48)
 _NEAR = 16.0  # deviations that the tilted mass may be away from the centre and is not looked for
 _MOST_NODES = 400_000
+_MOST_SHARED = 2_000  # by a sketch's tilts
 _CUTS = 300  # cells of the certified decay bound, at least
 _PLAN, _FULL = 12.0, 40.0  # nats of quadrature accuracy: to look around, and to answer
 
@@ -129,7 +130,9 @@ class Sketch:
         need = self._nats + _HALF_WIDTHS**2 / (2 * mu * mu) + cosines
         step = 2 * math.pi * float(np.max(_HALF_WIDTHS / need)) / mu
         reach = math.sqrt(2 * self._nats) + 2
-        y = np.arange(-reach - (_NEAR if sign < 0 else 0.0), reach + (_NEAR if sign > 0 else 0.0), step)
+        self._farthest = _NEAR if (2 * reach + _NEAR) / step < _MOST_SHARED else 0.0
+        low, high = (-self._farthest, 0.0) if sign < 0 else (0.0, self._farthest)
+        y = np.arange(low - reach, high + reach, step) if self._farthest else np.zeros(0)
         self._loss = self._law(0.0).losses(y)[0]
         self._log_weight = math.log(step / math.sqrt(2 * math.pi)) - y * y / 2
 
@@ -139,7 +142,7 @@ class Sketch:
     def __call__(self, theta: float) -> Moments:
         """Returns them at one tilt."""
         power = theta + 1 if self._sign > 0 else -theta
-        if not 0 <= self._sign * power * self._mu < _NEAR:
+        if not 0 <= self._sign * power * self._mu < self._farthest:
             return _Rule(self._law(power), 0.0, self._nats).moments()
         exponent = power * self._loss + self._log_weight
         peak = float(exponent.max())
