@@ -4,17 +4,13 @@ BIN := .venv/bin
 # a third of the slow tests' time is waiting, for browsers, sockets and other processes: one worker more than cores
 WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-.PHONY: run test check lint bench docs wheel lock clean
+.PHONY: run test check lint prepared bench docs wheel lock clean
 
 run: .venv/.run-ready ## install what the main job needs and run it: two programmes on real data, from plan to proof
 	$(BIN)/epsilog run $$(scripts/demo-data fashion-mnist && echo examples/fashion.toml || echo examples/central.toml) examples/local.toml
 
-test: .venv/.dev-ready lint ## install everything, run all checks, then all tests, which build the docs and test the pages
-	$(BIN)/python hatch_build.py
-	scripts/system-packages
-	scripts/peer-environments
-	scripts/demo-data fashion-mnist
-	scripts/demo-data shakespeare
+test: .venv/.dev-ready ## install everything, run all checks, then all tests, which build the docs and test the pages
+	$(MAKE) --jobs=2 lint prepared
 	$(BIN)/python -m pytest -m "slow or not slow" --numprocesses $(WORKERS) --dist worksteal
 
 check: lint docs ## everything that takes about a minute
@@ -25,6 +21,13 @@ lint: .venv/.dev-ready ## format, lint, strict types, import contract
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+prepared: .venv/.dev-ready ## what tests need beside the environment: pages, system packages, the peers' environments, data
+	$(BIN)/python hatch_build.py
+	scripts/system-packages
+	scripts/peer-environments
+	scripts/demo-data fashion-mnist
+	scripts/demo-data shakespeare
 
 bench: .venv/.dev-ready ## measure ourselves beside the peers; figures go to bench/RESULTS.md by hand, with their date
 	$(BIN)/python -m bench
