@@ -1,0 +1,107 @@
+"""Noise that is added: Gaussian, Laplace, staircase, and on the integers, moved by the whole sensitivity.
+
+docs/accounting/certified-bounds.md, 1.1, 1.2 and 1.7; docs/accounting/staircase.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent
+from epsilog.accounting.laws.staircase import staircase as moved
+from epsilog.accounting.pairs.reach import (
+    LONGEST,
+    METHOD,
+    MOST_ATOMS,
+    NEAREST,
+    NO_LARGEST,
+    around,
+    nothing_hidden,
+    pure,
+    same,
+    within_reach,
+)
+from epsilog.accounting.rounding import MU, down, gamma, up
+from epsilog.terms import DiscreteLaplace, Release, UnsupportedMechanismError
+
+_FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
+_WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings, over a sum of such
+
+
+def normal(mu: float) -> tuple[BaseLaw, BaseLaw]:
+    """Two Gaussians mu apart, with room for the rounding of mu; nothing is nearer than a lattice can tell."""
+    if math.isinf(mu):
+        return same(nothing_hidden())
+    if mu > _FARTHEST:
+        return nothing_hidden(), Normal(_FARTHEST)
+    return Normal(up(max(mu, NEAREST), MU)), Normal(down(mu, MU)) if mu > NEAREST else pure(0.0, 0.0)
+
+
+def laplace(epsilon: float) -> tuple[BaseLaw, BaseLaw]:
+    """One Laplace with the whole L1 shift dominates the coordinates together (docs, 1.3)."""
+    return within_reach(lambda at: Tent(at, 0.25 * math.exp(-at / 2), 0.5), epsilon, around(epsilon))
+
+
+def staircase(epsilon: float, share: float, steps: int) -> tuple[BaseLaw, BaseLaw]:
+    """Staircase noise moved by whole steps (docs: accounting/staircase), or what stands for it out of reach."""
+    largest = steps * epsilon
+    stated = (largest, largest)
+    if largest < NEAREST:
+        return replace(pure(NEAREST, 0.0), stated=stated), replace(pure(0.0, 0.0), stated=stated)
+    if largest > LONGEST:  # below: beyond either centre, and between
+        rare = math.exp(-LONGEST) / 2
+        ends = Atoms(np.array([-LONGEST, 0.0, LONGEST]), np.array([rare, 0.5 - rare, 0.5]), step=LONGEST)
+        return nothing_hidden(stated), replace(ends, stated=stated)
+    return same(replace(moved(epsilon, share, steps), stated=stated))
+
+
+def discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
+    """Losses (abs(k) - abs(k - shift)) / scale, one step of 2 / scale apart; beyond the shift they are constant."""
+    if shift > MOST_ATOMS:
+        raise UnsupportedMechanismError(DiscreteLaplace(scale, shift), method=METHOD, reason="too many atoms")
+    epsilon = shift / scale
+
+    def law(at: float) -> Atoms:
+        if at < epsilon:  # out of reach: what lies between the two centres is one outcome
+            top = 1 / (1 + math.exp(-1 / scale))
+            low = top * math.exp(-at)
+            return Atoms(np.array([-at, 0.0, at]), np.array([low, max(1 - top - low, 0.0), top]), step=at)
+        scaled = shift / at
+        k = np.arange(shift + 1)
+        centre = math.tanh(0.5 / scaled)  # mass at the centre: (1 - r) / (1 + r), r = e^(-1/scale)
+        p = centre * np.exp(-(shift - k) / scaled)
+        p[-1] = 1 / (1 + math.exp(-1 / scaled))  # the centre and all beyond it
+        p[0] = p[-1] * math.exp(-shift / scaled)
+        return Atoms((2 * k - shift) / scaled, p, step=2 / scaled, relative_error=gamma(64 + 4 * at))
+
+    return within_reach(law, epsilon, around(epsilon))
+
+
+def discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
+    """Losses are linear in the outcome; the tails beyond 40 standard deviations (below e^-800) count as lost."""
+    far = math.ceil(40 * stddev) + shift
+    if 2 * far > MOST_ATOMS:
+        raise UnsupportedMechanismError(release, method=METHOD, reason="too many atoms")
+    if shift > 40 * stddev:  # the least loss of an outcome from the further centre on, shift^2 / (2 stddev^2), is 800
+        weight = np.exp(-0.5 * np.minimum(np.arange(far) / stddev, 100.0) ** 2)
+        top = float(weight.sum() / (2 * weight.sum() - 1))
+        rare = top * math.exp(-LONGEST)
+        atoms = Atoms(
+            np.array([-LONGEST, 0.0, LONGEST]),
+            np.array([rare, 1 - top, top]),
+            relative_error=_WEIGHT_ERROR,
+            stated=NO_LARGEST,
+        )
+        return nothing_hidden(), atoms
+    k = np.arange(-far, far + shift + 1)
+    logs = -((k - shift) ** 2) / (2 * stddev**2)
+    p = np.exp(logs)
+    p = p / p.sum()
+    u = shift * (2 * k - shift) / (2 * stddev**2)
+    keep = (np.abs(u) < LONGEST) & (p > 0)
+    tail_mass = float(p[~keep].sum()) * (1 + _WEIGHT_ERROR) + 1e-290
+    atoms = Atoms(u[keep], p[keep], tail_mass, step=shift / stddev**2, relative_error=_WEIGHT_ERROR)
+    return atoms, replace(atoms, only_p=0.0, stated=NO_LARGEST)
