@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests import commands
 from tests.web.test_entrance import self_signed
 
 pytestmark = pytest.mark.slow
@@ -19,8 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def epsilog(*words, cwd):
-    command = [sys.executable, "-m", "epsilog", *map(str, words)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    done = commands.run(*words, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -29,7 +29,6 @@ def made(folder, name, *words):
     return json.loads(epsilog("token", "create", name, *words, "--json", cwd=folder))["token"]
 
 
-@pytest.fixture
 def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -56,23 +55,25 @@ class Team:
             asked.close()
 
 
-@pytest.fixture
-def team(tmp_path, free_port, ledger_path):
-    certificate, key = self_signed(tmp_path)
-    epsilog("token", "create", "root", "--role", "owner", "--whole-ledger", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def team(tmp_path_factory, ledger_path):
+    """One server for all: to start it and what works for it costs more than all that is asked of it."""
+    folder, port = tmp_path_factory.mktemp("team"), free_port()
+    certificate, key = self_signed(folder)
+    epsilog("token", "create", "root", "--role", "owner", "--whole-ledger", cwd=folder)
     words = ["--ledger", ledger_path, "--tokens", "tokens.json", "--tls-cert", certificate, "--tls-key", key]
-    words += ["--access-log", "--port", free_port, "--host", "0.0.0.0", "--name", "localhost"]  # noqa: S104
+    words += ["--access-log", "--port", port, "--host", "0.0.0.0", "--name", "localhost"]  # noqa: S104
     command = [sys.executable, "-m", "epsilog", "serve", *map(str, words)]
-    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
-        server = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=err)
+    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
+        server = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err)
         try:
             until = time.monotonic() + 60
-            while "epsilog is at https://0.0.0.0" not in (tmp_path / "err").read_text():
+            while "epsilog is at https://0.0.0.0" not in (folder / "err").read_text():
                 assert time.monotonic() < until
-                assert server.poll() is None, (tmp_path / "err").read_text()
+                assert server.poll() is None, (folder / "err").read_text()
                 time.sleep(0.1)
             time.sleep(0.5)
-            found = Team(tmp_path, free_port, certificate)
+            found = Team(folder, port, certificate)
             found.process = server
             yield found
         finally:
@@ -131,17 +132,17 @@ def test_a_team_comes_in_by_tls_and_token_and_stays_out_without(team):
 
 def test_what_streams_to_a_holder_ends_when_the_token_is_revoked(team):
     """A certificate's events go on for long; nobody watches them with a token that is gone."""
-    anna = made(team.folder, "anna", "--role", "spender", "--scope", "acme")
+    carl = made(team.folder, "carl", "--role", "spender", "--scope", "acme")
     run = {"participation": "balls-in-bins", "bins": 512, "noise_multiplier": 1.0, "epsilon": 1.0, "samples": 10**6}
     asked = http.client.HTTPSConnection("localhost", team.port, timeout=60, context=team.context)
-    kind = {"Content-Type": "application/json", "Authorization": f"Bearer {anna}"}
+    kind = {"Content-Type": "application/json", "Authorization": f"Bearer {carl}"}
     asked.request("POST", "/api/v1/certificates", json.dumps(run), kind)
     begun = json.loads(asked.getresponse().read())
     asked.request("GET", f"/api/v1/certificates/{begun['id']}/events", headers=kind)
     stream = asked.getresponse()
     assert stream.readline().startswith(b"data:")
     began = time.monotonic()
-    epsilog("token", "revoke", "anna", cwd=team.folder)
+    epsilog("token", "revoke", "carl", cwd=team.folder)
     while stream.readline():
         assert time.monotonic() - began < 60
     asked.close()
