@@ -110,9 +110,7 @@ def told(done):
 
 
 def test_the_verdict_is_the_same_with_the_package_alone(owner, auditor):
-    shutil.copytree(
-        outputs.ROOT / "src/epsilog", auditor / "site/epsilog", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(outputs.ROOT / "src/epsilog", auditor / "site/epsilog")  # and what was compiled of it
     found = alone("-c", "import epsilog; print(epsilog.__file__)", auditor=auditor)
     assert found.stdout.strip() == str(auditor / "site/epsilog/__init__.py")
     words = ("--key", "privacy.pub", "--require", "report", "--require", "ledger", "--json")
