@@ -346,6 +346,12 @@ def test_a_sum_that_is_no_number_is_no_answer():
         inversion.delta(1.5)
 
 
+def test_a_sum_of_too_many_terms_is_left_to_others(monkeypatch):
+    monkeypatch.setattr(integral, "_MOST_TERMS", 100)
+    with pytest.raises(OutOfReachError, match="terms of"):
+        spectral(sgd(1.0, 0.01, 500), DeltaAt(1.0))
+
+
 def test_two_proven_intervals_that_do_not_meet_are_an_error(monkeypatch):
     monkeypatch.setattr(inversion, "inversion_bounds", lambda *_: Bounds(5.0, 6.0))
     with pytest.raises(ArithmeticError, match="contradict each other"):

@@ -33,6 +33,7 @@ from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, 
 
 _AIM = 1e-9  # relative error of delta to plan for
 _MOST_FREQUENCIES = 6_000
+_MOST_TERMS = 10_000_000  # of all characteristic functions
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
 _FEW = 25  # sampled rounds; with fewer the sum is longer than a lattice, where it ends at all
 _NEWTON = 60
@@ -185,8 +186,12 @@ class Inversion:
         """Multiplies the characteristic functions; each product carries its error."""
         log_power = np.zeros(len(frequency), complex)
         log_bound, relative = np.zeros(len(frequency)), np.zeros(len(frequency))
+        terms = 0
         for law, count in self._laws:
             characteristic = law.characteristic(frequency, _nats(count))
+            terms += characteristic.terms
+            if terms > _MOST_TERMS:
+                raise OutOfReachError(f"{terms} terms of {len(frequency)} frequencies for a part of the laws")
             logs, modulus = _log1p(characteristic.less_one), np.abs(1 + characteristic.less_one)
             log_bound += count * np.log(np.minimum(modulus + characteristic.error + gamma(4.0), 1.0))
             log_power += count * logs
