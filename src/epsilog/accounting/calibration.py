@@ -6,7 +6,7 @@ A search looks at upper bounds alone; what it returns was checked by the same qu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from epsilog.accounting.intervals import Intervals, Series, is_series, read
 from epsilog.accounting.prepared import prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.roots import largest
+from epsilog.accounting.rounding import TINY
 from epsilog.terms import (
     CalibrationError,
     CheckError,
@@ -30,6 +31,7 @@ from epsilog.terms import (
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _EVALUATIONS = 80
+_HALVINGS = 6  # of so many values that are tried one is the middle, in case the others close in from one side
 _START, _GROWTH, _GROWTHS = (0.3, 30.0), 30.0, 12
 _NOTHING = -50.0  # the excess of what costs next to nothing
 _ELSEWHERE = tuple(10.0**k for k in (*range(0, -19, -1), *range(1, 19)))  # to look for values that have a meaning
@@ -108,17 +110,18 @@ def calibrate(
 def _search(meaning: _Meaning, excess: Callable[[float], float], low: float | None, high: float | None) -> float:
     """The value next to where the cost crosses the goal, on the side that meets it."""
     good, bad, at_bad, at_good = _bracket(meaning, excess, low, high)
+    tried = [(good, at_good), (bad, at_bad)]
     for attempt in range(_EVALUATIONS):
         if meaning.grid.next_to_each_other(good, bad):
             return good
-        middle = meaning.grid.inside(
-            _between((good, at_good), (bad, at_bad), attempt, meaning.grid.tolerance), good, bad
-        )
-        value = excess(middle)
-        if value <= 0:
-            good, at_good = middle, value
+        halve = attempt % _HALVINGS == _HALVINGS - 1
+        proposed = math.sqrt(good * bad) if halve else _between(tried, good, bad, meaning.grid.tolerance)
+        value = meaning.grid.inside(proposed, good, bad)
+        tried.append((value, excess(value)))
+        if tried[-1][1] <= 0:
+            good = value
         else:
-            bad, at_bad = middle, value
+            bad = value
     raise CalibrationError("the search did not converge", bracket=(min(good, bad), max(good, bad)))
 
 
@@ -275,18 +278,25 @@ def _bracket(
     return (first, last, at_last, at_first) if at_first <= 0 else (last, first, at_first, at_last)
 
 
-def _between(good: tuple[float, float], bad: tuple[float, float], attempt: int, tolerance: float) -> float:
-    """The next value to try, from (value, excess) at both ends: by secant in logarithms, or the geometric middle.
+def _between(tried: Sequence[tuple[float, float]], good: float, bad: float, tolerance: float) -> float:
+    """The next value to try: where a parabola through the last three meets the goal, or the geometric middle.
 
-    A secant alone closes in from one side; so it aims a hair past the root, to either side in turn.
+    The parabola gives the logarithm of the value over the excess. It soon hits the goal from one side only; so what it
+    says is moved a hair towards the end of the bracket that is further away, and replaces that end.
     """
-    middle = math.sqrt(good[0] * bad[0])
-    if attempt % 4 == 3 or good[1] < -20 or not math.isfinite(bad[1]):
+    last = {excess: math.log(value) for value, excess in tried[-3:] if _NOTHING < excess < math.inf}
+    middle = math.sqrt(good * bad)
+    if len(last) < 2:
         return middle
-    guess = bad[0] * (good[0] / bad[0]) ** (bad[1] / (bad[1] - good[1]))
-    towards = math.copysign(0.4 * tolerance, good[0] - bad[0])
-    guess *= 1 + (towards if attempt % 2 == 0 else -towards)
-    return guess if min(good[0], bad[0]) < guess < max(good[0], bad[0]) else middle
+    guess = math.exp(min(max(_at_zero(list(last.items())), math.log(TINY)), -math.log(TINY)))
+    further = max(good, bad, key=lambda end: abs(math.log(end) - math.log(guess)))
+    guess *= 1 + math.copysign(0.4 * tolerance, further - guess)
+    return guess if min(good, bad) < guess < max(good, bad) else middle
+
+
+def _at_zero(points: Sequence[tuple[float, float]]) -> float:
+    """The value at 0 of the polynomial through some points (Lagrange)."""
+    return math.fsum(y * math.prod(x / (x - at) for x, _ in points if x != at) for at, y in points)
 
 
 def rounds_that_fit(
