@@ -1,6 +1,7 @@
 """Truncated Poisson samples: above what neighbours of a handful of units really lose, and as dp-accounting composes."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -49,7 +50,7 @@ X = np.linspace(-40, 40, 80_001)
 
 def density(values, q, most, noise):
     """The density of one round's noisy sum over units with these values, by all samples; who is cut is drawn evenly."""
-    total = np.zeros_like(X)
+    chances = Counter()
     for coins in product((0, 1), repeat=len(values)):
         chance = math.prod(q if coin else 1 - q for coin in coins)
         chosen = [value for value, coin in zip(values, coins, strict=True) if coin]
@@ -58,10 +59,11 @@ def density(values, q, most, noise):
             for keeps in product((0, 1), repeat=len(chosen)) if sum(keeps) == most
         ]  # fmt: skip
         for one in kept:
-            total += (
-                chance / len(kept) * np.exp(-0.5 * ((X - sum(one)) / noise) ** 2) / (noise * math.sqrt(2 * math.pi))
-            )
-    return total
+            chances[sum(one)] += chance / len(kept)
+    return sum(
+        chance * np.exp(-0.5 * ((X - total) / noise) ** 2) / (noise * math.sqrt(2 * math.pi))
+        for total, chance in chances.items()
+    )
 
 
 def hockey_stick(p, q, epsilon):

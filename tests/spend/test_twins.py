@@ -193,7 +193,7 @@ def test_stores_tell_one_story():
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps=STEPS)
 def test_stores_tell_one_story_whatever_is_asked(steps):
     ask_all([*USUAL, *steps])
