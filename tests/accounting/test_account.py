@@ -104,7 +104,7 @@ def test_what_calibration_accepts_is_met_by_the_claim(name):
         noise = calibrate(make, epsilon=goal, delta=1e-6, relation=relation)
         found = epsilon(make(noise), delta=1e-6, relation=relation)
         assert (1 - 2e-3) * goal <= found.lower <= found.upper <= goal
-        assert calibrate(make, epsilon=goal, delta=1e-6, relation=relation, digits=4) == pytest.approx(noise, rel=1e-3)
+    assert calibrate(make, epsilon=goal, delta=1e-6, relation=relation, digits=4) == pytest.approx(noise, rel=1e-3)
 
 
 def test_what_calibration_accepts_may_have_few_digits():

@@ -86,18 +86,18 @@ def drawn(rng, kind):  # noqa: PLR0912 - one line for each kind
 
 KINDS = {  # how many of each, and whether the accountant's number is proven as it stands
     "gaussians": (10, True),
-    "laplace": (8, True),
-    "discrete laplace": (8, True),
-    "answers": (10, True),
+    "laplace": (5, True),
+    "discrete laplace": (12, True),
+    "answers": (14, True),
     "statements": (10, True),
-    "sampled statements": (8, True),
-    "one sampled": (12, True),
-    "few sampled": (6, True),
-    "sampled laplace": (5, True),
-    "replaced": (5, True),
-    "fixed size": (6, True),
-    "mixed": (6, False),
-    "sampled": (6, True),
+    "sampled statements": (11, True),
+    "one sampled": (8, True),
+    "few sampled": (4, True),
+    "sampled laplace": (4, True),
+    "replaced": (3, True),
+    "fixed size": (4, True),
+    "mixed": (10, False),
+    "sampled": (5, True),
 }
 CASES = [(kind, number) for kind, (count, _) in KINDS.items() for number in range(count)]
 FAST = {("gaussians", 0), ("answers", 0), ("statements", 0), ("one sampled", 0)}
