@@ -353,4 +353,4 @@ class TestLedger(LedgerMachine.TestCase):
 
 @pytest.mark.slow
 class TestLedgerAtLength(LedgerMachine.TestCase):
-    settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=18, stateful_step_count=40, deadline=None)

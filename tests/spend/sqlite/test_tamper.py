@@ -201,7 +201,7 @@ def nodes(document, path=()):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=36, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_rewritten_entry_with_right_hashes_is_judged_and_never_crashes(store, data):
     """A forger with a calculator: the rules and the stored balances are then all that speaks against it."""

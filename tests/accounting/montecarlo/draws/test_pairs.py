@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -259,9 +260,9 @@ def test_draws_of_k_rounds_agree_with_integrals_and_noise_off_by_a_third_does_no
 def test_plain_draws_agree_with_the_oracle_and_noise_off_by_a_third_does_not(bins, noise, epsilon, direction):
     truth = oracle.balls_in_bins_delta(bins=bins, noise_stddev=noise, epsilon=epsilon, direction=direction).value
     pair = pairs.pair_of(BallsInBins(Gaussian(noise), bins))
-    assert agrees(estimate(pair, direction, epsilon, draws=200_000, seed=5), truth)
+    assert agrees(estimate(pair, direction, epsilon, draws=100_000, seed=5), truth)
     control = pairs.pair_of(BallsInBins(Gaussian(1.3 * noise), bins))
-    assert not agrees(estimate(control, direction, epsilon, draws=200_000, seed=5), truth)
+    assert not agrees(estimate(control, direction, epsilon, draws=100_000, seed=5), truth)
 
 
 @pytest.mark.slow
@@ -283,12 +284,12 @@ def test_tilted_draws_agree_with_the_oracle_and_noise_off_by_a_third_does_not(
 ):
     truth = oracle.balls_in_bins_delta(bins=bins, noise_stddev=noise, epsilon=epsilon, direction=direction).value
     pair = pairs.pair_of(BallsInBins(Gaussian(noise), bins))
-    found = estimate(pair, direction, epsilon, draws=100_000, seed=6, strength=strength)
+    found = estimate(pair, direction, epsilon, draws=60_000, seed=6, strength=strength)
     assert found[1] < 0.1 * truth
     assert agrees(found, truth)
     assert math.exp(tilt.log_bound(pair, tilt.Tilt(direction, strength), HockeyStick(epsilon))) >= truth
     control = pairs.pair_of(BallsInBins(Gaussian(1.3 * noise), bins))
-    assert not agrees(estimate(control, direction, epsilon, draws=100_000, seed=6, strength=strength), truth)
+    assert not agrees(estimate(control, direction, epsilon, draws=60_000, seed=6, strength=strength), truth)
 
 
 MATRIX_CASES = [  # rounds, bins, bands, noise, epsilon, delta, its standard error: drawn by other code
@@ -321,21 +322,26 @@ def test_matrix_mechanisms(case):
     assert delta <= math.exp(tilt.log_bound(pair, best, HockeyStick(epsilon)))
 
 
+@cache
+def composed_by_another(noise, q, rounds):
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    single = pld.from_gaussian_mechanism(noise, sampling_prob=q, value_discretization_interval=1e-4)
+    return single.self_compose(rounds)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_spaced_sampling_with_separation_one_is_poisson(direction):
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
     noise, q, rounds, epsilon = 1.0, 0.05, 40, 1.0
-    single = pld.from_gaussian_mechanism(noise, sampling_prob=q, value_discretization_interval=1e-4)
-    composed = single.self_compose(rounds)
+    composed = composed_by_another(noise, q, rounds)
     side = composed._pmf_remove if direction == "remove" else composed._pmf_add
     truth = side.get_delta_for_epsilon(epsilon)
     pair = pairs.pair_of(mechanism([1.0], SpacedParticipation(1, q), rounds, noise))
     strength = 0.0 if direction == "remove" else tilt.choose_tilt(pair, HockeyStick(epsilon), "add").strength
-    assert agrees(estimate(pair, direction, epsilon, draws=200_000, seed=8, strength=strength), truth)
+    assert agrees(estimate(pair, direction, epsilon, draws=100_000, seed=8, strength=strength), truth)
     control = pairs.pair_of(mechanism([1.0], SpacedParticipation(1, q), rounds, 1.3 * noise))
-    assert not agrees(estimate(control, direction, epsilon, draws=200_000, seed=8, strength=strength), truth)
+    assert not agrees(estimate(control, direction, epsilon, draws=100_000, seed=8, strength=strength), truth)
 
 
 @pytest.mark.slow
@@ -362,11 +368,8 @@ def test_the_ratio_has_mean_one_under_q():
 @pytest.mark.parametrize(("noise", "epsilon"), [(1.0, 1.0), (1.0, 4.0), (2.0, 1.0)])
 def test_tilted_poisson_agrees_with_the_composed_loss_distribution(noise, epsilon):
     """Down to delta 1e-7, with thousands of draws. Control: noise 30% off."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
     q, rounds, payoff = 0.05, 40, HockeyStick(epsilon)
-    single = pld.from_gaussian_mechanism(noise, sampling_prob=q, value_discretization_interval=1e-4)
-    truth = single.self_compose(rounds)._pmf_remove.get_delta_for_epsilon(epsilon)
+    truth = composed_by_another(noise, q, rounds)._pmf_remove.get_delta_for_epsilon(epsilon)
     pair, control = (pairs.pair_of(Repeated(PoissonSampled(Gaussian(z), q), rounds)) for z in (noise, 1.3 * noise))
     best = tilt.choose_tilt(pair, payoff, "remove")
     found = estimate(pair, "remove", epsilon, draws=24_000, seed=21, strength=best.strength)
