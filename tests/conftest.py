@@ -33,9 +33,10 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).resolve().
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-# XLA compiles in half the time without the newer of its two ways of making loops, and one thread computes at half the
-# cost of two that spin while they wait for each other. What users get is held in tests/train/test_compilations.py.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+# XLA compiles in a quarter of the time without the newer of its two ways of making loops and without optimizing what
+# these small programs compute in no time anyway; and one thread computes at half the cost of two that spin while they
+# wait for each other. What users get is held in tests/train/test_compilations.py.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0")
 os.environ.setdefault("NPROC", "1")
 
 # No property is a test of time: one example may wait for a core as long as it takes.
