@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import commands
 
 from epsilog.programme import run
 from epsilog.spend import Verb, read_ledger
@@ -126,8 +127,7 @@ def test_a_real_run_draws_from_the_operating_system(write_programme, tmp_path):
         with pytest.raises(ProgrammeError, match="a programme makes none; its owner does") as refused:
             finished(path, tmp_path, runs=runs)
         (command,) = re.findall(r"epsilog (ledger create .*)$", str(refused.value))
-        main = [sys.executable, "-m", "epsilog", *shlex.split(command)]
-        subprocess.run(main, check=True, capture_output=True)
+        commands.run(*shlex.split(command)).check_returncode()
         assert [file.name for file in (tmp_path / runs).iterdir()] == ["ledger.db"]
     one, _ = finished(path, tmp_path, runs="one")
     two, _ = finished(path, tmp_path, runs="two")
