@@ -9,6 +9,7 @@ from tests.web.described import description
 from epsilog.web.app import create_app
 
 STREAMS = ("/events", "/certificates")  # endless answers, and jobs that draw for minutes: test_api has those
+DEAR = tuple(f"/api/v1/{name}" for name in ("account", "federated", "queries", "playground"))  # seconds of work each
 
 
 def questions():
@@ -43,17 +44,23 @@ def test_no_question_is_an_error_of_ours(brisk, path, method, mode):
     from schemathesis import GenerationMode
 
     operation = described()[path][method.upper()]
+    dear = path.startswith(DEAR)
+    heads = []  # of the ledger, as a refusal left it: nobody else writes, so that it is what the next question finds
 
     # a failure is told as it was found: every step of making it smaller would ask the server again
     @settings(
-        max_examples=15, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=8 if dear else 10,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
     @given(case=operation.as_strategy(generation_mode=GenerationMode[mode]))
     def ask(case):
-        before = brisk.get("ledger/head").json()
+        before = heads.pop() if heads else brisk.get("ledger/head").json()
         answer = case.call(base_url=brisk.url, timeout=60)
         assert answer.status_code < 500, answer.text
         if answer.status_code >= 400:
-            assert brisk.get("ledger/head").json() == before
+            heads.append(brisk.get("ledger/head").json())
+            assert heads == [before]
 
     ask()
