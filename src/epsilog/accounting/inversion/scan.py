@@ -47,8 +47,8 @@ def small_from(laws: Laws, nats: float, *, first: float, most: float) -> float:
     for _ in range(_MOST_PASSES):
         for octaves in _apart(new):
             found, terms = _covered(laws, octaves, nats)
-            found[found < _CRAWL * octaves] = 0.0
-            where, reach, effort = np.append(where, octaves), np.append(reach, found), effort + terms
+            useful = np.where(found >= _CRAWL * octaves, found, 0.0)  # what is no number is of no use either
+            where, reach, effort = np.append(where, octaves), np.append(reach, useful), effort + terms
         order = np.argsort(where)
         where, reach = where[order], reach[order]
         gaps = np.flatnonzero(where[1:] - reach[1:] > where[:-1] + reach[:-1])
