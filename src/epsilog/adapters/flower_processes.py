@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +26,10 @@ NAME = "epsilog-here"  # of the connection
 PATIENCE = 120.0  # seconds, for what takes a few on a quiet machine
 TOLD = 2000  # characters of a log that are shown
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+OWNER = "EPSILOG_FLOWER_OWNER"  # the process without which no other is to be: its id, in their environment
+LOOKS = 0.5  # seconds between two looks at whether it is there
 
-__all__ = ["Processes", "is_running"]
+__all__ = ["Processes", "end_with_owner", "is_running"]
 
 
 class Processes:
@@ -42,6 +45,7 @@ class Processes:
         self._environment = os.environ | {
             "FLWR_HOME": str(folder / "flwr"),
             "FLWR_TELEMETRY_ENABLED": "0",
+            OWNER: str(os.getpid()),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         }
 
@@ -113,6 +117,30 @@ class Processes:
         host, _, port = self.address.rpartition(":")
         with socket.socket() as one:
             return one.connect_ex((host, int(port))) == 0
+
+
+def end_with_owner() -> None:
+    """Ends this process, an app that Flower started, soon after the one that ``Processes`` was made in is gone.
+
+    Flower's own watch raises an interrupt that the main thread has to take, which may be waiting for an answer that
+    never comes: such an app kept the lock of its run.
+    """
+    if owner := os.environ.get(OWNER):
+        threading.Thread(target=_end_with, args=(int(owner),), daemon=True).start()
+
+
+def _end_with(owner: int) -> None:
+    while _exists(owner):
+        time.sleep(LOOKS)
+    os.kill(os.getpid(), signal.SIGKILL)  # what is written by then is safe, as after any crash
+
+
+def _exists(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(PermissionError):  # somebody else's is one, too
+            os.kill(pid, 0)
+        return True
+    return False
 
 
 def free_port() -> int:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog.adapters.flower_processes import Processes, is_running
+from epsilog.adapters.flower_processes import Processes, end_with_owner, is_running
 from epsilog.programme import load, prepare_file, train_only
 from epsilog.terms import CheckError, EpsilogError, ProgrammeError
 from epsilog.terms.codec import toml_string
@@ -164,6 +164,7 @@ def server_app() -> Any:
     """A ``ServerApp`` that trains the programme of its run's settings."""
     from flwr.serverapp import ServerApp
 
+    end_with_owner()
     app = ServerApp()
 
     def main(grid: Any, context: Any) -> None:
@@ -185,6 +186,7 @@ def client_app() -> Any:
     from epsilog.adapters.flower_hosts import host_app
     from epsilog.train.engines import keep_compilations
 
+    end_with_owner()
     keep_compilations()
     return host_app(lambda context: _public(Path(str(context.run_config["programme"]))))
 
