@@ -33,7 +33,7 @@ from epsilog.accounting.rounding import BOUND, LEAST, SECOND_ORDER, TINY, down, 
 
 _AIM = 1e-9  # relative error of delta to plan for
 _MOST_FREQUENCIES = 6_000
-_MOST_TERMS = 10_000_000  # of all characteristic functions
+_MOST_TERMS = 50_000_000  # of all characteristic functions
 _RATES = (3.0, 1.2, 0.4)  # exponents of Chernoff's bound, over the deviation, beside a normal law's best
 _FEW = 25  # sampled rounds; with fewer the sum is longer than a lattice, where it ends at all
 _NEWTON = 60
@@ -214,7 +214,7 @@ class Inversion:
         Not ``lattice.window``: a continuous law has no weights to look at, only its cumulant at other tilts.
         """
         rates = [rate / self._deviation for rate in (math.sqrt(2 * nats), *_RATES)]
-        moments = [self._cumulant(self.theta + sign * rate)[0] - self.log_total for rate in rates]
+        moments = [self._cumulant(self.theta + sign * rate)[0] - self._cumulant(self.theta)[0] for rate in rates]
         tails = [_Tail(sign, rate, moment, near, nats) for rate, moment in zip(rates, moments, strict=True)]
         for tail in sorted(tails, key=lambda one: one.reach):
             laws = [(tilt(self.theta + sign * tail.rate), count) for tilt, count in self._tilts]

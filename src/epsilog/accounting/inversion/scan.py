@@ -24,9 +24,11 @@ _MOST_EFFORT = 1_500_000  # terms of all sums of a scan
 _FARTHEST = 1e7
 _NEAREST = np.array([1.0, 1.15, 1.35, 1.7, 2.3, 3.2, 4.6])  # over the first frequency; then each twice the one before
 _STEP, _TRIED = 1.4, 12  # a factor from one frequency that is tried to the next; how many at once
-_ENOUGH = 1.2  # how far, as a factor, the answer may be above what is seen to be too low
+_ENOUGH = 1.2, 1.03  # how far, as a factor, the answer may be above what is seen to be too low; where the sum is long
+_LONG = 1 / 16  # of the longest
 _OCTAVES = 5  # that share the nodes of their sums
 _STRIDE, _MOST_STRIDES = 1.3, 64  # over one by a spread
+_ACCURACY = 5.0  # in nats
 _CRAWL = 0.002  # of a frequency: what holds no farther than this is of no use
 _MOST_INTO = 24  # points at once into one gap
 
@@ -56,7 +58,7 @@ def small_from(laws: Laws, nats: float, *, first: float, most: float) -> float:
         begin = max(int(np.max(gaps, initial=-1)), low) + 1  # from there on there is no gap
         safe = float(where[begin] - reach[begin]) if begin else first
         too_low = float(where[low]) if low >= 0 else first
-        if safe <= _ENOUGH * too_low or too_low > most or effort > _MOST_EFFORT:
+        if safe <= _ENOUGH[safe > _LONG * most] * too_low or too_low > most or effort > _MOST_EFFORT:
             break
         new = np.concatenate([_into(where, reach, at) for at in gaps[gaps >= low]])
     if not safe <= most:
@@ -111,7 +113,8 @@ def _covered(laws: Laws, points: Array, nats: float) -> tuple[Array, int]:
     """How far to either side of each point the composed modulus is at most e^-nats, 0 where it is not; and terms."""
     counts = np.array([count for _, count in laws], dtype=np.float64)
     spreads = np.array([law.spread for law, _ in laws])
-    known = [law.characteristic(points, 5.0 - math.log(min(nats / count, 1.0))) for law, count in laws]
+    accuracy = _ACCURACY - math.log(min(nats / counts.sum(), 1.0))  # beside what one round has to lose
+    known = [law.characteristic(points, accuracy) for law, _ in laws]
     rises, terms = np.stack([_rise(one) for one in known], axis=1), sum(one.terms for one in known)
     if len(counts) == 1:
         needed = math.sqrt(-math.expm1(-2 * nats * (1 + BOUND) / counts[0]))
