@@ -2,7 +2,7 @@
 
 import pytest
 
-from epsilog.accounting import calibrate, epsilon
+from epsilog.accounting import calibrate, calibration, epsilon
 from epsilog.accounting.account import account
 from epsilog.accounting.prepared import prepare
 from epsilog.accounting.questions import EpsilonAt
@@ -135,3 +135,11 @@ def test_a_domain_is_found_however_far_it_lies(scale):
         return Gaussian(at / scale)
 
     assert calibrate(make, **GOAL) == pytest.approx(scale * calibrate(Gaussian, **GOAL), rel=1e-4)
+
+
+@pytest.mark.parametrize(("below", "above"), [(0.01, -49.0), (40.0, -0.01), (1e-9, -1e-9)])
+def test_a_search_finds_where_a_cost_jumps(below, above):
+    """Parabolas see nothing of a cliff: the bracket is halved wherever they do not."""
+    meaning = calibration._Meaning(Gaussian, calibration._Grid(whole=False, digits=None, tolerance=1e-5))
+    found = calibration._search(meaning, lambda at: below if at < 7.3 else above, 1e-9, 1e9)
+    assert 7.3 <= found <= 7.3 * (1 + 2e-5)

@@ -31,7 +31,7 @@ from epsilog.terms import (
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _EVALUATIONS = 80
-_HALVINGS = 6  # of so many values that are tried one is the middle, in case the others close in from one side
+_PATIENCE = 2  # tries that have to halve the bracket, or the next one does
 _START, _GROWTH, _GROWTHS = (0.3, 30.0), 30.0, 12
 _NOTHING = -50.0  # the excess of what costs next to nothing
 _ELSEWHERE = tuple(10.0**k for k in (*range(0, -19, -1), *range(1, 19)))  # to look for values that have a meaning
@@ -110,12 +110,13 @@ def calibrate(
 def _search(meaning: _Meaning, excess: Callable[[float], float], low: float | None, high: float | None) -> float:
     """The value next to where the cost crosses the goal, on the side that meets it."""
     good, bad, at_bad, at_good = _bracket(meaning, excess, low, high)
-    tried = [(good, at_good), (bad, at_bad)]
-    for attempt in range(_EVALUATIONS):
+    tried, widths = [(good, at_good), (bad, at_bad)], [math.inf] * _PATIENCE
+    for _ in range(_EVALUATIONS):
         if meaning.grid.next_to_each_other(good, bad):
             return good
-        halve = attempt % _HALVINGS == _HALVINGS - 1
-        proposed = math.sqrt(good * bad) if halve else _between(tried, good, bad, meaning.grid.tolerance)
+        widths.append(abs(math.log(good) - math.log(bad)))
+        slow = widths[-1] > widths[-1 - _PATIENCE] / 2
+        proposed = math.sqrt(good * bad) if slow else _between(tried, good, bad, meaning.grid.tolerance)
         value = meaning.grid.inside(proposed, good, bad)
         tried.append((value, excess(value)))
         if tried[-1][1] <= 0:

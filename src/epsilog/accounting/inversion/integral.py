@@ -238,7 +238,7 @@ class Inversion:
         theta, sizes = self.theta, self._sizes
         share, turns = self._step / math.pi, np.exp(1j * self._frequency * (self.mean - epsilon))
         total = share * (0.5 / (theta * (theta + 1)) + float(np.dot(self._summands, turns).real))
-        rounding = gamma(len(turns) + 64.0) * (1 / (theta * (theta + 1)) + sizes.summands)
+        rounding = gamma(2.0 * len(turns) + 64.0) * (1 / (theta * (theta + 1)) + sizes.summands)
         error = share * (sizes.errors + rounding + gamma(8.0) * abs(epsilon) * sizes.turned) + self._tail
         lead = self.log_total - theta * epsilon
         log_error = self._log_total_error + gamma(8.0) * (1 + abs(self.log_total) + abs(theta * epsilon))

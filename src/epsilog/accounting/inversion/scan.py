@@ -106,7 +106,7 @@ def _decayed_from(laws: Laws, first: float, nats: float) -> float:
 def _decayed(laws: Laws, frequency: Array, nats: float) -> Array:
     """Whether the parts' own decay is enough from each frequency on; shape (k,)."""
     with np.errstate(divide="ignore"):
-        return np.asarray(sum(count * np.log(law.decay(frequency)) for law, count in laws) <= -nats)
+        return np.asarray(sum(count * np.log(law.decay(frequency)) for law, count in laws) <= -nats * (1 + BOUND))
 
 
 def _covered(laws: Laws, points: Array, nats: float) -> tuple[Array, int]:
