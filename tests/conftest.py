@@ -6,6 +6,7 @@ Elsewhere properties try new ones at each run; what they find belongs into the t
 import gc
 import os
 import shutil
+import signal
 import sys
 from collections import Counter
 from importlib.util import find_spec
@@ -22,6 +23,10 @@ gc.disable()
 # What tests write lies in memory where there is enough of it: a ledger would wait for the disk at every entry.
 if os.path.ismount("/dev/shm") and shutil.disk_usage("/dev/shm").free > 2**31:  # noqa: S108
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # noqa: S108
+
+# What a shell starts in the background ignores interrupts, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Linear algebra on one thread for each process: there are as many of those as cores, and threads that wait for each
 # other's turn burn nearly half of all time.
