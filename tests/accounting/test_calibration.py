@@ -1,5 +1,7 @@
 """Calibration stays where its parameter has a meaning, whichever way the cost goes, and says what is wrong."""
 
+import math
+
 import pytest
 
 from epsilog.accounting import calibrate, calibration, epsilon
@@ -137,9 +139,18 @@ def test_a_domain_is_found_however_far_it_lies(scale):
     assert calibrate(make, **GOAL) == pytest.approx(scale * calibrate(Gaussian, **GOAL), rel=1e-4)
 
 
-@pytest.mark.parametrize(("below", "above"), [(0.01, -49.0), (40.0, -0.01), (1e-9, -1e-9)])
-def test_a_search_finds_where_a_cost_jumps(below, above):
-    """Parabolas see nothing of a cliff: the bracket is halved wherever they do not."""
+def jump(below, above):
+    return lambda at: below if at < 7.3 else above
+
+
+def flat(at):
+    """Meets the goal so flatly that all interpolation stays on one side of it."""
+    return math.copysign(abs(math.log(7.3 / at)) ** 9, 7.3 - at)
+
+
+@pytest.mark.parametrize("cost", [jump(0.01, -49.0), jump(40.0, -0.01), jump(1e-9, -1e-9), flat], ids="123f")
+def test_a_search_ends_where_parabolas_see_nothing(cost):
+    """The bracket is halved wherever they do not narrow it; the last case takes too many values otherwise."""
     meaning = calibration._Meaning(Gaussian, calibration._Grid(whole=False, digits=None, tolerance=1e-5))
-    found = calibration._search(meaning, lambda at: below if at < 7.3 else above, 1e-9, 1e9)
+    found = calibration._search(meaning, cost, 1e-9, 1e9)
     assert 7.3 <= found <= 7.3 * (1 + 2e-5)
