@@ -38,8 +38,7 @@ def test_an_app_that_waits_for_ever_ends_with_its_owner_and_no_sooner(owner):
         try:
             time.sleep(1.2)  # it has looked twice
             assert is_running(app.pid)
-            owner.kill()
-            owner.wait()
+            owner.kill()  # and nobody asks for its exit code: what is left of it owns nothing
             app.wait(timeout=60)
             assert free.poll() is None  # the control: nobody's app goes on
         finally:

@@ -130,17 +130,9 @@ def end_with_owner() -> None:
 
 
 def _end_with(owner: int) -> None:
-    while _exists(owner):
+    while is_running(owner):
         time.sleep(LOOKS)
     os.kill(os.getpid(), signal.SIGKILL)  # what is written by then is safe, as after any crash
-
-
-def _exists(pid: int) -> bool:
-    with contextlib.suppress(ProcessLookupError):
-        with contextlib.suppress(PermissionError):  # somebody else's is one, too
-            os.kill(pid, 0)
-        return True
-    return False
 
 
 def free_port() -> int:
