@@ -115,11 +115,11 @@ def scored(canaries, leak, *, seed=1):
     return CanaryScores(canaries.secret, tuple((drawn_ / 100).tolist()))
 
 
-def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=(), scores=None):
+def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=(), scores=None, make_budget=True):
     """Charges a plan, writes records and commits, as ``run`` does; ``begun`` rounds are begun once more."""
     public, private = records or drawn(plan.scheme, seed)
     with open_ledger(ledger) as books:
-        if plan.budget["scope"] not in {one.scope for one in books.budgets()}:
+        if make_budget and plan.budget["scope"] not in {one.scope for one in books.budgets()}:
             books.create_budget(
                 plan.budget["scope"],
                 kind="approximate",

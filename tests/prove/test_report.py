@@ -101,10 +101,12 @@ def test_the_evidence_is_the_files_and_the_books(run):
     for name in ("plan.json", "rounds.jsonl", "custody.jsonl"):
         assert evidence["files"][name] == hashlib.sha256((folder / name).read_bytes()).hexdigest()
     assert evidence["ledger"]["head"] == books.head
+    caps = {"epsilon": "30", "delta": "0.001"}
     assert report["budget"] == plan.budget | {
         "charged": {"epsilon": report["budget"]["charged"]["epsilon"], "delta": "0.00001"},
         "state": "committed",
         "spent_before": {"epsilon": "0", "delta": "0"},
+        "binding": {"scope": "acme/2026", "by": "ledger", "caps": caps, "held": {"epsilon": "0", "delta": "0"}},
     }
     spent = books.balances["acme/2026"].committed
     assert report["budget"]["charged"] == dict(spent)

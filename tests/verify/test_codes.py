@@ -228,6 +228,7 @@ def of_charges(run):
         {"scope": "other"},
         {"amounts": little},
         {"cap": {"epsilon": "31"}},
+        {"held": {"epsilon": "30", "delta": "0"}},
     ):
         yield check_charge(run, replace(word, **changes))
     low = replace(run.plan.guarantee, epsilon=run.plan.guarantee.epsilon / 2)

@@ -5,6 +5,7 @@ The hash covers the whole document. A run is later checked against this document
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from epsilog.terms.notebook import html_table
 VERSION = 0
 FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "unamplified", "formula", "budget"}
 FIELDS |= {"simulation", "details"}
+_NUMBER = re.compile(r"\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 DIGITS = 6  # significant digits of a calibrated noise multiplier
 
 
@@ -131,6 +133,9 @@ class RegisteredPlan:
             check.text()(**{name: stated})
         if set(budget) != {"scope", "epsilon", "delta", "delta_rationale"}:
             raise CheckError("budget", "scope, epsilon, delta and delta_rationale", f"{sorted(budget)}", verb="have")
+        for name in ("epsilon", "delta"):
+            if not _NUMBER.fullmatch(budget[name]):
+                raise CheckError(f"budget.{name}", "a decimal number such as '4' or '1e-6'", repr(budget[name])[:100])
         check.flag()(simulation=document["simulation"])
         check.instance(dict)(details=document["details"])
         terms = {name: codec.decode(document[name]) for name in ("guarantee", "epsilon", "unamplified")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Callable, Collection
+from decimal import Decimal
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +15,16 @@ from epsilog.plan import RegisteredPlan
 from epsilog.programme.canaries import keep, score
 from epsilog.programme.prepare import write_json
 from epsilog.programme.tuning import candidates, chosen
-from epsilog.spend import AnyLedger, Charge, is_there, read_ledger
-from epsilog.terms import Canaries, EpsilogError, ProgrammeError, RoundRecord, RunFile
+from epsilog.spend import Amounts, AnyLedger, Charge, held_under, is_there, read_ledger
+from epsilog.terms import (
+    BudgetExceededError,
+    Canaries,
+    CheckError,
+    EpsilogError,
+    ProgrammeError,
+    RoundRecord,
+    RunFile,
+)
 from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, read_evidence, read_folder
 
 if TYPE_CHECKING:
@@ -57,6 +66,7 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
     The secret of its canaries, where it has any, is kept before.
 
     Raises:
+        BudgetExceededError: a budget, or the cap that the plan states for its scope, cannot bear it.
         ProgrammeError: the ledger has no budget at or above the scope; making one is its owner's act.
     """
     budget, guarantee, new = plan.budget, plan.guarantee, not (folder / RunFile.PLAN).exists()
@@ -67,7 +77,11 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
     if new:
         write_json(folder / RunFile.PLAN, plan.to_json())
     try:
-        return books.reserve(
+        kept = _is_kept_by_ledger(books, plan)
+        if not kept and books.find(charge_key(plan)) is None:
+            price = Amounts.charged({"epsilon": guarantee.epsilon, "delta": budget["delta"]})
+            _require_stated(plan, _held(books, budget["scope"]), price)
+        charge = books.reserve(
             budget["scope"],
             plan.release,
             key=charge_key(plan),
@@ -78,6 +92,9 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
             rounds=plan.scheme.rounds,
             simulation=plan.simulation,
         )
+        if charge.state == "reserved":  # another process may have reserved since, or an owner raised the cap
+            _require_room(books, plan, charge)
+        return charge
     except EpsilogError:  # refused, whatever the reason: nothing of the plan stays behind
         if new:
             for name in (RunFile.PLAN, RunFile.SECRET):
@@ -85,6 +102,57 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
             with contextlib.suppress(OSError):  # another process is at work in it
                 folder.rmdir()
         raise
+
+
+def _held(books: AnyLedger, scope: str, *, before: int | None = None) -> Amounts:
+    """What is spent or reserved at and under a scope: by all entries, or by those before an index."""
+    entries = books.history(scope)
+    return held_under((e for e in entries if before is None or e.index < before), scope)
+
+
+def _is_kept_by_ledger(books: AnyLedger, plan: RegisteredPlan) -> bool:
+    """Whether the budget of the plan's own scope has caps that are no larger than the plan's: then it refuses itself.
+
+    Raises:
+        ProgrammeError: no budget of epsilon and delta bears the charge, so none can keep what the plan states.
+    """
+    scope = plan.budget["scope"]
+    path = [one for one in books.budgets_above(scope) if one.kind == "approximate"]
+    if not path:
+        bound = "under a budget of epsilon and delta: no other can keep the cap that the plan states"
+        raise ProgrammeError(plan.name, [CheckError("budget.scope", bound, repr(scope))])
+    return path[-1].scope == scope and all(Decimal(cap) <= Decimal(plan.budget[q]) for q, cap in path[-1].caps.items())
+
+
+def _require_room(books: AnyLedger, plan: RegisteredPlan, charge: Charge) -> None:
+    """Gives a reservation back that the stated budget cannot bear beside those before it."""
+    try:
+        held = _held(books, charge.scope, before=charge.entry.index)
+        _require_stated(plan, held, charge.amounts["approximate"])
+    except BudgetExceededError as refusal:
+        charge.cancel(f"the plan's stated budget cannot bear it: {refusal}"[:1000])
+        raise
+
+
+def _require_stated(plan: RegisteredPlan, held: Amounts, price: Amounts) -> None:
+    """Refuses a plan where what stands against its scope leaves its stated budget no room, whatever the ledger's caps.
+
+    Raises:
+        BudgetExceededError: of the plan's own scope, with the stated cap.
+    """
+    scope, caps = plan.budget["scope"], Amounts.capped({name: plan.budget[name] for name in price})
+    if (over := (held + price).left_after(caps)) == Amounts.zero(caps):
+        return
+    raise BudgetExceededError(
+        scope=scope,
+        requested=dict(price),
+        available=dict(caps.left_after(held)),
+        caps=dict(caps),
+        shortfall={name: amount for name, amount in over.items() if amount != "0"},
+        reason=f"the programme {plan.name} states this cap, whatever the ledger allows; "
+        f"epsilon {held['epsilon']}, delta {held['delta']} is spent or reserved",
+        owners=(),
+    )
 
 
 def _make_simulated_budget(books: AnyLedger, plan: RegisteredPlan) -> None:

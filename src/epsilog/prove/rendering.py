@@ -183,17 +183,20 @@ def _of_the_run(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         return []
     result = report["result"]
     return [
-        ("budget", report["budget"]["epsilon"], f"of {report['budget']['scope']}{spent_before(report)}"),
+        ("budget", report["budget"]["epsilon"], f"of {report['budget']['scope']}{binding_budget(report)}"),
         ("closed form", number(report["accounting"]["formula"]["total"]), "an estimate, no bound, never charged"),
         *lower_bound(report),
         (result["score_name"], number(result["test_score"]), f"after {result['rounds']} rounds"),
     ]
 
 
-def spent_before(report: Mapping[str, Any]) -> str:
-    """What others had spent of the budget, where any had."""
-    before = report["budget"].get("spent_before", {}).get("epsilon", "0")
-    return "" if before == "0" else f", after {before} that was spent before"
+def binding_budget(report: Mapping[str, Any]) -> str:
+    """The budget that binds, with its cap and what stood against it before the charge; blank without a ledger."""
+    if (found := report["budget"].get("binding")) is None:
+        return ""
+    whose = "the cap that the plan states" if found["by"] == "plan" else "the ledger's cap"
+    cap, held = found["caps"]["epsilon"], found["held"]["epsilon"]
+    return f"; {whose} for {found['scope']} binds: {cap}, of which {held} was spent or reserved before"
 
 
 def lower_bound(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -295,7 +298,7 @@ def _environment(*, markdown: bool = False) -> Environment:
         "sentence": _sentence,
         "share": share_text,
     }
-    environment.filters["spent_before"] = spent_before
+    environment.filters["binding_budget"] = binding_budget
     return environment
 
 

@@ -7,6 +7,7 @@ ledger alone: whoever has those builds it again and compares.
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 from epsilog.plan import RegisteredPlan, formula_sentence, sweep
@@ -107,7 +108,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
             },
             "curve": epsilon_curve(plan, len(evidence.records)),
         },
-        "budget": plan.budget | _booked(word),
+        "budget": plan.budget | _booked(plan, word),
         "rounds": [
             {"round": record.round, "test_loss": record.test_loss, "test_score": record.test_score}
             for record in evidence.records
@@ -170,11 +171,21 @@ def _tuning(plan: RegisteredPlan) -> dict[str, Any] | None:
     return sweep(plan.scheme.release(), plan.trials, delta=delta, relation=relation).to_json()
 
 
-def _booked(word: LedgerWord | None) -> dict[str, Any]:
+def _booked(plan: RegisteredPlan, word: LedgerWord | None) -> dict[str, Any]:
     """What the ledger adds to a plan's budget: what it was charged, where that stands, and what was spent before."""
     if word is None or word.key is None:
         return {}
-    return {"charged": dict(word.charged), "state": word.state, "spent_before": dict(word.before)}
+    booked = {"charged": dict(word.charged), "state": word.state, "spent_before": dict(word.before)}
+    return booked | ({"binding": _binding(plan, word)} if word.binding else {})
+
+
+def _binding(plan: RegisteredPlan, word: LedgerWord) -> dict[str, Any]:
+    """The budget that binds: the one that the plan states, or a ledger's with less epsilon available."""
+    caps = {name: plan.budget[name] for name in ("epsilon", "delta")}
+    stated: dict[str, Any] = {"scope": word.scope, "by": "plan", "caps": caps, "held": dict(word.held)}
+    booked: dict[str, Any] = {"by": "ledger", **word.binding}
+    available = [Decimal(one["caps"]["epsilon"]) - Decimal(one["held"]["epsilon"]) for one in (stated, booked)]
+    return booked if available[1] <= available[0] else stated
 
 
 def unpacked(report: Any) -> dict[str, bytes]:

@@ -47,7 +47,7 @@ from epsilog.spend.opening import (
     verify_file,
     without_password,
 )
-from epsilog.spend.partitions import is_counted
+from epsilog.spend.partitions import held_under, is_counted
 from epsilog.spend.paths import CREATING
 from epsilog.spend.pricing import Price, price, price_at_once
 from epsilog.spend.receipts import Receipt, charge_facts, is_receipt, write_receipt
@@ -111,6 +111,7 @@ __all__ = [
     "examine",
     "export",
     "headroom_for",
+    "held_under",
     "is_bundle",
     "is_counted",
     "is_ledger",

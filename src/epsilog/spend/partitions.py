@@ -8,13 +8,14 @@ docs/ledger.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from epsilog.spend.amounts import Amounts
 from epsilog.spend.balances import Balance, refusal
-from epsilog.spend.entries import Entry
+from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.scopes import ancestors, parent
+from epsilog.spend.states import RULES
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation
 
 _TERMS = ("kind", "relation", "privacy_unit", "simulation")
@@ -129,3 +130,29 @@ def is_counted(entry: Entry, scope: str, partitions: AbstractSet[str]) -> bool:
     if entry.key is None:  # the partition's own payment, which those above it make
         between.discard(entry.scope)
     return bool(between) and between.isdisjoint(partitions)
+
+
+def held_under(entries: Iterable[Entry], scope: str) -> Amounts:
+    """Epsilon and delta that stand against a cap of a scope: spent, or reserved and not given back.
+
+    The scope needs no budget of its own. A budget of (epsilon, delta) must stand at or above it.
+
+    Args:
+        entries: all of a ledger up to some entry, or those at and under the scope, in order.
+        scope: what is charged at and under it counts, except what a partition there has paid for.
+
+    Raises:
+        KeyError: a charge under the scope was not priced in epsilon and delta.
+    """
+    held, partitions = Amounts.zero(("epsilon", "delta")), set()
+    for entry in entries:
+        if not f"{entry.scope}/".startswith(f"{scope}/"):
+            continue
+        if entry.verb is Verb.PARTITION_DECLARED:
+            partitions.add(entry.scope)
+        rule = RULES[entry.verb]
+        if (rule.adds is None) == (rule.takes is None) or not is_counted(entry, scope, partitions):
+            continue
+        amounts = entry.amounts["approximate"]
+        held = held + amounts if rule.takes is None else held - amounts
+    return held

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -18,7 +19,9 @@ from epsilog.spend import (
     Entry,
     State,
     Verb,
+    ancestors,
     digest,
+    held_under,
     is_counted,
     merkle,
     read_transcript,
@@ -45,6 +48,9 @@ class LedgerWord:
         scope: where it was charged.
         cap: the caps of the budget of that very scope when it was reserved; empty where the budget stands above it.
         before: what had been spent, when it was reserved, under the nearest (epsilon, delta) budget; empty if none.
+        held: what was spent or reserved at and under its scope when it was reserved; empty without such a budget.
+        binding: of the (epsilon, delta) budgets at and above the scope, the one with least epsilon available then:
+            its scope, its caps, and what was spent or reserved under it (``held``); empty if there is none.
         released: output hash of every released round.
         attempts: how often each round was begun.
         evidence: SHA-256 values that the commit names; None while the charge is open.
@@ -62,6 +68,8 @@ class LedgerWord:
     scope: str = ""
     cap: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
+    binding: Mapping[str, Any] = field(default_factory=dict)
     released: Mapping[int, str] = field(default_factory=dict)
     attempts: Mapping[int, int] = field(default_factory=dict)
     evidence: Mapping[str, str] | None = None
@@ -143,8 +151,8 @@ class Books:
         state = RULES[last.verb].leads
         assert state is not None, "every verb of a charge leads to a state"
         count = last.index if state in CLOSED else len(self.entries)
-        here = (entry for entry in self.entries[: opened.index] if entry.scope == opened.scope and "caps" in entry.body)
-        caps = [entry.body["caps"] for entry in here]
+        earlier = self.entries[: opened.index - 1]
+        budgets = _approximate_budgets(earlier, opened.scope)
         return LedgerWord(
             sound=True,
             count=count,
@@ -155,8 +163,10 @@ class Books:
             request=opened.body["request"],
             amounts={kind: dict(amount) for kind, amount in opened.amounts.items()},
             scope=opened.scope,
-            cap=dict(caps[-1]) if caps else {},
+            cap=_caps(earlier, opened.scope),
             before=self._spent_before(opened),
+            held=dict(held_under(earlier, opened.scope)) if budgets else {},
+            binding=_binding(earlier, budgets),
             released={e.body["round"]: e.body["output_hash"] for e in own if e.verb is Verb.ROUND_RELEASED},
             attempts=Counter(e.body["round"] for e in own if e.verb is Verb.ROUND_STARTED),
             evidence=dict(last.body["evidence"]) if last.verb is Verb.COMMITTED else None,
@@ -164,12 +174,11 @@ class Books:
 
     def _spent_before(self, opened: Entry) -> dict[str, str]:
         """What had been spent before this charge under the nearest (epsilon, delta) budget at or above it."""
-        earlier, above = self.entries[: opened.index], opened.scope.split("/")
-        budgets = {e.scope for e in earlier if e.verb in CREATING and e.body["kind"] == "approximate"}
-        paths = ("/".join(above[:length]) for length in range(len(above), 0, -1))
-        nearest = next((scope for scope in paths if scope in budgets), None)
-        if nearest is None:
+        earlier = self.entries[: opened.index]
+        budgets = _approximate_budgets(earlier, opened.scope)
+        if not budgets:
             return {}
+        nearest = budgets[-1]
         partitions = {entry.scope for entry in earlier if entry.verb is Verb.PARTITION_DECLARED}
         spent = Amounts.zero(("epsilon", "delta"))
         for entry in earlier:
@@ -177,6 +186,32 @@ class Books:
             if under and is_counted(entry, nearest, partitions):
                 spent += entry.amounts["approximate"]
         return dict(spent)
+
+
+def _approximate_budgets(entries: Iterable[Entry], scope: str) -> list[str]:
+    """Scopes of the (epsilon, delta) budgets that a charge counts in, from the top; none above a partition's block."""
+    made = {e.scope: e.verb for e in entries if e.verb in CREATING and e.body["kind"] == "approximate"}
+    path = [one for one in ancestors(scope) if one in made]
+    paid = [i for i, one in enumerate(path, 1) if made[one] is Verb.PARTITION_DECLARED]
+    return path[paid[-1] if paid else 0 :]
+
+
+def _caps(entries: Iterable[Entry], scope: str) -> dict[str, str]:
+    """The caps of the budget of exactly this scope after some entries; empty where there is none."""
+    stated = [entry.body["caps"] for entry in entries if entry.scope == scope and "caps" in entry.body]
+    return dict(stated[-1]) if stated else {}
+
+
+def _binding(entries: Sequence[Entry], budgets: Iterable[str]) -> dict[str, Any]:
+    """The budget with least epsilon available; of several, the one nearest to the charge."""
+    found: dict[str, Any] = {}
+    least = None
+    for scope in budgets:
+        caps, held = _caps(entries, scope), dict(held_under(entries, scope))
+        available = Decimal(caps["epsilon"]) - Decimal(held["epsilon"])
+        if least is None or available <= least:
+            least, found = available, {"scope": scope, "caps": caps, "held": held}
+    return found
 
 
 def _until_closed(entries: Iterable[Entry]) -> list[Entry]:

@@ -64,6 +64,8 @@ def check_charge(evidence: Evidence, word: LedgerWord) -> Finding:
     if float(paid) < again.upper * (1 - WITHIN):
         says = f"Charged epsilon {paid} for a schedule whose price is {upper_text(again.upper, 6)}."
         return Finding("charge/below-its-price", Verdict.FAILED, says, numbers)
+    if over := _over(plan, word):
+        return Finding("charge/above-stated-budget", Verdict.FAILED, f"{over}.", numbers)
     if word.state != "committed":
         says = f"Epsilon {paid} is spent, but the run was never committed: its charge is {word.state}."
         return Finding("charge/not-closed", Verdict.WARNED, says, numbers)
@@ -74,6 +76,21 @@ def check_charge(evidence: Evidence, word: LedgerWord) -> Finding:
         says = f"Epsilon {paid} was charged once; the ledger's cap is {cap}, where the plan states {stated}."
         return Finding("charge/of-another-cap", Verdict.WARNED, says, numbers)
     return Finding("charge/holds", Verdict.PASSED, f"Epsilon {paid} at delta {paid_delta} was charged once.", numbers)
+
+
+def _over(plan: RegisteredPlan, word: LedgerWord) -> str:
+    """What exceeds the budget that the plan states, whatever the ledger's own caps; "" if nothing does."""
+    totals = {name: (Decimal(word.held.get(name, "0")), Decimal(word.charged.get(name, "0"))) for name in _STATED}
+    over = [
+        f"{held} of {name} was spent or reserved at {word.scope} before this charge of {paid}, "
+        f"and the plan states a budget of {plan.budget[name]}"
+        for name, (held, paid) in totals.items()
+        if not held + paid <= Decimal(plan.budget[name])
+    ]
+    return "; ".join(over)
+
+
+_STATED = ("epsilon", "delta")  # what a plan's budget caps
 
 
 def _asked(plan: RegisteredPlan) -> dict[str, Any]:
