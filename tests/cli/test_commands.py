@@ -1421,3 +1421,13 @@ def test_bars_are_drawn_on_a_terminal_unless_json_was_asked_for(monkeypatch, qui
     assert all((part in drawn) == (terminal and not quiet) for part in ("round 7", "loss 0.5  score diverged"))
     assert ("epsilon <= 0.625" in drawn) == ("epsilon <= 0.875" in drawn) == (terminal and not quiet)
     assert "epsilon <= 0.250" not in drawn
+
+
+@pytest.mark.parametrize("words", [["-T", "50.000"], ["-T50.000"], ["--rounds", "2.000"], ["--rounds=2.000"]])
+def test_digits_grouped_by_points_are_refused_not_read_as_decimals(monkeypatch, capsys, words):
+    """A parser of options took fifty for "50.000": fifty thousand rounds cost more."""
+    monkeypatch.setattr(sys, "argv", ["epsilog", "plan", "federated", "-N", "50000", "-m", "500", "-z", "1.2", *words])
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert end.value.code == 2
+    assert "which can group digits or begin decimals: write" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from epsilog.cli.app import Json, Relation, account_app, print_json
 from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.terms import CheckError, Interval, NeighboringRelation, Release, codec
 from epsilog.terms.digits import upper_text
+from epsilog.terms.numerals import read_number
 
 if TYPE_CHECKING:
     from epsilog.accounting import Intervals
@@ -198,7 +199,7 @@ def _counts(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         try:
-            first, *rest = [int(word) for word in part.split(":")]
+            first, *rest = [int(read_number("count", word, whole=True)) for word in part.split(":")]
         except ValueError:
             raise CheckError("count", "whole numbers joined by commas, or FIRST:LAST:STEP", repr(text)) from None
         if len(rest) > 2 or (rest and not (first <= rest[0] and rest[-1] > 0)):
@@ -258,7 +259,7 @@ def _matrix(
     if strategy == "tree":
         return terms.MatrixMechanism(terms.TreeStrategy(), turns, rounds, _given(noise))
     try:
-        column = tuple(float(number) for number in strategy.split(","))
+        column = tuple(float(read_number("strategy", number)) for number in strategy.split(","))
     except ValueError:
         raise CheckError("strategy", "tree, or numbers with commas between", repr(strategy)) from None
     return terms.MatrixMechanism(terms.ToeplitzStrategy(column), turns, rounds, _given(noise))

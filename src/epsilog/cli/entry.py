@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 import typer
@@ -28,6 +31,7 @@ from epsilog.cli import (
 )
 from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, STOPPED, UNUSABLE, app, fail
 from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, LedgerIntegrityError, StorageError
+from epsilog.terms.numerals import require_one_reading
 
 COMMANDS = (
     account,
@@ -54,6 +58,7 @@ COMMANDS = (
 def main() -> None:
     """Runs the command line."""
     try:
+        _refuse_typed_groups(sys.argv[1:])
         app()
     except (BudgetExceededError, CalibrationError) as error:
         fail(error, REFUSED)
@@ -71,6 +76,13 @@ def main() -> None:
         if end.code == STOPPED:  # the framework has caught Ctrl-C, and says nothing
             _stopped()
         raise
+
+
+def _refuse_typed_groups(words: Sequence[str]) -> None:
+    """Refuses 50.000, which some readers of options take for fifty: an option's value, joined to its name or not."""
+    for word in words:
+        value = word.partition("=")[2] if word.startswith("--") else re.sub("^-[A-Za-z]", "", word)
+        require_one_reading("argument", value)
 
 
 def _stopped() -> NoReturn:

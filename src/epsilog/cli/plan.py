@@ -13,6 +13,7 @@ from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, Relation, plan_app, pri
 from epsilog.cli.show import bold, figures, interval_text, note, table
 from epsilog.terms import LAWS, CheckError, DeltaPolicy, NeighboringRelation, facts, read_trials
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.numerals import read_number
 
 if TYPE_CHECKING:
     from epsilog.accounting import GaussianFit
@@ -267,6 +268,6 @@ def algorithm_2(
 
 def _numbers(text: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(read_number("weights", part)) for part in text.split(",")]
     except ValueError as error:
         raise CheckError("weights", "numbers joined by commas", repr(text)) from error

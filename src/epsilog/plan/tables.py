@@ -6,14 +6,15 @@ import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any
 
 from epsilog.terms import CheckError
+from epsilog.terms.numerals import read_number
 
 LONGEST = 64 * 1024  # characters of a table
-_GAPS = re.compile("[\\s_\u00a0\u2009\u202f]")
+_NUMERIC = re.compile("[+\u2212-]?[.,]?[0-9]")  # how a number begins, and no column's name
+_MOST_WHOLE = 10**16
 
 At = Callable[[str], str]
 """Where a column of one row is, for what is refused."""
@@ -80,7 +81,7 @@ class Columns:
     def _header(self, line: int, cells: list[str]) -> tuple[str, ...] | None:
         """The columns that a first line names; None where it holds numbers."""
         cells = _cut(cells, 0)
-        if any(_number(cell) is not None for cell in cells):
+        if any(_NUMERIC.match(cell) for cell in cells):
             return None
         of = {alias: name for name, aliases in self.aliases.items() for alias in aliases}
         names: list[str] = []
@@ -108,18 +109,10 @@ class Columns:
         if name in self.words:
             return cell
         whole = name in self.whole
-        if whole and re.fullmatch(r"\d{1,3}(,\d{3})+", cell):
-            cell = cell.replace(",", "")  # groups of three can mean one thing only in a whole number
-        if "," in cell:
-            raise CheckError(at, "a number with a dot for its decimal point", repr(cell[:80]))
-        number = _number(cell)
-        if number is None:
-            raise CheckError(at, "a number", repr(cell[:80]))
-        if not whole:
-            return float(number)
-        if number.adjusted() > 15 or number != number.to_integral_value():
-            raise CheckError(at, "a whole number", repr(cell[:80]))
-        return int(number)
+        number = read_number(at, cell, whole=whole)
+        if whole and abs(number) >= _MOST_WHOLE:
+            raise CheckError(at, f"below {_MOST_WHOLE}", repr(cell[:80]))
+        return int(number) if whole else float(number)
 
 
 def _rows(text: str) -> list[tuple[int, list[str]]]:
@@ -141,11 +134,3 @@ def _cut(cells: list[str], least: int) -> list[str]:
     while len(cells) > least and not cells[-1]:
         cells = cells[:-1]
     return cells
-
-
-def _number(cell: str) -> Decimal | None:
-    try:
-        found = Decimal(_GAPS.sub("", cell).replace("\u2212", "-"))
-    except InvalidOperation:
-        return None
-    return found if found.is_finite() else None

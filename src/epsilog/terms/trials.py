@@ -9,6 +9,7 @@ from functools import partial
 from epsilog.terms import check, codec
 from epsilog.terms.errors import CheckError
 from epsilog.terms.mechanisms import Release
+from epsilog.terms.numerals import read_number
 
 FEWEST_STOPS = 1e-9  # a stopping probability; beyond a billion trials nothing is tuned
 MOST_TRIALS = 10**9
@@ -124,7 +125,7 @@ def read_trials(text: str) -> Trials:
     for written, (count, law) in LAWS.items():
         if written.partition(":")[0] == name:
             try:
-                given = [float(number) for number in numbers.split(",")]
+                given = [float(read_number("trials", number)) for number in numbers.split(",")]
             except ValueError:
                 given = []
             if len(given) == count:

@@ -7,7 +7,7 @@ import type { FieldError } from "./types";
 export interface FieldSpec {
   name: string;
   label: string;
-  kind: "whole" | "real" | "text" | "choice" | "flag" | "list";
+  kind: "whole" | "real" | "amount" | "text" | "choice" | "flag" | "list"; // an amount is a number that is sent as it is written
   initial: string;
   omitted?: string; // what it means to leave it out of an address that names others, where that is not `initial`
   symbol?: string;
@@ -46,15 +46,21 @@ export function parseField(spec: FieldSpec, raw: string): { value: Value } | { e
   if (spec.kind === "text") return text.length > (spec.most ?? 80) ? { error: "is too long" } : { value: text };
   if (spec.kind === "list") {
     const numbers: number[] = [];
-    for (const part of text.split(/[;,\s]+/).filter(Boolean)) {
+    for (const part of text.split(/[;\s]+|,\s+/).filter(Boolean)) {
       const one = parseOne(spec, part);
       if ("error" in one) return one;
       numbers.push(one.value);
     }
     return { value: numbers };
   }
+  if (spec.kind === "amount") {
+    const parsed = parseOne(spec, text);
+    return "error" in parsed ? parsed : AMOUNT.test(text) ? { value: text } : { error: "must be a decimal number, as 0.5 or 1e-6" };
+  }
   return parseOne(spec, text);
 }
+
+const AMOUNT = /^(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$/; // as the ledger takes it, exactly
 
 function parseOne(spec: FieldSpec, text: string): { value: number } | { error: string } {
   const parsed = parseNumber(text, { whole: spec.kind === "whole" });

@@ -6,43 +6,66 @@ export type Parsed = { ok: true; value: number } | { ok: false; error: string };
 
 const bad = (error: string): Parsed => ({ ok: false, error });
 
+const GAP = "[ \\u00a0\\u2009\\u202f_]";
+const GROUPED = new RegExp(`^([+-]?)([1-9]\\d{0,2}(?:${GAP}\\d{3})+)(\\.\\d+)?$`);
+const PLAIN = /^[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
+const POWER = /^(?:([+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+))[×x*·])?10(?:\^|\*\*)([+-]?\d+)$/i;
+const GROUPS = /^[+-]?[1-9]\d{0,2}([.,])\d{3}(?:\1\d{3})*$/;
+const TYPED_GROUP = /^[+-]?[1-9]\d{0,2}\.\d\d0$/; // nobody needs that zero to write a decimal fraction
+const LONGEST = 200; // characters
+
+/** A superscript is an exponent of ten, or nothing; a minus sign is a hyphen; signs of multiplication and division stand alone. */
 function plainDigits(text: string): string {
+  const digits = (raised: string): string => raised.replace("⁻", "-").replace("⁺", "+").replace(/[⁰¹²³⁴⁵⁶⁷⁸⁹]/g, (digit) => String(SUPERSCRIPT.indexOf(digit)));
   return text
-    .replace(/[⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, (run) => [...run].map((c) => SUPERSCRIPT.indexOf(c)).join(""))
-    .replace(/[⁻−–]/g, "-")
-    .replace(/⁺/g, "+");
+    .replace(/10([⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)/g, (_, raised: string) => `10^${digits(raised)}`)
+    .replace(/[−–]/g, "-")
+    .replace(/\s*(\*\*|[×x*·^/])\s*/g, "$1");
 }
 
 /**
- * Reads 1e-6, 10^-6, 10⁻⁶, 1.2×10^-6, 1/50000, 0.000001 and 50 000 alike. A comma is read only where it can mean one
- * thing: groups of three in a whole number.
+ * Reads a number as a person wrote it: 1e-6, 10^-6, 10⁻⁶, 1.2×10^-6, 1/50000, 0.000001, 50 000. A text is read in one way
+ * or refused: a point is the decimal point, spaces group digits in threes, a comma is never read, and neither is a point that
+ * may have been meant to group digits. The library reads tables by the same grammar (terms/numerals.py), and both are held
+ * to tests/vectors/numerals.json.
  */
 export function parseNumber(raw: string, options: { whole?: boolean } = {}): Parsed {
-  let text = plainDigits(raw.trim().replace(/10([⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)/g, "10^$1")).replace(/[\s\u00a0\u2009\u202f_]/g, "");
-  if (text === "") return bad("needs a number");
-  if (text.includes(",")) {
-    if (!options.whole || !/^\d{1,3}(,\d{3})+$/.test(text)) return bad("write the decimal point as a dot, without commas");
-    text = text.replaceAll(",", "");
-  }
-  const value = evaluate(text);
-  if (value === null) return bad(`is not a number: “${raw.trim().slice(0, 40)}”`);
+  const whole = options.whole ?? false;
+  const given = raw.trim();
+  if (given === "") return bad("needs a number");
+  const parts = given.length > LONGEST ? [] : plainDigits(given).split("/");
+  const [above, below] = parts.map((part) => readPart(part, whole));
+  if (typeof above === "object") return above;
+  if (typeof below === "object") return below;
+  if (above === undefined || parts.length > 2 || below === 0 || Number.isNaN(above) || Number.isNaN(below)) return bad(`is not a number: “${given.slice(0, 40)}”`);
+  const value = below === undefined ? above : above / below;
   if (!Number.isFinite(value)) return bad("is too large");
-  if (options.whole && !Number.isInteger(value)) return bad("must be a whole number");
-  if (options.whole && !Number.isSafeInteger(value)) return bad("is too large");
-  return { ok: true, value };
+  if (value === 0 && /[1-9]/.test(parts[0]!.split(/[eE×x*·^]/)[0]!)) return bad("is too small");
+  if (whole && !Number.isInteger(value)) return bad("must be a whole number");
+  if (whole && !Number.isSafeInteger(value)) return bad("is too large");
+  return { ok: true, value: value + 0 }; // no negative zero
 }
 
-function evaluate(text: string): number | null {
-  const plain = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
-  if (plain.test(text)) return Number(text);
-  const power = /^(?:([+-]?(?:\d+\.?\d*|\.\d+))[×x*·])?10(?:\^|\*\*)([+-]?\d+)$/i.exec(text);
-  if (power) return Number(`${power[1] ?? "1"}e${power[2]}`);
-  const fraction = /^([^/]+)\/([^/]+)$/.exec(text);
-  if (fraction) {
-    const [above, below] = [evaluate(fraction[1]!), evaluate(fraction[2]!)];
-    return above === null || below === null || below === 0 ? null : above / below;
-  }
-  return null;
+/** A number without a fraction bar, NaN for none; what can be read in two ways is refused before anything is read. */
+function readPart(text: string, whole: boolean): number | Parsed {
+  const mark = GROUPS.exec(text)?.[1];
+  if (mark !== undefined && (mark === "," || whole || TYPED_GROUP.test(text))) return bad(twoWays(text, mark, whole));
+  if (text.includes(",")) return bad("must be written without a comma: a point begins the decimals, spaces group digits");
+  const grouped = GROUPED.exec(text);
+  const joined = grouped ? `${grouped[1]}${grouped[2]!.replace(new RegExp(GAP, "g"), "")}${grouped[3] ?? ""}` : text;
+  const power = POWER.exec(joined);
+  if (!PLAIN.test(joined)) return power ? Number(`${power[1] ?? "1"}e${power[2]}`) : NaN;
+  if (whole && joined.includes(".") && !/e/i.test(joined)) return bad("must be a whole number, written without a point");
+  return Number(joined);
+}
+
+/** The two readings of one mark, to choose from; several marks can only group digits. */
+function twoWays(text: string, mark: string, whole: boolean): string {
+  const joined = text.replaceAll(mark, "");
+  const rule = `must be written without “${mark}”, which can group digits or begin decimals: write ${joined}`;
+  if (joined.length + 1 < text.length) return rule;
+  const decimals = String(Number(text.replace(mark, ".")));
+  return whole && decimals.includes(".") ? rule : `${rule} or ${decimals}`;
 }
 
 /** A power of ten that survives copying: 10⁻⁶. */

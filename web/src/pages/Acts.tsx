@@ -236,7 +236,7 @@ const hasDelta = (budgets: Budget[], release: unknown, scope: string): boolean =
 const quantitiesAt = (budgets: Budget[], scope: string): string[] => [...new Set(path(budgets, scope).flatMap((each) => Object.keys(each.caps)))];
 
 const priceFields = (quantities: string[], optional: boolean): FieldSpec[] =>
-  quantities.map((each) => text(`price_${each}`, "Price", { symbol: letter(each), optional, most: 100 }));
+  quantities.map((each) => ({ name: `price_${each}`, label: "Price", kind: "amount", initial: "", symbol: letter(each), optional }));
 
 /** A price that was typed, as exact text; null where none was. */
 function priceOf(values: Values, quantities: string[]): Money | null {
@@ -496,7 +496,7 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
   const quantities = Object.keys(limits);
   const specs = useMemo(
     () => [
-      ...quantities.map((each) => text(each, budget.promise ? "What it promises" : "Cap", { symbol: letter(each), initial: limits[each]!, most: 100 })),
+      ...quantities.map((each): FieldSpec => ({ name: each, label: budget.promise ? "What it promises" : "Cap", kind: "amount", symbol: letter(each), initial: limits[each]! })),
       text("by", "Who decides", { initial: isHere(who) ? "" : who.name, hint: "kept for ever" }),
       text("reason", "Why", { most: 2000, hint: "kept for ever" }),
     ],
