@@ -1,5 +1,9 @@
 """The tests of a ledger that is open here, on one that a server keeps: the same verbs, refusals and answers."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from tests.spend.test_ledger import *  # noqa: F403
 from tests.spend.test_orders import (
@@ -45,3 +49,11 @@ def ledger(path, clock, kept):
     with open_ledger(site.url) as opened:
         yield opened
     app.state.books.close()
+
+
+def test_a_forked_child_asks_the_server_through_a_connection_of_its_own_alone(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    script = Path(__file__).with_name("inherited.py")
+    done = subprocess.run([sys.executable, script, ledger.address], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(ledger.verify().charges) == 4

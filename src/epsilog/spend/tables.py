@@ -229,10 +229,12 @@ class SqlSession:
         dialect: Dialect,
         *,
         translating: Callable[[], AbstractContextManager[None]] = nullcontext,
+        require: Callable[[], None],
     ) -> None:
         raw = connection.connection.driver_connection
         assert raw is not None, "a connection from the pool is open"
         self._connection, self._raw, self._dialect, self._translating = connection, raw, dialect, translating
+        self._require = require  # that this process may speak to the driver
         self._head: tuple[int, str] | None = None
         self.whole = True
 
@@ -262,6 +264,7 @@ class SqlSession:
 
     def _all(self, *statements: str) -> None:
         """Begins or ends a part; one that fails has left no transaction that anybody knows anything about."""
+        self._require()
         self.whole = False
         for statement in statements:
             self._raw.execute(statement)
@@ -269,11 +272,17 @@ class SqlSession:
 
     def _asked(self, query: sa.ClauseElement, parameters: Mapping[str, object]) -> Any:
         """A cursor over what a query finds."""
+        self._require()
         text, constants = _spelled(query, self._dialect.words)
         return self._raw.execute(text, {**constants, **parameters})
 
     def _rows(self, query: sa.ClauseElement, **parameters: object) -> list[Any]:
         return self._asked(query, parameters).fetchall()  # type: ignore[no-any-return]
+
+    def _streamed(self, query: sa.ClauseElement, parameters: Mapping[str, object]) -> Iterator[Row]:
+        for row in self._asked(query, parameters):
+            self._require()
+            yield Row(*row)
 
     def _entries(self, query: sa.ClauseElement, **parameters: object) -> list[Row]:
         return [Row(*row) for row in self._rows(query, **parameters)]
@@ -325,7 +334,7 @@ class SqlSession:
         if scope is None and limit is None:
             return (Row(*row) for row in self._walked(_EVERY, None if start is None else (start - 1,)))
         query = _ROWS[scope is not None, start is not None, limit is not None]
-        return (Row(*row) for row in self._asked(query, _given(start=start, scope=scope, limit=limit)))
+        return self._streamed(query, _given(start=start, scope=scope, limit=limit))
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
         """The newest entries before an index, newest first; ``verb`` needs a scope."""
@@ -412,6 +421,7 @@ class SqlSession:
 
     def _write(self, statement: sa.ClauseElement, rows: list[dict[str, Any]]) -> None:
         """Writes rows, all of which the database must have taken: a trigger or a rule drops some in silence."""
+        self._require()
         text, _ = _spelled(statement, self._dialect.words)
         cursor = self._raw.cursor()
         cursor.executemany(text, rows)

@@ -3,14 +3,23 @@
 Usage: python forked.py NAME FOLDER [ARGUMENTS]
 """
 
+import gc
 import multiprocessing
 import os
 import resource
 import signal
 import sys
+import threading
+import traceback
+from contextlib import contextmanager
+from itertools import count, product
 from pathlib import Path
 
-from epsilog.spend import open_ledger, verify_file
+import pytest
+
+from epsilog.spend import open_ledger, read_ledger, verify_file
+from epsilog.spend.entries import Verb
+from epsilog.spend.rows import Row
 from epsilog.spend.selftest import kill_campaign, race_campaign
 from epsilog.spend.sqlite import SqliteStore, library
 from epsilog.terms import PureDP, StorageError
@@ -39,23 +48,175 @@ class _Forking:
         """Nothing to load ahead: a fork has it all."""
 
 
-def own_connections(folder: Path) -> None:
-    """A child charges through connections of its own, and the parent's still work after it."""
+ENDINGS = {
+    "close": lambda ledger: ledger.close(),
+    "exit": lambda _: None,
+    "collect": lambda ledger: (ledger.__dict__.clear(), gc.collect()),
+    "abrupt": lambda _: os._exit(0),
+}
+
+
+def carried(folder: Path, journal: str) -> None:
+    """A child that inherits a ledger refuses it, and takes nothing away from anybody, however it ends.
+
+    The third process is forked before anything is open, as one that was started by itself.
+    """
+    library.wal_is_safe = lambda _: journal == "WAL"
+    for fork, ending, goes_on in product((_fork, _fork_by_multiprocessing), ENDINGS, (True, False)):
+        path = folder / f"{fork.__name__}-{ending}-{goes_on}.db"
+        third, tell_third = _waiting(lambda path=path: _charge_and_die(path))
+        ledger = open_ledger(path)
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        for number in range(3):
+            ledger.charge("acme", PureDP(0.001), key=f"before-{number}")
+        half_read = ledger._store.reading()  # a transaction that the child must not end
+        half_read.__enter__().head()
+        told, tell = os.pipe()
+        child = fork(lambda ledger=ledger, path=path, ending=ending, told=told: _inherit(ledger, path, ending, told))
+        half_read.__exit__(None, None, None)
+        if not goes_on:
+            ledger.close()
+        os.write(tell_third, b"!")
+        assert os.waitstatus_to_exitcode(os.waitpid(third, 0)[1]) == -signal.SIGKILL
+        os.write(tell, b"!")
+        assert _code(child) == 0, (path.name, "the child did not refuse")
+        if goes_on:
+            ledger.charge("acme", PureDP(0.001), key="parent")
+            ledger.close()
+        found = verify_file(path)
+        expected = {f"before-{number}" for number in range(3)} | {f"third-{number}" for number in range(20)}
+        assert found.charges.keys() == expected | ({"parent"} if goes_on else set()), path.name
+
+
+def _inherit(ledger, path, ending, told):
+    """The child: refused at each verb, and by the same file opened again."""
+    attempts = (
+        lambda: ledger.charge("acme", PureDP(0.001), key="child"),
+        lambda: ledger.balance("acme"),
+        ledger.verify,
+        lambda: open_ledger(path),
+        lambda: read_ledger(path),
+    )
+    for attempt in attempts:
+        with pytest.raises(StorageError, match="forked"):
+            attempt()
+    os.read(told, 1)
+    ENDINGS[ending](ledger)
+
+
+def _charge_and_die(path):
+    ledger = open_ledger(path)
+    for number in range(20):
+        ledger.charge("acme", PureDP(0.001), key=f"third-{number}")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _waiting(work):
+    """A process that is forked now, and works once it is told."""
+    told, tell = os.pipe()
+    return _fork(lambda: (os.read(told, 1), work())), tell
+
+
+def _fork(work):
+    """A child that ends as an interpreter does, with all that Python clears at its exit."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 (a child must not go on as its parent)
+            traceback.print_exc()
+            os._exit(1)
+        sys.exit(0)
+    return child
+
+
+def _fork_by_multiprocessing(work):
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    return child
+
+
+def _code(child):
+    if isinstance(child, int):
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    child.join()
+    return child.exitcode
+
+
+def inside(folder: Path, journal: str) -> None:
+    """A child that is forked inside a transaction neither commits nor undoes it, and its parent's commit stands."""
+    library.wal_is_safe = lambda _: journal == "WAL"
+    ledger = open_ledger(folder / "budget.db")
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    for ending in (None, ValueError("out of the block")):
+        before = ledger.head()[0]
+        expected = (StorageError, "forked") if ending is None else (ValueError, "out of the block")
+        with _raising_in_child(*expected), ledger._settled(Verb.CAP_CHANGED) as session:
+            entry = ledger._entry(session.head(), Verb.SCOPE_RETIRED, "acme", None, body={"by": "a", "reason": "b"})
+            session.append(Row.of(entry))
+            child = os.fork()
+            if child == 0 and ending:
+                raise ending
+        assert child, "the child was told of a commit"
+        assert _code(child) == 0
+        assert ledger.head()[0] == before + 1
+    ledger.close()
+    with open_ledger(folder / "budget.db") as again:
+        assert again.head()[0] == 3
+
+
+@contextmanager
+def _raising_in_child(kind, words):
+    """Nothing for the process that comes in; a child that is forked inside ends with the error that is expected."""
+    parent = os.getpid()
+    try:
+        yield
+    except kind as error:
+        if os.getpid() == parent or words not in str(error):
+            raise
+        sys.exit(0)
+
+
+def under_load(folder: Path) -> None:
+    """Children that are forked while threads charge are refused at once: no lock of a thread that is not there."""
+    ledger, over = open_ledger(folder / "budget.db"), threading.Event()
+    ledger.create_budget("acme", kind="pure", epsilon="100")
+
+    def charge(name):
+        for number in count():
+            if over.is_set():
+                return
+            ledger.charge("acme", PureDP(0.001), key=f"{name}-{number}")
+
+    def inherit():
+        signal.alarm(20)
+        for verb in (lambda: ledger.balance("acme"), lambda: ledger.charge("acme", PureDP(0.001), key="child")):
+            with pytest.raises(StorageError, match="forked"):
+                verb()
+        ledger.close()
+
+    threads = [threading.Thread(target=charge, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    codes = [_code(_fork(inherit)) for _ in range(20)]
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert codes == [0] * 20, codes
+    ledger.verify()
+
+
+def after_closing(folder: Path) -> None:
+    """What was closed before the fork is opened again in the child."""
     with open_ledger(folder / "budget.db") as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
-        parent = ledger._store.engine
-        child = os.fork()
-        if child == 0:
-            code = 2
-            try:
-                ledger.charge("acme", PureDP(0.25), key="child")
-                code = 0 if ledger._store.engine is not parent else 1
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        ledger.charge("acme", PureDP(0.25), key="parent")
-        assert ledger._store.engine is parent
-        assert set(ledger.verify().charges) == {"child", "parent"}
+
+    def work():
+        with open_ledger(folder / "budget.db") as ledger:
+            ledger.charge("acme", PureDP(0.25), key="child")
+
+    assert _code(_fork(work)) == 0
+    assert verify_file(folder / "budget.db").charges.keys() == {"child"}
 
 
 def full_disk(folder: Path, journal: str) -> None:
@@ -87,5 +248,7 @@ def full_disk(folder: Path, journal: str) -> None:
 
 
 if __name__ == "__main__":
-    known = {work.__name__: work for work in (truncate_campaigns, own_connections, full_disk)}
+    known = {
+        work.__name__: work for work in (truncate_campaigns, carried, inside, under_load, after_closing, full_disk)
+    }
     known[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -90,8 +90,25 @@ def test_campaigns_hold_with_the_truncate_journal_too(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_forked_child_uses_connections_of_its_own(tmp_path):
-    in_fresh_interpreter("own_connections", tmp_path)
+@pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
+def test_a_forked_child_is_refused_and_takes_no_log_away(tmp_path, journal):
+    in_fresh_interpreter("carried", tmp_path, journal)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
+def test_a_child_forked_inside_a_transaction_does_not_end_it(tmp_path, journal):
+    in_fresh_interpreter("inside", tmp_path, journal)
+
+
+@pytest.mark.slow
+def test_a_child_forked_while_threads_charge_is_refused_at_once(tmp_path):
+    in_fresh_interpreter("under_load", tmp_path)
+
+
+@pytest.mark.slow
+def test_a_ledger_that_was_closed_before_the_fork_is_opened_in_the_child(tmp_path):
+    in_fresh_interpreter("after_closing", tmp_path)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ committed. A commit is acknowledged once it lies on the server's disk: a server 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from epsilog.spend.entries import GENESIS
+from epsilog.spend.forks import Owner
 from epsilog.spend.postgres import schema
 from epsilog.spend.tables import SqlSession, heads
 from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, StorageError
@@ -45,7 +45,7 @@ class PostgresStore:
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._url, self._ledger = _taken_apart(url)
         self.read_only = read_only
-        self._inherited: list[sa.Engine] = []  # never closed: their sockets are another process's
+        self._owner = Owner(f"ledger {self.address} was opened before this process was forked: open it again here")
         self._seen = (0, GENESIS)  # the longest history that this process knows
         self._engine: sa.Engine | None = None
         self._open()
@@ -61,7 +61,6 @@ class PostgresStore:
             raise
 
     def _open(self) -> None:
-        self._process = os.getpid()
         self._engine = _engine(
             self._url,
             pool_size=2,
@@ -70,9 +69,11 @@ class PostgresStore:
             execution_options={"compiled_cache": _COMPILED},
         )
         sa.event.listen(self._engine, "connect", self._prepare)
+        sa.event.listen(self._engine, "close", lambda connection, _: self._owner.note_closed(connection))
 
     def _prepare(self, connection: Any, record: Any) -> None:
         """Looks for tables in the ledger's schema alone, and syncs every commit."""
+        self._owner.note_opened(connection)
         before, connection.autocommit = connection.autocommit, True
         connection.execute(f'SET search_path TO "{self._ledger}", pg_temp')
         connection.execute(f"SET lock_timeout TO '{PATIENCE}s'")
@@ -107,19 +108,17 @@ class PostgresStore:
 
     @property
     def engine(self) -> sa.Engine:
-        """The connections of this process; a forked child gets its own."""
+        """The connections of this process; a child of a fork is refused."""
+        self._owner.require_here()
         if self._engine is None:
             raise StorageError(f"ledger {self.address} is closed")
-        if self._process != os.getpid():
-            self._inherited.append(self._engine)
-            self._open()
         return self._engine
 
     @contextmanager
     def reading(self) -> Iterator[SqlSession]:
         """One consistent view of the schema."""
         with self._begun(isolation_level="REPEATABLE READ", postgresql_readonly=True) as connection:
-            yield SqlSession(connection, schema.DIALECT)
+            yield SqlSession(connection, schema.DIALECT, require=self._owner.require_here)
 
     @contextmanager
     def writing(self) -> Iterator[SqlSession]:
@@ -140,7 +139,9 @@ class PostgresStore:
                     f"ledger {self.address} is a copy: it was made at {made} and lies at {here}, and both could be "
                     "spent. Read it only"
                 )
-            session = SqlSession(connection, schema.DIALECT, translating=self._translating)
+            session = SqlSession(
+                connection, schema.DIALECT, translating=self._translating, require=self._owner.require_here
+            )
             session.check_continues(self._seen)
             yield session
             self._require_standing(connection)
@@ -157,8 +158,8 @@ class PostgresStore:
     def _begun(self, **options: Any) -> Iterator[sa.Connection]:
         with (
             self._translating(),
-            self.engine.connect().execution_options(**options) as connection,
-            connection.begin(),
+            self._owner.using(self.engine.connect().execution_options(**options)) as connection,
+            self._owner.using(connection.begin()),
         ):
             yield connection
 
@@ -182,8 +183,8 @@ class PostgresStore:
         return StorageError(f"ledger {self.address}: {reason}")
 
     def close(self) -> None:
-        """Closes this process's connections."""
-        if self._engine is not None:
+        """Closes this process's connections; in a child of a fork, nothing."""
+        if self._engine is not None and self._owner.is_here:
             engine, self._engine = self._engine, None
             engine.dispose()
 

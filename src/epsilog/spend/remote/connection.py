@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from epsilog.spend import wire
+from epsilog.spend.forks import Owner
 from epsilog.terms import AccessError, CheckError, EpsilogError, StorageError, UnansweredError
 from epsilog.terms.codec import parse
 
@@ -92,7 +93,9 @@ class Connection:
             raise CheckError("token", "printable ASCII", "another text, which is not shown")
         self._lock, self._open = threading.Lock(), True
         self._idle: list[tuple[float, http.client.HTTPConnection]] = []
-        self._pid = os.getpid()
+        self._owner = Owner(
+            f"the connection to {self.address} was opened before this process was forked: open it again here"
+        )
 
     @property
     def address(self) -> str:
@@ -126,7 +129,9 @@ class Connection:
         return self._asked("POST", path, json.dumps(ask, ensure_ascii=False).encode(), again=again)
 
     def close(self) -> None:
-        """Hangs up; nothing is asked any more."""
+        """Hangs up; nothing is asked any more. In a child of a fork, nothing happens: the parent still asks."""
+        if not self._owner.is_here:
+            return
         with self._lock:
             self._open = False
             idle, self._idle = self._idle, []
@@ -134,6 +139,7 @@ class Connection:
             link.close()
 
     def _asked(self, method: str, path: str, body: bytes | None, *, again: bool) -> tuple[dict[str, Any], bool]:
+        self._owner.require_here()
         if not self._open:
             raise StorageError(f"the connection to {self.address} is closed")
         lost: UnansweredError | None = None
@@ -197,8 +203,6 @@ class Connection:
         """An idle connection that the other end has not hung up on, as far as can be known."""
         now = time.monotonic()
         with self._lock:
-            if self._pid != os.getpid():  # these are our parent's
-                self._idle, self._pid = [], os.getpid()
             stale = [link for until, link in self._idle if until < now]
             self._idle = [(until, link) for until, link in self._idle if until >= now]
             found = self._idle.pop()[1] if self._idle else None

@@ -39,23 +39,37 @@ class _Held:
 # By device and inode. One descriptor for all, since closing any descriptor of a file frees the locks that SQLite has on
 # it in this process.
 _held: dict[tuple[int, int], _Held] = {}
+_inherited: set[tuple[int, int]] = set()  # what was open when this process was forked: SQLite has its locks wrong here
 _guard = threading.Lock()
 
 
-def _renew_guard() -> None:
-    """A lock that another thread held at the fork would stay locked in the child."""
+def _note_fork() -> None:
+    """A lock that another thread held at the fork would stay locked in the child; the names are the parent's."""
     global _guard  # noqa: PLW0603
     _guard = threading.Lock()
+    _inherited.update(_held)
+    for held in _held.values():
+        os.close(held.descriptor)
+    _held.clear()
 
 
-os.register_at_fork(after_in_child=_renew_guard)
+os.register_at_fork(after_in_child=_note_fork)
+
+
+def refusal_after_fork(path: Path) -> str:
+    """What a child of a fork is told of a ledger that was open then."""
+    return (
+        f"ledger {path} was open when this process was forked, and SQLite cannot be carried over a fork: close it "
+        "before the fork, or start this process by spawn or forkserver"
+    )
 
 
 class Place:
     """A ledger's file and its only name, from opening to closing.
 
     Raises:
-        StorageError: the file cannot be opened, has a second name, or is open under another one.
+        StorageError: the file cannot be opened, has a second name, is open under another one, or was open when this
+            process was forked.
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
@@ -64,6 +78,8 @@ class Place:
             if create and not os.path.lexists(path):
                 _make(path)
             self._inode = _lone(path)
+            if self._inode in _inherited:
+                raise StorageError(refusal_after_fork(path))
             held = _held.get(self._inode)
             if held is None:
                 held = _held[self._inode] = _hold(path, self._inode)

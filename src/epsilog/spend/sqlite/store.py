@@ -20,8 +20,9 @@ import sqlalchemy as sa
 
 from epsilog import disk
 from epsilog.spend.entries import GENESIS
+from epsilog.spend.forks import Owner
 from epsilog.spend.sqlite import library, schema
-from epsilog.spend.sqlite.place import Place, beside, refuse_orphans
+from epsilog.spend.sqlite.place import Place, beside, refusal_after_fork, refuse_orphans
 from epsilog.spend.tables import SqlSession
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
@@ -43,7 +44,7 @@ class SqliteStore:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self.read_only = path.resolve(), read_only
         self._journal = library.in_use().journal
-        self._inherited: list[sa.Engine] = []  # never closed: closing another process's connection may harm its file
+        self._owner = Owner(refusal_after_fork(self.path))
         self._seen = (0, GENESIS)  # the longest history that this process knows
         self._schema: int | None = None
         self._place: Place | None = None
@@ -58,7 +59,7 @@ class SqliteStore:
                 self._create()
             with self._begun("BEGIN") as connection:
                 self._schema = schema.check_format(connection)
-                SqlSession(connection, schema.DIALECT).head()
+                SqlSession(connection, schema.DIALECT, require=self._owner.require_here).head()
                 if read_only and not schema.is_backup(self.path):  # a backup is whole, and nobody charges it
                     self._refuse_strays(*schema.identity(connection))
         except BaseException:
@@ -66,7 +67,6 @@ class SqliteStore:
             raise
 
     def _open(self) -> None:
-        self._process = os.getpid()
         self._logs: tuple[int, ...] = ()
         self._engine = sa.create_engine(
             "sqlite://",
@@ -82,14 +82,16 @@ class SqliteStore:
         sa.event.listen(self._engine, "connect", self._note_connected)
         sa.event.listen(self._engine, "close", self._note_closed)
 
-    def _note_connected(self, _: Any, record: object) -> None:
+    def _note_connected(self, connection: object, record: object) -> None:
         """With its last connection SQLite takes the log away, and the next one makes another."""
         if not self._connected:
             self._logs = ()
         self._connected.add(record)
+        self._owner.note_opened(connection)
 
-    def _note_closed(self, _: Any, record: object) -> None:
+    def _note_closed(self, connection: object, record: object) -> None:
         self._connected.discard(record)
+        self._owner.note_closed(connection)
 
     def _connect(self) -> Any:
         connection = library.sqlite.connect(self._uri(), uri=True, timeout=PATIENCE, check_same_thread=False)
@@ -187,12 +189,10 @@ class SqliteStore:
 
     @property
     def engine(self) -> sa.Engine:
-        """The connections of this process; a forked child gets its own."""
+        """The connections of this process; a child of a fork is refused."""
+        self._owner.require_here()
         if self._place is None:
             raise StorageError(f"ledger {self.path} is closed")
-        if self._process != os.getpid():
-            self._inherited.append(self._engine)
-            self._open()
         return self._engine
 
     def copy_to(self, other: Any) -> None:
@@ -221,7 +221,7 @@ class SqliteStore:
     def reading(self) -> Iterator[SqlSession]:
         """One consistent view of the file."""
         with self._begun("BEGIN") as connection:
-            yield SqlSession(connection, schema.DIALECT)
+            yield SqlSession(connection, schema.DIALECT, require=self._owner.require_here)
 
     @contextmanager
     def writing(self) -> Iterator[SqlSession]:
@@ -234,7 +234,9 @@ class SqliteStore:
         if self.read_only:
             raise StorageError(f"ledger {self.path} is open for reading only")
         with self._begun("BEGIN IMMEDIATE") as connection:
-            session = SqlSession(connection, schema.DIALECT, translating=self._translating)
+            session = SqlSession(
+                connection, schema.DIALECT, translating=self._translating, require=self._owner.require_here
+            )
             self._check(connection, session)
             yield session
         self._check_place()
@@ -265,15 +267,17 @@ class SqliteStore:
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[sa.Connection]:
-        with self._translating(), self.engine.connect() as connection:
+        with self._translating(), self._owner.using(self.engine.connect()) as connection:
             raw = connection.connection.driver_connection  # a transaction's own words, past SQLAlchemy's bookkeeping
             assert raw is not None, "a connection from the pool is open"
             raw.execute(begin)
             try:
                 yield connection
+                self._owner.require_here()
                 raw.execute("COMMIT")
             except BaseException:
-                raw.rollback()  # nothing happens where SQLite has rolled back already
+                if self._owner.is_here:
+                    raw.rollback()  # nothing happens where SQLite has rolled back already
                 raise
 
     @contextmanager
@@ -288,8 +292,8 @@ class SqliteStore:
             raise LedgerIntegrityError(f"{self.path} holds bytes that are no text: {error}") from error
 
     def close(self) -> None:
-        """Closes this process's connections."""
-        if self._place is None:
+        """Closes this process's connections; in a child of a fork, nothing."""
+        if self._place is None or not self._owner.is_here:
             return
         place, self._place = self._place, None
         busy = self._engine.pool.checkedout()  # type: ignore[attr-defined]

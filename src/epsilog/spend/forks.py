@@ -1,0 +1,101 @@
+"""An open ledger belongs to the process that opened it: a child of a fork refuses it, and closes none of it.
+
+A fork copies what SQLite knows of its locks, but not the locks: a child that used an inherited connection, or opened
+the same file again, would write under locks that it does not hold. Closing is no remedy: SQLite's closing code removes
+a log by its name, which may be another process's by then, and libpq's ends the session that the parent still uses. So
+the child takes one reference to each connection that it never gives back. Then no closing code runs in it, its exit
+included. ``docs/boundaries/ledger.md`` has the rule in full.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+from weakref import WeakSet
+
+from epsilog.terms import StorageError
+
+T = TypeVar("T")
+
+_process, _forks = os.getpid(), 0  # of this process; how many forks lie between it and the first one
+_owners: WeakSet[Owner] = WeakSet()
+
+
+class Owner:
+    """The process that opened something, and the connections that it has open.
+
+    Args:
+        refusal: what a child of a fork is told.
+    """
+
+    def __init__(self, refusal: str) -> None:
+        self._refusal, self._forks = refusal, _count_forks()
+        self._connections: dict[int, object] = {}
+        _owners.add(self)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process that opened it."""
+        return self._forks == _count_forks()
+
+    def require_here(self) -> None:
+        """Refuses every other process, before any lock is taken: another thread may have held it at the fork.
+
+        Raises:
+            StorageError: this process is a child, by a fork, of the one that opened it.
+        """
+        if not self.is_here:
+            raise StorageError(self._refusal)
+
+    def note_opened(self, connection: object) -> None:
+        """Notes a connection of the driver's, which a child must not close."""
+        self._connections[id(connection)] = connection
+
+    def note_closed(self, connection: object) -> None:
+        """Forgets a connection that its own process closes."""
+        self._connections.pop(id(connection), None)
+
+    def keep_connections(self) -> None:
+        """Takes references that are never given back."""
+        for connection in self._connections.values():
+            _keep(connection)
+
+    @contextmanager
+    def using(self, block: AbstractContextManager[T]) -> Iterator[T]:
+        """A block over a connection, which a child that was forked inside it never leaves: to leave it is to write."""
+        given = block.__enter__()
+        try:
+            yield given
+            self.require_here()
+        except BaseException:
+            if not self.is_here:
+                _keep(block)
+                raise
+            if not block.__exit__(*sys.exc_info()):
+                raise
+        else:
+            block.__exit__(None, None, None)
+
+
+def _keep(thing: object) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def _count_forks() -> int:
+    if _process != os.getpid():  # a fork that did not call Python's hooks
+        _note_fork()
+    return _forks
+
+
+def _note_fork() -> None:
+    global _process, _forks
+    _process, _forks = os.getpid(), _forks + 1
+    for owner in _owners:
+        owner.keep_connections()
+
+
+os.register_at_fork(after_in_child=_note_fork)
