@@ -14,6 +14,7 @@ from scipy import stats
 import epsilog as ep
 from epsilog.plan import TrainingSetup, preflight
 from epsilog.plan.training_loop import _epochs
+from epsilog.plan.training_setup import SAMPLERS
 from epsilog.terms import CheckError, Gaussian, NeighboringRelation, PoissonSampled, Repeated, Verdict
 
 DELTA = 1e-6
@@ -82,6 +83,103 @@ def test_what_needs_no_price():
     wasted = preflight(replace(BASE, believed_rate=0.02, largest_batch=1000), delta=DELTA)
     assert {one.code for one in wasted.findings} >= {"rate/too-high", "truncation/holds"}
     assert wasted.holds
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("noise", [0.0, 5e-324, 1e-200])
+def test_infinite_never_holds(sampler, noise):
+    """What the accountant says is infinite, too: the two are not compared."""
+    found, wrong = failed(BASE, noise_multiplier=noise, sampler=sampler)
+    assert found.cost.upper == math.inf
+    assert not found.holds
+    assert wrong >= {"noise-added/next-to-none", "believed/nothing-proved"}
+
+
+VARIANTS = [
+    {},
+    *({"sampler": sampler} for sampler in SAMPLERS if sampler not in ("poisson", "weighted")),
+    {"accumulation": 3, "batch_size": 200},
+    {"accumulation": 300, "batch_size": 2},
+    {"workers": 2, "batch_size": 300, "noise_added": "worker"},
+    {"clipped": "microbatch"},
+    {"divisor": "realised"},
+    {"divisor": "realised", "accumulation": 3, "batch_size": 200},
+    {"largest_batch": 650},
+    {"sampler": "fixed-size", "accumulation": 2},
+]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_noise_that_changes_costs_between_its_least_and_its_most(options):
+    base = replace(BASE, updates=60, **options)
+    changing = replace(base, noise_multiplier=2.0, noise_changes=(20, 50), changed_noise=(0.8, 1.5))
+    least, cost, most = (
+        preflight(one, delta=DELTA).cost.upper
+        for one in (replace(base, noise_multiplier=2.0), changing, replace(base, noise_multiplier=0.8))
+    )
+    assert least < cost <= most * (1 + 1e-9)
+
+
+def test_noise_that_changes_is_composed_update_by_update():
+    changing = replace(BASE, noise_multiplier=2.0, noise_changes=(200, 900), changed_noise=(1.0, 1.5))
+    assert changing.stages == ((200, 2.0), (700, 1.0), (100, 1.5))
+    parts = [Repeated(PoissonSampled(Gaussian(noise), 0.01), count) for count, noise in changing.stages]
+    found = preflight(changing, delta=DELTA)
+    assert found.cost == found.believed == ep.epsilon(ep.Composed(parts), delta=DELTA)
+    assert found.holds
+    fewer = preflight(replace(changing, believed_updates=300), delta=DELTA)  # the first 300
+    assert (
+        fewer.believed.upper == ep.epsilon(ep.Composed([parts[0], Repeated(parts[1].release, 100)]), delta=DELTA).upper
+    )
+    more = preflight(replace(changing, believed_updates=1100), delta=DELTA)
+    assert more.believed.upper == ep.epsilon(ep.Composed([*parts, Repeated(parts[2].release, 100)]), delta=DELTA).upper
+
+
+@pytest.mark.parametrize(
+    ("told", "code", "verdict"),
+    [
+        (1.5, "noise-told/too-high", Verdict.FAILED),
+        (0.9, "noise-told/too-low", Verdict.WARNED),
+        (1.0, "noise-told/holds", Verdict.PASSED),
+    ],
+)
+def test_noise_that_the_accountant_is_not_told(told, code, verdict):
+    found = preflight(replace(BASE, believed_noise=told), delta=DELTA)
+    assert (code, verdict) in {(one.code, one.verdict) for one in found.findings}
+    assert found.holds is (verdict is not Verdict.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"noise_changes": [10]}, "changed_noise must hold 1 values"),
+        ({"changed_noise": [1.0]}, "changed_noise must hold 0 values"),
+        ({"noise_changes": [10, 10], "changed_noise": [1.0, 2.0]}, "noise_changes must be in rising order"),
+        ({"noise_changes": [1000], "changed_noise": [1.0]}, "below the 1000 updates"),
+        ({"noise_changes": [0], "changed_noise": [1.0]}, r"noise_changes\[0\] must be at least 1"),
+        ({"noise_changes": [1], "changed_noise": [-1.0]}, r"changed_noise\[0\] must be finite and at least 0"),
+        (
+            {"updates": 5000, "noise_changes": range(1, 1200), "changed_noise": [1 + i / 1e4 for i in range(1199)]},
+            "changed_noise must hold at most 1000 different values",
+        ),
+    ],
+)
+def test_changes_of_noise_are_checked(options, says):
+    with pytest.raises(CheckError, match=says):
+        replace(BASE, **options)
+
+
+def test_what_was_not_looked_at_is_listed():
+    found = preflight(BASE, delta=DELTA)
+    unseen = {one.code for one in found.findings if one.verdict is Verdict.NOT_CHECKED}
+    assert {code.partition("/")[2] for code in unseen} == {"not-looked-at"}
+    assert {code.partition("/")[0] for code in unseen} == {
+        "gradients",
+        "changes",
+        "randomness",
+        "other-uses",
+        "earlier-steps",
+    }
 
 
 @pytest.mark.slow

@@ -383,6 +383,8 @@ def of_loops():
         {"believed_rate": 0.5},
         {"believed_rate": 0.001},
         {"believed_updates": 3},
+        {"believed_noise": 0.5},
+        {"believed_noise": 2.0},
         {"parameters": 3},
         {"parameters": 10**6},
     ):

@@ -25,7 +25,8 @@ from epsilog.plan.risks import risk_reading
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
 from epsilog.plan.stretch_tables import read_stretches, stretches_of
 from epsilog.plan.sweeps import Sweep, sweep
-from epsilog.plan.training_loop import Preflight, TrainingSetup, preflight
+from epsilog.plan.training_loop import Preflight, preflight
+from epsilog.plan.training_setup import TrainingSetup
 from epsilog.plan.verdicts import Verdict, odds, verdict
 from epsilog.plan.wording import delta_sentence, formula_sentence, limits, query_limits
 

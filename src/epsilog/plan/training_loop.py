@@ -10,16 +10,16 @@ one, with the proofs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 from epsilog.accounting import binomial_above, profile
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.accounting.rounding import down
 from epsilog.plan.federated_plan import LEAST_NOISE
+from epsilog.plan.training_setup import EPOCHS, NOISES, SAMPLERS, TrainingSetup, less
 from epsilog.terms import (
-    CheckError,
+    Composed,
     Finding,
     FixedSizeSampled,
     Gaussian,
@@ -36,25 +36,7 @@ from epsilog.terms import (
     facts,
 )
 from epsilog.terms.digits import lower_text, upper_text
-from epsilog.terms.facts import Fact
 
-SAMPLERS = {
-    "poisson": "each example joins each batch by its own coin",
-    "shuffled": "each epoch goes through all examples in a new random order",
-    "in-order": "each epoch goes through all examples in the same order",
-    "fixed-size": "each batch is drawn anew, without replacement",
-    "with-replacement": "each place of each batch is drawn anew from all examples, all alike",
-    "weighted": "each place of each batch is drawn anew, some examples more often than others",
-}
-NOISES = {
-    "update": "once to the sum of everything that an update takes",
-    "worker": "by each worker to its own sum",
-    "batch": "to each batch of each worker",
-}
-CLIPS = {"example": "the gradient of each example", "microbatch": "the gradient of several examples together"}
-DIVISORS = {"public": "a number fixed beforehand", "realised": "how many examples happened to be drawn"}
-
-_EPOCHS = ("shuffled", "in-order")
 _ADD, _ZERO, _REPLACE = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
     NeighboringRelation.ZERO_OUT,
@@ -65,114 +47,16 @@ _NEAR = 1e-3  # two rates that differ by less than this part are one
 _SET_APART = 0.5  # of delta, for the chance that coins fall worse than what is priced
 _DROWNED = 1.0  # the noise of an update over the longest that its sum could be
 
-
-@facts.described
-@dataclass(frozen=True, slots=True)
-class TrainingSetup:
-    """What a loop of DP-SGD does, as its configuration and its code say."""
-
-    examples: Annotated[int, Fact("examples in the training set, a public number", "n", least=1)]
-    batch_size: Annotated[float, Fact("examples in a batch of one worker, on average", "B", above=0)]
-    updates: Annotated[int, Fact("noisy steps of the optimizer", "T", least=1)]
-    noise_multiplier: Annotated[
-        float, Fact("standard deviation of one drawing of noise on a sum of gradients, over the clip norm", least=0)
-    ]
-    sampler: Annotated[str, Fact("how batches are drawn", choices=SAMPLERS, default="poisson")] = "poisson"
-    workers: Annotated[int, Fact("processes that draw batches", "W", least=1, default=1)] = 1
-    own_shards: Annotated[bool, Fact("whether each worker draws from a part of its own", default=True)] = True
-    padded_shards: Annotated[
-        bool | None,
-        Fact("whether rows are repeated until parts are equal", default=None, blank="where epochs are dealt out"),
-    ] = None
-    accumulation: Annotated[
-        int, Fact("batches of a worker, each drawn by itself, that one update sums", "k", least=1, default=1)
-    ] = 1
-    noise_added: Annotated[str, Fact("where noise is added", choices=NOISES, default="update")] = "update"
-    clipped: Annotated[str, Fact("what is clipped to the norm", choices=CLIPS, default="example")] = "example"
-    divisor: Annotated[str, Fact("what sums are divided by", choices=DIVISORS, default="public")] = "public"
-    largest_batch: Annotated[
-        int | None,
-        Fact("examples to which a Poisson sample of a worker is cut", least=1, default=None, blank="none is cut"),
-    ] = None
-    believed_rate: Annotated[
-        float | None,
-        Fact("sampling probability that the loop's own accountant is told", above=0, most=1, default=None,
-             blank="all that an update takes, over all examples"),
-    ] = None  # fmt: skip
-    believed_updates: Annotated[
-        int | None,
-        Fact("steps that the loop's own accountant counts", least=1, default=None, blank="the updates"),
-    ] = None
-    parameters: Annotated[
-        int | None, Fact("numbers that are trained", "d", least=1, default=None, blank="not looked at")
-    ] = None
-
-    def __post_init__(self) -> None:
-        facts.settle(self)
-        check.integer(1, self.examples)(workers=self.workers)
-        if self.largest_batch is not None and self.sampler != "poisson":
-            raise CheckError("largest_batch", "left out where the sampler is not poisson", f"{self.largest_batch}")
-        if self.rate >= 1 and self.batch_size > self.examples / (self.workers if self.own_shards else 1):
-            raise CheckError("batch_size", "at most the examples that a worker draws from", f"{self.batch_size:g}")
-
-    @property
-    def expected_batch(self) -> float:
-        """Examples that one update takes, on average, all workers and batches together; one may count several times."""
-        return self.batch_size * self.workers * self.accumulation
-
-    @property
-    def pool(self) -> int:
-        """Examples that one worker draws from, at most."""
-        return -(-self.examples // self.workers) if self.own_shards else self.examples
-
-    @property
-    def smallest_pool(self) -> int:
-        """The same of the worker that has least."""
-        return self.examples // self.workers if self.own_shards else self.examples
-
-    @property
-    def places(self) -> int:
-        """Examples in one batch of one worker where it has a size; what is not whole is rounded up."""
-        return math.ceil(self.batch_size)
-
-    @property
-    def rate(self) -> float:
-        """The chance that an example is in one batch that could hold it."""
-        return min(self.batch_size / (self.examples / self.workers if self.own_shards else self.examples), 1.0)
-
-    @property
-    def repeated(self) -> bool:
-        """Whether an example may be in two parts: some are repeated, each once, until the parts are equal."""
-        padded = self.sampler in _EPOCHS if self.padded_shards is None else self.padded_shards
-        return self.own_shards and padded and self.examples % self.workers != 0
-
-    @property
-    def draws(self) -> int:
-        """Batches of one update that could hold the same example."""
-        return self.accumulation * ((2 if self.repeated else 1) if self.own_shards else self.workers)
-
-    @property
-    def noise(self) -> float:
-        """Standard deviation of all noise on an update's sum, over what one example moves it by in one batch."""
-        drawings = {"update": 1, "worker": self.workers, "batch": self.workers * self.accumulation}[self.noise_added]
-        moved = 2 if self.clipped == "microbatch" else 1
-        return _less(self.noise_multiplier, math.sqrt(drawings) / moved)
-
-    @classmethod
-    def parse(cls, document: Mapping[str, Any]) -> TrainingSetup:
-        """Reads names of fields with their values, as TOML and JSON have them.
-
-        Raises:
-            CheckError: a field that is unknown, missing or out of bounds.
-        """
-        known = facts.of(cls)
-        check.instance(Mapping)(setup=document)
-        for name in document:
-            check.one_of(tuple(known))(field=name)
-        for name, fact in known.items():
-            if fact.default is facts.REQUIRED and name not in document:
-                raise CheckError(name, "given", "None")
-        return cls(**document)
+NOT_LOOKED_AT = {
+    "gradients": "whether what is clipped is the gradient of one example alone (layers and collations that mix rows, "
+    "hooks, autocasting, loss terms on parameters)",
+    "changes": "whether the loop changes noise, clip norm, sampler or optimizer in a way that is not stated, such as "
+    "by a figure of the data",
+    "randomness": "where coins and noise come from (seeds that are known or shared, floating-point noise)",
+    "other-uses": "what else is computed from the data: scaling, validation that steers learning rates or stops, "
+    "statistics of normalization, sizes of batches that are shown",
+    "earlier-steps": "what was released of the same data before: earlier runs, steps that an accountant already holds",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +81,10 @@ class Preflight:
 
     @property
     def holds(self) -> bool:
-        """Whether the loop costs no more than its accountant will say, for the same neighbours."""
+        """Whether the loop costs no more than its accountant will say, for the same neighbours.
+
+        That is said of what was looked at: findings that were not checked name the rest.
+        """
         return all(one.verdict is not Verdict.FAILED for one in self.findings)
 
     def to_json(self) -> dict[str, Any]:
@@ -230,53 +117,84 @@ def preflight(setup: TrainingSetup, *, delta: float) -> Preflight:
     delta = check.between(0, 1)(delta=delta)
     setup = check.instance(TrainingSetup)(setup=setup)
     rate = setup.believed_rate or min(setup.expected_batch / setup.examples, 1.0)
-    told = Repeated(PoissonSampled(Gaussian(setup.noise_multiplier), rate), setup.believed_updates or setup.updates)
-    believed = bound_epsilon(told, delta=delta)
+    believed = bound_epsilon(_told(setup, rate), delta=delta)
     release, cost = _priced(setup, delta)
     found = [
-        _sampler(setup), _rate(setup, rate), _several(setup), _noise(setup), _clipping(setup), _divisor(setup),
-        *_truncation(setup, delta), *_signal(setup), _believed(believed, cost),
+        _sampler(setup), _rate(setup, rate), _several(setup), _noise(setup), _told_noise(setup), _clipping(setup),
+        _divisor(setup), *_truncation(setup, delta), *_signal(setup), _believed(believed, cost),
     ]  # fmt: skip
     if _within(believed, cost):  # differences that cost nothing
         found = [replace(one, verdict=Verdict.WARNED) if one.verdict is Verdict.FAILED else one for one in found]
+    found += [
+        Finding(f"{what}/not-looked-at", Verdict.NOT_CHECKED, f"Not looked at: {says}.")
+        for what, says in NOT_LOOKED_AT.items()
+    ]
     return Preflight(setup, delta, believed, release, cost, tuple(found))
 
 
+def _told(setup: TrainingSetup, rate: float) -> Release:
+    """What the loop's accountant counts."""
+    steps = setup.believed_updates or setup.updates
+    if setup.believed_noise is not None or len(setup.stages) == 1:
+        noise = setup.noise_multiplier if setup.believed_noise is None else setup.believed_noise
+        return Repeated(PoissonSampled(Gaussian(noise), rate), steps)
+    counted = []
+    for count, noise in (*setup.stages[:-1], (steps, setup.stages[-1][1])):  # the last goes on as long as it counts
+        part = min(count, steps)
+        steps -= part
+        if part:
+            counted.append(Repeated(PoissonSampled(Gaussian(noise), rate), part))
+    return Composed(counted)
+
+
+def _each_update(setup: TrainingSetup, sampled: Callable[[Gaussian], Release]) -> Release:
+    """All updates, each with its own noise."""
+    parts = [Repeated(sampled(Gaussian(setup.summed(noise))), count) for count, noise in setup.stages]
+    return parts[0] if len(parts) == 1 else Composed(parts)
+
+
 def _within(believed: Interval, cost: Interval) -> bool:
-    """Whether a loop costs no more than its accountant will say, but for a hair, and for the same neighbours."""
-    return cost.relation is believed.relation and cost.upper <= believed.upper * (1 + _NEAR)
+    """Whether a loop costs no more than its accountant will say, but for a hair, and for the same neighbours.
+
+    No loop without a finite bound does: two infinite figures are not compared.
+    """
+    same = cost.relation is believed.relation
+    return same and math.isfinite(cost.upper) and cost.upper <= believed.upper * (1 + _NEAR)
 
 
 def _priced(setup: TrainingSetup, delta: float) -> tuple[Release | None, Interval]:
     """The release that the loop is, or one that dominates it, and its cost."""
-    noise, updates, draws = Gaussian(setup.noise), setup.updates, setup.draws
+    draws = setup.draws
+    unamplified = _each_update(setup, lambda noise: _over(noise, draws))
     if setup.sampler == "weighted":
         return None, _unknown("nothing is proved about batches that are drawn by weights")
-    if setup.sampler in _EPOCHS:
+    if setup.sampler in EPOCHS:
         return _of(_epochs(setup), delta, _ZERO, "epochs without amplification")
     if setup.sampler == "with-replacement":
         return _of(_replaced(setup, delta), delta * (1 - _SET_APART), _ZERO, "unlikely repeats apart", at=delta)
     if setup.clipped == "microbatch":
-        return _of(Repeated(_over(noise, draws), updates), delta, _ZERO, "micro-batches without amplification")
+        return _of(unamplified, delta, _ZERO, "micro-batches without amplification")
     if setup.sampler == "fixed-size":
         if draws > 1:
-            return _of(Repeated(_over(noise, draws), updates), delta, _REPLACE, "several samples without amplification")
+            return _of(unamplified, delta, _REPLACE, "several samples without amplification")
         pool = setup.smallest_pool
-        return _of(Repeated(FixedSizeSampled(noise, min(setup.places, pool), pool), updates), delta, _REPLACE)
+        fixed = _each_update(setup, lambda noise: FixedSizeSampled(noise, min(setup.places, pool), pool))
+        return _of(fixed, delta, _REPLACE)
     if setup.divisor == "realised":
         if draws > 1 or setup.largest_batch is not None:
-            return _of(Repeated(_over(noise, draws), updates), delta, _ZERO, "sizes shown, without amplification")
-        most = _most(setup.pool, setup.rate, _SET_APART * delta / updates)
+            return _of(unamplified, delta, _ZERO, "sizes shown, without amplification")
+        most = _most(setup.pool, setup.rate, _SET_APART * delta / setup.updates)
         pool = setup.smallest_pool
-        release = Repeated(FixedSizeSampled(noise, min(most, pool), pool), updates)
+        release = _each_update(setup, lambda noise: FixedSizeSampled(noise, min(most, pool), pool))
         return _of(release, delta * (1 - _SET_APART), _REPLACE, "sizes shown, unlikely ones apart", at=delta)
     if setup.largest_batch is not None:
         if draws > 1:
-            return _of(Repeated(_over(noise, draws), updates), delta, _ZERO, "several cut samples, unamplified")
-        cut = TruncatedPoissonSampled(noise, setup.rate, setup.pool, setup.largest_batch)
-        return _of(Repeated(cut, updates), delta, _ADD)
-    release = Repeated(PoissonSampled(noise, setup.rate), updates)
-    return _of(release, delta, _ADD) if draws == 1 else _several_samples(release, draws, delta)
+            return _of(unamplified, delta, _ZERO, "several cut samples, unamplified")
+        most = setup.largest_batch
+        cut = _each_update(setup, lambda noise: TruncatedPoissonSampled(noise, setup.rate, setup.pool, most))
+        return _of(cut, delta, _ADD)
+    release = _each_update(setup, lambda noise: PoissonSampled(noise, setup.rate))
+    return _of(release, delta, _ADD) if draws == 1 else _several_samples(release, unamplified, draws, delta)
 
 
 def _of(
@@ -297,19 +215,14 @@ def _unknown(why: str) -> Interval:
 
 def _over(noise: Gaussian, times: float) -> Gaussian:
     """Noise on a sum that one example may enter several times."""
-    return Gaussian(_less(noise.noise_multiplier, 1 / times))
+    return Gaussian(less(noise.noise_multiplier, 1 / times))
 
 
-def _less(noise: float, factor: float) -> float:
-    """Noise times a factor, and never more."""
-    return noise if factor == 1 else down(noise * factor, 4)
-
-
-def _several_samples(release: Repeated, draws: int, delta: float) -> tuple[Release | None, Interval]:
+def _several_samples(
+    release: Release, unamplified: Release, draws: int, delta: float
+) -> tuple[Release | None, Interval]:
     """An update of several Poisson samples: an example is in a binomial number of them, as members of a group are."""
-    assert isinstance(release.release, PoissonSampled)
-    whole = Repeated(_over(_base(release.release), draws), release.count)
-    other = _of(whole, delta, _ZERO, "several samples without amplification")
+    other = _of(unamplified, delta, _ZERO, "several samples without amplification")
     if draws > _MOST_SAMPLES:
         return other
     found = profile(release).group_epsilon(units=draws, delta=delta)
@@ -318,11 +231,6 @@ def _several_samples(release: Repeated, draws: int, delta: float) -> tuple[Relea
     assumed = (*(one for one in found.assumptions if "group" not in one), "each sample of an update has its own coins")
     method = f"{found.method}; several samples an update (docs: how-to/check-a-training-loop)"
     return release, replace(found, method=method, assumptions=assumed, given=(("delta", delta),))
-
-
-def _base(sampled: PoissonSampled) -> Gaussian:
-    assert isinstance(sampled.release, Gaussian)
-    return sampled.release
 
 
 def _epochs(setup: TrainingSetup) -> Release:
@@ -414,7 +322,7 @@ def _rate(setup: TrainingSetup, believed: float) -> Finding:
 
 
 def _several(setup: TrainingSetup) -> Finding:
-    if setup.sampler in _EPOCHS and setup.draws > 1:
+    if setup.sampler in EPOCHS and setup.draws > 1:
         times = _together(setup)
         if times > 1:
             says = (
@@ -436,13 +344,26 @@ def _several(setup: TrainingSetup) -> Finding:
 
 
 def _noise(setup: TrainingSetup) -> Finding:
-    if setup.noise_multiplier < LEAST_NOISE:
-        says = f"The noise multiplier {setup.noise_multiplier:g} is so small that no epsilon of use is left."
+    if setup.least_noise < LEAST_NOISE:
+        says = f"The noise multiplier {setup.least_noise:g} is so small that no epsilon of use is left."
         return _found("noise-added/next-to-none", says)
-    if setup.noise_added != "update" and setup.noise > setup.noise_multiplier:
+    if setup.noise_added != "update" and setup.noise > setup.least_noise:
         says = f"Noise is added {NOISES[setup.noise_added]}: the sum has more of it than the accountant counts."
         return _found("noise-added/more-than-counted", says, verdict=Verdict.WARNED, noise=setup.noise)
     return _passed("noise-added", "Noise is added once to the sum of an update.")
+
+
+def _told_noise(setup: TrainingSetup) -> Finding:
+    told, least, most = setup.believed_noise, setup.least_noise, max(noise for _, noise in setup.stages)
+    if told is not None and least < told * (1 - _NEAR):
+        says = f"The accountant is told a noise multiplier of {told:g}, and an update has {least:g}."
+        return _found("noise-told/too-high", says, told=told, least=least)
+    if told is not None and most > told * (1 + _NEAR):
+        says = (
+            f"The accountant is told a noise multiplier of {told:g}, and updates have up to {most:g}: noise is wasted."
+        )
+        return _found("noise-told/too-low", says, verdict=Verdict.WARNED, told=told, most=most)
+    return _passed("noise-told", "The accountant is told the noise multiplier of each update.")
 
 
 def _clipping(setup: TrainingSetup) -> Finding:

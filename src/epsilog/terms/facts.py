@@ -107,8 +107,9 @@ def _annotated(kind: Any) -> dict[str, tuple[type, Fact]]:
 
 
 def _stated(kind: Any) -> type:
-    """What a fact is where it is not left out."""
-    found: type = next((part for part in get_args(kind) if part is not NoneType), kind)
+    """What a fact is where it is not left out; of a list, each of its items."""
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    found: type = _stated(parts[0]) if parts else kind
     return found
 
 

@@ -1,0 +1,187 @@
+"""What a loop of DP-SGD does, told by its owner or read off another library's objects; ``preflight`` prices it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from epsilog.accounting.rounding import down
+from epsilog.terms import CheckError, check, facts
+from epsilog.terms.facts import Fact
+
+SAMPLERS = {
+    "poisson": "each example joins each batch by its own coin",
+    "shuffled": "each epoch goes through all examples in a new random order",
+    "in-order": "each epoch goes through all examples in the same order",
+    "fixed-size": "each batch is drawn anew, without replacement",
+    "with-replacement": "each place of each batch is drawn anew from all examples, all alike",
+    "weighted": "each place of each batch is drawn anew, some examples more often than others",
+}
+NOISES = {
+    "update": "once to the sum of everything that an update takes",
+    "worker": "by each worker to its own sum",
+    "batch": "to each batch of each worker",
+}
+CLIPS = {"example": "the gradient of each example", "microbatch": "the gradient of several examples together"}
+DIVISORS = {"public": "a number fixed beforehand", "realised": "how many examples happened to be drawn"}
+
+EPOCHS = ("shuffled", "in-order")
+_MOST_LEVELS = 1000  # of noise in a run: each is priced
+
+
+@facts.described
+@dataclass(frozen=True, slots=True)
+class TrainingSetup:
+    """What a loop of DP-SGD does, as its configuration and its code say."""
+
+    examples: Annotated[int, Fact("examples in the training set, a public number", "n", least=1)]
+    batch_size: Annotated[float, Fact("examples in a batch of one worker, on average", "B", above=0)]
+    updates: Annotated[int, Fact("noisy steps of the optimizer", "T", least=1)]
+    noise_multiplier: Annotated[
+        float, Fact("standard deviation of one drawing of noise on a sum of gradients, over the clip norm", least=0)
+    ]
+    sampler: Annotated[str, Fact("how batches are drawn", choices=SAMPLERS, default="poisson")] = "poisson"
+    workers: Annotated[int, Fact("processes that draw batches", "W", least=1, default=1)] = 1
+    own_shards: Annotated[bool, Fact("whether each worker draws from a part of its own", default=True)] = True
+    padded_shards: Annotated[
+        bool | None,
+        Fact("whether rows are repeated until parts are equal", default=None, blank="where epochs are dealt out"),
+    ] = None
+    accumulation: Annotated[
+        int, Fact("batches of a worker, each drawn by itself, that one update sums", "k", least=1, default=1)
+    ] = 1
+    noise_changes: Annotated[
+        tuple[int, ...] | None,
+        Fact("updates after which the noise multiplier changes", least=1, series=True, default=None, blank="it stays"),
+    ] = None
+    changed_noise: Annotated[
+        tuple[float, ...] | None,
+        Fact("noise multiplier after each change", least=0, series=True, default=None, blank="it stays"),
+    ] = None
+    noise_added: Annotated[str, Fact("where noise is added", choices=NOISES, default="update")] = "update"
+    clipped: Annotated[str, Fact("what is clipped to the norm", choices=CLIPS, default="example")] = "example"
+    divisor: Annotated[str, Fact("what sums are divided by", choices=DIVISORS, default="public")] = "public"
+    largest_batch: Annotated[
+        int | None,
+        Fact("examples to which a Poisson sample of a worker is cut", least=1, default=None, blank="none is cut"),
+    ] = None
+    believed_rate: Annotated[
+        float | None,
+        Fact("sampling probability that the loop's own accountant is told", above=0, most=1, default=None,
+             blank="all that an update takes, over all examples"),
+    ] = None  # fmt: skip
+    believed_updates: Annotated[
+        int | None,
+        Fact("steps that the loop's own accountant counts", least=1, default=None, blank="the updates"),
+    ] = None
+    believed_noise: Annotated[
+        float | None,
+        Fact("noise multiplier that the loop's own accountant is told", least=0, default=None,
+             blank="that of each update"),
+    ] = None  # fmt: skip
+    parameters: Annotated[
+        int | None, Fact("numbers that are trained", "d", least=1, default=None, blank="not looked at")
+    ] = None
+
+    def __post_init__(self) -> None:
+        facts.settle(self)
+        check.integer(1, self.examples)(workers=self.workers)
+        if self.largest_batch is not None and self.sampler != "poisson":
+            raise CheckError("largest_batch", "left out where the sampler is not poisson", f"{self.largest_batch}")
+        self._check_changes()
+        if self.rate >= 1 and self.batch_size > self.examples / (self.workers if self.own_shards else 1):
+            raise CheckError("batch_size", "at most the examples that a worker draws from", f"{self.batch_size:g}")
+
+    def _check_changes(self) -> None:
+        steps, noise = self.noise_changes or (), self.changed_noise or ()
+        if len(steps) != len(noise):
+            raise CheckError("changed_noise", f"{len(steps)} values, one for each change", f"{len(noise)}", verb="hold")
+        for before, step in zip((0, *steps), (*steps, self.updates), strict=True):
+            if not before < step:
+                bound = f"in rising order and below the {self.updates} updates"
+                raise CheckError("noise_changes", bound, f"{steps!r:.80}")
+        if len({self.noise_multiplier, *noise}) > _MOST_LEVELS:
+            bound = f"at most {_MOST_LEVELS} different values"
+            raise CheckError("changed_noise", bound, f"{len({*noise})}", verb="hold")
+
+    @property
+    def stages(self) -> tuple[tuple[int, float], ...]:
+        """Updates in a row with one noise multiplier, and that multiplier, in their order."""
+        ends = (*(self.noise_changes or ()), self.updates)
+        noises = (self.noise_multiplier, *(self.changed_noise or ()))
+        return tuple((end - begin, one) for begin, end, one in zip((0, *ends), ends, noises, strict=False))
+
+    @property
+    def least_noise(self) -> float:
+        """The smallest noise multiplier of an update."""
+        return min(noise for _, noise in self.stages)
+
+    @property
+    def expected_batch(self) -> float:
+        """Examples that one update takes, on average, all workers and batches together; one may count several times."""
+        return self.batch_size * self.workers * self.accumulation
+
+    @property
+    def pool(self) -> int:
+        """Examples that one worker draws from, at most."""
+        return -(-self.examples // self.workers) if self.own_shards else self.examples
+
+    @property
+    def smallest_pool(self) -> int:
+        """The same of the worker that has least."""
+        return self.examples // self.workers if self.own_shards else self.examples
+
+    @property
+    def places(self) -> int:
+        """Examples in one batch of one worker where it has a size; what is not whole is rounded up."""
+        return math.ceil(self.batch_size)
+
+    @property
+    def rate(self) -> float:
+        """The chance that an example is in one batch that could hold it."""
+        return min(self.batch_size / (self.examples / self.workers if self.own_shards else self.examples), 1.0)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether an example may be in two parts: some are repeated, each once, until the parts are equal."""
+        padded = self.sampler in EPOCHS if self.padded_shards is None else self.padded_shards
+        return self.own_shards and padded and self.examples % self.workers != 0
+
+    @property
+    def draws(self) -> int:
+        """Batches of one update that could hold the same example."""
+        return self.accumulation * ((2 if self.repeated else 1) if self.own_shards else self.workers)
+
+    @property
+    def noise(self) -> float:
+        """The least deviation of all noise on an update's sum, over what one example moves it by in one batch."""
+        return self.summed(self.least_noise)
+
+    def summed(self, noise_multiplier: float) -> float:
+        """The same of an update with this noise multiplier."""
+        drawings = {"update": 1, "worker": self.workers, "batch": self.workers * self.accumulation}[self.noise_added]
+        moved = 2 if self.clipped == "microbatch" else 1
+        return less(noise_multiplier, math.sqrt(drawings) / moved)
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> TrainingSetup:
+        """Reads names of fields with their values, as TOML and JSON have them.
+
+        Raises:
+            CheckError: a field that is unknown, missing or out of bounds.
+        """
+        known = facts.of(cls)
+        check.instance(Mapping)(setup=document)
+        for name in document:
+            check.one_of(tuple(known))(field=name)
+        for name, fact in known.items():
+            if fact.default is facts.REQUIRED and name not in document:
+                raise CheckError(name, "given", "None")
+        return cls(**document)
+
+
+def less(noise: float, factor: float) -> float:
+    """Noise times a factor, and never more."""
+    return noise if factor == 1 else down(noise * factor, 4)
