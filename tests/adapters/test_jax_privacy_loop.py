@@ -1,5 +1,6 @@
 """A loop read off JAX Privacy's own batch selection."""
 
+import dp_accounting
 import numpy as np
 import pytest
 
@@ -50,6 +51,75 @@ def test_what_the_accountant_is_told_is_held_against_the_loop():
         "rate/too-low",
         "believed/too-low",
     }
+
+
+def params(**told):
+    return analysis.DpParams(**{"noise_multipliers": 1.0, "num_samples": N, "delta": 1e-6, "batch_size": 40} | told)
+
+
+LOOP = batch_selection.CyclicPoissonSampling(0.02, 50)
+
+
+def test_the_noise_that_the_accountant_is_told_is_held_against_the_loop():
+    setup = setup_of(LOOP, examples=N, noise_multiplier=0.5, params=params())
+    assert wrong(setup) == {"noise-told/too-high", "believed/too-low"}
+    found = preflight(setup, delta=1e-6)
+    assert found.cost.lower > 3 * found.believed.upper
+    assert not wrong(setup_of(LOOP, examples=N, noise_multiplier=1.5, params=params()))  # more is done than is told
+
+
+def test_a_schedule_of_noise_is_priced_as_it_runs():
+    schedule = [(0, 2.0), (30, 0.6), (60, 0.1)]  # the last after the end
+    constant = preflight(setup_of(LOOP, examples=N, noise_multiplier=2.0), delta=1e-6)
+    found = preflight(
+        setup_of(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=schedule)), delta=1e-6
+    )
+    assert found.setup.stages == ((30, 2.0), (20, 0.6))
+    assert found.holds
+    theirs = dp_accounting.pld.PLDAccountant()
+    for count, noise in found.setup.stages:
+        theirs.compose(dp_accounting.PoissonSampledDpEvent(0.02, dp_accounting.GaussianDpEvent(noise)), count)
+    assert found.cost.lower <= theirs.get_epsilon(1e-6) <= found.cost.upper * 1.01
+    assert found.cost.lower > 2 * constant.cost.upper
+    for told in (2.0, params(noise_multipliers=2.0).noise_multipliers):
+        setup = setup_of(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=told))
+        assert wrong(setup) == {"noise-told/too-high", "believed/too-low"}
+    for other in ([(0, 2.0), (40, 0.6)], [(0, 3.0), (30, 0.6)]):
+        with pytest.raises(CheckError, match="params must have the noise multipliers of the loop"):
+            setup_of(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=other))
+    for broken in ([(1, 2.0)], [(0, 2.0), (0, 1.0)], []):
+        with pytest.raises(CheckError, match="noise_multiplier must be pairs of different updates"):
+            setup_of(LOOP, examples=N, noise_multiplier=broken)
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"batch_size_scale_schedule": {10: 2}}, "one batch size"),
+        ({"examples_per_user": 3}, "examples_per_user 1"),
+        ({"cycle_length": 4}, "cycle_length 1"),
+        ({"is_finite_guarantee": False}, "is_finite_guarantee True"),
+        ({"sampling_method": analysis.SamplingMethod.FIXED_BATCH_SIZE}, "the sampling method POISSON"),
+        ({"truncated_batch_size": 60}, "the truncated batch size of the selection"),
+    ],
+)
+def test_an_accountant_that_is_told_something_else_is_refused(told, says):
+    with pytest.raises(CheckError, match=f"params must (have|hold) {says}"):
+        setup_of(LOOP, examples=N, noise_multiplier=1.0, params=params(**told))
+
+
+def test_the_event_of_later_versions_says_what_is_told():
+    """What ``jax_privacy.accounting.dpsgd_event`` returns since DpParams are gone."""
+    gaussian = dp_accounting.PoissonSampledDpEvent(0.02, dp_accounting.GaussianDpEvent(1.0))
+    event = dp_accounting.SelfComposedDpEvent(gaussian, 50)
+    assert not wrong(setup_of(LOOP, examples=N, noise_multiplier=1.0, params=event))
+    assert wrong(setup_of(LOOP, examples=N, noise_multiplier=0.5, params=event)) >= {"noise-told/too-high"}
+    fewer = dp_accounting.SelfComposedDpEvent(gaussian, 10)
+    assert wrong(setup_of(LOOP, examples=N, noise_multiplier=1.0, params=fewer)) >= {"rate/fewer-steps"}
+    unsampled = dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(1.0), 50)
+    assert not wrong(setup_of(LOOP, examples=N, noise_multiplier=1.0, params=unsampled))
+    with pytest.raises(CheckError, match="params must be DpParams, or an event"):
+        setup_of(LOOP, examples=N, noise_multiplier=1.0, params=dp_accounting.LaplaceDpEvent(1.0))
 
 
 def test_what_is_not_known_is_refused():
