@@ -66,6 +66,7 @@ from epsilog.verify.charges import check_charge, check_files
 from epsilog.verify.claim import check_claim
 from epsilog.verify.owner import PRIVATE, check_control
 from epsilog.verify.participation import weigh_sizes
+from epsilog.verify.plans import check_plan
 from epsilog.verify.rounds import check_rounds
 
 ROOT = Path(__file__).parents[2]
@@ -237,6 +238,8 @@ def of_charges(run):
     asked = dict(word.request) | {"plan_hash": less.hash}
     yield check_charge(replace(run, plan=less), replace(word, amounts=half, request=asked))
     yield check_claim(low, run.plan.release)
+    known = run.plan.unamplified
+    yield check_plan(replace(run.plan, unamplified=replace(known, upper=known.upper * (1 - 1e-8))))
     yield check_claim(replace(low, epsilon=run.plan.guarantee.epsilon * (1 - 1e-6)), run.plan.release)
     yield check_claim(low, replace(run.plan.scheme, noise_multiplier=0.0).release())
     yield check_files(replace(run, ledger=replace(word, evidence=None)))

@@ -42,6 +42,9 @@ Place = tuple[str | int, ...]
 Places = tuple[Place, ...]
 COMPUTED: Places = (  # may differ by rounding elsewhere
     ("accounting", "curve"),
+    ("accounting", "formula"),
+    ("claim", "epsilon"),
+    ("claim", "unamplified"),
     ("reading",),
     ("tuning",),
     ("verification",),

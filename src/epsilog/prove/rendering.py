@@ -49,6 +49,7 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "claim": report["claim"],
         "compared": COMPARED[report["kind"]],
         "whole": stands_whole(report),
+        "certified": certified(report),
         "figures": figures(report),
         "hashes": hashes(report),
         "odds": odds(report),
@@ -142,7 +143,7 @@ def figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     claim = report["claim"]
     known = ("epsilon, participation known", _upper(claim["unamplified"]["upper"]), "no amplification by sampling")
     supported = math.isfinite(float(claim["supported"]))
-    first = ("epsilon", _upper(claim["supported"]), _what_epsilon_is(report))
+    first = ("epsilon", _upper(certified(report)), _what_epsilon_is(report))
     return [first, *([known] if supported else []), *tuned(report), *_of_the_run(report)]
 
 
@@ -166,12 +167,19 @@ def tuned(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return figures
 
 
+def certified(report: Mapping[str, Any]) -> float:
+    """The epsilon that the records support; where they support the claim, at least the bound that was worked out."""
+    claim = report["claim"]
+    supported = float(claim["supported"])
+    return max(supported, float(claim["epsilon"]["upper"])) if stands_whole(report) else supported
+
+
 def _what_epsilon_is(report: Mapping[str, Any]) -> str:
     claim, of_logs = report["claim"], report["kind"] == "logs-report"
     at = f"at delta {_upper(claim['guarantee']['delta'])}"
     if stands_whole(report):
         return f"certified upper bound {at}; lower bound {_lower(claim['epsilon']['lower'])}"
-    stated = _upper(claim["guarantee"]["epsilon"] if of_logs else claim["epsilon"]["upper"])
+    stated = _upper(claim["guarantee"]["epsilon"])
     return f"{at}: what the {'logs' if of_logs else 'records'} support, where {stated} was " + (
         "claimed" if of_logs else "planned"
     )

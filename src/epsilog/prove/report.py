@@ -17,7 +17,15 @@ from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_stateme
 from epsilog.prove.publication import publication
 from epsilog.prove.readings import VERSION, read_claim
 from epsilog.terms import RecordsError, RunFile, Verdict, codec
-from epsilog.verify import Evidence, LedgerWord, Reconciliation, certified, whatever_the_sampler
+from epsilog.verify import (
+    Evidence,
+    LedgerWord,
+    Reconciliation,
+    certified,
+    closed_form,
+    unamplified,
+    whatever_the_sampler,
+)
 
 CURVE_POINTS = 40
 
@@ -56,7 +64,8 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
     details = plan.details
     published = outcome.published(evidence)
     failed = {finding.check for finding in published.findings if finding.verdict is Verdict.FAILED}
-    known = whatever_the_sampler(plan)
+    known, open_, formula = whatever_the_sampler(plan), unamplified(plan), closed_form(plan)
+    again = certified(plan.release, plan.guarantee.delta, plan.guarantee.relation)
     supported = supported_epsilon(plan.guarantee, unamplified=known, failed=failed)
     last = evidence.records[-1] if evidence.records else None
     utility = None if owner.utility is None else owner.utility.to_json()
@@ -75,15 +84,15 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
             ),
             "supported": _number(supported),
             "guarantee": codec.encode(plan.guarantee),
-            "epsilon": codec.encode(plan.epsilon),
-            "unamplified": codec.encode(plan.unamplified),
+            "epsilon": codec.encode(again),
+            "unamplified": codec.encode(open_),
             "delta_rationale": plan.budget["delta_rationale"],
             "boundary": details.get("boundary", {}),
             "parties": who_sees_what(
                 plan.scheme,
                 unit=plan.guarantee.privacy_unit,
                 epsilon=supported,
-                unamplified=plan.unamplified.upper,
+                unamplified=open_.upper,
                 swept=plan.trials is not None,
             ),
         },
@@ -99,12 +108,12 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
         "tuning": _tuning(plan),
         "accounting": {
             "formula": {
-                "root_term": _number(plan.formula.root_term),
-                "linear_term": _number(plan.formula.linear_term),
-                "total": _number(plan.formula.total),
-                "dominates": plan.formula.dominates,
+                "root_term": _number(formula.root_term),
+                "linear_term": _number(formula.linear_term),
+                "total": _number(formula.total),
+                "dominates": formula.dominates,
                 "side": "estimate",
-                "verdict": _verdict(plan),
+                "verdict": _verdict(plan, formula.total),
             },
             "curve": epsilon_curve(plan, len(evidence.records)),
         },
@@ -155,12 +164,12 @@ def _reading(plan: RegisteredPlan, version: int = VERSION) -> dict[str, Any]:
     )
 
 
-def _verdict(plan: RegisteredPlan) -> str:
+def _verdict(plan: RegisteredPlan, total: float) -> str:
     """Whether the closed form, which is about one run, under-reports."""
-    if plan.trials is None:
-        return formula_sentence(plan.formula.total, plan.epsilon)
     one = certified(plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation)
-    return f"{formula_sentence(plan.formula.total, one)} (It is about one trial, and so is this comparison.)"
+    if plan.trials is None:
+        return formula_sentence(total, one)
+    return f"{formula_sentence(total, one)} (It is about one trial, and so is this comparison.)"
 
 
 def _tuning(plan: RegisteredPlan) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from epsilog.verify.notes import read_checkpoint, read_receipt
 from epsilog.verify.outcome import Reconciliation
 from epsilog.verify.owner import WEAKENED, OwnerWord, Utility, check_control
 from epsilog.verify.participation import check_custody, check_participation
-from epsilog.verify.plans import SAME
+from epsilog.verify.plans import SAME, closed_form, unamplified
 from epsilog.verify.playbook import Playbook
 from epsilog.verify.reconciliation import check_private, reconcile
 from epsilog.verify.rigorous import check_rigorous
@@ -75,6 +75,7 @@ __all__ = [
     "check_receipt",
     "check_rigorous",
     "check_signatures",
+    "closed_form",
     "control_limits",
     "identify",
     "in_first_unit",
@@ -93,5 +94,6 @@ __all__ = [
     "signed_file",
     "signed_note",
     "stddev_interval",
+    "unamplified",
     "whatever_the_sampler",
 ]

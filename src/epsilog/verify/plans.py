@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal
 
-from epsilog.accounting import fl_formula
+from epsilog.accounting import FederatedEstimate, fl_formula
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import Finding, NeighboringRelation, Verdict
+from epsilog.terms import Finding, Interval, NeighboringRelation, Verdict
+from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.audits import planned
 from epsilog.verify.claim import WITHIN, certified
 
@@ -22,33 +23,55 @@ def check_plan(plan: RegisteredPlan) -> Finding:
         wrong.append(f"its scheme has no price for neighbours that differ as {plan.guarantee.relation.value} says")
     if wrong:
         return Finding("plan/contradicts-itself", Verdict.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
+    if low := _slightly_low(plan):
+        return Finding("plan/slightly-low", Verdict.WARNED, low)
     return Finding(
         "plan/holds", Verdict.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
     )
 
 
+def unamplified(plan: RegisteredPlan) -> Interval:
+    """Epsilon against whoever knows who took part, worked out here: what a plan states of it is never repeated."""
+    return certified(plan.of_best(plan.scheme.unamplified()), plan.guarantee.delta, plan.guarantee.relation)
+
+
+def closed_form(plan: RegisteredPlan) -> FederatedEstimate:
+    """The popular closed form of a plan's scheme, worked out here."""
+    share, sums = plan.scheme.closed_form
+    return fl_formula(
+        sampling_probability=share,
+        noise_multiplier=plan.scheme.accounted_multiplier,
+        rounds=sums,
+        delta=plan.guarantee.delta,
+    )
+
+
+def _slightly_low(plan: RegisteredPlan) -> str:
+    """That a stated bound may rest on a tighter accountant than ours; what is claimed has a check of its own."""
+    stated, again = plan.unamplified.upper, unamplified(plan).upper
+    if stated >= again * (1 - SAME):
+        return ""
+    return (
+        f"The plan states {lower_text(stated, 6)} against whoever knows who took part, below the bound that we can "
+        f"prove, {upper_text(again, 6)}."
+    )
+
+
 def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
-    guarantee, scheme = plan.guarantee, plan.scheme
+    guarantee = plan.guarantee
     if plan.epsilon.upper != guarantee.epsilon:
         yield f"it claims {guarantee.epsilon!r}, and its interval ends at {plan.epsilon.upper!r}"
-    for name, stated, release in (
-        ("epsilon", plan.epsilon, plan.release),
-        ("unamplified", plan.unamplified, plan.of_best(scheme.unamplified())),
+    for name, stated, again in (
+        ("epsilon", plan.epsilon, certified(plan.release, guarantee.delta, guarantee.relation)),
+        ("unamplified", plan.unamplified, unamplified(plan)),
     ):
-        again = certified(release, guarantee.delta, guarantee.relation)
         if (stated.quantity, stated.relation, stated.given) != (again.quantity, again.relation, again.given):
             yield f"{name} answers another question than the guarantee's"
         if not set(again.assumptions) <= set(stated.assumptions):
             yield f"{name} leaves out what it assumes"
-        if stated.upper < again.upper * (1 - WITHIN) or stated.lower > again.upper * (1 + SAME):
+        if stated.upper < max(again.lower, again.upper * (1 - WITHIN)) or stated.lower > again.upper * (1 + SAME):
             yield f"{name} is [{stated.lower:.6g}, {stated.upper:.6g}], not [{again.lower:.6g}, {again.upper:.6g}]"
-    share, sums = scheme.closed_form
-    formula = fl_formula(
-        sampling_probability=share,
-        noise_multiplier=scheme.accounted_multiplier,
-        rounds=sums,
-        delta=guarantee.delta,
-    )
+    formula = closed_form(plan)
     for term in ("root_term", "linear_term"):
         if not math.isclose(getattr(formula, term), getattr(plan.formula, term), rel_tol=SAME):
             yield f"the closed form's {term} is {getattr(plan.formula, term)!r}, not {getattr(formula, term)!r}"

@@ -13,6 +13,7 @@ from epsilog.verify.books import LedgerWord
 from epsilog.verify.claim import certified
 from epsilog.verify.evidence import Evidence
 from epsilog.verify.noise import in_first_unit, stddev_interval
+from epsilog.verify.plans import unamplified
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def what_ifs(evidence: Evidence) -> tuple[WhatIf, ...]:
         cost = _upper(observed, plan)
         says = f"At the cohort sizes that occurred, epsilon would be {upper_text(cost)}: an estimate, not a guarantee."
         found.append(WhatIf("observed cohort sizes", cost, says, private=True))
-    lists = plan.unamplified.upper
+    lists = unamplified(plan).upper
     says = f"Against whoever learns who took part, epsilon is at most {upper_text(lists)}."
     found.append(WhatIf("participation lists known", lists, says))
     return tuple(found)
@@ -74,7 +75,7 @@ def whatever_the_sampler(plan: RegisteredPlan) -> float:
     A rejected or unknown sampler leaves this. Unlike the price for known lists, it trusts no cap on how often one
     client takes part, which only those lists show.
     """
-    return max(plan.unamplified.upper, _upper(plan.scheme.in_every_round(), plan))
+    return max(unamplified(plan).upper, _upper(plan.scheme.in_every_round(), plan))
 
 
 def _upper(release: Release, plan: RegisteredPlan) -> float:
