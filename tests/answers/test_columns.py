@@ -54,7 +54,7 @@ def test_polars_pandas_and_plain_columns_agree(query, unit):
         pandas.DataFrame(FRAME),
         pandas.DataFrame(FRAME).astype(nullable),
         pandas.DataFrame(FRAME, dtype=object),
-        lazy.with_columns(polars.col("unit").cast(polars.Categorical)),
+        lazy.collect().with_columns(polars.col("unit").cast(polars.Categorical)),
     ):
         assert summed(frame, query, unit, rows) == expected
 
@@ -146,9 +146,8 @@ def test_dates_are_refused_where_numbers_are_asked_for():
 def test_what_a_library_says_of_its_data_is_not_passed_on(tmp_path):
     polars = pytest.importorskip("polars")
     lazy = polars.LazyFrame({"v": ["secret"]}).with_columns(polars.col("v").cast(polars.Int64))
-    check_frame(lazy, Sum("v", (0, 1)), None)
-    with pytest.raises(RecordsError, match=r"^the frame could not be read \(InvalidOperationError\)$"):
-        summed(lazy, Sum("v", (0, 1)))
+    with pytest.raises(RecordsError, match=r"^the frame could not be read$"):
+        totals(lazy, Sum("v", (0, 1)), parts_of(Sum("v", (0, 1)), 1, ADD), unit=None, rows=1)
     (tmp_path / "no.parquet").write_text("secret")
     with pytest.raises(RecordsError, match="the frame could not be read"):
         summed(polars.scan_parquet(tmp_path / "no.parquet"), Sum("v", (0, 1)))

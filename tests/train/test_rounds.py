@@ -8,7 +8,7 @@ from scipy import stats
 
 from epsilog.terms import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.terms.codec import encode
-from epsilog.train import Randomness, rounds
+from epsilog.train import Federation, Randomness, noise, rounds
 from epsilog.train.engines import compiled
 from epsilog.train.engines.compiled import CompiledEngine
 from epsilog.train.schemes import client_level_central
@@ -181,7 +181,7 @@ def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_
             dataclasses.replace(CLIENT_SIDE, batch_probability=1e-300),
             False,
             ValueError,
-            "local_steps must be so few that no client needs",
+            "local_steps must be so few that a client needs",
         ),
         ("central", True, TypeError, "no training is written for str"),
     ],
@@ -189,3 +189,21 @@ def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_
 def test_a_scheme_that_does_not_fit_is_refused(small_task, scheme, unit_is_client, error, says):
     with pytest.raises(error, match=says):
         rounds.require_fit(scheme, small_task(unit_is_client=unit_is_client))
+
+
+def test_how_many_rows_a_client_has_decides_no_refusal(small_task):
+    """A size that is private must not show in whether a run exists."""
+    task = small_task(unit_is_client=False)
+    sizes = np.array([1] * 11 + [3_000_000])
+    both = (task.clients.features, task.clients.targets)
+    rows = [np.broadcast_to(each[:1], (sizes.sum(), *each.shape[1:])) for each in both]
+    large = dataclasses.replace(task, clients=Federation(*rows, sizes))
+    scheme = dataclasses.replace(CLIENT_SIDE, batch_probability=1 / 200)  # 400 steps: 1.2 billion coins
+    for one in (task, large):
+        assert rounds.require_fit(scheme, one) is not None
+
+
+def test_coins_are_the_same_in_however_large_blocks_they_are_tossed(monkeypatch):
+    whole = noise.Stream.replayed(3).coins((7, 11), 0.3)
+    monkeypatch.setattr(noise, "AT_ONCE", 5)
+    assert (noise.Stream.replayed(3).coins((7, 11), 0.3) == whole).all()

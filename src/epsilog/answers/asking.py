@@ -1,11 +1,12 @@
 """Asking a ledger's budget a question about a data frame: charged first, drawn once, kept, and only then told.
 
-Everything is checked beforehand. What a budget can bear is then read and summed, in memory alone: whatever can fail in
-reading fails while nothing is charged, and nothing of it leaves before it is paid for. A crash may come between any two
-of these steps:
+Everything that is public is checked beforehand: the question, the budget, the names and types of columns, the steps of
+a lazy frame, the folder. No value is read before the price is spent, since an error that a value causes would tell of
+it, and could be asked for again. A crash may come between any two of these steps:
 
 1. The price is reserved, and spent by ``start``. Asked again, it goes on.
-2. Noise is drawn, and the answer is written to disk as a draft: durable, and told to nobody.
+2. The frame is read and summed, noise is drawn, and the answer is written to disk as a draft: durable, and told to
+   nobody. If reading fails, the draft says that, and nothing else; it is released as an answer is, once, and for good.
 3. The ledger notes its SHA-256 as released. Of several who drew for one key the ledger takes one; others are discarded.
 4. The charge is committed, and the answer is told. From here on the key stands for this answer, wherever it is kept.
 
@@ -20,7 +21,6 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,8 +30,8 @@ from epsilog.answers.queries import Query
 from epsilog.answers.samplers import RandBelow
 from epsilog.answers.shelf import Shelf
 from epsilog.answers.telling import expected_error, told
-from epsilog.spend import Balance, Charge, Request, State, digest, headroom_for, orders_on, price
-from epsilog.terms import CheckError, ConflictError, NeighboringRelation, Release, check
+from epsilog.spend import Balance, Charge, Request, State, digest, orders_on, price
+from epsilog.terms import CheckError, ConflictError, NeighboringRelation, RecordsError, Release, check
 from epsilog.terms.charts import interval_bar
 from epsilog.terms.codec import canonical, to_json
 from epsilog.terms.notebook import html_table
@@ -117,10 +117,19 @@ class Answer:
 
     @classmethod
     def read(cls, document: bytes) -> Answer:
-        """Reads what is kept."""
+        """Reads what is kept.
+
+        Raises:
+            RecordsError: the frame could not be read when the answer was due.
+        """
         said = json.loads(document)
         if said.pop("v", None) != VERSION:
             raise CheckError("v", f"{VERSION}", "another")
+        if said.get("failed"):
+            raise RecordsError(
+                f"the frame could not be read under key {said.get('key')!r}; the charge stands, and the key is used "
+                "up: ask under another key"
+            )
         return cls(**{name: said[name] for name in cls.__slots__ if name in said}, document=document)
 
 
@@ -147,8 +156,9 @@ def ask(
         ledger: that has the budgets.
         scope: where it is charged; every budget at or above it must bear it.
         query: ``Count``, ``Sum``, ``Mean``, ``Histogram``, ``MostCommon``, ``Above`` or ``FirstAbove``.
-        frame: of Polars (lazy too) or pandas, or a mapping of columns. Its rows may have been chosen and changed each
-            by itself, and by nothing that depends on other units' rows.
+        frame: of Polars or pandas, or a mapping of columns. Its rows may have been chosen and changed each
+            by itself, and by nothing that depends on other units' rows. A lazy frame of Polars may have only steps
+            that cannot fail because of a value.
         unit: the column that says whose a row is, in the sense of the budget's privacy unit; None if each row is a unit
             of its own, and no unit has two.
         key: idempotency key: the same key and question give the same answer, whatever the frame holds by then.
@@ -165,7 +175,7 @@ def ask(
     Raises:
         BudgetExceededError: some budget cannot bear it; nothing was charged.
         ConflictError: the key came with another question, or its answer is kept elsewhere.
-        RecordsError: the frame cannot be read; nothing was charged.
+        RecordsError: the frame could not be read; the charge stands, and the key says so from here on.
         UnsupportedMechanismError: the noise has no proven price under a budget (discrete Laplace noise under gdp).
 
     >>> import tempfile, epsilog as ep
@@ -180,16 +190,9 @@ def ask(
     asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
     key = check.text()(key=key)
     check_frame(frame, query, unit)
-
-    @cache
-    def sums() -> list[list[int]]:
-        return totals(frame, query, asked.plan.parts, unit=unit, rows=asked.rows)
-
     shelf = Shelf(Path(keep), key)
     if not shelf.holds():
         shelf.prepare()
-        if asked.fits():  # else it is refused below, and no value was read
-            sums()
     elif ledger.find(key) is None:  # looked up after the shelf: whoever drew had reserved before
         raise ConflictError(f"{shelf.folder} holds an answer under key {key!r} that is not this ledger's")
     charge = ledger.reserve(
@@ -201,13 +204,12 @@ def ask(
         rounds=1,
         simulation=simulation,
     )
-
     bound = _bound(charge, asked.question)
-    if charge.state == State.RESERVED and not shelf.holds():
-        sums()
 
     def draw() -> bytes:
-        return _document(charge, bound, asked.plan, told(query, asked.plan, sums(), below))
+        sums = _summed(frame, asked)
+        said = {"failed": True} if sums is None else told(query, asked.plan, sums, below)
+        return _document(charge, bound, asked.plan, said)
 
     return Answer.read(_once(charge, shelf, bound, draw))
 
@@ -276,10 +278,6 @@ class _Asked:
     path: Sequence[Balance]
     plan: Plan
 
-    def fits(self) -> bool:
-        """Whether the budgets could bear it a moment ago; the ledger decides."""
-        return headroom_for(Request(self.plan.release, self.relation), self.path).charges != 0
-
     @property
     def question(self) -> dict[str, Any]:
         """As it is kept, and as its hash binds the key."""
@@ -309,6 +307,18 @@ def _asked(
     relation, kinds = path[-1].relation, frozenset(budget.kind for budget in path)
     plan = planned(query, rows=rows, relation=relation, kinds=kinds, epsilon=epsilon, rho=rho, mu=mu, error=error)
     return _Asked(query, unit, rows, relation, path, plan)
+
+
+def _summed(frame: Any, asked: _Asked) -> list[list[int]] | None:
+    """The true sums; None where the frame cannot be read, whatever the reason: it may be a value."""
+    try:
+        return totals(frame, asked.query, asked.plan.parts, unit=asked.unit, rows=asked.rows)
+    except Exception:  # noqa: BLE001 - see above
+        return None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of a library in Rust; others end the process
+            raise
+        return None
 
 
 def _source(below: RandBelow | None, *, simulation: bool) -> RandBelow:

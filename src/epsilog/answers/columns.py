@@ -2,7 +2,7 @@
 
 Nothing here depends on more than one unit's own rows: no category is found, no range is looked up, no error is raised
 because of a value. What cannot be read as what was asked for stays out. The names and types of the columns are taken as
-public, and checked before anything is charged; values are read after.
+public, and checked before anything is charged, as are the steps of a lazy frame; values are read after.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.answers.lazy import require_total
 from epsilog.answers.noise import Part, middle_of
 from epsilog.answers.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
 from epsilog.terms import CheckError, RecordsError
@@ -28,8 +29,14 @@ _NUMERIC = re.compile(r"(u?int|float)\d+|bool(ean)?", re.IGNORECASE)
 
 
 def check_frame(frame: Any, query: Query, unit: str | None) -> None:
-    """Requires the columns that a question names, once each and of a type that can answer it; reads no value."""
+    """Requires the columns that a question names, once each and of a type that can answer it; reads no value.
+
+    Raises:
+        CheckError: another frame, or a lazy one with a step that can fail because of a value.
+    """
     types = types_of(frame)
+    if hasattr(frame, "collect"):
+        require_total(frame)
     for name in (*query.columns, *(() if unit is None else (unit,))):
         if name not in types:
             raise CheckError("frame", f"a column {name!r}", ", ".join(map(repr, types)) or "none", verb="have")
@@ -180,6 +187,12 @@ def _number(value: Any) -> float:
 def _values(table: Any, name: str) -> list[Any]:
     """A column as Python's own values."""
     column = table[name]
+    if _of(column, "polars") and (column.dtype.is_nested() or column.dtype.is_temporal()):
+        # one date beyond Python's years would fail for all: what stands here equals no category
+        there = column.is_not_null().to_list()
+        if column.dtype.is_nested():
+            return [[] if each else None for each in there]  # names nobody, as any list
+        return [(each,) if known else None for each, known in zip(column.to_physical().to_list(), there, strict=True)]
     if hasattr(column, "to_list"):
         return list(column.to_list())
     return list(column.tolist() if hasattr(column, "tolist") else column)
@@ -226,5 +239,5 @@ def _read(reading: Callable[[], Any]) -> Any:
     """What a library says of data that it cannot read may repeat it, so it is not passed on."""
     try:
         return reading()
-    except Exception as error:  # noqa: BLE001 - see above
-        raise RecordsError(f"the frame could not be read ({type(error).__name__})") from None
+    except Exception:  # noqa: BLE001 - see above
+        raise RecordsError("the frame could not be read") from None

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, check
 
+AT_ONCE = 1 << 22  # words that are held while coins are tossed
+
 
 @dataclass(frozen=True, slots=True)
 class Stream:
@@ -57,9 +59,12 @@ class Stream:
 
     def coins(self, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
         """Tosses coins that show True with ``probability``, rounded down to a multiple of 2^-53; shape ``shape``."""
-        count = math.prod(shape)
         true = np.uint64(int(probability * 2.0**53))  # exact: a shift of the exponent, and then down
-        return ((self.words(count) >> np.uint64(11)) < true).reshape(shape)
+        tossed = np.empty(math.prod(shape), dtype=np.bool_)
+        for first in range(0, tossed.size, AT_ONCE):
+            part = tossed[first : first + AT_ONCE]
+            np.less(self.words(part.size) >> np.uint64(11), true, out=part)
+        return tossed.reshape(shape)
 
     def normals(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Draws standard normals by the ziggurat of Marsaglia & Tsang 2000, as NumPy has it; shape ``shape``.

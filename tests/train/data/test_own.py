@@ -430,7 +430,7 @@ def test_counts_that_are_public_must_be_stated_as_they_are(tmp_path):
         ),
         ("ward, age,kind,stay\na,1,x,1\n", "features.age must be one of the columns 'ward', ' age', .* got 'age'"),
         ("ward\tage kind\tstay\na\t1\t1\n", "features.age must be one of the columns 'ward', 'age kind', 'stay'"),
-        ('ward,age,kind,stay\na,1,"x,1\n', "path must be a file that can be read to its end"),
+        ("ward,age\rkind,stay\na,1,x,1\n", "path must be a CSV file in UTF-8, whose lines end in a line feed"),
     ],
 )
 def test_a_csv_that_cannot_be_what_is_stated_is_refused(tmp_path, text, says):
@@ -439,15 +439,57 @@ def test_a_csv_that_cannot_be_what_is_stated_is_refused(tmp_path, text, says):
 
 
 def test_no_refusal_repeats_what_stands_in_a_row(tmp_path):
+    path = tmp_path / "cut.parquet"
+    pl.DataFrame(ROWS | {"ward": ["secret"] * len(ROWS["ward"])}).write_parquet(path, compression="uncompressed")
+    path.write_bytes(path.read_bytes().replace(b"secret", b"secre", 1))
     with pytest.raises(ValueError, match="path must be") as refused:
-        own(csv(tmp_path, 'ward,age,kind,stay\n"secret,1,x,1\n')).load("ward")
+        own(path).load("ward")
     assert "secret" not in str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
 
 
+@pytest.mark.parametrize("row", ['b,"1,x,1', 'b,1,"x","1', '"', '"b,1,x,1\r', 'b,1,x"x,1', "", "b"])
+def test_a_row_with_an_open_quote_drops_nobody_else_and_decides_no_run(tmp_path, row):
+    """One row can change only itself: not which rows there are, nor whether there is a run."""
+    others = [f"w{n},{n % 90},x,{n % 2}" for n in range(400)]
+    lines = ["ward,age,kind,stay", *others[:200], row, *others[200:]]
+    names = own(csv(tmp_path, "\n".join(lines) + "\n")).load("ward")
+    without = own(csv(tmp_path, "\n".join([lines[0], *others]) + "\n", name="other.csv")).load("ward")
+    assert {each for each in names.names if each.startswith("w")} == set(without.names)
+    kept = [name.startswith("w") for name in names.names]
+    np.testing.assert_array_equal(names.clients.features[kept], without.clients.features)
+    np.testing.assert_array_equal(names.clients.targets[kept], without.clients.targets)
+
+
+def test_a_date_beyond_all_years_is_unusable_alone(tmp_path):
+    path = tmp_path / "dates.parquet"
+    moments = pl.Series([0, 2**62, 10**12], dtype=pl.Int64).cast(pl.Datetime("ms"))
+    pl.DataFrame({"ward": ["a", "b", "c"], "born": moments, "stay": [0, 1, 1]}).write_parquet(path)
+    dates = {"born": feature([dt.date(1970, 1, 1), dt.date(2030, 1, 1)])}
+    found = own(path, Schema("ward", dates, "stay", goal(2))).load("ward").clients
+    assert np.isnan(found.features[:, 0]).tolist() == [False, True, False]
+
+
+def test_what_a_library_says_of_a_lazy_frame_is_not_passed_on():
+    lazy = pl.LazyFrame({"ward": ["a"], "age": ["secret"], "stay": [1]}).cast({"age": pl.Int64})
+    with pytest.raises(CheckError, match="table must be a lazy frame that can be collected") as refused:
+        Federation.from_table(lazy, client="ward", features={"age": [0, 110]}, target="stay", classes=2)
+    assert "secret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_a_number_beyond_every_double_warns_nobody(recwarn):
+    rows = {"ward": ["a"], "age": np.array([np.longdouble(10) ** 4000]), "stay": [1]}
+    found = Federation.from_table(rows, client="ward", features={"age": [0, 110]}, target="stay", classes=2)
+    assert np.isnan(found.features).all()
+    assert not recwarn.list
+
+
 def test_another_encoding_is_refused_in_the_header_and_unusable_below(tmp_path):
-    with pytest.raises(ValueError, match=r"path must be a CSV file in UTF-8, got t\.csv"):
+    with pytest.raises(
+        ValueError, match=r"path must be a CSV file in UTF-8, whose lines end in a line feed, got t\.csv"
+    ):
         own(csv(tmp_path, "wärd,age\n1,2\n", "latin-1")).load("ward")
     with pytest.raises(ValueError, match="path must be a CSV file in UTF-8"):
         own(csv(tmp_path, "ward,age\n1,2\n", "utf-16")).load("ward")

@@ -94,7 +94,8 @@ class Array:
         """As ``Column`` says."""
         some = np.asarray(self.values[rows]).reshape(len(rows), self.width)
         if some.dtype.kind in "biuf":
-            return some.astype(np.float64)
+            with np.errstate(all="ignore"):  # a warning about one value would tell of it
+                return some.astype(np.float64)
         if some.dtype.kind == "M":
             raise CheckError("type", "numbers; dates need a range of two dates", str(some.dtype))
         return np.vectorize(_number, otypes=[np.float64])(some) if some.size else np.zeros(some.shape)

@@ -5,8 +5,6 @@ What polars itself says of a bad file may repeat what stands in it; here an erro
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog import delimited
 from epsilog.terms import CheckError, ProgrammeError
 from epsilog.train.data.columns import Names, Table, of_arrays
 
@@ -67,7 +66,7 @@ class Series:
             some = some.str.strip_chars().str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
         elif some.dtype not in (polars.Date, polars.Datetime, polars.Null):
             raise CheckError("type", "dates", str(some.dtype))
-        return _doubles(some.cast(polars.Date).to_physical()).reshape(len(rows), 1)
+        return _doubles(some.cast(polars.Date, strict=False).to_physical()).reshape(len(rows), 1)
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
         """As ``columns.Column`` says."""
@@ -92,7 +91,7 @@ class Series:
 def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
     """Reads the columns that are wanted, all as text.
 
-    A row that is too long is cut, one that is too short is blank at its end.
+    A row ends with its line, whatever it holds; one that is too long is cut, one that is too short is blank at its end.
 
     Raises:
         CheckError: no header line, or a column that it names twice.
@@ -103,10 +102,8 @@ def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
             raise CheckError(
                 "path", f"a file that names each column once, as {name!r}", f"it {header.count(name)} times"
             )
-    scan = partial(
-        _polars().scan_csv, separator=separator, infer_schema=False, truncate_ragged_lines=True, encoding="utf8-lossy"
-    )
-    return _collected(path, scan, wanted, header, decimal)
+    _polars()
+    return _collected(path, partial(delimited.scan_lines, separator=separator), wanted, header, decimal)
 
 
 def read_parquet(path: Path, wanted: Collection[str], *, decimal: str) -> Table:
@@ -138,7 +135,10 @@ def table_of(frame: Any) -> Table:
         raise CheckError("table", "arrays by name, or a frame of polars, pandas or Arrow", f"a {type(frame).__name__}")
     polars = _polars()
     if isinstance(frame, polars.LazyFrame):
-        frame = frame.collect()
+        try:
+            frame = frame.collect()
+        except Exception:  # noqa: BLE001 - what polars says may repeat a value
+            raise CheckError("table", "a lazy frame that can be collected", "one that cannot") from None
     held = frame if isinstance(frame, polars.DataFrame) else polars.DataFrame(frame)
     return Table({name: Series(held[name]) for name in held.columns}, held.columns)
 
@@ -155,16 +155,18 @@ def header_of(path: Path) -> list[str]:
 
 def _header(path: Path, wanted: Collection[str]) -> tuple[str, list[str]]:
     """The separator of a CSV file and the names of its columns: the header line is public, the rows are not."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        text = file.read(LONGEST_HEADER)
-    read = {each: next(csv.reader(io.StringIO(text), delimiter=each), []) for each in SEPARATORS}
+    line = delimited.header_line(path, LONGEST_HEADER)
+    read = {
+        each: [name.decode(errors="replace") for name in delimited.split_line(line, each.encode())]
+        for each in SEPARATORS
+    }
     whole = [each for each in SEPARATORS if wanted and set(wanted) <= set(read[each])]
     separator = whole[0] if whole else max(SEPARATORS, key=lambda each: len(read[each]))
     header = read[separator]
     if not any(name.strip() for name in header):
         raise CheckError("path", "a file with a header line", f"none in {path.name}")
-    if "\ufffd" in "".join(header) or "\0" in "".join(header):
-        raise CheckError("path", "a CSV file in UTF-8", path.name)
+    if any(sign in "".join(header) for sign in ("\ufffd", "\0", "\r")):
+        raise CheckError("path", "a CSV file in UTF-8, whose lines end in a line feed", path.name)
     return separator, header
 
 
@@ -174,9 +176,7 @@ def _collected(
     try:
         held = scan(path).select([name for name in header if name in wanted]).collect()
     except (_polars().exceptions.PolarsError, OSError):
-        raise CheckError(
-            "path", "a file that can be read to its end (an open quote, or cut short?)", path.name
-        ) from None
+        raise CheckError("path", "a file that can be read to its end (is it cut short?)", path.name) from None
     return Table({name: Series(held[name], decimal) for name in held.columns}, header)
 
 

@@ -9,18 +9,21 @@ from epsilog.train.engines import Engine, NoisyRuns
 from epsilog.train.schemes.base import Change, Now, trains
 from epsilog.train.task import Task
 
-MOST_DRAWS = 500_000_000  # of one client in a round: 4 GB
+MOST_NORMALS = 500_000_000  # of one client in a round: 4 GB
 
 
-def require_draws(scheme: ExampleLevelClientSide, task: Task) -> None:
-    """Refuses a round in which one client needs more draws than memory holds."""
-    draws = scheme.local_steps * (int(task.clients.sizes.max()) + task.model.size + 1)
-    if draws > MOST_DRAWS:  # how many there are would tell how many rows the largest client has
-        bound = f"so few that no client needs more than {MOST_DRAWS} draws in a round"
+def require_normals(scheme: ExampleLevelClientSide, task: Task) -> None:
+    """Refuses a round in which a client needs more normals than memory holds.
+
+    Steps and the model are public. How many rows the largest client has is not, so it refuses nothing.
+    """
+    normals = scheme.local_steps * (task.model.size + 1)
+    if normals > MOST_NORMALS:
+        bound = f"so few that a client needs at most {MOST_NORMALS} normals in a round"
         raise CheckError("local_steps", bound, f"{scheme.local_steps}")
 
 
-@trains(ExampleLevelClientSide, require_fit=require_draws)
+@trains(ExampleLevelClientSide, require_fit=require_normals)
 def change(scheme: ExampleLevelClientSide, engine: Engine, now: Now, /) -> Change:
     """Mean of the clients' noisy differences. A client's padding is its steps' noise, scaled back to one step's."""
     runs = NoisyRuns(
