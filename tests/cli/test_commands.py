@@ -9,6 +9,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import sys
 from enum import Enum
 from pathlib import Path
@@ -1289,14 +1290,18 @@ def test_a_report_is_rendered_to_its_place(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_verdict_on_logs_is_written_with_the_hashes_of_what_was_read(tmp_path):
+def test_a_verdict_on_logs_is_written_with_the_hashes_of_what_was_read_and_is_public(tmp_path):
     mapping = Path(__file__).parents[2] / "examples/logs/generic/mapping.toml"
     out = tmp_path / "verdict.md"
     assert "passed" in text_of("verify", "--logs", mapping, "--require", "cohorts", "-o", out)
-    text = out.read_text()
-    assert "Logs are their writer's word" in text
+    assert "Logs are their writer's word" in out.read_text()
+    digests = re.findall(r"^\| (\S+) \| ([0-9a-f]{64}) \|$", out.read_text(), flags=re.MULTILINE)
+    assert digests == [("mapping.toml", hashlib.sha256(mapping.read_bytes()).hexdigest())]
+    public = shutil.copytree(mapping.parent, tmp_path / "public") / "mapping.toml"
+    public.write_text(f"public = true\n{mapping.read_text()}")
+    assert "passed" in text_of("verify", "--logs", public, "--require", "cohorts", "-o", out)
     for name in ("mapping.toml", "rounds.csv", "clients.csv", "padding.csv", "enrolment.csv"):
-        assert f"| {name} | {hashlib.sha256((mapping.parent / name).read_bytes()).hexdigest()} |" in text
+        assert f"| {name} | {hashlib.sha256((public.parent / name).read_bytes()).hexdigest()} |" in out.read_text()
     with open_ledger(tmp_path / "b.db") as books:
         books.create_budget("acme", kind="pure", epsilon="3")
     text_of("verify", tmp_path / "b.db", "-o", out)

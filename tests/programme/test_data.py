@@ -225,7 +225,7 @@ def test_a_real_run_without_scores_is_paid_for_and_leaves_nothing_of_the_rows(wr
         assert b"Aarau" not in content
     names = {file.name for file in public}
     assert {"plan.json", "rounds.jsonl", "report.json", "report.html"} <= names
-    assert "custody.jsonl" not in names
+    assert not {"custody.jsonl", "custody.key"} & names
     assert (outcome.folder / "checkpoints").stat().st_mode & 0o077 == 0
 
 
@@ -277,3 +277,21 @@ def test_who_withdraws_is_found_by_name_and_a_name_of_nobody_is_no_error(written
             assert found.task.clients.sizes[place] == sizes[name]
     (tmp_path / "gone.txt").unlink()
     assert "data.withdrawn must be a file that can be read" in refusal(path)
+
+
+@pytest.mark.parametrize("named", ["visits.csv", "../{here}/visits.csv", "linked.csv", "gone.txt"])
+def test_a_plan_publishes_no_hash_of_the_data_or_of_who_withdrew(written, named, tmp_path):
+    """Whoever knows all rows but one would hash each candidate."""
+    (tmp_path / "gone.txt").write_text("clinic-1\n")
+    private = (("public = true", "public = false"), ('population = "from data"', "population = 250"))
+    real = (("simulation = true", "simulation = false"), ("seed = 20261122\n", ""), ("study = [1, 2, 4, 8]\n", ""))
+    path = written(*private, *real, ("[data]\n", '[data]\nwithdrawn = "gone.txt"\n'))
+    path.write_text(f'{path.read_text()}\n[references]\nrows = "{named.format(here=tmp_path.name)}"\n')
+    (tmp_path / "linked.csv").hardlink_to(tmp_path / "visits.csv")
+    prepared = prepare.prepare_file(path)
+    with pytest.raises(ProgrammeError, match=r"references.rows must be another file than the data and the withdrawals"):
+        prepare.make_plan(prepared)
+    other = tmp_path / "agreed.md"
+    other.write_text("agreed")
+    path.write_text(path.read_text().replace(f'rows = "{named.format(here=tmp_path.name)}"', 'rows = "agreed.md"'))
+    assert len(prepare.make_plan(prepare.prepare_file(path)).details["references"]["rows"]) == 64

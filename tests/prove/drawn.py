@@ -18,7 +18,7 @@ from epsilog.terms import (
     ExampleLevelClientSide,
     NeighboringRelation,
     RoundRecord,
-    codec,
+    record_line,
 )
 from epsilog.verify import CanaryScores, Utility, check_noise, read_evidence, reconcile
 from epsilog.verify.audits import PLANNED, PlannedAudit, Protocol
@@ -88,7 +88,7 @@ def drawn(scheme, seed, *, share=1.0):
 
 
 def lines(records):
-    return b"".join(codec.canonical(codec.to_json(record)) + b"\n" for record in records)
+    return b"".join(map(record_line, records))
 
 
 def finish(folder: Path, ledger: Path, plan, **drawn_as):

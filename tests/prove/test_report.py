@@ -1,6 +1,7 @@
 """What a report says, field by field, against what the run was: worked out here from plan, records, files and books."""
 
 import hashlib
+import hmac
 import importlib
 import itertools
 import json
@@ -98,8 +99,12 @@ def test_the_evidence_is_the_files_and_the_books(run):
     plan, report, folder = run
     evidence, books = report["evidence"], verify_file(folder.parent / "ledger.db")
     assert evidence["plan_hash"] == plan.hash
-    for name in ("plan.json", "rounds.jsonl", "custody.jsonl"):
-        assert evidence["files"][name] == hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    digests = {
+        name: hashlib.sha256((folder / name).read_bytes()) for name in ("plan.json", "rounds.jsonl", "owner.json")
+    }
+    secret = bytes.fromhex((folder / "custody.key").read_text())
+    digests["custody.commitment"] = hmac.new(secret, (folder / "custody.jsonl").read_bytes(), "sha256")
+    assert evidence["files"] == {name: digest.hexdigest() for name, digest in digests.items()}
     assert evidence["ledger"]["head"] == books.head
     caps = {"epsilon": "30", "delta": "0.001"}
     assert report["budget"] == plan.budget | {

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.terms.test_codec import SAMPLES
+from tests.terms.test_codec import SAMPLES, stored_as
 
 import epsilog as ep
 from epsilog import terms
 from epsilog.terms import ApproximateDP, Gaussian, Interval, NeighboringRelation, PureDP, Repeated, check, codec
+from epsilog.terms.disclosed import Private
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 OTHERS = [
@@ -70,14 +71,14 @@ def bare(value):
 def same(one, other):
     return (
         one == other
-        and hash(one) == hash(other)
+        and (isinstance(one, Private) or hash(one) == hash(other))
         and repr(one) == repr(other)
         and (type(one) not in codec.type_of.values() or _bytes(one) == _bytes(other))
     )
 
 
 def _bytes(term):
-    return codec.canonical(codec.to_json(term))
+    return codec.canonical(stored_as(term))
 
 
 def test_every_public_dataclass_of_terms_is_in_the_walk():
@@ -204,7 +205,7 @@ def test_narrow_noise_is_accounted_in_doubles(kind):
 def test_json_of_rewritten_terms_is_read_back(term):
     fields = {f.name: getattr(term, f.name) for f in dataclasses.fields(term)}
     made = type(term)(**{name: (rewritten(value) or [value])[0] for name, value in fields.items()})
-    assert codec.from_json(json.loads(json.dumps(codec.to_json(made)))) == term
+    assert codec.from_json(json.loads(json.dumps(stored_as(made)))) == term
 
 
 # ---- nothing that was checked is used unconverted --------------------------------------------------------------------

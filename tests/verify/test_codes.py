@@ -292,6 +292,8 @@ def of_documents(run, folder):
     public = {name: content for name, content in files.items() if name not in ("custody.jsonl", "report.json")}
     yield from examine(public, books).outcome.findings
     yield from examine(public, None).outcome.findings
+    keyless = {name: content for name, content in files.items() if name != "custody.key"}
+    yield from examine(keyless, books).outcome.findings
     yield from check_chain(ledger, Brought(books.heads[0]))
     yield from check_chain(ledger, Brought("0" * 64))
     yield from of_what_an_owner_says_of_a_ledger()

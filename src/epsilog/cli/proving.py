@@ -165,7 +165,7 @@ def _found(
     cells: int | None,
     references: Mapping[str, str] | None,
 ) -> tuple[Any, str, Mapping[str, str]]:
-    """What was found, which claim stands, and the hashes of the logs that were read."""
+    """What was found, which claim stands, and digests of the logs that were read."""
     if logs is not None:
         _without(references, "logs")
         return _of_logs(None if path is None else Path(path), logs, require, brought, signature, cells)
@@ -345,7 +345,7 @@ def _of_logs(
     signature: Path | None,
     cells: int | None,
 ) -> tuple[Any, str, Mapping[str, str]]:
-    """What logs show, and the report of them at ``path`` if there is one; which claim is left; hashes of the logs."""
+    """What logs show, and the report of them at ``path`` if there is one; which claim is left; digests of the logs."""
     from epsilog import prove
     from epsilog.verify import check_rigorous, read_file, read_signed
     from epsilog.verify.logs import REQUIRED, examine_logs
@@ -356,10 +356,10 @@ def _of_logs(
     found = examine_logs(mapping, required=required)
     again = () if cells is None else (check_rigorous(found.claim.guarantee, found.claim.scheme.release(), cells=cells),)
     if path is None:
-        return found.outcome.beside(again), prove.logs_statement(found), found.files
+        return found.outcome.beside(again), prove.logs_statement(found), prove.log_digests(found)
     signed = read_signed(path, brought.keys, signature=signature)
     compared = prove.examine_logs_report(read_file(path), found, brought=brought, signed=signed)
-    return compared.outcome.beside(again), compared.stands, found.files
+    return compared.outcome.beside(again), compared.stands, prove.log_digests(found)
 
 
 @app.command("report")

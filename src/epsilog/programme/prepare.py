@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import Any
 
 from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
-from epsilog.programme.data import Withdrawals
+from epsilog.programme.data import OwnSection, Withdrawals
 from epsilog.programme.model import Programme, ProgrammeFile, load
 from epsilog.programme.tuning import TUNING
 from epsilog.terms import CheckError, NeighboringRelation, ProgrammeError, RecordsError, check, codec
+from epsilog.terms.disclosed import Public
 from epsilog.train import Task, Training
 
 OF_A_MODEL = (
@@ -210,7 +210,7 @@ def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType
         "data": prepared.task.describe(),
         "boundary": programme.boundary.model_dump(mode="json", exclude_none=True),
         "reporting": programme.reporting.model_dump(mode="json"),
-        "references": _hashed(programme.references, prepared.base),
+        "references": _hashed(programme, prepared.base),
         **audit,
         **({} if programme.tuning is None else {TUNING: {"candidates": list(programme.tuning.candidates)}}),
     }
@@ -250,15 +250,32 @@ def priced(programme: Programme, population: int, details: dict[str, Any]) -> Re
     )
 
 
-def _hashed(references: dict[str, str], base: Path) -> dict[str, str]:
-    hashes = {}
-    for name, file in references.items():
+def _hashed(programme: Programme, base: Path) -> dict[str, Public]:
+    """SHA-256 of each file that the plan refers to; never of the data, since whoever guesses them could check it."""
+    hashes, private = {}, _private_files(programme, base)
+    for name, file in programme.references.items():
         try:
-            hashes[name] = hashlib.sha256((base / file).read_bytes()).hexdigest()
+            if any(_lies_in(base / file, one) for one in private):
+                bound = "another file than the data and the withdrawals: a plan publishes its hash"
+                raise ProgrammeError(programme.programme.name, [CheckError(f"references.{name}", bound, file)])
+            hashes[name] = Public.of((base / file).read_bytes())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise ProgrammeError(f"references.{name}", [f"{file} cannot be read: {reason}"]) from error
     return hashes
+
+
+def _private_files(programme: Programme, base: Path) -> list[Path]:
+    """The files of a programme that are not public, as far as they are there."""
+    if not isinstance(programme, ProgrammeFile):
+        return []
+    data = programme.data
+    named = (data.withdrawn, data.path if isinstance(data, OwnSection) and not data.public else None)
+    return [base / one for one in named if one is not None and (base / one).exists()]
+
+
+def _lies_in(file: Path, private: Path) -> bool:
+    return file.samefile(private) or file.resolve().is_relative_to(private.resolve())
 
 
 def stored_plan(file: Path) -> RegisteredPlan | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shlex
 from collections.abc import Callable, Collection
 from decimal import Decimal
@@ -25,6 +26,7 @@ from epsilog.terms import (
     RoundRecord,
     RunFile,
 )
+from epsilog.terms.disclosed import KEY_BYTES, CommitmentKey, disclosed
 from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, read_evidence, read_folder
 
 if TYPE_CHECKING:
@@ -214,9 +216,20 @@ def train(
 
 
 def close(charge: Charge, folder: Path, utility: Utility | None) -> None:
-    """Writes the owner's word beside the records, and commits the charge with the hashes of all of them."""
+    """Writes the owner's word beside the records, and commits the charge with the digests of all of them.
+
+    The curator's records are bound by a commitment, whose key is kept beside them: a hash could be guessed against.
+    """
     trained = parse_evidence({n: c for n, c in read_folder(folder).items() if n != RunFile.OWNER}, None)
     private = {finding.check: finding.verdict for finding in check_private(trained)}
     software = {name: metadata.version(name) for name in ("epsilog", "numpy", "scipy")}
     write_json(folder / RunFile.OWNER, OwnerWord(software, private, utility, chosen(folder)).to_json())
-    charge.commit(evidence=dict(read_evidence(folder, None).hashes))
+    _keep_key(folder)
+    charge.commit(evidence=disclosed(read_evidence(folder, None).hashes))
+
+
+def _keep_key(folder: Path) -> None:
+    """Draws the key of the commitment to the curator's records, once: a run that goes on keeps it."""
+    file = folder / RunFile.KEY
+    if not file.exists():
+        disk.write_atomically(file, CommitmentKey(secrets.token_bytes(KEY_BYTES)).content, private=True)

@@ -18,7 +18,7 @@ from epsilog.prove.examination import (
     examine_report,
 )
 from epsilog.prove.narrative import statement, who_sees_what
-from epsilog.prove.of_logs import build_logs_report, examine_logs_report, logs_statement
+from epsilog.prove.of_logs import build_logs_report, examine_logs_report, log_digests, logs_statement
 from epsilog.prove.pdf import render_pdf
 from epsilog.prove.plots import Series, line_plot, standalone
 from epsilog.prove.publication import FIELDS, read_about, require_field
@@ -49,6 +49,7 @@ __all__ = [
     "examine_report",
     "is_calculation",
     "line_plot",
+    "log_digests",
     "logs_statement",
     "lower_bound",
     "read_about",

@@ -17,7 +17,7 @@ from epsilog.prove.narrative import statement, supported_statement
 from epsilog.prove.readings import version_of
 from epsilog.prove.rendering import document_of, render_html
 from epsilog.prove.report import build_report, unpacked
-from epsilog.terms import EVIDENCE, Finding, RecordsError, RunFile, Verdict, codec
+from epsilog.terms import COMMITMENT, EVIDENCE, Finding, RecordsError, RunFile, Verdict, codec
 from epsilog.verify import (
     LEDGER_CHECKS,
     NOTHING,
@@ -237,7 +237,7 @@ def _missing(finding: Finding, evidence: Evidence) -> Finding:
     """In a run's own folder, evidence that is bound to be there and is not was taken away."""
     committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
     says = {"ledger": "The ledger that the run was charged to is not here."}
-    if RunFile.CUSTODY in committed:
+    if COMMITMENT in committed:
         says["custody"] = f"{RunFile.CUSTODY} was committed, and is not here."
     if finding.check != finding.lacks or finding.lacks not in says:
         return finding

@@ -60,7 +60,7 @@ FORGERIES = (
     ),
     Forgery(
         "the curator said that the checks on participation and norms passed, and kept custody.jsonl back",
-        "that file, whose hash is committed",
+        "that file with its key, which the commit binds",
     ),
     Forgery(
         "the curator ran a round again, without noting the attempt or on a copy of the ledger, and kept the better",

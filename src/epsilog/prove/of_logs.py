@@ -172,6 +172,13 @@ def _bound(found: LogExamination) -> dict[str, Any]:
     }
 
 
+def log_digests(found: LogExamination) -> dict[str, str]:
+    """Digests by name of what was read, as a report binds it: none of data that are neither public nor under a salt."""
+    bound = _bound(found)
+    keyed = {f"{name}, under the salt of the mapping": digest for name, digest in bound["keyed"].items()}
+    return {**bound["files"], **keyed}
+
+
 def _keyed(digest: str, salt: str) -> str:
     return hmac.digest(salt.encode(), bytes.fromhex(digest), "sha256").hex()
 

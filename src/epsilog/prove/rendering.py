@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from epsilog.plan.wording import OF_COPIES, copies_rows, odds_sentence, of_attacks, reading_rows, share_text
 from epsilog.prove.plots import Series, line_plot
 from epsilog.prove.publication import completed
-from epsilog.terms import codec
+from epsilog.terms import COMMITMENT, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.audits import GAUSSIAN
 
@@ -219,6 +219,9 @@ def lower_bound(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [("epsilon, empirical lower bound", _lower(bound["epsilon"]), f"{told}; it promises nothing")]
 
 
+KEYED = ", HMAC-SHA-256 under the curator's key"
+
+
 def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the evidence is bound by: name and SHA-256."""
     evidence, named = report["evidence"], [("the report that this shows", codec.fingerprint(report))]
@@ -230,7 +233,7 @@ def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     head = [(f"ledger head after {ledger['count']} entries", ledger["head"])] if ledger else []
     return [
         ("plan", evidence["plan_hash"]),
-        *evidence["files"].items(),
+        *((f"{name}{KEYED if name == COMMITMENT else ''}", digest) for name, digest in evidence["files"].items()),
         *head,
         *evidence["references"].items(),
         *named,

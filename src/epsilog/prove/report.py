@@ -17,6 +17,7 @@ from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_stateme
 from epsilog.prove.publication import publication
 from epsilog.prove.readings import VERSION, read_claim
 from epsilog.terms import RecordsError, RunFile, Verdict, codec
+from epsilog.terms.disclosed import disclosed
 from epsilog.verify import (
     Evidence,
     LedgerWord,
@@ -135,7 +136,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
         "verification": published.to_json(),
         "evidence": {
             "plan_hash": plan.hash,
-            "files": {**(word.evidence or {} if word else {}), **evidence.hashes},
+            "files": {**(word.evidence or {} if word else {}), **disclosed(evidence.hashes)},
             "ledger": word.to_json() if word else None,
             "references": details.get("references", {}),
             "software": dict(owner.software),

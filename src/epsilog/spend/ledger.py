@@ -22,7 +22,7 @@ from epsilog.spend.partitions import risen
 from epsilog.spend.pricing import Price, price_at_once, states_price
 from epsilog.spend.requests import Request, waiver_of
 from epsilog.spend.rows import Row
-from epsilog.spend.shapes import check_shape, moment
+from epsilog.spend.shapes import check_shape, moment, refuse_private
 from epsilog.spend.states import AHEAD, CLOSED, LATER, RULES, State
 from epsilog.spend.store import Session, Store
 from epsilog.spend.view import LedgerView, budget_of, known_charge, path_of
@@ -523,6 +523,7 @@ class Ledger(LedgerView):
             amounts = charge.amounts if RULES[verb].moves else {}
             entry = self._entry(session.head(), verb, charge.scope, key, amounts=amounts, body=body)
             check_shape(entry)
+            refuse_private(entry)
             last = session.last_round(key) if verb in (Verb.COMMITTED, Verb.ROUND_STARTED) else None
             moved = records.advance(charge, entry, last=last)
             if RULES[verb].stage is not None:

@@ -13,7 +13,9 @@ from epsilog.spend.promises import PROMISED
 from epsilog.spend.requests import request_of
 from epsilog.spend.scopes import check_key
 from epsilog.spend.states import RULES
-from epsilog.terms import CheckError, check
+from epsilog.terms import CheckError, RunFile, check
+
+PRIVATE_FILES = {RunFile.CUSTODY.value, RunFile.KEY.value, RunFile.SECRET.value}
 
 
 def check_shape(entry: Entry) -> None:
@@ -93,6 +95,14 @@ def _reserved(body: Mapping[str, Any]) -> None:
 def _committed(body: Mapping[str, Any]) -> None:
     for name, value in body["evidence"].items():
         sha256(**{check.text()(evidence=name): value})
+
+
+def refuse_private(entry: Entry) -> None:
+    """Refuses a commit that names a private file of a run: what it binds by a plain hash, anybody can guess."""
+    named = PRIVATE_FILES & set(entry.body.get("evidence", ())) if entry.verb is Verb.COMMITTED else set()
+    if named:
+        bound = "of public files (a run binds the curator's records by a commitment under a key)"
+        raise CheckError("evidence", bound, ", ".join(sorted(named)))
 
 
 def _round(body: Mapping[str, Any]) -> None:

@@ -55,7 +55,7 @@ from epsilog.terms.mechanisms import (
     ZeroConcentratedDP,
 )
 from epsilog.terms.policy import DeltaDecision, DeltaPolicy, delta_finding
-from epsilog.terms.rounds import CustodyRecord, RoundRecord, RunFile
+from epsilog.terms.rounds import COMMITMENT, CustodyRecord, RoundRecord, RunFile, record_line
 from epsilog.terms.sampling import BallsInBins, FixedSizeSampled, PoissonSampled, Shuffled, TruncatedPoissonSampled
 from epsilog.terms.schemes.base import Scheme
 from epsilog.terms.schemes.client_level_adaptive_clip import ClientLevelAdaptiveClip
@@ -77,6 +77,7 @@ from epsilog.terms.trials import (
 )
 
 __all__ = [
+    "COMMITMENT",
     "EVIDENCE",
     "LAWS",
     "LOG_EVIDENCE",
@@ -153,5 +154,6 @@ __all__ = [
     "ZeroConcentratedDP",
     "delta_finding",
     "read_trials",
+    "record_line",
     "write_trials",
 ]

@@ -19,6 +19,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import rfc8785
 
 from epsilog.terms.check import LARGEST_INTEGER
+from epsilog.terms.disclosed import Private
 from epsilog.terms.errors import CheckError, EpsilogError
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "fingerprint",
     "from_json",
     "parse",
+    "private_json",
     "term",
     "to_json",
     "toml_string",
@@ -61,11 +63,10 @@ def encode(value: Any) -> Any:
     """Turns a term (or a tuple, an enum, a number, text, None) into plain JSON values; ``inf`` becomes "inf"."""
     if value is None or type(value) in (int, str, bool):  # what most are
         return value
+    if isinstance(value, Private):
+        raise TypeError(f"{type(value).__name__} is private: it has no JSON")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        tag = _tag_of.get(type(value))
-        if tag is None:
-            raise CheckError("term", f"one of {', '.join(type_of)}", repr(value))
-        return {"type": tag} | {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return _fields(value)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
@@ -73,6 +74,13 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return "inf" if value == float("inf") else float(value)
     return value
+
+
+def _fields(term: Any) -> dict[str, Any]:
+    tag = _tag_of.get(type(term))
+    if tag is None:
+        raise CheckError("term", f"one of {', '.join(type_of)}", repr(term))
+    return {"type": tag} | {f.name: encode(getattr(term, f.name)) for f in dataclasses.fields(term)}
 
 
 @cache
@@ -118,6 +126,11 @@ def _restore(value: Any, hint: Any) -> Any:
 def to_json(term: Any) -> dict[str, Any]:
     """Wraps a term in a versioned envelope."""
     return {"v": VERSION, "term": encode(term)}
+
+
+def private_json(term: Private) -> dict[str, Any]:
+    """``to_json`` of what is private, for a file that only its curator reads."""
+    return {"v": VERSION, "term": _fields(term)}
 
 
 def from_json(document: Any) -> Any:

@@ -3,7 +3,8 @@
 ``rounds.jsonl`` holds only public or released values. Noise is shown on *padding coordinates*: extra entries whose true
 sum is 0, drawn in the same call as the real noise; noise that was added to real values is never stored, since
 subtracting it would undo the privacy. ``custody.jsonl`` names who took part; whoever reads it gets only the unamplified
-claim. What everything about canaries follows from is the curator's until the last round is released.
+claim. A commitment to it is published, which ``custody.key`` opens. What everything about canaries follows from is the
+curator's until the last round is released.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from epsilog.terms import check, codec
+from epsilog.terms.disclosed import Private
 from epsilog.terms.errors import CheckError
 
 
@@ -21,12 +23,17 @@ class RunFile(StrEnum):
     PLAN = "plan.json"
     ROUNDS = "rounds.jsonl"
     CUSTODY = "custody.jsonl"
+    KEY = "custody.key"
     OWNER = "owner.json"
     CANARIES = "canaries.json"
     SECRET = "canaries.secret"  # noqa: S105 - a file's name
     MODEL = "model.npz"
     REPORT = "report.json"
     PAGE = "report.html"
+
+
+COMMITMENT = "custody.commitment"
+"""What a commit calls the keyed digest of ``custody.jsonl``: HMAC-SHA-256 under ``custody.key``."""
 
 
 @codec.term("round")
@@ -82,8 +89,8 @@ class RoundRecord:
 
 
 @codec.term("custody")
-@dataclass(frozen=True, slots=True)
-class CustodyRecord:
+@dataclass(frozen=True, slots=True, repr=False)
+class CustodyRecord(Private):
     """The curator's record of one round: never published.
 
     Attributes:
@@ -107,6 +114,8 @@ class CustodyRecord:
     silent: int = 0
     withdrawn: tuple[int, ...] = ()
 
+    __hash__ = Private.__hash__
+
     @property
     def drawn(self) -> tuple[int, ...]:
         """Whom the sampler picked, whether they have withdrawn or not."""
@@ -124,3 +133,9 @@ class CustodyRecord:
             silent=check.integer(0),
             withdrawn=check.each(check.integer(-check.LARGEST_INTEGER)),
         )
+
+
+def record_line(record: RoundRecord | CustodyRecord) -> bytes:
+    """One line of the file that a record belongs in: canonical JSON and a newline."""
+    document = codec.private_json(record) if isinstance(record, Private) else codec.to_json(record)
+    return codec.canonical(document) + b"\n"

@@ -26,7 +26,7 @@ from typing import TypeVar
 import numpy as np
 
 from epsilog import disk
-from epsilog.terms import ConflictError, CustodyRecord, RecordsError, RoundRecord, RunFile, codec
+from epsilog.terms import ConflictError, CustodyRecord, RecordsError, RoundRecord, RunFile, codec, record_line
 from epsilog.train.rounds import Outcome, State, output_hash
 
 PARTS = (
@@ -99,8 +99,8 @@ class RunFolder:
             server=state.server,
             slots=state.slots,
             bound=np.array(self.bound),
-            record=np.frombuffer(_line(outcome.record), dtype=np.uint8),
-            custody=np.frombuffer(_line(outcome.custody), dtype=np.uint8),
+            record=np.frombuffer(record_line(outcome.record), dtype=np.uint8),
+            custody=np.frombuffer(record_line(outcome.custody), dtype=np.uint8),
         )
         waiting = _waiting(self.checkpoint(state.round))
         disk.write(waiting, buffer.getvalue())
@@ -110,8 +110,8 @@ class RunFolder:
         """Gives a released round its final name, appends its lines, drops the older checkpoint."""
         final = self.checkpoint(outcome.state.round)
         _waiting(final).replace(final)  # a power cut may take the new name: under the old one it is found all the same
-        _append(self.rounds, _line(outcome.record))
-        _append(self.custody, _line(outcome.custody))
+        _append(self.rounds, record_line(outcome.record))
+        _append(self.custody, record_line(outcome.custody))
         self.checkpoint(outcome.state.round - 1).unlink(missing_ok=True)
 
     def resume(self, released: Mapping[int, str]) -> State | None:
@@ -211,10 +211,6 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
             raise RecordsError(f"{path.name}, line {number}: must be the {kind.__name__} of round {number}")
         records.append(record)
     return records
-
-
-def _line(record: RoundRecord | CustodyRecord) -> bytes:
-    return codec.canonical(codec.to_json(record)) + b"\n"
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
+from epsilog.terms.disclosed import Released
 from epsilog.train import clipping, sampling
 from epsilog.train.engines import Engine
 from epsilog.train.federation import blocks
@@ -65,9 +66,9 @@ def begin(task: Task) -> State:
     return State(0, task.model.start, np.zeros(task.clients.count, dtype=np.int64))
 
 
-def output_hash(model: Vector) -> str:
+def output_hash(model: Vector) -> Released:
     """SHA-256 of a model's bytes as little-endian doubles, 64 hex digits."""
-    return hashlib.sha256(np.ascontiguousarray(model, "<f8").data).hexdigest()
+    return Released.of(np.ascontiguousarray(model, "<f8").data)
 
 
 def bound_to(scheme: Scheme, task: Task) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 from epsilog.plan import RegisteredPlan
 from epsilog.spend import Amounts
-from epsilog.terms import Finding, Verdict, codec
+from epsilog.terms import COMMITMENT, Finding, RunFile, Verdict, codec
 from epsilog.terms.digits import upper_text
+from epsilog.terms.disclosed import same_digest
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.claim import WITHIN, certified
 from epsilog.verify.evidence import COMMITTED, Evidence
@@ -138,7 +139,10 @@ def check_files(evidence: Evidence) -> Finding:
     committed = evidence.ledger.evidence if evidence.ledger else None
     if committed is None:
         return Finding("files/not-checked", Verdict.NOT_CHECKED, "The charge is open: no commit names the files.")
-    other = [name for name in sorted(evidence.hashes) if committed.get(name) != evidence.hashes[name]]
+    if evidence.custody is not None and COMMITMENT in committed and COMMITMENT not in evidence.hashes:
+        says = f"{RunFile.CUSTODY} is here and {RunFile.KEY} is not: nothing binds it. Bring both, or neither."
+        return Finding("files/no-key", Verdict.FAILED, says)
+    other = [name for name in sorted(evidence.hashes) if not same_digest(committed.get(name), evidence.hashes[name])]
     unnamed = [name for name in (*COMMITTED, *evidence.hashes) if name not in committed]
     if other or unnamed:
         says = f"{', '.join(dict.fromkeys([*other, *unnamed]))}: not what was committed."

@@ -7,7 +7,6 @@ refused before anything is compared.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Mapping
@@ -16,13 +15,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import CustodyRecord, RecordsError, RoundRecord, RunFile, codec
+from epsilog.terms import COMMITMENT, CustodyRecord, RecordsError, RoundRecord, RunFile, codec, record_line
+from epsilog.terms.disclosed import Commitment, CommitmentKey, Disclosed, Public
 from epsilog.verify.books import Books, LedgerWord
 from epsilog.verify.canaries import CanaryScores
 from epsilog.verify.owner import OwnerWord
 
 R = TypeVar("R", RoundRecord, CustodyRecord)
-COMMITTED = (RunFile.PLAN, RunFile.ROUNDS, RunFile.CUSTODY, RunFile.OWNER)  # what every commit names
+COMMITTED = (RunFile.PLAN, RunFile.ROUNDS, COMMITMENT, RunFile.OWNER)  # what every commit names
+HASHED = (RunFile.PLAN, RunFile.ROUNDS, RunFile.OWNER, RunFile.CANARIES)  # by a plain hash: public, each of them
+READ = (*HASHED, RunFile.CUSTODY, RunFile.KEY, RunFile.REPORT, RunFile.PAGE, RunFile.MODEL)
 LARGEST = 1 << 29  # bytes of one file; a thousand rounds of a thousand clients are a twentieth of it
 
 
@@ -35,7 +37,8 @@ class Evidence:
         records: the public round records, in file order.
         custody: the curator's records; None when that file is not here.
         owner: what only the owner can say; None when that file is not here.
-        hashes: SHA-256 of each file that was read, by name.
+        hashes: SHA-256 of each public file that was read, by name, and the commitment to the curator's records where
+            their key is here.
         ledger: what the ledger says; None when none was given.
         canaries: their coins and scores; None when that file is not here.
     """
@@ -44,7 +47,7 @@ class Evidence:
     records: tuple[RoundRecord, ...]
     custody: tuple[CustodyRecord, ...] | None
     owner: OwnerWord | None
-    hashes: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, Disclosed] = field(default_factory=dict)
     ledger: LedgerWord | None = None
     canaries: CanaryScores | None = None
 
@@ -56,7 +59,7 @@ def read_folder(folder: Path) -> dict[str, bytes]:
         RecordsError: a file that cannot be read, is too large, or is no regular file of its own (a link, a pipe).
     """
     found: dict[str, bytes] = {}
-    for name in (*COMMITTED, RunFile.CANARIES, RunFile.REPORT, RunFile.PAGE, RunFile.MODEL):
+    for name in READ:
         if os.path.lexists(folder / name):
             found[name] = read_file(folder / name, follow=False)
     return found
@@ -98,12 +101,22 @@ def parse_evidence(files: Mapping[str, bytes], books: Books | None) -> Evidence:
         records=parse_records(RunFile.ROUNDS, files[RunFile.ROUNDS], RoundRecord),
         custody=None if custody is None else parse_records(RunFile.CUSTODY, custody, CustodyRecord),
         owner=None if owner is None else _document(RunFile.OWNER, owner, OwnerWord),
-        hashes={
-            name: hashlib.sha256(files[name]).hexdigest() for name in (*COMMITTED, RunFile.CANARIES) if name in files
-        },
+        hashes=_hashes(files),
         ledger=books.word_on(plan.hash) if books else None,
         canaries=None if canaries is None else _document(RunFile.CANARIES, canaries, CanaryScores),
     )
+
+
+def _hashes(files: Mapping[str, bytes]) -> dict[str, Disclosed]:
+    """What a commit names of these files: plain hashes of public ones, a keyed one of the curator's records."""
+    found: dict[str, Disclosed] = {name: Public.of(files[name]) for name in HASHED if name in files}
+    if RunFile.CUSTODY in files and RunFile.KEY in files:
+        try:
+            key = CommitmentKey.parse(files[RunFile.KEY])
+        except ValueError as error:
+            raise RecordsError(f"{RunFile.KEY} cannot be read: {error}") from None
+        found[COMMITMENT] = Commitment.to(files[RunFile.CUSTODY], key)
+    return found
 
 
 def read_evidence(folder: Path, ledger: str | Path | None) -> Evidence:
@@ -137,7 +150,7 @@ def parse_records(name: str, content: bytes, kind: type[R]) -> tuple[R, ...]:
 def _record(name: str, number: int, line: bytes, kind: type[R]) -> R:
     try:
         record = codec.from_json(codec.parse(line))
-        same = isinstance(record, kind) and codec.canonical(codec.to_json(record)) == line
+        same = isinstance(record, kind) and record_line(record) == line + b"\n"
     except codec.UNREADABLE as error:
         raise RecordsError(f"{name}, line {number}: {error}") from error
     if not isinstance(record, kind):
