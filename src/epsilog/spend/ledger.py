@@ -27,6 +27,7 @@ from epsilog.spend.states import AHEAD, CLOSED, LATER, RULES, State
 from epsilog.spend.store import Session, Store
 from epsilog.spend.view import LedgerView, budget_of, known_charge, path_of
 from epsilog.terms import (
+    AccessError,
     BudgetExceededError,
     CheckError,
     ConflictError,
@@ -49,6 +50,7 @@ class Ledger(LedgerView):
         clock: tells the time that entries note; order never depends on it.
         pricing: works prices out.
         by: who asks, if that is known: noted with the budgets, plans, prices and reservations that they make.
+        owns: tells whether they own a scope, or for None the whole ledger.
     """
 
     _store: Store
@@ -60,13 +62,31 @@ class Ledger(LedgerView):
         clock: Callable[[], datetime] = utc_now,
         pricing: Pricing = HERE,
         by: str | None = None,
+        owns: Callable[[str | None], bool] = lambda _: True,
     ) -> None:
         super().__init__(store)
-        self._clock, self._pricing, self._by = clock, pricing, by
+        self._clock, self._pricing, self._by, self._owns = clock, pricing, by, owns
 
-    def on_behalf_of(self, by: str) -> Ledger:
-        """The same ledger for somebody who is known by name; it closes with this one."""
-        return Ledger(self._store, clock=self._clock, pricing=self._pricing, by=check.text()(by=by))
+    def on_behalf_of(self, by: str, *, owns: Callable[[str | None], bool] = lambda _: True) -> Ledger:
+        """The same ledger for somebody who is known by name; it closes with this one.
+
+        Args:
+            by: their name.
+            owns: tells whether they own a scope, or for None the whole ledger. An act that takes an owner whom they are
+                not is an ``AccessError``.
+        """
+        return Ledger(self._store, clock=self._clock, pricing=self._pricing, by=check.text()(by=by), owns=owns)
+
+    def _require_owned(self, path: Sequence[Balance], entry: Entry) -> None:
+        """Refuses an act of whoever does not own all that it changes; see ``paths.owned``."""
+        if RULES[entry.verb].whole:
+            if not self._owns(None):
+                raise AccessError(f"{entry.verb} is of the whole ledger, and takes its owner")
+            return
+        for scope in paths.owned(path, entry):
+            if not self._owns(scope):
+                why = "" if scope == entry.scope else f" changes what the budget of {scope!r} counts, and"
+                raise AccessError(f"{entry.verb} at {entry.scope!r}{why} takes an owner of {scope!r}")
 
     def create_budget(
         self,
@@ -280,12 +300,14 @@ class Ledger(LedgerView):
                     raise ConflictError("no restore of this ledger waits to be accepted")
                 body = {**body, "restored": standing.restored}
             entry = self._entry(session.head(), verb, "", None, body=body)
+            self._require_owned((), entry)
             check_shape(entry)
             records.restand(standing, entry)
             session.append(Row.of(entry))
 
     def _act(self, session: Session, path: list[Balance], entry: Entry) -> Balance:
         """Writes what an owner does to a budget, which is the last on its path."""
+        self._require_owned(path, entry)
         check_shape(entry)
         after = paths.along(path, entry)
         session.append(Row.of(entry))
@@ -399,7 +421,8 @@ class Ledger(LedgerView):
             release: what will be released.
             key: of the charge that is allowed.
             amount: its price, by quantity.
-            reason: why this amount is right, in words; kept for ever.
+            reason: why this amount is right, in words; kept for ever. It takes owners of every budget that the charge
+                counts in.
             relation: see ``reserve``.
             privacy_unit: see ``reserve``.
             plan_hash: see ``reserve``.
@@ -420,6 +443,7 @@ class Ledger(LedgerView):
             if known is not None and stands and body.items() <= session.entry(known.opened).body.items():
                 return  # the same again, whoever says so
             entry = self._entry(session.head(), Verb.PRICE_OVERRIDDEN, scope, key, body=body)
+            self._require_owned(path, entry)
             charge = records.advance(known, entry)
             paths.along(path, entry)
             session.put_charge(charge)
@@ -522,6 +546,8 @@ class Ledger(LedgerView):
             records.refuse_unsettled(records.Standing.after(session.latest("")), verb, charge)
             amounts = charge.amounts if RULES[verb].moves else {}
             entry = self._entry(session.head(), verb, charge.scope, key, amounts=amounts, body=body)
+            if RULES[verb].owned:
+                self._require_owned(session.balances(scopes.ancestors(charge.scope)), entry)
             check_shape(entry)
             refuse_private(entry)
             last = session.last_round(key) if verb in (Verb.COMMITTED, Verb.ROUND_STARTED) else None

@@ -51,6 +51,30 @@ def along(path: Sequence[Balance], entry: Entry) -> list[Balance]:
     return [_with_shares(path, after, depth) for depth in range(len(after))]
 
 
+def owned(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
+    """The scopes whose owners an act needs, from the top: its own, and every budget that counts otherwise through it.
+
+    A price that nothing proves, and what a partition pays, count in budgets further up, so their owners say it. How
+    large a share is, the owner of the budget says that it is a share of. To give a charge back or to close it sets no
+    price.
+
+    Args:
+        path: the budgets at and above the scope of the entry, from the top.
+        entry: what is to happen; nothing is needed for what spenders do.
+    """
+    rule = RULES[entry.verb]
+    if not rule.owned:
+        return ()
+    above = [one for one in path if one.scope != entry.scope]
+    if rule.prices:
+        counting = path[reach(path) :] if entry.key is not None else above[reach(above) :]
+    elif entry.key is None and (entry.verb is Verb.QUOTA_CREATED or any(one.quota for one in path[len(above) :])):
+        counting = above[-1:]
+    else:
+        counting = []
+    return (*(one.scope for one in counting if one.scope != entry.scope), entry.scope)
+
+
 def apply(balance: Balance, entry: Entry, *, below: Sequence[Balance] = ()) -> Balance:
     """What an entry at or under ``balance.scope`` does to its sums; ``below`` are the budgets further on the path."""
     rule = RULES[entry.verb]

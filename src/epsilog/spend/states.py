@@ -52,6 +52,8 @@ class Rule:
         stage: the stage that the named round is in afterwards.
         retired: whether it is allowed at or under a scope that is retired: it ends something, or goes on with it.
         whole: whether it is of the whole ledger, and of no scope.
+        owned: whether it takes an owner, of its scope or of the whole ledger.
+        prices: whether what it states is counted without a proof: then it takes owners of every budget that counts it.
     """
 
     says: frozenset[str] = frozenset()
@@ -65,6 +67,8 @@ class Rule:
     stage: Stage | None = None
     retired: bool = False
     whole: bool = False
+    owned: bool = False
+    prices: bool = False
 
     @property
     def opens(self) -> bool:
@@ -88,12 +92,12 @@ _ACT = frozenset({"by", "reason"})  # what an owner says of an act: who, and why
 _BY = frozenset({"by"})  # who asked for it, where that is known: the holder of a token
 
 RULES = {
-    Verb.BUDGET_CREATED: Rule(says=_BUDGET, may_say=_PROMISE | _BY),
-    Verb.QUOTA_CREATED: Rule(says=_BUDGET, may_say=_PROMISE | _BY),
-    Verb.PARTITION_DECLARED: Rule(says=_BUDGET | _ACT, may_say=_PROMISE, adds="committed"),
-    Verb.PARTITION_RAISED: Rule(says=_ACT | {"caps"}, may_say=_PROMISE, adds="committed"),
-    Verb.CAP_CHANGED: Rule(says=_ACT | {"caps"}, may_say=_PROMISE),
-    Verb.SCOPE_RETIRED: Rule(says=_ACT),
+    Verb.BUDGET_CREATED: Rule(says=_BUDGET, may_say=_PROMISE | _BY, owned=True),
+    Verb.QUOTA_CREATED: Rule(says=_BUDGET, may_say=_PROMISE | _BY, owned=True),
+    Verb.PARTITION_DECLARED: Rule(says=_BUDGET | _ACT, may_say=_PROMISE, adds="committed", owned=True, prices=True),
+    Verb.PARTITION_RAISED: Rule(says=_ACT | {"caps"}, may_say=_PROMISE, adds="committed", owned=True, prices=True),
+    Verb.CAP_CHANGED: Rule(says=_ACT | {"caps"}, may_say=_PROMISE, owned=True),
+    Verb.SCOPE_RETIRED: Rule(says=_ACT, owned=True),
     Verb.PLAN_REGISTERED: Rule(
         says=frozenset({"plan_hash"}),
         may_say=_BY,
@@ -105,6 +109,8 @@ RULES = {
         may_say=_BY,
         needs=(None, State.REGISTERED),
         leads=State.ALLOWED,
+        owned=True,
+        prices=True,
     ),
     Verb.RESERVED: Rule(
         says=frozenset({"request", "methods"}),
@@ -158,6 +164,7 @@ RULES = {
     ),
     Verb.REVOKED: Rule(
         says=_ACT,
+        owned=True,
         needs=(State.RESERVED,),
         leads=State.CANCELLED,
         takes="reserved",
@@ -171,6 +178,7 @@ RULES = {
     ),
     Verb.ABANDONED: Rule(
         says=_ACT,
+        owned=True,
         needs=(State.STARTED,),
         leads=State.ABANDONED,
         takes="started",
@@ -179,6 +187,7 @@ RULES = {
     ),
     Verb.WRITTEN_OFF: Rule(
         says=_ACT,
+        owned=True,
         needs=(State.RESERVED,),
         leads=State.ABANDONED,
         takes="reserved",
@@ -187,13 +196,14 @@ RULES = {
     ),
     Verb.DECOMMISSIONED: Rule(
         says=_ACT,
+        owned=True,
         needs=(State.COMMITTED, State.ABANDONED),
         leads=State.DECOMMISSIONED,
         notes="decommissioned",
         retired=True,
     ),
-    Verb.LEDGER_RESTORED: Rule(says=_ACT, whole=True),
-    Verb.RESTORE_ACCEPTED: Rule(says=_ACT | {"restored"}, whole=True),
+    Verb.LEDGER_RESTORED: Rule(says=_ACT, whole=True, owned=True),
+    Verb.RESTORE_ACCEPTED: Rule(says=_ACT | {"restored"}, whole=True, owned=True),
 }
 
 # Out of these no verb takes money, and in them nothing runs.

@@ -32,8 +32,6 @@ async def create(ask: asks.BudgetAsk, books: ItsBooks, asker: Asker) -> dict[str
     relation = NeighboringRelation(ask.relation)
 
     def do(ledger: Ledger) -> Balance:
-        if ask.quota:
-            _require_share(ledger, asker, ask.scope)
         return _for(asker, ledger).create_budget(ask.scope, relation=relation, **given, **_caps(ask.caps))
 
     return _budget(await books.do(do))
@@ -50,8 +48,7 @@ async def partition(ask: asks.PartitionAsk, books: ItsBooks, asker: Asker) -> di
     by = signed(ask.by, asker.holder)
 
     def do(ledger: Ledger) -> Balance:
-        _require_share(ledger, asker, ask.scope)
-        return ledger.declare_partition(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
+        return _for(asker, ledger).declare_partition(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
 
     return _budget(await books.do(do))
 
@@ -63,10 +60,7 @@ async def cap(ask: asks.CapAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]
     by = signed(ask.by, asker.holder)
 
     def do(ledger: Ledger) -> Balance:
-        above = ledger.budgets_above(ask.scope)
-        if any(one.scope == ask.scope and (one.quota or one.partition is not None) for one in above):
-            _require_share(ledger, asker, ask.scope)
-        return ledger.change_cap(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
+        return _for(asker, ledger).change_cap(ask.scope, by=by, reason=ask.reason, **_caps(ask.caps))
 
     return _budget(await books.do(do))
 
@@ -76,14 +70,14 @@ async def retire(ask: asks.ActAsk, books: ItsBooks, asker: Asker) -> dict[str, A
     """Nothing new is charged at or under it, ever; what runs may end."""
     asker.require(ask.scope)
     by = signed(ask.by, asker.holder)
-    return _budget(await books.do(lambda ledger: ledger.retire(ask.scope, by=by, reason=ask.reason)))
+    return _budget(await books.do(lambda ledger: _for(asker, ledger).retire(ask.scope, by=by, reason=ask.reason)))
 
 
 @router.post("/ledger/accept", summary="Accept a restored ledger")
 async def accept(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Accepts what may be missing since the backup that this ledger was restored from."""
     by = signed(ask.by, asker.holder)
-    await books.do(lambda ledger: ledger.accept_restored(by=by, reason=ask.reason))
+    await books.do(lambda ledger: _for(asker, ledger).accept_restored(by=by, reason=ask.reason))
     return {"accepted": True}
 
 
@@ -91,7 +85,7 @@ async def accept(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> dict[str,
 async def mark_restored(ask: asks.WholeAsk, books: ItsBooks, asker: Asker) -> dict[str, Any]:
     """Nothing happens in it until an owner accepts that."""
     by = signed(ask.by, asker.holder)
-    await books.do(lambda ledger: ledger.mark_restored(by=by, reason=ask.reason))
+    await books.do(lambda ledger: _for(asker, ledger).mark_restored(by=by, reason=ask.reason))
     return {"accepted": False}
 
 
@@ -172,7 +166,7 @@ async def abandon(ask: asks.ChargeActAsk, books: ItsBooks, asker: Asker) -> dict
 
     def do(ledger: Ledger) -> ChargeRecord:
         seen(ledger, asker.holder, ask.key)
-        ledger.abandon(ask.key, by=by, reason=ask.reason)
+        _for(asker, ledger).abandon(ask.key, by=by, reason=ask.reason)
         return ledger.charge_record(ask.key)
 
     return _record(await books.do(do))
@@ -220,7 +214,7 @@ def _endpoint(later: Later) -> Callable[..., Any]:
             found = seen(ledger, asker.holder, ask.key)
             if later.verb is not Verb.EXPIRED:  # which anybody may say, once its time has come
                 _require_own(asker.holder, found.key, found.scope, found.by)
-            ledger.advance(ask.key, later.verb, body)
+            _for(asker, ledger).advance(ask.key, later.verb, body)
             return ledger.charge_record(ask.key)
 
         return _record(await books.do(do))
@@ -276,15 +270,8 @@ def _own(charge: Charge, asker: Holder) -> Charge:
 
 
 def _for(asker: Guest, ledger: Ledger) -> Ledger:
-    """The ledger as it notes who asks, where they are known by a token."""
-    return ledger if asker.holder is LOOPBACK else ledger.on_behalf_of(asker.holder.name)
-
-
-def _require_share(ledger: Ledger, asker: Guest, scope: str) -> None:
-    """A share is the budget above's to set aside, and a partition its to pay for: its owner says how large."""
-    above = [budget.scope for budget in ledger.budgets_above(scope) if budget.scope != scope]
-    if above:
-        asker.require(above[-1])
+    """The ledger as it notes who asks, and knows what they own, where they are known by a token."""
+    return ledger if asker.holder is LOOPBACK else ledger.on_behalf_of(asker.holder.name, owns=asker.holder.owns)
 
 
 def signed(by: str, asker: Holder) -> str:

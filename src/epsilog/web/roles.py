@@ -12,8 +12,10 @@ A holder has one role, at one scope of the tree and all that lies under it:
 To read is to see balances, what fits, charges and entries at and under the scope, and the budgets above it, which its
 refusals name anyway. To spend is to register a plan and to reserve, and to hold, start, note rounds, commit and cancel
 what the same holder reserved; an owner may go on with everybody's. To own is every owner's act: to create a budget,
-change its cap, retire it, allow a price, revoke, abandon; how large a quota is, the owner of the budget above says. To
-audit is to read the whole chain, word for word: it cannot be checked in part, so it takes a holder of the whole ledger.
+change its cap, retire it, allow a price, revoke, abandon. What counts in budgets above takes their owners too: a price
+that nothing proves and what a partition pays, of every budget that it counts in, and how large a quota is, of the one
+above. To audit is to read the whole chain, word for word: it cannot be checked in part, so it takes a holder of the
+whole ledger.
 """
 
 from __future__ import annotations
@@ -67,6 +69,10 @@ class Holder:
     def covers(self, scope: str | None) -> bool:
         """Whether a scope lies at or under the holder's; None is the whole ledger."""
         return self.scope is None or (scope is not None and f"{scope}/".startswith(f"{self.scope}/"))
+
+    def owns(self, scope: str | None) -> bool:
+        """Whether they own a scope; None is the whole ledger."""
+        return Act.OWN in MAY[self.role] and self.covers(scope)
 
     def sees(self, scope: str) -> bool:
         """Whether a budget lies at or under the holder's scope, or above it, where its refusals name it anyway."""
