@@ -1,6 +1,7 @@
 """The story of a run with training that is drawn and not trained: what is called, what it is told, what is booked."""
 
 import hashlib
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -123,6 +124,21 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(training, wr
     assert again.report == outcome.report
     assert (tmp_path / "ledger.db").read_bytes() == content
     assert len(books.entries) == len(Books.read(tmp_path / "ledger.db").entries)
+
+
+@pytest.mark.slow
+def test_no_time_of_a_run_tells_how_long_it_took(training, write_programme, tmp_path, monkeypatch):
+    """Neither what the ledger notes nor when files were written: copies, archives and servers repeat that."""
+    path, where = write_programme(*SETTINGS), {"runs": tmp_path / "runs", "ledger": tmp_path / "ledger.db"}
+    slow, quick = training.run_rounds, time.time_ns()
+    monkeypatch.setattr(train, "run_rounds", lambda *args, **given: [slow(*args, **given), time.sleep(0.02)][0])
+    for step in (train_only, run):
+        folder = (step(path, **where)[1]) if step is train_only else step(path, **where).folder
+        times = {file.stat().st_mtime_ns for file in (folder, *folder.rglob("*"))}
+        assert len(times) == 1
+        assert quick <= times.pop() < time.time_ns() - 20_000_000
+    with open_ledger(tmp_path / "ledger.db") as books:
+        assert len({entry.time for entry in books.history() if entry.key is not None}) == 1
 
 
 @pytest.mark.slow

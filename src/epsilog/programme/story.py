@@ -167,6 +167,7 @@ def train_only(
         with _charged(start) as charge:
             if charge.state != "committed":
                 _trained(start, charge, engine)
+                disk.level_times(start.folder, to=start.folder / RunFile.PLAN)
     return Released.read(start.folder / RunFile.MODEL, start.task.model), start.folder
 
 
@@ -294,4 +295,5 @@ def _proved(start: _Start) -> Outcome:
     write_json(folder / RunFile.REPORT, report)
     disk.write_atomically(folder / RunFile.PAGE, render_html(report).encode())
     model = Released.read(stored, start.task.model) if stored.exists() else None
+    disk.level_times(folder, to=folder / RunFile.PLAN)  # how long training took depends on the data
     return Outcome(start.plan, outcome, report, model, folder)

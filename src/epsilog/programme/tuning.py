@@ -60,7 +60,7 @@ def require_law(tuning: Tuning, *, simulation: bool) -> None:
     if not expected <= MOST:
         raise CheckError("trials", f"of at most {MOST} runs", repr(tuning.trials))
     if not simulation and not isinstance(law, BinomialTrials):
-        bound = "fixed or binomial when simulation = false: any other number is told by the times in the ledger"
+        bound = "fixed or binomial when simulation = false: any other number is told by how long the run takes"
         raise CheckError("trials", bound, repr(tuning.trials))
     for candidate in tuning.candidates:
         if not candidate or not set(candidate) <= set(VARIED):

@@ -1,7 +1,8 @@
 """Ledger entries: what happened, in order, each naming the hash of the one before.
 
 An entry is stored as its canonical JSON (RFC 8785) and the SHA-256 of those bytes. Order is the index alone; the time
-is a note for people. Whoever holds the file can rewrite all of it: a chain shows edits to those who kept a later hash.
+is a note for people, and what a run writes carries the time of its reservation: how long its data took is private.
+Whoever holds the file can rewrite all of it: a chain shows edits to those who kept a later hash.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Entry:
     Attributes:
         index: 1, 2, ... without a gap.
         previous: the hash of the entry before; ``GENESIS`` for the first.
-        time: when it was written, UTC, ISO 8601; never used to order.
+        time: when it was written, UTC, ISO 8601; never used to order. From the start of a charge to its commit, when it
+            was reserved.
         verb: what happened.
         scope: the budget's scope, or the scope that the charge names; "" for what is of the whole ledger.
         key: the charge's idempotency key; None for a budget.

@@ -523,7 +523,9 @@ class Ledger(LedgerView):
         rows = [Row.of(reserved)]
         for verb, body in then.items():
             amounts = reserved.amounts if RULES[verb].moves else {}
-            entry = self._entry(rows[-1].head, verb, reserved.scope, reserved.key, amounts=amounts, body=body)
+            entry = self._entry(
+                rows[-1].head, verb, reserved.scope, reserved.key, amounts=amounts, body=body, time=reserved.time
+            )
             path, charge = paths.along(path, entry), records.advance(charge, entry)
             rows.append(Row.of(entry))
         session.append(*rows)
@@ -545,7 +547,8 @@ class Ledger(LedgerView):
                 return
             records.refuse_unsettled(records.Standing.after(session.latest("")), verb, charge)
             amounts = charge.amounts if RULES[verb].moves else {}
-            entry = self._entry(session.head(), verb, charge.scope, key, amounts=amounts, body=body)
+            time = session.entry(charge.opened).time if RULES[verb].untimed else None
+            entry = self._entry(session.head(), verb, charge.scope, key, amounts=amounts, body=body, time=time)
             if RULES[verb].owned:
                 self._require_owned(session.balances(scopes.ancestors(charge.scope)), entry)
             check_shape(entry)
@@ -612,12 +615,14 @@ class Ledger(LedgerView):
         *,
         body: Mapping[str, Any],
         amounts: Mapping[str, Amounts] | None = None,
+        time: str | None = None,
     ) -> Entry:
-        """The entry after a head, not written yet."""
+        """The entry after a head, not written yet; at the time that is given, or now."""
         if self._by is not None and "by" in RULES[verb].may_say:
             body = {**body, "by": self._by}
         count, hashed = head
-        time = self._clock().astimezone(UTC).isoformat(timespec="microseconds")
+        if time is None:
+            time = self._clock().astimezone(UTC).isoformat(timespec="microseconds")
         return Entry(count + 1, hashed, time, verb, scope, key, amounts or {}, body)
 
     def find(self, key: str) -> Charge | None:

@@ -54,6 +54,7 @@ class Rule:
         whole: whether it is of the whole ledger, and of no scope.
         owned: whether it takes an owner, of its scope or of the whole ledger.
         prices: whether what it states is counted without a proof: then it takes owners of every budget that counts it.
+        untimed: whether a run says it, at a time that depends on its data: the entry carries the reservation's time.
     """
 
     says: frozenset[str] = frozenset()
@@ -69,6 +70,7 @@ class Rule:
     whole: bool = False
     owned: bool = False
     prices: bool = False
+    untimed: bool = False
 
     @property
     def opens(self) -> bool:
@@ -129,6 +131,7 @@ RULES = {
         leads=State.STARTED,
         takes="reserved",
         adds="started",
+        untimed=True,
     ),
     Verb.ROUND_STARTED: Rule(
         says=frozenset({"round"}),
@@ -137,6 +140,7 @@ RULES = {
         rounds=(Stage.AHEAD, Stage.OPEN),
         stage=Stage.OPEN,
         retired=True,
+        untimed=True,
     ),
     Verb.ROUND_RELEASED: Rule(
         says=frozenset({"round", "output_hash"}),
@@ -145,6 +149,7 @@ RULES = {
         rounds=(Stage.OPEN,),
         stage=Stage.RELEASED,
         retired=True,
+        untimed=True,
     ),
     Verb.COMMITTED: Rule(
         says=frozenset({"evidence"}),
@@ -154,6 +159,7 @@ RULES = {
         adds="committed",
         rounds=(Stage.AHEAD, Stage.RELEASED),
         retired=True,
+        untimed=True,
     ),
     Verb.CANCELLED: Rule(
         says=frozenset({"reason"}),
