@@ -1,5 +1,6 @@
 """Journals: a run goes on where it stopped, with its own plan and entropy."""
 
+import contextlib
 import dataclasses
 import json
 import signal
@@ -153,15 +154,113 @@ def test_a_sweep_goes_on_with_its_own_plan_and_entropy(tmp_path):
         '[0, "remove", 0, -1]',
         '[0, "remove", 0, 1e9]',
         '[0, "remove", 0]',
-        '[0, "remove", 0, 1]\n[0, "remove", 0, 2]',
+        '[0, "remove", 0, true]',
     ],
 )
 def test_a_journal_with_impossible_counts_is_refused(tmp_path, line):
     path = tmp_path / "journal.jsonl"
     book = run.Journal.begin(path, "this run", run.chosen(6))
+    with contextlib.suppress(ValueError, RecursionError):  # as if it had been written with its tag
+        given = json.loads(line)
+        line = json.dumps([*given, run._tag(book.source, book.run, tuple(given[:3]), given[-1])])
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(RecordsError, match="unreadable"):
         book.read()
+
+
+def test_a_shard_has_one_count(tmp_path):
+    book = run.Journal.begin(tmp_path / "journal.jsonl", "this run", run.chosen(6))
+    for hits in (1, 1, 2):
+        book.write((0, "remove", 0), hits)
+    with pytest.raises(RecordsError, match="shard 0 has two counts"):
+        book.read()
+
+
+def edited(lines):
+    lines[1][3] -= 1
+
+
+def exchanged(lines):
+    lines[1][2], lines[2][2] = lines[2][2], lines[1][2]
+
+
+def counts_exchanged(lines):
+    lines[1][3:], lines[2][3:] = lines[2][3:], lines[1][3:]
+
+
+def in_another_direction(lines):
+    lines[1][1] = "add"
+
+
+def of_another_candidate(lines):
+    lines[1][0] = 1
+
+
+def with_another_seed(lines):
+    lines[0]["value"] = "7"
+
+
+def without_a_tag(lines):
+    del lines[1][4]
+
+
+def of_version_0(lines):
+    lines[0]["v"] = 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        edited,
+        exchanged,
+        counts_exchanged,
+        in_another_direction,
+        of_another_candidate,
+        with_another_seed,
+        without_a_tag,
+        of_version_0,
+    ],
+)
+def test_a_line_that_is_not_this_runs_and_this_shards_is_refused(tmp_path, change):
+    path = tmp_path / "journal.jsonl"
+    book = run.Journal.begin(path, "this run", run.chosen(6))
+    for shard in range(3):
+        book.write((0, "remove", shard), 100 + shard)
+    assert book.read() == {(0, "remove", shard): 100 + shard for shard in range(3)}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    change(lines)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(RecordsError, match="journal"):
+        book.read()
+
+
+def test_lines_of_another_run_are_refused(tmp_path):
+    """Of another plan, and of the same plan with another seed; the file of the run is named, and what is wrong."""
+    paths = [tmp_path / f"{n}.jsonl" for n in range(3)]
+    starts = (("this run", run.chosen(6)), ("that run", run.chosen(6)), ("this run", run.chosen(7)))
+    books = [run.Journal.begin(path, *start) for path, start in zip(paths, starts, strict=True)]
+    for book in books:
+        book.write((0, "remove", 0), 9)
+    own = paths[0].read_text().splitlines()
+    for other in paths[1:]:
+        paths[0].write_text("\n".join([own[0], other.read_text().splitlines()[1], ""]))
+        with pytest.raises(
+            RecordsError, match=r"count of shard 0 \(remove\) was edited, or is of another run or shard"
+        ):
+            books[0].read()
+
+
+def test_an_edited_journal_gives_no_certificate(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    ask = {"epsilon": 1.0, "samples": 1_000, "journal": path}
+    found = montecarlo.certify(BINS, **ask)
+    assert montecarlo.certify(BINS, **ask) == found
+    head, *lines = path.read_text().splitlines()
+    first = json.loads(lines[0])
+    first[3] = 0
+    path.write_text("\n".join([head, json.dumps(first), *lines[1:], ""]))
+    with pytest.raises(RecordsError, match="was edited, or is of another run or shard"):
+        montecarlo.certify(BINS, **ask)
 
 
 def test_two_processes_cannot_both_begin_a_journal(tmp_path, monkeypatch):

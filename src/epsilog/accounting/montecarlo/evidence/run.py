@@ -6,6 +6,7 @@ is configured to use (``with joblib.parallel_config(backend="dask"): ...`` sends
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import secrets
@@ -22,6 +23,7 @@ from epsilog.terms import CheckError, RecordsError, check, codec
 
 Progress = Callable[[Trial, int, int], None]  # trial, draws done, hits so far
 Key = tuple[int, Direction, int]  # candidate, direction, shard
+VERSION = 1  # of a journal; lines of version 0 have no tag
 LARGEST_SEED = 2**128 - 1
 SHORTEST = 16  # characters of a nonce: of one that takes few values, all can be tried beforehand
 
@@ -119,6 +121,10 @@ class Journal:
         path: the file.
         run: fingerprint of the plan: everything else that determines the claim.
         source: of the randomness.
+
+    Each line has a tag that binds its count to this run and this shard, so that a count that was edited, or that
+    belongs to another run or shard, is refused. Whoever can write the file can make tags too: a certificate is checked
+    by drawing again (``recompute``), not by its journal.
     """
 
     path: Path
@@ -139,7 +145,7 @@ class Journal:
         """
         book = cls(path, run, source)
         if not path.exists():
-            head = {"v": 0, "provenance": source.provenance, "value": source.value, "run": run}
+            head = {"v": VERSION, "provenance": source.provenance, "value": source.value, "run": run}
             whole = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
             _append(whole, json.dumps(head))
             try:
@@ -164,7 +170,13 @@ class Journal:
 
     def write(self, key: Key, hits: int) -> None:
         """Appends one count, durably."""
-        _append(self.path, json.dumps([*key, hits]))
+        _append(self.path, json.dumps([*key, hits, _tag(self.source, self.run, key, hits)]))
+
+
+def _tag(source: Source, run: str, key: Key, hits: int) -> str:
+    """What binds one count to its run and its shard: HMAC-SHA256 under a key that only this run's head gives."""
+    head = codec.canonical({"journal": VERSION, "provenance": source.provenance, "value": source.value, "run": run})
+    return hmac.new(head, codec.canonical([*key, hits]), "sha256").hexdigest()
 
 
 def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
@@ -173,12 +185,14 @@ def _read(path: Path) -> tuple[Source, str, dict[Key, int]]:
     counts: dict[Key, int] = {}
     try:
         head, *rest = [json.loads(line) for line in whole.splitlines()]
-        if head["v"] != 0 or len(head) != len({"v", "provenance", "value", "run"}):
-            raise ValueError("its head is not of this version")
+        if head["v"] != VERSION or len(head) != len({"v", "provenance", "value", "run"}):
+            raise ValueError(f"its head is not of version {VERSION}")
         born, run = Source(head["provenance"], head["value"]), str(head["run"])
-        for first, second, third, found in rest:
+        for first, second, third, found, tag in rest:
             candidate, shard = check.integer(0)(candidate=first), check.integer(0)(shard=third)
             direction, hits = check.one_of(DIRECTIONS)(direction=second), check.integer(0, SHARD)(hits=found)
+            if tag != _tag(born, run, (candidate, direction, shard), hits):
+                raise ValueError(f"the count of shard {shard} ({direction}) was edited, or is of another run or shard")
             if counts.setdefault((candidate, direction, shard), hits) != hits:
                 raise ValueError(f"shard {shard} has two counts")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
