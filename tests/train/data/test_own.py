@@ -621,3 +621,27 @@ def test_numbered_classes_are_two_or_more(count):
     assert schema.ClassNumbers(2).told(1) == 1
     with pytest.raises(ValueError, match="count must be"):
         schema.ClassNumbers(count)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["2024-01-01", "2025-12-31"],
+        ["01.01.2024", "31.12.2025"],
+        ["1/1/24", "12/31/25"],
+        ["2024-01-01T00", "2024-01-02"],
+    ],
+)
+def test_two_words_that_look_like_dates_are_refused_as_a_range_and_as_words(given):
+    """As words they make nearly all rows unusable, and a budget is spent on the rest."""
+    with pytest.raises(CheckError, match="feature must be a range of two dates without quotes"):
+        feature(given)
+    assert feature({"categories": given}, given[0]).names == tuple(given)
+    assert feature([*given, "later"]).names == (*given, "later")
+    with pytest.raises(CheckError, match="target_range must be a range of two dates without quotes"):
+        goal(None, given)
+
+
+@pytest.mark.parametrize("given", [["0", "1"], ["1-2", "3-4"], ["2024", "2025"], ["1.2.3.4", "1.2.3.5"], ["a", "b"]])
+def test_two_other_words_are_words(given):
+    assert feature(given).names == tuple(given)

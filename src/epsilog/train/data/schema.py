@@ -9,12 +9,15 @@ out, as if it were absent. Nothing that a row holds is ever an error, since the 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
 from epsilog.terms import CheckError, check
+
+_DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}(?![-./\d])", re.ASCII)  # 2024-01-31, 31.1.2024, 1/31/2024
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,21 +229,41 @@ class Schema:
 def feature(given: Any, missing: Any = None) -> Feature:
     """Reads what a file or a call says of a feature: two numbers or two dates, or a list of words.
 
+    Two words that look like dates are refused, since they may be meant as a range; ``{"categories": [...]}`` says that
+    they are words.
+
+    Raises:
+        CheckError: anything else.
+
     >>> feature([0, 110])
     Range(low=0.0, high=110.0, missing=None)
     >>> feature(["a", "b"]).names
     ('a', 'b')
+    >>> feature({"categories": ["2024-01-01", "2025-12-31"]}).names
+    ('2024-01-01', '2025-12-31')
     """
     if isinstance(given, Range | Categories | Plain):
         return given
+    if isinstance(given, Mapping) and set(given) == {"categories"}:
+        return Categories(_words(given["categories"]), missing)
     series = isinstance(given, Sequence) and not isinstance(given, str)
     if series and given and all(isinstance(each, str) for each in given):
+        if len(given) == 2 and all(_DATE.match(each) for each in given):
+            bound = (
+                "a range of two dates without quotes ([2024-01-01, 2025-12-31] in a programme file, two datetime.date "
+                'in Python), or { categories = ["...", "..."] } where two words that look like dates are meant'
+            )
+            raise CheckError("feature", bound, repr(list(given)))
         return Categories(tuple(given), missing)
     if series and len(given) == 2:
         return Range(given[0], given[1], missing)
     raise CheckError(
         "feature", 'a range of two numbers or dates ([0, 110]), or a list of words (["a", "b"])', repr(given)
     )
+
+
+def _words(given: Any) -> tuple[str, ...]:
+    return tuple(check.each(check.text())(categories=given))
 
 
 def goal(classes: Any = None, target_range: Any = None) -> Target:
