@@ -18,7 +18,7 @@ const OWN = ["pins", "cap"]; // what an embed has no place for
 /** A calculation to take along: as a stamped record, as a table, on paper, as a link, on another page. */
 export function Export(props: {
   name: "federated" | "queries";
-  ask: object;
+  ask: object | null; // null while there is no answer: nothing to take along, but what was typed here stays
   cap: number | null; // the policy's, on epsilon
   specs: readonly FieldSpec[];
   raw: Raw;
@@ -32,7 +32,7 @@ export function Export(props: {
   const record = async (): Promise<void> => {
     setStamp(null);
     setProblem(null);
-    const ask = { ...props.ask, ...said };
+    const ask = { ...props.ask, ...said, delta_reason: said.delta_reason?.trim() ? said.delta_reason : null };
     const stamped = await post<Stamped>(`${name}/record`, ask).catch((error: unknown) => setProblem(error instanceof Problem ? error : new Problem("No record was made", String(error))));
     if (!stamped) return;
     setStamp(stamped.sha256);
@@ -41,10 +41,10 @@ export function Export(props: {
   return (
     <Card screen title="Take it with you">
       <div class="buttons">
-        <button type="button" onClick={record} disabled={!isComplete(said)}>
+        <button type="button" onClick={record} disabled={props.ask === null || !isComplete(said)}>
           JSON record, stamped
         </button>
-        <button type="button" onClick={props.csv}>
+        <button type="button" onClick={props.csv} disabled={props.ask === null}>
           CSV of {props.table}
         </button>
         <button type="button" onClick={() => print()}>
@@ -52,15 +52,15 @@ export function Export(props: {
         </button>
         <Copy label="Copy link" text={() => `${location.origin}/${name}?${toQuery(raw)}`} />
       </div>
-      {stamp && (
+      {stamp && props.ask && (
         <p class="stamp">
           SHA-256 of the record: <code>{stamp}</code>. The Verify page and <code>epsilog verify</code> check it.
         </p>
       )}
       {problem && <Trouble problem={problem} />}
       <Saying said={said} set={setSaid} />
-      <Elsewhere name={name} ask={props.ask} cap={props.cap} />
-      <Snippets name={name} specs={props.specs.filter((spec) => !OWN.includes(spec.name))} raw={raw} />
+      {props.ask && <Elsewhere name={name} ask={props.ask} cap={props.cap} />}
+      {props.ask && <Snippets name={name} specs={props.specs.filter((spec) => !OWN.includes(spec.name))} raw={raw} />}
     </Card>
   );
 }

@@ -1,13 +1,19 @@
-import { useId } from "preact/hooks";
+import { useId, useRef } from "preact/hooks";
 import type { FieldSpec, Form } from "../lib/form";
 import { Why } from "./Why";
 
-/** One input with its label, hint and error; the error is announced and tied to the input. */
-export function Field({ form, name }: { form: Form; name: string }) {
+/**
+ * One input with its label, hint and error; the error is announced and tied to the input. A field that is left out now
+ * (`when`) is shown all the same once it is wrong, and stays: what has to be corrected can be.
+ */
+export function Field({ form, name, when = true }: { form: Form; name: string; when?: boolean }) {
   const id = useId();
+  const wrong = useRef(false);
   const spec = form.specs.find((each) => each.name === name)!;
   const raw = form.raw[name] ?? "";
   const error = form.errors[name];
+  wrong.current = !when && (wrong.current || error !== undefined);
+  if (!when && !wrong.current) return null;
   const shared = {
     id,
     name,
@@ -25,6 +31,7 @@ export function Field({ form, name }: { form: Form; name: string }) {
           onInput={(e) => form.set(name, e.currentTarget.checked ? "yes" : "no")}
         />
         <Named id={id} spec={spec} />
+        <Help spec={spec} />
         <Below id={id} spec={spec} error={error} />
       </div>
     );
@@ -60,14 +67,17 @@ export function Field({ form, name }: { form: Form; name: string }) {
           ))}
         </datalist>
       )}
+      <Help spec={spec} />
       <Below id={id} spec={spec} error={error} />
     </div>
   );
 }
 
-/** The label, and who wants to know more finds it there. */
+/** Beside the label for the eye; after the input for who goes through by keys. */
+const Help = ({ spec }: { spec: FieldSpec }) => (spec.explained ? <Why page={spec.explained} label={spec.label} /> : null);
+
 function Named({ id, spec }: { id: string; spec: FieldSpec }) {
-  const label = (
+  return (
     <label for={id}>
       {spec.label}
       {spec.symbol && (
@@ -77,14 +87,6 @@ function Named({ id, spec }: { id: string; spec: FieldSpec }) {
         </>
       )}
     </label>
-  );
-  return spec.explained ? (
-    <div class="named">
-      {label}
-      <Why page={spec.explained} label={spec.label} />
-    </div>
-  ) : (
-    label
   );
 }
 

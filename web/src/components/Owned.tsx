@@ -1,4 +1,4 @@
-import { useRef, useState } from "preact/hooks";
+import { useId, useRef, useState } from "preact/hooks";
 import { sha256Of } from "../lib/hash";
 import type { ReferenceAsk } from "../lib/openapi";
 import { isComplete, isSha256, type Said } from "../lib/said";
@@ -16,6 +16,7 @@ const WHATS = [
 /** What the owner says in the record: why this delta, and which files the calculation belongs to, by hash alone. */
 export function Owned({ said, set }: { said: Said; set: (said: Said) => void }) {
   const [problem, setProblem] = useState<Problem | null>(null);
+  const told = useId();
   const latest = useRef(said);
   latest.current = said;
   const change = (i: number, to: Partial<ReferenceAsk>): void => set({ ...said, references: said.references.map((one, j) => (j === i ? { ...one, ...to } : one)) });
@@ -38,7 +39,7 @@ export function Owned({ said, set }: { said: Said; set: (said: Said) => void }) 
         prose
         most={1000}
         value={said.delta_reason ?? ""}
-        set={(text) => set({ ...said, delta_reason: text.trim() === "" ? null : text })}
+        set={(text) => set({ ...said, delta_reason: text === "" ? null : text })}
       />
       <div
         class="drop"
@@ -64,8 +65,8 @@ export function Owned({ said, set }: { said: Said; set: (said: Said) => void }) 
               </option>
             ))}
           </select>
-          <input type="text" aria-label="Name" maxLength={120} value={one.name} onInput={(e) => change(i, { name: e.currentTarget.value })} />
-          <input type="text" class="hash" aria-label="SHA-256, 64 hex digits" maxLength={64} spellcheck={false} value={one.sha256} aria-invalid={isSha256(one.sha256) ? undefined : "true"} onInput={(e) => change(i, { sha256: e.currentTarget.value })} />
+          <input type="text" aria-label="Name" maxLength={120} value={one.name} aria-invalid={one.name.trim() ? undefined : "true"} aria-describedby={told} onInput={(e) => change(i, { name: e.currentTarget.value })} />
+          <input type="text" class="hash" aria-label="SHA-256, 64 hex digits" maxLength={64} spellcheck={false} value={one.sha256} aria-invalid={isSha256(one.sha256) ? undefined : "true"} aria-describedby={told} onInput={(e) => change(i, { sha256: e.currentTarget.value })} />
           <button type="button" class="quiet" aria-label={`Leave out ${one.name || "this reference"}`} onClick={() => set({ ...said, references: said.references.filter((_, j) => j !== i) })}>
             leave out
           </button>
@@ -76,7 +77,9 @@ export function Owned({ said, set }: { said: Said; set: (said: Said) => void }) 
           Type a name and a hash
         </button>
       )}
-      {!isComplete(said) && <p class="error">Each reference needs a name, and a SHA-256 of 64 hex digits.</p>}
+      <p id={told} class="error" role="alert">
+        {!isComplete(said) && "Each reference needs a name, and a SHA-256 of 64 hex digits."}
+      </p>
     </>
   );
 }

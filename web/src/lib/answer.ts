@@ -11,6 +11,8 @@ export interface Answer<Q, A> {
   retry(): void;
 }
 
+const NOTHING = { answer: null, of: null, busy: false, problem: null };
+
 /** Asks whenever `ask` changes. A null ask (a form that is wrong) clears the answer: no number outlives its inputs. */
 export function useAnswer<Q, A>(
   ask: Q | null,
@@ -54,7 +56,8 @@ export function useAnswer<Q, A>(
     // the key stands for `ask`
   }, [key, attempt]);
   const same = key !== null && state.of !== null && key === JSON.stringify(state.of); // typed otherwise, and meant the same
-  return { ...state, of: same ? ask : state.of, retry: () => setAttempt((n) => n + 1) };
+  const shown = key === null ? NOTHING : state; // a number goes with the keystroke that makes the form wrong, not after it
+  return { ...shown, of: same ? ask : shown.of, retry: () => setAttempt((n) => n + 1) };
 }
 
 /**

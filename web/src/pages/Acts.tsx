@@ -2,7 +2,7 @@
 // price, set another cap. The server decides and refuses; nothing is offered here that a role does not allow.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Field } from "../components/Field";
 import { Notice } from "../components/Notice";
@@ -88,7 +88,7 @@ export function Acts({ budgets, done }: { budgets: Budget[]; done: () => void })
         <NewCharge {...mine} goOn={setGoing} />
       </Part>
       <Part title="See a charge through" opens={going}>
-        <GoOn key={going} {...mine} first={going} />
+        <GoOn {...mine} first={going} />
       </Part>
       {who.acts.includes("own") && (
         <>
@@ -107,19 +107,21 @@ export function Acts({ budgets, done }: { budgets: Budget[]; done: () => void })
 /** A part that is folded until it is wanted; it opens by itself for something new. */
 function Part({ title, opens, children }: { title: string; opens?: string; children: ComponentChildren }) {
   const [open, setOpen] = useState(false);
+  const met = useRef(false); // what is folded again keeps what was typed there
+  met.current ||= open;
   useEffect(() => {
     if (opens) setOpen(true);
   }, [opens]);
   return (
     <details class="part" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>{title}</summary>
-      {open && children}
+      {met.current && children}
     </details>
   );
 }
 
-/** One thing at a time is asked of the server; what came of it is said below the form. */
-function useAct(form?: Form) {
+/** One thing at a time is asked of the server; what came of it is said below the form until something else is typed there. */
+function useAct(form: Form) {
   const [busy, setBusy] = useState(false);
   const [said, setSaid] = useState<ComponentChildren>(null);
   const [trouble, setTrouble] = useState<Problem | null>(null);
@@ -131,7 +133,7 @@ function useAct(form?: Form) {
       setSaid(await work());
     } catch (error) {
       const problem = error instanceof Problem ? error : new Problem("An error of ours", String(error));
-      form?.refuse(problem.errors);
+      form.refuse(problem.errors);
       setTrouble(problem);
     } finally {
       setBusy(false);
@@ -143,7 +145,12 @@ function useAct(form?: Form) {
       {trouble && <Refused problem={trouble} />}
     </>
   );
-  return { busy, act, outcome };
+  const set = (name: string, value: string): void => {
+    setSaid(null);
+    setTrouble(null);
+    form.set(name, value);
+  };
+  return { busy, act, outcome, form: { ...form, set } };
 }
 
 /** A refusal: with every sum that it names, what would fit, and who can allow more. */
@@ -285,8 +292,8 @@ function useStated(mine: Mine, more: readonly FieldSpec[], optional: boolean) {
 }
 
 function NewCharge({ goOn, ...mine }: Mine & { goOn: (key: string) => void }) {
-  const { form, values, quantities, sent } = useStated(mine, [], true);
-  const { busy, act, outcome } = useAct(form);
+  const { form: stated, values, quantities, sent } = useStated(mine, [], true);
+  const { busy, act, outcome, form } = useAct(stated);
   const ask = () => {
     const price = priceOf(values!, quantities);
     const { ask, simulation } = releaseOf(values!, mine, price);
@@ -300,7 +307,7 @@ function NewCharge({ goOn, ...mine }: Mine & { goOn: (key: string) => void }) {
   const write = (verb: "reserve" | "charge") => async (): Promise<ComponentChildren> => {
     const made = await post<Charged>(`ledger/${verb}`, ask().write);
     mine.done();
-    form.set("key", newKey());
+    stated.set("key", newKey());
     if (verb === "reserve") goOn(made.key);
     return (
       <>
@@ -369,10 +376,15 @@ function GoOn({ budgets, who, done, first }: Mine & { first: string }) {
   const [sent, setSent] = useState(false);
   const [key, setKey] = useState(first);
   const specs = useMemo(() => [text("key", "Key", { initial: first }), text("reason", "Why", { hint: "kept for ever, where it is asked", optional: true, most: 2000 })], []);
-  const form = useForm(specs, passing);
+  const typed = useForm(specs, passing);
+  useEffect(() => {
+    if (!first) return;
+    typed.set("key", first);
+    setKey(first);
+  }, [first]);
   const looked = useAnswer(key || null, (each, signal) => get<{ charge: Charge | null }>(`ledger/charges?key=${encodeURIComponent(each)}`, signal), { delay: 0 });
-  const { busy, act, outcome } = useAct(form);
-  const found = looked.answer?.charge;
+  const { busy, act, outcome, form } = useAct(typed);
+  const found = form.raw.key?.trim() === key ? looked.answer?.charge : null;
   const theirs = found?.by !== undefined && found.by !== who.name;
   const may = found && budgets.length > 0 ? (NEXT[found.state] ?? []).filter(([, , , needs]) => who.acts.includes(needs) && (!theirs || who.acts.includes("own"))) : [];
   const step = (verb: string, says: string) => async (): Promise<ComponentChildren> => {
@@ -402,7 +414,8 @@ function GoOn({ budgets, who, done, first }: Mine & { first: string }) {
         </button>
       </div>
       {looked.problem && <Trouble problem={looked.problem} retry={looked.retry} />}
-      {looked.answer && !found && <p class="empty">Nothing is known of this key here.</p>}
+      <Field form={form} name="reason" />
+      {looked.answer && looked.answer.charge === null && <p class="empty">Nothing is known of this key here.</p>}
       {found && (
         <>
           <p>
@@ -411,7 +424,6 @@ function GoOn({ budgets, who, done, first }: Mine & { first: string }) {
             {found.by !== undefined && `, by ${found.by}`}
             {found.rounds !== null && `, for at most ${showWhole(found.rounds)} rounds`}.
           </p>
-          {may.some(([, , says]) => says) && <Field form={form} name="reason" />}
           <div class="buttons">
             {may.map(([label, verb, says]) => (
               <button key={verb} type="button" class={says ? "quiet" : "main"} disabled={busy} onClick={() => void act(step(verb, says))}>
@@ -429,8 +441,8 @@ function GoOn({ budgets, who, done, first }: Mine & { first: string }) {
 
 function Allow(mine: Mine) {
   const reason = useMemo(() => [text("reason", "Why this price is right", { most: 2000, hint: "kept for ever" })], []);
-  const { form, values, quantities, sent } = useStated(mine, reason, false);
-  const { busy, act, outcome } = useAct(form);
+  const { form: stated, values, quantities, sent } = useStated(mine, reason, false);
+  const { busy, act, outcome, form } = useAct(stated);
   const allow = async (): Promise<ComponentChildren> => {
     const { ask, simulation } = releaseOf(values!, mine, {});
     await post("ledger/override", { ...ask, key: values!.key, amount: priceOf(values!, quantities), reason: values!.reason, simulation });
@@ -471,8 +483,9 @@ function Allow(mine: Mine) {
 function Caps(mine: Mine) {
   const owned = mine.budgets.filter((each) => under(mine.who.scope, each.scope));
   const [scope, choose] = useState(owned[0]?.scope ?? "");
-  const budget = owned.find((each) => each.scope === scope);
-  if (!budget) return <p class="empty">There is no budget at or under your scope.</p>;
+  const met = useRef(new Set<string>()); // each budget's form keeps what was typed in it
+  met.current.add(scope);
+  if (!owned.some((each) => each.scope === scope)) return <p class="empty">There is no budget at or under your scope.</p>;
   return (
     <>
       <div class="field act">
@@ -485,7 +498,13 @@ function Caps(mine: Mine) {
           ))}
         </select>
       </div>
-      <Cap key={scope} budget={budget} who={mine.who} done={mine.done} />
+      {owned
+        .filter((each) => met.current.has(each.scope))
+        .map((each) => (
+          <div key={each.scope} hidden={each.scope !== scope}>
+            <Cap budget={each} who={mine.who} done={mine.done} />
+          </div>
+        ))}
     </>
   );
 }
@@ -502,8 +521,7 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
     ],
     [],
   );
-  const form = useForm(specs, passing);
-  const { busy, act, outcome } = useAct(form);
+  const { busy, act, outcome, form } = useAct(useForm(specs, passing));
   const set = async (): Promise<ComponentChildren> => {
     const values = form.values as Record<string, string>;
     const caps = Object.fromEntries(quantities.map((each) => [each, values[each]!]));

@@ -18,6 +18,7 @@ import { found } from "../lib/attack";
 import { type FieldSpec, type Form, useForm, type Values } from "../lib/form";
 import { show, showPercent, typeset } from "../lib/numbers";
 import type { CompareAnswer, CompareAsk, Fit, Part, StandingRow } from "../lib/openapi";
+import type { FieldError } from "../lib/types";
 import { type Release as Bounded, releaseOf } from "../lib/twin/releases";
 
 const MECHANISMS = [
@@ -63,9 +64,14 @@ const SPECS: readonly FieldSpec[] = [
   },
 ];
 
+const PAIRED = ["approximate", "randomized-response"];
+const SAMPLED = ["gaussian", "laplace"];
+
 function partOf(values: Values, name: Side): Part {
   const of = <T,>(field: string): T => values[`${name}_${field}`] as T;
-  return { mechanism: of("mechanism"), parameter: of("parameter"), second: of("second"), sampling_probability: of<number | null>("sampled") ?? 1, count: of("count") };
+  const mechanism = of<Part["mechanism"]>("mechanism");
+  // what is not shown for a mechanism is not sent, either
+  return { mechanism, parameter: of("parameter"), second: PAIRED.includes(mechanism) ? of("second") : null, sampling_probability: (SAMPLED.includes(mechanism) ? of<number | null>("sampled") : null) ?? 1, count: of("count") };
 }
 
 function asked(values: Values): CompareAsk {
@@ -78,6 +84,12 @@ function asked(values: Values): CompareAsk {
   };
 }
 
+/** An error of the server at the field where its value was typed. */
+const here = ({ field, message }: FieldError): FieldError => ({
+  field: field?.replace(/^(first|second)\.(\w+)/, (_, side: string, name: string) => `${side}_${name === "sampling_probability" ? "sampled" : name}`) ?? null,
+  message,
+});
+
 function Release({ form, name }: { form: Form; name: Side }) {
   const mechanism = form.raw[`${name}_mechanism`] ?? "";
   const shown = { ...form, specs: form.specs.map((spec) => (spec.name === `${name}_parameter` ? { ...spec, hint: PARAMETERS[mechanism] ?? "" } : spec)) };
@@ -87,8 +99,8 @@ function Release({ form, name }: { form: Form; name: Side }) {
       <Field form={form} name={`${name}_mechanism`} />
       <div class="pair">
         <Field form={shown} name={`${name}_parameter`} />
-        {["approximate", "randomized-response"].includes(mechanism) && <Field form={form} name={`${name}_second`} />}
-        {["gaussian", "laplace"].includes(mechanism) && <Field form={form} name={`${name}_sampled`} />}
+        <Field form={form} name={`${name}_second`} when={PAIRED.includes(mechanism)} />
+        <Field form={form} name={`${name}_sampled`} when={SAMPLED.includes(mechanism)} />
         <Field form={form} name={`${name}_count`} />
       </div>
     </fieldset>
@@ -99,7 +111,7 @@ export function Compare() {
   const store = useMemo(addressStore, []);
   const form = useForm(SPECS, store);
   const ask = useMemo(() => form.values && asked(form.values), [form.values]);
-  const answered = useAnswer(ask, (body, signal) => post<CompareAnswer>("account/compare", body, signal), { delay: 200 });
+  const answered = useAnswer(ask, (body, signal) => post<CompareAnswer>("account/compare", body, signal), { delay: 200, onProblem: (problem) => form.refuse(problem.errors.map(here)) });
   const waits = answered.busy || (answered.answer !== null && answered.of !== ask);
   const rough = useMemo(() => ask && drawn(ask), [ask]);
   const text = useRef<HTMLDivElement>(null);

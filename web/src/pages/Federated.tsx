@@ -77,8 +77,9 @@ export function Federated({ engine, store, compact, more: More }: { engine: Engi
   const main = useSharpened(ask, engine.federated, twin.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
+  const right = Object.keys(form.errors).length === 0;
   const answered = useRef(false); // what stands below the first answer comes with it, and stays
-  if (answer) answered.current = true;
+  if (answer || !right) answered.current = true;
 
   const inputs = (
     <>
@@ -89,8 +90,8 @@ export function Federated({ engine, store, compact, more: More }: { engine: Engi
           <Field form={form} name="cohort_size" />
           <Field form={form} name="rounds" />
           <Field form={form} name="noise_multiplier" />
-          {!compact && <Field form={form} name="clip_norm" />}
-          {!compact && <Field form={form} name="releases_per_period" />}
+          <Field form={form} name="clip_norm" when={!compact} />
+          <Field form={form} name="releases_per_period" when={!compact} />
         </div>
       </fieldset>
       <fieldset>
@@ -98,31 +99,24 @@ export function Federated({ engine, store, compact, more: More }: { engine: Engi
         <div class="pair">
           <Field form={form} name="delta" />
           <Field form={form} name="delta_cap" />
+          <Field form={form} name="epsilon" />
         </div>
-        {!compact && (
-          <>
-            <Field form={form} name="sampling" />
-            <Field form={form} name="relation" />
-            <Field form={form} name="privacy_unit" />
-          </>
-        )}
+        <Field form={form} name="sampling" when={!compact} />
+        <Field form={form} name="relation" when={!compact} />
+        <Field form={form} name="privacy_unit" when={!compact} />
       </fieldset>
-      {!compact && engine.name === "server" && (
-        <fieldset>
-          <legend>Several records, several runs</legend>
-          <Field form={form} name="group" />
-          <Field form={form} name="trials" />
-        </fieldset>
-      )}
-      {!compact && (
-        <fieldset>
-          <legend>Boundary</legend>
-          <Field form={form} name="without_replacement" />
-          <Field form={form} name="adaptive_clip" />
-          <Field form={form} name="rounds_per_release" />
-          <Field form={form} name="late_replies" />
-        </fieldset>
-      )}
+      <fieldset>
+        <legend>Several records, several runs</legend>
+        <Field form={form} name="group" when={!compact && engine.name === "server"} />
+        <Field form={form} name="trials" when={!compact && engine.name === "server"} />
+      </fieldset>
+      <fieldset>
+        <legend>Boundary</legend>
+        <Field form={form} name="without_replacement" when={!compact} />
+        <Field form={form} name="adaptive_clip" when={!compact} />
+        <Field form={form} name="rounds_per_release" when={!compact} />
+        <Field form={form} name="late_replies" when={!compact} />
+      </fieldset>
     </>
   );
   return (
@@ -133,7 +127,6 @@ export function Federated({ engine, store, compact, more: More }: { engine: Engi
       {answer && ask && (
         <Card title="The question turned round">
           <div class="goal">
-            <Field form={form} name="epsilon" />
             <Inverse ask={settled} target={target} engine={engine} />
           </div>
         </Card>
@@ -148,8 +141,8 @@ export function Federated({ engine, store, compact, more: More }: { engine: Engi
           </ul>
         </Card>
       )}
-      {More && answered.current && <More form={form} store={store} claim={ask} />}
-      {answer && ask && !compact && <Export name="federated" ask={ask} cap={target} specs={FEDERATED} raw={form.raw} table="the rounds" csv={() => void rounds(ask)} />}
+      {More && answered.current && <More form={form} store={store} claim={right ? ask : null} />}
+      {!compact && answered.current && <Export name="federated" ask={answer && ask} cap={target} specs={FEDERATED} raw={form.raw} table="the rounds" csv={() => ask && void rounds(ask)} />}
     </Calculator>
   );
 }

@@ -23,7 +23,7 @@ export function Groups({ store, use }: { store: Store; use: (noise: string) => v
   const form = useForm(SPECS, store);
   const values = form.values;
   const ask = useMemo((): GroupsAsk | null => (values === null ? null : { table: text(values, "groups"), groups: null, noise_stddev: numberOrNull(values, "noise_stddev") }), [values]);
-  const found = useAnswer(ask, (body, signal) => post<GroupsAnswer>("federated/groups", body, signal), { delay: 300 });
+  const found = useAnswer(ask, (body, signal) => post<GroupsAnswer>("federated/groups", body, signal), { delay: 300, onProblem: (problem) => form.refuse(problem.errors) });
   const refused = found.problem?.status === 422 ? found.problem.message : null;
   const answer = found.answer;
   return (
@@ -34,7 +34,7 @@ export function Groups({ store, use }: { store: Store; use: (noise: string) => v
         rows={5}
         most={64 * 1024}
         value={form.raw.groups ?? ""}
-        error={form.errors.groups ?? refused}
+        error={form.errors.groups ?? (form.errors.noise_stddev ? null : refused)}
         set={(table) => form.set("groups", table)}
         commit={form.commit}
       />

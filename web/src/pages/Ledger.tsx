@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
@@ -34,9 +34,10 @@ const PAGE = 25;
 
 export function Ledger() {
   const book = useAnswer("ledger", (path, signal) => get<Book>(path, signal), { delay: 0 });
-  if (book.problem) return <Trouble problem={book.problem} retry={book.retry} />;
-  if (!book.answer) return <p class="empty">Reading…</p>;
-  if (!book.answer.present)
+  const last = useRef<Book | null>(null); // what was typed below it stays when a further reading fails
+  if (book.answer) last.current = book.answer;
+  if (!last.current) return book.problem ? <Trouble problem={book.problem} retry={book.retry} /> : <p class="empty">Reading…</p>;
+  if (!last.current.present)
     return (
       <Card>
         <p>
@@ -44,12 +45,13 @@ export function Ledger() {
         </p>
       </Card>
     );
-  const { budgets, entries } = book.answer;
+  const { budgets, entries } = last.current;
   return (
     <div class="stack">
-      {budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} entries={entries} />}
+      {book.problem && <Trouble problem={book.problem} retry={book.retry} />}
+      {book.answer && (budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} entries={entries} />)}
       {budgets.length > 0 && <Acts budgets={budgets} done={book.retry} />}
-      <Chain book={book.answer} />
+      {book.answer && <Chain book={book.answer} />}
     </div>
   );
 }

@@ -107,9 +107,8 @@ export function MonteCarlo() {
   };
   const steer = (verb: string) => () => void act(() => post(`certificates/${id}/${verb}`, {}));
   const running = seen !== null && !OVER.includes(seen.state);
-  const shown = (name: string): boolean =>
-    form.errors[name] !== undefined ||
-    (name === "bands" ? form.raw.strategy !== "independent" : name === "probability" ? form.raw.participation !== "balls-in-bins" : true);
+  const matters = (name: string): boolean =>
+    name === "bands" ? form.raw.strategy !== "independent" : name === "probability" ? form.raw.participation !== "balls-in-bins" : true;
 
   return (
     <div class="stack">
@@ -130,11 +129,9 @@ export function MonteCarlo() {
             <Field form={form} name="strategy" />
           </div>
           <div class="pair roomy">
-            {SPECS.slice(2)
-              .filter((spec) => shown(spec.name))
-              .map((spec) => (
-                <Field key={spec.name} form={form} name={spec.name} />
-              ))}
+            {SPECS.slice(2).map((spec) => (
+              <Field key={spec.name} form={form} name={spec.name} when={matters(spec.name)} />
+            ))}
           </div>
           <div class="buttons">
             <button type="submit" class="main" disabled={form.values === null || seen?.state === "running"}>

@@ -35,7 +35,7 @@ const MECHANISMS = [
 
 const SPECS: readonly FieldSpec[] = [
   // lines of mechanism:parameter:second:sampling probability:count, joined by "|"
-  { name: "mix", label: "Mix", kind: "text", initial: "gaussian:1::0.01:1000|laplace:10:::5", most: 2000 },
+  { name: "mix", label: "Mix", kind: "text", initial: "gaussian:1::0.01:1000|laplace:10:::5", most: 1e6 },
   { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", above: 0, below: 1, explained: "learn/epsilon-and-delta.html" },
   {
     name: "relation",
@@ -56,16 +56,32 @@ const COLUMNS: readonly FieldSpec[] = [
   { name: "count", label: "Times", kind: "whole", initial: "1", least: 1, explained: "glossary.html#term-composition" },
 ];
 
+const joined = (cells: readonly string[]): string => cells.map((cell) => cell.replace(/[%:|]/g, encodeURIComponent)).join(":");
+
+function unjoined(cell: string): string {
+  try {
+    return decodeURIComponent(cell);
+  } catch {
+    return cell;
+  }
+}
+
+/** Whether a column says anything of a mechanism: one that is left out is not sent, either. */
+const matters = (name: string, mechanism: string | undefined): boolean =>
+  name === "second"
+    ? mechanism === "approximate" || mechanism === "randomized-response"
+    : name !== "sampling_probability" || mechanism === "gaussian" || mechanism === "laplace";
+
 function parseLine(line: string): { cells: string[]; part: Part | null; errors: string[] } {
-  const cells = line.split(":");
+  const cells = line.split(":").map(unjoined);
   while (cells.length < 5) cells.push("");
   const errors = COLUMNS.map((spec, i) => {
     const parsed = parseField(spec, cells[i + 1]!);
-    return "error" in parsed ? parsed.error : "";
+    return "error" in parsed && matters(spec.name, cells[0]) ? parsed.error : "";
   });
   const mechanism = MECHANISMS.map(([name]) => name).find((name) => name === cells[0]);
   if (errors.some(Boolean) || !mechanism) return { cells, part: null, errors };
-  const value = (i: number): number | null => (parseField(COLUMNS[i]!, cells[i + 1]!) as { value: number | null }).value;
+  const value = (i: number): number | null => (matters(COLUMNS[i]!.name, mechanism) ? (parseField(COLUMNS[i]!, cells[i + 1]!) as { value: number | null }).value : null);
   const part = { mechanism, parameter: value(0)!, second: value(1), sampling_probability: value(2) ?? 1, count: value(3)! };
   return { cells, part, errors };
 }
@@ -75,23 +91,25 @@ export function Playground() {
   const form = useForm(SPECS, store);
   const lines = (form.raw.mix ?? "").split("|").map(parseLine);
   const parts = lines.map((line) => line.part);
-  const others = Object.keys(form.errors).some((name) => name !== "mix");
+  const others = SPECS.some(({ name, ...spec }) => name !== "mix" && "error" in parseField({ name, ...spec }, form.raw[name] ?? ""));
   const ask = useMemo(() => {
     if (others || parts.some((part) => part === null)) return null;
     const read = (name: string): unknown => (parseField(SPECS.find((s) => s.name === name)!, form.raw[name]!) as { value: unknown }).value;
     return { parts, delta: read("delta"), relation: form.raw.relation, fpr: read("fpr") };
   }, [form.raw, others]);
-  const account = useAnswer(ask, (body, signal) => post<MixAnswer>("account", body, signal), { delay: 80 });
+  const account = useAnswer(ask, (body, signal) => post<MixAnswer>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
   const curves = useAnswer(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileAnswer>("account/profile", body, signal), { delay: 150 });
 
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const write = (cells: string[][], committed: boolean): void => {
-    form.set("mix", cells.map((row) => row.join(":")).join("|"));
+    form.set("mix", cells.map(joined).join("|"));
     if (committed) form.commit();
   };
   const cells = lines.map((line) => line.cells);
+  const refused = new Map(account.problem?.errors.map(({ field, message }) => [field ?? "", message]));
+  const marked = (line: (typeof lines)[number], i: number, j: number): string => line.errors[j] || (refused.get(`parts[${i}].${COLUMNS[j]!.name}`) ?? "");
   const edit = (row: number, column: number, text: string): void =>
-    write(cells.map((each, i) => (i === row ? each.map((cell, j) => (j === column ? text.replaceAll(/[:|]/g, "") : cell)) : each)), false);
+    write(cells.map((each, i) => (i === row ? each.map((cell, j) => (j === column ? text : cell)) : each)), false);
 
   const answer = account.answer;
   return (
@@ -102,10 +120,7 @@ export function Playground() {
             <fieldset key={i} class="line">
               <legend>Release {i + 1}</legend>
               <div class="field">
-                <div class="named">
-                  <label for={`mechanism-${i}`}>Mechanism</label>
-                  <Why page={KIND.explained} label="Mechanism" />
-                </div>
+                <label for={`mechanism-${i}`}>Mechanism</label>
                 <select id={`mechanism-${i}`} value={line.cells[0]} onInput={(e) => edit(i, 0, e.currentTarget.value)} onChange={form.commit}>
                   {MECHANISMS.map(([name, label]) => (
                     <option key={name} value={name} selected={name === line.cells[0]}>
@@ -113,11 +128,12 @@ export function Playground() {
                     </option>
                   ))}
                 </select>
+                <Why page={KIND.explained} label="Mechanism" />
               </div>
               {COLUMNS.map((spec, j) => {
                 const mechanism = line.cells[0];
-                if (spec.name === "second" && mechanism !== "approximate" && mechanism !== "randomized-response") return null;
-                if (spec.name === "sampling_probability" && mechanism !== "gaussian" && mechanism !== "laplace") return null;
+                if (!matters(spec.name, mechanism)) return null;
+                const error = marked(line, i, j);
                 const label =
                   spec.name === "parameter"
                     ? (MECHANISMS.find(([name]) => name === mechanism)?.[2] ?? spec.label)
@@ -127,24 +143,22 @@ export function Playground() {
                 const explained = spec.name === "parameter" ? MECHANISMS.find(([name]) => name === mechanism)?.[3].explained : spec.explained;
                 const id = `${spec.name}-${i}`;
                 return (
-                  <div key={spec.name} class={line.errors[j] ? "field wrong" : "field"}>
-                    <div class="named">
-                      <label for={id}>{label}</label>
-                      {explained && <Why page={explained} label={label} />}
-                    </div>
+                  <div key={spec.name} class={error ? "field wrong" : "field"}>
+                    <label for={id}>{label}</label>
                     <input
                       id={id}
                       type="text"
                       value={line.cells[j + 1]}
                       placeholder={spec.name === "sampling_probability" ? "all" : spec.optional ? "blank" : undefined}
-                      aria-invalid={line.errors[j] ? "true" : undefined}
+                      aria-invalid={error ? "true" : undefined}
                       aria-describedby={`${id}-error`}
                       autocomplete="off"
                       onInput={(e) => edit(i, j + 1, e.currentTarget.value)}
                       onChange={form.commit}
                     />
+                    {explained && <Why page={explained} label={label} />}
                     <span id={`${id}-error`} class="error" role="alert">
-                      {line.errors[j] && `${label} ${line.errors[j]}`}
+                      {error && `${label} ${error}`}
                     </span>
                   </div>
                 );

@@ -1,4 +1,4 @@
-import { useCallback, useMemo } from "preact/hooks";
+import { useCallback, useMemo, useRef } from "preact/hooks";
 import { Calculator } from "../components/Calculator";
 import { Card } from "../components/Card";
 import { Export } from "../components/Export";
@@ -65,6 +65,8 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useSharpened(ask, engine.queries, twin.queries, { onProblem });
   const { answer } = main;
+  const answered = useRef(false); // what stands below the first answer comes with it, and stays
+  if (answer || Object.keys(form.errors).length > 0) answered.current = true;
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const inputs = (
     <>
@@ -86,7 +88,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
           <Field form={form} name="population" />
           <Field form={form} name="magnitude" />
           <Field form={form} name="weights" />
-          {!compact && engine.name === "server" && <Field form={form} name="cap" />}
+          <Field form={form} name="cap" when={!compact && engine.name === "server"} />
         </div>
       </fieldset>
     </>
@@ -104,7 +106,7 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
       {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
       {answer && !compact && <Scenarios form={form} examples={EXAMPLES} read={readQueriesAsk} ask={engine.queries} name={nameOf} rows={COMPARED} />}
       {(answer || form.values === null) && !compact && <Guidance />}
-      {answer && ask && !compact && <Export name="queries" ask={ask} cap={cap} specs={QUERIES} raw={form.raw} table="the split" csv={() => split(answer)} />}
+      {!compact && answered.current && <Export name="queries" ask={answer && ask} cap={cap} specs={QUERIES} raw={form.raw} table="the split" csv={() => answer && split(answer)} />}
     </Calculator>
   );
 }

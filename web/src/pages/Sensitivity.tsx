@@ -34,7 +34,7 @@ export function Sensitivity({ use }: { use: (value: number) => void }) {
   const store = useMemo(memory, []);
   const form = useForm(SPECS, store, rule);
   const ask = form.values;
-  const found = useAnswer(ask, (body, signal) => post<SensitivityAnswer>("sensitivity", body, signal));
+  const found = useAnswer(ask, (body, signal) => post<SensitivityAnswer>("sensitivity", body, signal), { onProblem: (problem) => form.refuse(problem.errors) });
   const kind = form.raw.query;
   return (
     <details>
@@ -42,9 +42,9 @@ export function Sensitivity({ use }: { use: (value: number) => void }) {
       <div class="pair">
         <Field form={form} name="query" />
         <Field form={form} name="contributions" />
-        {kind !== "count" && <Field form={form} name="low" />}
-        {kind !== "count" && <Field form={form} name="high" />}
-        {kind === "mean" && <Field form={form} name="size" />}
+        <Field form={form} name="low" when={kind !== "count"} />
+        <Field form={form} name="high" when={kind !== "count"} />
+        <Field form={form} name="size" when={kind === "mean"} />
         <Field form={form} name="relation" />
       </div>
       {found.problem && <Trouble problem={found.problem} retry={found.retry} />}

@@ -34,7 +34,7 @@ export function Stretches({ store, claim }: { store: Store; claim: FederatedAsk 
     const { delta, delta_cap, relation, privacy_unit } = claim;
     return { table: text(values, "stretches"), stretches: null, enrolled: numberOrNull(values, "enrolled"), delta, delta_cap, relation, privacy_unit };
   }, [values, claim]);
-  const found = useAnswer(ask, (body, signal) => post<StretchesAnswer>("federated/stretches", body, signal), { delay: 400 });
+  const found = useAnswer(ask, (body, signal) => post<StretchesAnswer>("federated/stretches", body, signal), { delay: 400, onProblem: (problem) => form.refuse(problem.errors) });
   const settled = found.answer !== null && !found.busy ? ask : null; // the curve asks for more, and only once the price is there
   const over = useAnswer(settled, (body, signal) => post<StretchCurveAnswer>("federated/stretches/curve", body, signal));
   const refused = found.problem?.status === 422 ? found.problem.message : null;
@@ -46,7 +46,7 @@ export function Stretches({ store, claim }: { store: Store; claim: FederatedAsk 
         rows={6}
         most={64 * 1024}
         value={form.raw.stretches ?? ""}
-        error={form.errors.stretches ?? refused}
+        error={form.errors.stretches ?? (form.errors.enrolled ? null : refused)}
         set={(table) => form.set("stretches", table)}
         commit={form.commit}
       />
