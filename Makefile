@@ -4,14 +4,21 @@ BIN := .venv/bin
 # a third of the slow tests' time is waiting, for browsers, sockets and other processes: one worker more than cores
 WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-.PHONY: run test check lint prepared bench docs wheel lock clean
+# compiled modules are kept, whatever the shell says: uv compiles nothing, and each command would compile all it imports
+export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: run test test-all check lint prepared prepared-all bench docs wheel lock clean
 
 run: .venv/.run-ready ## install what the main job needs and run it: two programmes on real data, from plan to proof
 	$(BIN)/epsilog run $$(scripts/demo-data fashion-mnist && echo examples/fashion.toml || echo examples/central.toml) examples/local.toml
 
-test: .venv/.dev-ready ## install everything, run all checks, then all tests, which build the docs and test the pages
+test: .venv/.dev-ready ## install everything, run all checks, then the tests that each change must pass
 	$(MAKE) --jobs=2 lint prepared
-	$(BIN)/python -m pytest -m "slow or not slow" --numprocesses $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -m "not extended" --numprocesses $(WORKERS) --dist worksteal
+
+test-all: .venv/.dev-ready ## every test: also those with peers, in all browser pages, and every case and example
+	$(MAKE) --jobs=2 lint prepared-all
+	EPSILOG_TEST_ALL=1 $(BIN)/python -m pytest -m "" --numprocesses $(WORKERS) --dist worksteal
 
 check: lint docs ## everything that takes about a minute
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -22,12 +29,14 @@ lint: .venv/.dev-ready ## format, lint, strict types, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-prepared: .venv/.dev-ready ## what tests need beside the environment: pages, system packages, the peers' environments, data
+prepared: .venv/.dev-ready ## what tests need beside the environment: pages, system packages, data
 	$(BIN)/python hatch_build.py
 	scripts/system-packages
-	scripts/peer-environments
 	scripts/demo-data fashion-mnist
 	scripts/demo-data shakespeare
+
+prepared-all: prepared ## and the peers' environments
+	scripts/peer-environments
 
 bench: .venv/.dev-ready ## measure ourselves beside the peers; figures go to bench/RESULTS.md by hand, with their date
 	$(BIN)/python -m bench
@@ -41,12 +50,12 @@ wheel: docs ## what a release uploads: pages and docs inside
 # The lock files hold versions and hashes only; `requirements/run.txt` is what `make run` installs.
 .venv/.run-ready: requirements/run.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	scripts/install-packages $(BIN)/python --require-hashes -r requirements/run.txt
+	scripts/install-packages $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $@
 
 .venv/.dev-ready: .venv/.run-ready requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	scripts/install-packages $(BIN)/python --require-hashes -r requirements/dev.txt
 	touch $@
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header

@@ -13,9 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.extent import mark_extended
 
 # What pytest has rewritten is kept even where the shell tells Python to keep nothing: half of what a start costs.
 sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # nor do the commands that tests start compile all that they import
 
 # What is imported and collected is no garbage: to look for some among it takes a quarter of the time that this takes.
 gc.disable()
@@ -68,6 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             seen[name] += 1
             if seen[name] > few.args[0]:
                 item.add_marker(pytest.mark.slow)
+    mark_extended(items)
 
 
 def pytest_collection_finish() -> None:

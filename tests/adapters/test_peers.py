@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 WAITING, COMPUTING = ("flower", "nvflare"), ("opacus", "flax")
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", [*(pytest.param(each, marks=pytest.mark.patient) for each in WAITING), *COMPUTING])
 def test_in_the_environment_of(peer):

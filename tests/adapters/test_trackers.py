@@ -62,6 +62,7 @@ def record(number, *, loss=0.5):
     return RoundRecord(number, "ab" * 32, 1.0, 0.5, (0.1,), loss, None if loss is None else 0.75)
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("tracker", [Writer, Flow, Run])
 def test_every_round_is_shown_with_what_is_left_and_what_it_cost(tracker):

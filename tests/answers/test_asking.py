@@ -485,6 +485,7 @@ with open_ledger("budget.db") as ledger:
 """
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("after", ["0", "1"])
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -37,16 +36,13 @@ def test_a_server_is_tried_out_and_somebody_is_let_in_and_out(tmp_path):
     anna = json.loads(run(*create, "--json", cwd=tmp_path).stdout)["token"]
     assert "anna" in run(*listed, cwd=tmp_path).stdout
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    words = [*shlex.split(others[2])[1:], "--port", port]
-    url, trust = f"https://localhost:{port}", {"SSL_CERT_FILE": str(tmp_path / "cert.pem")}
+    words = [*shlex.split(others[2])[1:], "--port", "0"]
+    trust = {"SSL_CERT_FILE": str(tmp_path / "cert.pem")}
     server = subprocess.Popen(
         [sys.executable, "-m", "epsilog", *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     try:
-        assert url.removeprefix("https://localhost") in server.stdout.readline()
+        url = f"https://localhost:{re.search(r':([0-9]+) ', server.stdout.readline())[1]}"
         release = tmp_path / "release.json"
         release.write_text('{"v": 0, "term": {"type": "pure", "epsilon": 2}}')
 
@@ -54,7 +50,7 @@ def test_a_server_is_tried_out_and_somebody_is_let_in_and_out(tmp_path):
             words = ("acme/claims", "--key", key, "--release", str(release), "--ledger", url, "--json")
             return run("ledger", "reserve", *words, cwd=tmp_path, EPSILOG_TOKEN=token, **trust)
 
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while reserve(anna, "one").returncode != 0:
             assert time.monotonic() < until, reserve(anna, "one").stdout
         assert reserve(anna, "two").returncode == 3  # what is left does not bear it

@@ -90,6 +90,7 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
     assert json.loads(document_of(page.encode()))["audit"] == part
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_every_changed_place_of_an_audit_fails(done):
     """In the report's own part about it, and in the file whose hash was committed."""

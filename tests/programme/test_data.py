@@ -189,6 +189,7 @@ def test_what_is_public_holds_nothing_of_the_rows(written, tmp_path):
     assert plan.to_json() == again.to_json()
 
 
+@pytest.mark.every(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["clinics", "visits"])
 def test_an_example_on_own_data_runs_from_plan_to_proof(written, tmp_path, name):

@@ -33,6 +33,7 @@ VARIANTS["correlated-bins"] = (
         ("bands = 20 ", "bands = 2 "),
     ),
 )
+KEPT = ("adaptive-clip", "fashion")  # `make test` runs these; the others are alike
 VARIANTS["weighed"] = (Path(__file__).parents[2] / "examples/local.toml", WEIGHED)
 
 
@@ -62,7 +63,14 @@ def test_clients_withdraw_where_the_server_adds_the_noise(path, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(VARIANTS) - {"central", "local"}))
+@pytest.mark.every(1)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in KEPT else pytest.mark.extended)
+        for name in sorted(set(VARIANTS) - {"central", "local"})
+    ],
+)
 def test_an_example_runs_from_plan_to_proof(name, tmp_path):
     """Eight rounds and no study; the two others run whole elsewhere."""
     original, changes = VARIANTS[name]

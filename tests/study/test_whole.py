@@ -98,6 +98,7 @@ def test_the_command_prints_a_table_and_the_second_time_only_reads(write, tmp_pa
     assert len(list((tmp_path / "runs").glob("study-trial-*/study.json"))) == 1
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.skipif(
     not any(folder.is_dir() for folder in (fashion_mnist.FOLDER, default_cache() / fashion_mnist.FOLDER.name)),

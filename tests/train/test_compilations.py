@@ -48,6 +48,7 @@ def test_kept_programs_give_the_same_model(home):
     assert kept == {path: path.stat().st_mtime_ns for path in Path(folder).iterdir() if path.name.endswith("-cache")}
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_engines_agree_as_users_compile_them():
     """Where tests compile quickly and compute on one thread, what users get does the same."""

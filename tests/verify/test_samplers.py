@@ -58,6 +58,7 @@ def test_sound_samplers_pass(scheme):
     assert all(ended(scheme, sound(scheme, rng)).verdict == "passed" for _ in range(5))
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "scheme", [BINS, *SMALL], ids=lambda one: f"{one.sampling}-{one.clients}-{one.cycle_length or one.cohort_size}"

@@ -127,6 +127,7 @@ def broken_rules(driver):
     return [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_opens_cleanly_at_two_widths_and_passes_axe(browser, site, path):
     browser.get_log("browser")
@@ -419,6 +420,7 @@ def test_embeds_open_with_the_values_of_the_page(browser, site, tmp_path):
         assert {name: shown[name] for name in asked} == asked
 
 
+@pytest.mark.smoke
 def test_federated_numbers_links_and_back(browser, site):
     browser.get(site.url + "/federated")
     until(lambda: "certified: the true value lies between" in text(browser, ".beside"))
@@ -446,6 +448,7 @@ def test_all_spellings_of_a_number_are_one(browser, site, written):
     until(lambda: "δ = 10⁻⁵" in text(browser, ".beside"))
 
 
+@pytest.mark.smoke
 def test_wrong_inputs_are_marked_announced_and_give_no_number(browser, site):
     browser.get(site.url + "/federated")
     claim(browser)
@@ -489,6 +492,7 @@ def test_balls_in_bins_counts_in_epochs(browser, site):
     until(lambda: browser.find_elements("css selector", ".plot > svg"))
 
 
+@pytest.mark.smoke
 def test_queries_incompatible_plan_and_scenarios(browser, site):
     browser.get(site.url + "/queries?v=1&epsilon=1&queries=100&queries_used=40&mechanism=laplace&delta=")
     assert claim(browser) == "100"
@@ -574,6 +578,7 @@ def test_a_cohort_of_fixed_size_is_priced_under_replace_one_only(browser, site):
     until(lambda: "certified: the true value" in text(browser, ".beside"))
 
 
+@pytest.mark.smoke
 def test_the_ledger_is_read_and_verified(browser, site):
     browser.get(site.url + "/ledger")
     until(lambda: "acme/claims" in text(browser, "main"))
@@ -915,6 +920,7 @@ def test_a_finger_steers_and_releases_when_it_is_lifted(browser, site):
     until(lambda: "goes out" in text(browser, ".said"))
 
 
+@pytest.mark.smoke
 def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, site, tmp_path):
     finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
     browser.get(site.url + "/verify")
@@ -1063,6 +1069,7 @@ def foreign(folder):
         server.server_close()
 
 
+@pytest.mark.smoke
 def test_embeds_on_a_foreign_page(browser, site, tmp_path):
     values = 'population="10000" cohort-size="200" rounds="100" noise-multiplier="1" delta="1e-6"'
     query = "v=1&epsilon=1&queries=10&mechanism=laplace"
@@ -1142,6 +1149,7 @@ def slow_app():
     return app
 
 
+@pytest.mark.smoke
 def test_a_number_never_stands_beside_another_question(browser, serve_app):
     """The browser cannot price balls-in-bins: until the server does, the old number keeps the words it came with."""
     with serve_app(slow_app()) as site:

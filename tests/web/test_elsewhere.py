@@ -48,6 +48,7 @@ def number(page, answer):
     return answer["epsilon"]["upper"] if page == "federated" else answer["shares"][0]["optimal"]["scale"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "name"), FORMS)
 def test_what_is_handed_over_gives_the_pages_number(page, name, tmp_path):

@@ -13,7 +13,7 @@ from epsilog.web.jobs import Job, Shelf, watch
 
 
 def until(seen):
-    for _ in range(400):
+    for _ in range(6000):
         if seen():
             return
         time.sleep(0.01)
@@ -29,7 +29,7 @@ class Steps:
     def __call__(self, job):
         self.begun += 1
         while len(self.done) < 3:
-            assert self.may.acquire(timeout=5)
+            assert self.may.acquire(timeout=300)
             job.breathe(checked=len(self.done) + 1)
             self.done.append(len(self.done) + 1)
         return {"sound": True}
@@ -121,7 +121,7 @@ def test_a_shelf_runs_so_many_at_once_and_forgets_the_oldest_that_are_over():
     shelf, waits = Shelf(what="checks", at_once=2, kept=3), threading.Event()
 
     def job():
-        return Job(lambda _: waits.wait(5) and {})
+        return Job(lambda _: waits.wait(300) and {})
 
     first, second, third = job(), job(), job()
     shelf.begin(first)
@@ -206,9 +206,9 @@ def test_begun_and_stopped_work_does_not_pile_up():
     assert [job.busy for job in (*stopped, third)] == [True, True, False]
     go.set()
     for job in stopped:
-        job._thread.join(5)
+        job._thread.join(300)
     shelf.begin(third)
-    third._thread.join(5)
+    third._thread.join(300)
     assert third.snapshot["state"] == "done"
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from tests.extent import amount
 
 from epsilog.spend import Amounts, Entry, Request, Verb, open_ledger, read_ledger
 from epsilog.spend.remote import connection
@@ -294,7 +295,7 @@ def process(path, port):
 
 @pytest.mark.slow
 def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path):
-    path, (port, kills) = tmp_path / "ledger.db", (_free_port(), 3)
+    path, (port, kills) = tmp_path / "ledger.db", (_free_port(), amount(1, 3))
     with open_ledger(path) as books:
         books.create_budget("acme", kind="pure", epsilon="1")
     known, unknown, over = set(), set(), threading.Event()

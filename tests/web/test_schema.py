@@ -4,6 +4,7 @@ from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from tests.extent import amount
 from tests.web.described import description
 
 from epsilog.web.app import create_app
@@ -49,7 +50,7 @@ def test_no_question_is_an_error_of_ours(brisk, path, method, mode):
 
     # a failure is told as it was found: every step of making it smaller would ask the server again
     @settings(
-        max_examples=8 if dear else 10,
+        max_examples=amount(3, 8 if dear else 10),
         deadline=None,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ RUN = {"participation": "balls-in-bins", "bins": 512, "noise_multiplier": 1.0, "
 
 
 def post(port, path, body):
-    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=3000)
     asked.request("POST", f"/api/v1{path}", json.dumps(body), {"Content-Type": "application/json"})
     return asked
 
@@ -32,7 +33,7 @@ def asks_much(port):
 def watches_a_certificate(port):
     begin = post(port, "/certificates", RUN)
     begun = json.loads(begin.getresponse().read())
-    watcher = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    watcher = http.client.HTTPConnection("127.0.0.1", port, timeout=3000)
     watcher.request("GET", f"/api/v1/certificates/{begun['id']}/events")
     watcher.getresponse().fp.readline()
     return [begin, watcher]
@@ -51,25 +52,18 @@ def started_by(server):
 
 @pytest.mark.slow
 def test_an_interrupt_ends_the_server_and_its_processes_whoever_waits(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "epsilog", "serve", "--port", str(port)]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as server:
+    command = [sys.executable, "-u", "-m", "epsilog", "serve", "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as server:
         try:
-            until = time.monotonic() + 60
-            while time.monotonic() < until:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    time.sleep(0.1)
+            port = int(re.search(r":([0-9]+) ", server.stdout.readline())[1])
             waiting = [*watches_a_certificate(port), *sends_half_a_question(port), *asks_much(port)]
-            time.sleep(0.5)
-            children = started_by(server)
-            assert children
+            until = time.monotonic() + 300
+            while not (children := started_by(server)):
+                assert time.monotonic() < until
+                time.sleep(0.05)
             server.send_signal(signal.SIGINT)
-            _, said = server.communicate(timeout=20)
+            _, said = server.communicate(timeout=300)
             assert "Traceback" not in said
             for child in children:
                 with pytest.raises(ProcessLookupError):
@@ -96,7 +90,7 @@ def test_one_address_does_not_take_all_connections(monkeypatch):
     thread.start()
 
     def status(address):
-        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=30, source_address=(address, 0))
+        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=300, source_address=(address, 0))
         try:
             asked.request("GET", "/healthz", headers={"Host": "127.0.0.1"})
             return asked.getresponse().status
@@ -144,7 +138,7 @@ def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch, tm
     thread.start()
 
     def status():
-        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         asked.request("GET", "/healthz")
         found = asked.getresponse()
         found.read()

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import signal
 import socket
 import ssl
@@ -29,12 +30,6 @@ def made(folder, name, *words):
     return json.loads(epsilog("token", "create", name, *words, "--json", cwd=folder))["token"]
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 class Team:
     """A server in a process of its own, and one way to ask it."""
 
@@ -43,7 +38,7 @@ class Team:
         self.context = ssl.create_default_context(cafile=certificate)
 
     def ask(self, path, token=None, *, headers=(), context=None):
-        asked = http.client.HTTPSConnection("localhost", self.port, timeout=30, context=context or self.context)
+        asked = http.client.HTTPSConnection("localhost", self.port, timeout=300, context=context or self.context)
         try:
             asked.putrequest("GET", path)
             for name, value in [*([("Authorization", f"Bearer {token}")] if token else []), *headers]:
@@ -58,27 +53,26 @@ class Team:
 @pytest.fixture(scope="module")
 def team(tmp_path_factory, ledger_path):
     """One server for all: to start it and what works for it costs more than all that is asked of it."""
-    folder, port = tmp_path_factory.mktemp("team"), free_port()
+    folder = tmp_path_factory.mktemp("team")
     certificate, key = self_signed(folder)
     epsilog("token", "create", "root", "--role", "owner", "--whole-ledger", cwd=folder)
     words = ["--ledger", ledger_path, "--tokens", "tokens.json", "--tls-cert", certificate, "--tls-key", key]
-    words += ["--access-log", "--port", port, "--host", "0.0.0.0", "--name", "localhost"]  # noqa: S104
+    words += ["--access-log", "--port", "0", "--host", "0.0.0.0", "--name", "localhost"]  # noqa: S104
     command = [sys.executable, "-m", "epsilog", "serve", *map(str, words)]
     with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
         server = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err)
         try:
-            until = time.monotonic() + 60
-            while "epsilog is at https://0.0.0.0" not in (folder / "err").read_text():
+            until = time.monotonic() + 300
+            while not (told := re.search(r"epsilog is at https://0\.0\.0\.0:(\d+)", (folder / "err").read_text())):
                 assert time.monotonic() < until
                 assert server.poll() is None, (folder / "err").read_text()
                 time.sleep(0.1)
-            time.sleep(0.5)
-            found = Team(folder, port, certificate)
+            found = Team(folder, int(told[1]), certificate)
             found.process = server
             yield found
         finally:
             server.send_signal(signal.SIGINT)
-            server.wait(30)
+            server.wait(300)
 
 
 def test_a_team_comes_in_by_tls_and_token_and_stays_out_without(team):

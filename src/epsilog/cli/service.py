@@ -41,7 +41,7 @@ def serve(
     host: Annotated[
         str, typer.Option("--host", help="A loopback address; another only with --tokens, and TLS or a proxy.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p")] = 8080,
+    port: Annotated[int, typer.Option("--port", "-p", help="0 takes a free port, which the output names.")] = 8080,
     ledger: Annotated[
         str, typer.Option("--ledger", "-l", help="The ledger to read, if it is there: a file, or postgresql://....")
     ] = DEFAULT_LEDGER,

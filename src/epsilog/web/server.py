@@ -27,7 +27,7 @@ def serve(
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serves until interrupted; see ``epsilog.web.serve``."""
-    port = check.integer(1, 65535)(port=port)
+    port = check.integer(0, 65535)(port=port)
     if (tls_cert is None) != (tls_key is None):
         raise CheckError("tls_key" if tls_key is None else "tls_cert", "given with the other of the two", "none")
     entrance = (entrance or Entrance()).reached_at(host, tls=tls_cert is not None)
@@ -58,7 +58,7 @@ def serve(
     with _bound(host, port) as listener:
         if ready is not None:
             name = f"[{host}]" if ":" in host else host
-            ready(f"{'http' if tls is None else 'https'}://{name}:{port}")
+            ready(f"{'http' if tls is None else 'https'}://{name}:{listener.getsockname()[1]}")
         uvicorn.Server(config).run(sockets=[listener])
 
 

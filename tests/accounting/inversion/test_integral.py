@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.extent import amount
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.bounds import Bounds
@@ -116,7 +117,7 @@ def test_delta_by_an_inversion_without_any_shortcut():
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=amount(7, 25), deadline=None)
 @given(
     mu=st.floats(0.05, 3.0),
     share=st.floats(1e-4, 0.95),

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -39,6 +40,13 @@ class Server:
         with (self.data / "postgresql.conf").open("a") as settings:
             settings.write(SETTINGS.format(folder=self.folder))
         self.start()
+        # it outlives this process however that ends, and removes the server once the pipe to it closes
+        stop = shlex.join(map(str, [*self.user, binaries() / "pg_ctl", "-D", self.data, "-m", "immediate", "stop"]))
+        remove = f"cat; cd /; {stop}; rm -rf {shlex.quote(str(self.folder))}"
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.guard = subprocess.Popen(
+            ["/bin/sh", "-c", remove], stdin=subprocess.PIPE, start_new_session=True, cwd="/", **quiet
+        )
         atexit.register(self.remove)
 
     def _run(self, name, *words):
@@ -54,13 +62,9 @@ class Server:
         self._run("pg_ctl", "-D", self.data, "-m", mode, "-w", "stop")
 
     def remove(self):
-        subprocess.run(
-            [*self.user, binaries() / "pg_ctl", "-D", self.data, "-m", "immediate", "stop"],
-            cwd="/",
-            capture_output=True,
-            check=False,
-        )
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Stop the server and remove its folder."""
+        if self.guard.returncode is None:
+            self.guard.communicate()
 
     def url(self, ledger, *, user="postgres"):
         return f"postgresql://{user}@/postgres?host={quote(str(self.folder), safe='')}&ledger={ledger}"

@@ -351,7 +351,8 @@ def test_a_server_that_dies_has_lost_nothing_that_was_acknowledged():
                 writers = [threading.Thread(target=charge) for _ in range(2)]  # both ask with the same keys
                 for writer in writers:
                     writer.start()
-                ended.wait(0.3)
+                while len(told) <= 5 * (asked + 1) and any(writer.is_alive() for writer in writers):
+                    ended.wait(0.01)
                 cluster.stop("immediate")
                 ended.set()
                 for writer in writers:

@@ -114,6 +114,7 @@ def test_bad_settings_are_refused(cache, settings, says):
         load(cache, **settings)
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_central_noise_at_epsilon_4_keeps_the_utility_and_far_too_much_noise_does_not(cache):
     """z = 2.1 prices q = 0.2, 60 rounds at epsilon 4 and delta 1e-5; z = 250 is the control."""
