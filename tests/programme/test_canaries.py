@@ -308,7 +308,7 @@ def test_what_is_not_said_changes_no_name_of_a_run(write_programme):
 
     stated = load(write_programme())
     document = stated.model_dump(mode="json")
-    assert document.pop("audit") is document.pop("tuning") is None
+    assert document.pop("audit") is document.pop("tuning") is document.pop("counts") is None
     assert settings_hash(stated) == codec.fingerprint(document)
     assert settings_hash(load(write_programme(*AUDIT))) != settings_hash(stated)
 

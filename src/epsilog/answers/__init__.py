@@ -6,7 +6,7 @@ draw, ``telling`` adds the error bar, ``shelf`` keeps, and ``asking`` leads thro
 can be told that was not paid for. ``best`` runs trials of anything and tells the best alone.
 """
 
-from epsilog.answers.asking import Answer, Budgets, Payer, Quote, ask, quote
+from epsilog.answers.asking import Answer, Budgets, Payer, Quote, ask, quote, reserve_answer
 from epsilog.answers.best import best_of
 from epsilog.answers.columns import types_of
 from epsilog.answers.files import scan
@@ -28,6 +28,7 @@ __all__ = [
     "ask",
     "best_of",
     "quote",
+    "reserve_answer",
     "scan",
     "types_of",
 ]

@@ -36,7 +36,7 @@ from epsilog.terms.charts import interval_bar
 from epsilog.terms.codec import canonical, to_json
 from epsilog.terms.notebook import html_table
 
-__all__ = ["Answer", "Budgets", "Payer", "Quote", "ask", "quote"]
+__all__ = ["Answer", "Budgets", "Payer", "Quote", "ask", "quote", "reserve_answer"]
 
 VERSION = 0
 _EVIDENCE = "answer.json"
@@ -195,15 +195,7 @@ def ask(
         shelf.prepare()
     elif ledger.find(key) is None:  # looked up after the shelf: whoever drew had reserved before
         raise ConflictError(f"{shelf.folder} holds an answer under key {key!r} that is not this ledger's")
-    charge = ledger.reserve(
-        scope,
-        asked.plan.release,
-        key=key,
-        relation=asked.relation,
-        plan_hash=hashlib.sha256(canonical(asked.question)).hexdigest(),
-        rounds=1,
-        simulation=simulation,
-    )
+    charge = _reserved(ledger, scope, asked, key=key, simulation=simulation)
     bound = _bound(charge, asked.question)
 
     def draw() -> bytes:
@@ -212,6 +204,44 @@ def ask(
         return _document(charge, bound, asked.plan, said)
 
     return Answer.read(_once(charge, shelf, bound, draw))
+
+
+def reserve_answer(
+    ledger: Payer,
+    scope: str,
+    query: Query,
+    *,
+    unit: str | None,
+    key: str,
+    rows: int = 1,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    mu: Number | None = None,
+    error: float | None = None,
+    simulation: bool = False,
+) -> Charge:
+    """Reserves the price of a question; ``ask`` with the same key goes on from there. No data is read.
+
+    Args:
+        ledger: see ``ask``.
+        scope: see ``ask``.
+        query: see ``ask``.
+        unit: see ``ask``.
+        key: see ``ask``.
+        rows: see ``ask``.
+        epsilon: see ``ask``.
+        rho: see ``ask``.
+        mu: see ``ask``.
+        error: see ``ask``.
+        simulation: see ``ask``.
+
+    Raises:
+        BudgetExceededError: some budget cannot bear it.
+        ConflictError: the key came with another question.
+    """
+    asked = _asked(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
+    simulation = check.flag()(simulation=simulation)
+    return _reserved(ledger, scope, asked, key=check.text()(key=key), simulation=simulation)
 
 
 def quote(
@@ -307,6 +337,18 @@ def _asked(
     relation, kinds = path[-1].relation, frozenset(budget.kind for budget in path)
     plan = planned(query, rows=rows, relation=relation, kinds=kinds, epsilon=epsilon, rho=rho, mu=mu, error=error)
     return _Asked(query, unit, rows, relation, path, plan)
+
+
+def _reserved(ledger: Payer, scope: str, asked: _Asked, *, key: str, simulation: bool) -> Charge:
+    return ledger.reserve(
+        scope,
+        asked.plan.release,
+        key=key,
+        relation=asked.relation,
+        plan_hash=hashlib.sha256(canonical(asked.question)).hexdigest(),
+        rounds=1,
+        simulation=simulation,
+    )
 
 
 def _summed(frame: Any, asked: _Asked) -> list[list[int]] | None:

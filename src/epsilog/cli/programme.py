@@ -240,7 +240,7 @@ class _Watcher:
 
 
 def _summary(report: dict[str, Any], folder: Path) -> None:
-    from epsilog.prove import lower_bound, tuned
+    from epsilog.prove import counted, lower_bound, tuned
 
     claim, result, budget = report["claim"], report["result"], report["budget"]
     utility, none = report["utility"] or {}, _unscored(result)
@@ -252,6 +252,7 @@ def _summary(report: dict[str, Any], folder: Path) -> None:
             ("budget", f"epsilon {budget['epsilon']}, delta {budget['delta']} in {budget['scope']}"),
             ("epsilon, certified", interval_text(codec.decode(claim["epsilon"]))),
             *((name, f"{value}: {what}") for name, value, what in tuned(report)),
+            *((name, f"{value}: {what}") for name, value, what in counted(report)),
             *((name, f"{value}, {what}") for name, value, what in lower_bound(report)),
             ("closed form (estimate)", _figure(report["accounting"]["formula"]["total"], "none")),
             ("participation known", upper_text(float(claim["unamplified"]["upper"]))),

@@ -78,6 +78,11 @@ class RegisteredPlan:
         """What is released, and charged: the scheme's release, or that of the best of several trials of it."""
         return self.of_best(self.scheme.release())
 
+    @property
+    def beside(self) -> Decimal:
+        """The epsilon of the noisy counts that are released beside the model, each under a charge of its own."""
+        return _beside(self.details)
+
     def of_best(self, one: Release) -> Release:
         """What is released if one run releases ``one``."""
         return best(one, self.trials)
@@ -138,6 +143,7 @@ class RegisteredPlan:
                 raise CheckError(f"budget.{name}", "a decimal number such as '4' or '1e-6'", repr(budget[name])[:100])
         check.flag()(simulation=document["simulation"])
         check.instance(dict)(details=document["details"])
+        _beside(document["details"])
         terms = {name: codec.decode(document[name]) for name in ("guarantee", "epsilon", "unamplified")}
         for name, kind in (("guarantee", Guarantee), ("epsilon", Interval), ("unamplified", Interval)):
             check.instance(kind)(**{name: terms[name]})
@@ -161,6 +167,15 @@ class RegisteredPlan:
         """The certified interval after the first ``rounds`` rounds."""
         release, guarantee = self.of_best(self.scheme.after(rounds)), self.guarantee
         return epsilon(release, delta=guarantee.delta, relation=guarantee.relation)
+
+
+def _beside(details: dict[str, Any]) -> Decimal:
+    stated = check.instance(dict)(counts=details.get("counts", {}))
+    amounts = [stated[name] for name in ("usable", "evaluation") if name in stated]
+    for amount in amounts:
+        if not isinstance(amount, str) or not _NUMBER.fullmatch(amount):
+            raise CheckError("counts", "decimal numbers such as '0.1'", repr(amount)[:100])
+    return sum(map(Decimal, amounts), Decimal(0))
 
 
 def price(scheme: Scheme, delta: float, relation: NeighboringRelation, *, rounds: int | None = None) -> Interval:

@@ -14,10 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union
 
-import numpy as np
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import ConfigDict, Field, ValidationError, create_model, model_validator
 
 from epsilog import train
+from epsilog.programme.amounts import Amount, decimal
+from epsilog.programme.counts import Counts
 from epsilog.programme.data import KINDS_OF_DATA, Data
 from epsilog.programme.tuning import Tuning, require_law
 from epsilog.prove import require_field
@@ -30,24 +31,6 @@ from epsilog.train import OPTIMIZERS, SCHEDULES, Server
 from epsilog.train.models import Kind, choose, is_own, require_name
 from epsilog.verify.audits import METHODS, ONE_RUN, Guesses, Protocol
 
-_NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)  # as the ledger reads them
-
-
-def _decimal(least: str, below: str) -> BeforeValidator:
-    """Amounts are decimal strings; a bare TOML number is accepted through its shortest form."""
-
-    def read(value: Any) -> Decimal:
-        value = value.item() if isinstance(value, np.generic) else value
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
-        text = repr(value) if plain else value
-        if not (isinstance(text, str) and _NUMBER.fullmatch(text) and Decimal(least) <= Decimal(text) < Decimal(below)):
-            raise ValueError(f'must be a decimal number such as "0.5", at least {least} and below {below}')
-        return Decimal(text)
-
-    return BeforeValidator(read)
-
-
-Amount = Annotated[Decimal, _decimal("1e-9", "1e9")]
 UNSAID = "not said: a simulation"
 FEWEST_CANARIES, MOST_CANARIES = 16, 10**5
 MANY = LARGEST - 1  # units, where the data has still to tell how many there are
@@ -82,7 +65,7 @@ class Budget(Part):
 
     scope: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
     epsilon: Amount
-    delta: Annotated[Decimal, _decimal("1e-18", "1")] | Literal["1/population"]
+    delta: Annotated[Decimal, decimal("1e-18", "1")] | Literal["1/population"]
     delta_rationale: Text
 
     def delta_for(self, population: int) -> Decimal:
@@ -296,6 +279,7 @@ class Programme(Part):
     references: dict[str, str] = Field(default_factory=dict)
     audit: Audit | None = None
     tuning: Tuning | None = None
+    counts: Counts | None = None
 
     @model_validator(mode="after")
     def _holds_together(self) -> Programme:
@@ -311,7 +295,15 @@ class Programme(Part):
             raise CheckError("boundary.rounds_per_release", bound, f"{self.boundary.rounds_per_release}")
         self._audit_fits()
         self._tuning_fits()
+        if self.counts is not None and not self.for_training > 0:
+            bound = f"such that their epsilons leave some of budget.epsilon = {self.budget.epsilon} for training"
+            raise CheckError("counts", bound, f"{self.counts.epsilon}")
         return self
+
+    @property
+    def for_training(self) -> Decimal:
+        """The epsilon that the budget leaves for training, beside the counts."""
+        return self.budget.epsilon - (Decimal(0) if self.counts is None else self.counts.epsilon)
 
     def _tuning_fits(self) -> None:
         """A sweep has a law that can be run, and nothing beside it that is said of one run."""
@@ -392,6 +384,7 @@ class Programme(Part):
         study: Sequence[float] = (),
         noise_multiplier: float | Literal["calibrate"] = "calibrate",
         audit: Mapping[str, Any] | None = None,
+        counts: Mapping[str, Any] | None = None,
         **facts: Any,
     ) -> Self:
         """A programme to try things out: it protects nobody, so who owns it, and why, may stay unsaid.
@@ -405,6 +398,7 @@ class Programme(Part):
             study: other budgets to train at, for comparison.
             noise_multiplier: instead of calibrated noise.
             audit: canaries among the task's units, as the section [audit] says; the task has places for them.
+            counts: noisy counts beside the model, as the section [counts] says.
             **facts: what else the scheme states, such as ``rounds`` and ``clip_norm``.
 
         Raises:
@@ -431,6 +425,7 @@ class Programme(Part):
             reporting={"period": UNSAID},
             run={"simulation": True, "seed": seed, "study": study},
             **({} if audit is None else {"audit": dict(audit)}),
+            **({} if counts is None else {"counts": dict(counts)}),
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from epsilog import disk
 from epsilog.plan import RegisteredPlan, register
+from epsilog.programme.counts import COUNTS, require_countable
 from epsilog.programme.data import OwnSection, Withdrawals
 from epsilog.programme.model import Programme, ProgrammeFile, load
 from epsilog.programme.tuning import TUNING
@@ -79,6 +80,7 @@ def prepare_file(path: Path) -> Prepared:
         )
         _require_kept_rows(stated, task)
         _require_scored(stated, task)
+        require_countable(stated.counts, task)
         withdrawn = None
         if stated.data.withdrawn is not None:
             withdrawn = Withdrawals(path.parent / stated.data.withdrawn, dataset)
@@ -104,6 +106,7 @@ def prepare_task(programme: Programme, task: Task) -> Prepared:
         _require_level(programme, unit, unit_is_client=task.unit_is_client)
         _require_kept_rows(programme, task)
         _require_scored(programme, task)
+        require_countable(programme.counts, task)
         programme = programme.counting(task.units) if programme.guarantee.stated is None else programme
         counted = {"population": (programme.population, task.units)}
         if hasattr(programme.scheme, "clients"):
@@ -154,7 +157,8 @@ SECTIONS = {
 
 
 def _placed(error: CheckError) -> CheckError:
-    return error if error.field.startswith(("scheme.", "tuning")) else error.under(SECTIONS.get(error.field, "data"))
+    placed = error.field.startswith(("scheme.", "tuning", "counts."))
+    return error if placed else error.under(SECTIONS.get(error.field, "data"))
 
 
 def _refuse(source: str, wrong: Sequence[CheckError]) -> None:
@@ -174,7 +178,7 @@ def told_of(source: str) -> Iterator[None]:
 
 def settings_hash(programme: Programme) -> str:
     """SHA-256 of the programme as stated."""
-    unsaid = {name for name in ("audit", "tuning") if getattr(programme, name) is None}
+    unsaid = {name for name in ("audit", "tuning", "counts") if getattr(programme, name) is None}
     return codec.fingerprint(programme.model_dump(mode="json", exclude=unsaid))
 
 
@@ -213,6 +217,7 @@ def make_plan(prepared: Prepared, *, audit: Mapping[str, Any] = MappingProxyType
         "references": _hashed(programme, prepared.base),
         **audit,
         **({} if programme.tuning is None else {TUNING: {"candidates": list(programme.tuning.candidates)}}),
+        **({} if programme.counts is None else {COUNTS: programme.counts.to_json()}),
     }
     return priced(programme, programme.population, details)
 
@@ -233,7 +238,7 @@ def priced(programme: Programme, population: int, details: dict[str, Any]) -> Re
         lambda z: scheme.term(population, z),
         name=programme.programme.name,
         noise_multiplier=None if scheme.noise_multiplier == "calibrate" else scheme.noise_multiplier,
-        budget_epsilon=budget.epsilon,
+        budget_epsilon=programme.for_training,
         delta=programme.delta,
         relation=guarantee.relation,
         privacy_unit=guarantee.privacy_unit,

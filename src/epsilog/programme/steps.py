@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from epsilog import disk, npz
 from epsilog.plan import RegisteredPlan
@@ -72,8 +72,7 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
         ProgrammeError: the ledger has no budget at or above the scope; making one is its owner's act.
     """
     budget, guarantee, new = plan.budget, plan.guarantee, not (folder / RunFile.PLAN).exists()
-    if not books.budgets_above(budget["scope"]):
-        _make_simulated_budget(books, plan)
+    require_budget(books, plan)
     if new and canaries is not None:
         keep(canaries, folder)
     if new:
@@ -104,6 +103,16 @@ def reserve(books: AnyLedger, plan: RegisteredPlan, folder: Path, canaries: Cana
             with contextlib.suppress(OSError):  # another process is at work in it
                 folder.rmdir()
         raise
+
+
+def require_budget(books: AnyLedger, plan: RegisteredPlan) -> None:
+    """Requires a budget for the plan; a simulation makes itself one.
+
+    Raises:
+        ProgrammeError: as ``reserve``.
+    """
+    if not books.budgets_above(plan.budget["scope"]):
+        _make_simulated_budget(books, plan)
 
 
 def _held(books: AnyLedger, scope: str, *, before: int | None = None) -> Amounts:
@@ -215,7 +224,7 @@ def train(
     disk.write_atomically(folder / RunFile.MODEL, npz.written(Released(task.model, trained.model).arrays))
 
 
-def close(charge: Charge, folder: Path, utility: Utility | None) -> None:
+def close(charge: Charge, folder: Path, utility: Utility | None, counts: tuple[Mapping[str, Any], ...] = ()) -> None:
     """Writes the owner's word beside the records, and commits the charge with the digests of all of them.
 
     The curator's records are bound by a commitment, whose key is kept beside them: a hash could be guessed against.
@@ -223,7 +232,7 @@ def close(charge: Charge, folder: Path, utility: Utility | None) -> None:
     trained = parse_evidence({n: c for n, c in read_folder(folder).items() if n != RunFile.OWNER}, None)
     private = {finding.check: finding.verdict for finding in check_private(trained)}
     software = {name: metadata.version(name) for name in ("epsilog", "numpy", "scipy")}
-    write_json(folder / RunFile.OWNER, OwnerWord(software, private, utility, chosen(folder)).to_json())
+    write_json(folder / RunFile.OWNER, OwnerWord(software, private, utility, chosen(folder), counts).to_json())
     _keep_key(folder)
     charge.commit(evidence=disclosed(read_evidence(folder, None).hashes))
 

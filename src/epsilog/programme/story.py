@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from epsilog import disk
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.canaries import enrolled, planned, require_canaries
+from epsilog.programme.counts import Counting, give_back, released_vector
 from epsilog.programme.model import Programme
 from epsilog.programme.prepare import (
     Prepared,
@@ -22,11 +23,11 @@ from epsilog.programme.prepare import (
     write_json,
 )
 from epsilog.programme.simulation import Studied, simulate, study_plans
-from epsilog.programme.steps import charge_key, close, is_closed, reserve, train, try_all
+from epsilog.programme.steps import charge_key, close, is_closed, require_budget, reserve, train, try_all
 from epsilog.programme.tuning import Sweeping
 from epsilog.prove import build_report, check_schema, render_html
 from epsilog.spend import Charge, located, open_ledger
-from epsilog.terms import CheckError, ProgrammeError, RoundRecord, RunFile, Scheme
+from epsilog.terms import CheckError, EpsilogError, ProgrammeError, RoundRecord, RunFile, Scheme
 from epsilog.terms.charts import band_plot
 from epsilog.terms.notebook import html_table
 from epsilog.train import Task, exclusive, forget
@@ -127,7 +128,7 @@ def run(
     with _charged(start) as charge:
         if charge.state != "committed":  # another process may have been faster
             _trained(start, charge)
-            close(charge, start.folder, _utility(start, studied))
+            close(charge, start.folder, _utility(start, studied), _counted(start))
         return _proved(start)
 
 
@@ -189,6 +190,10 @@ class _Start:
     def task(self) -> Task:
         return self.prepared.task
 
+    @property
+    def counting(self) -> Counting:
+        return Counting(self.plan, self.task, self.folder, self.programme.run.seed, charge_key(self.plan))
+
     def over(self, engine: Callable[[Task], Engine] | None) -> Callable[[Task], Engine] | None:
         """The engine, None for the task's own; with clients who do not reply, where the programme simulates them."""
         dropout = self.programme.run.dropout
@@ -227,9 +232,26 @@ def _charged(start: _Start) -> Iterator[Charge]:
     try_all(start.plan, start.task, start.folder)
     with open_ledger(start.ledger) as books:
         books.verify()  # nothing is booked on top of a ledger that does not hold
-        charge = reserve(books, start.plan, start.folder, start.task.canaries)
+        require_budget(books, start.plan)
+        beside = start.counting.reserve(books)
+        try:
+            charge = reserve(books, start.plan, start.folder, start.task.canaries)
+        except EpsilogError as refusal:
+            give_back(beside, f"another charge of the run was refused: {refusal}"[:1000])
+            raise
         with exclusive(start.folder / "lock", start.folder.name):
+            if charge.state == "reserved":
+                start.counting.require_enough(books, [charge, *beside])
             yield charge
+
+
+def _counted(start: _Start) -> tuple[dict[str, Any], ...]:
+    """The noisy counts beside the model, each drawn once under its own charge."""
+    if start.counting.stated is None:
+        return ()
+    start.observer.stage("counting, charged")
+    with open_ledger(start.ledger) as books:
+        return start.counting.told(books, released_vector(start.folder, start.task))
 
 
 def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> None:

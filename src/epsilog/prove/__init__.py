@@ -23,7 +23,15 @@ from epsilog.prove.pdf import render_pdf
 from epsilog.prove.plots import Series, line_plot, standalone
 from epsilog.prove.publication import FIELDS, read_about, require_field
 from epsilog.prove.registry import check_record, registry_record, registry_schema, render_record
-from epsilog.prove.rendering import document_of, lower_bound, render_html, render_markdown, render_verdict, tuned
+from epsilog.prove.rendering import (
+    counted,
+    document_of,
+    lower_bound,
+    render_html,
+    render_markdown,
+    render_verdict,
+    tuned,
+)
 from epsilog.prove.report import build_report, unpacked
 from epsilog.prove.schema import check_schema, report_schema
 
@@ -40,6 +48,7 @@ __all__ = [
     "check_record",
     "check_schema",
     "compare",
+    "counted",
     "cycle_rows",
     "cycle_sums",
     "differences",

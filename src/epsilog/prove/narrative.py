@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import replace
+from decimal import Decimal
 
 from epsilog.plan.wording import claim_sentence
 from epsilog.terms import Guarantee, Scheme, UnsupportedMechanismError
@@ -52,6 +53,22 @@ def supported_statement(
         reason = "The sampler does not agree with the plan, so only the claim without amplification remains. "
         return reason + statement(replace(guarantee, epsilon=unamplified), simulation=simulation)
     return f"Nothing is claimed: checks fail on {', '.join(sorted(failed))}."
+
+
+def with_counts(epsilon: float, beside: Decimal) -> str:
+    """What the noisy counts beside the model add to the claim, as a further sentence; nothing where there are none.
+
+    Args:
+        epsilon: that the records leave standing for the model.
+        beside: the epsilon of the counts.
+    """
+    if not beside or not math.isfinite(epsilon):
+        return ""
+    total = upper_text(math.nextafter(float(Decimal(epsilon) + beside), math.inf))
+    return (
+        f" Noisy counts of private rows are released beside the model, at epsilon {beside} by themselves: model and "
+        f"counts together are at epsilon {total}, at the same delta."
+    )
 
 
 def statement(guarantee: Guarantee, *, simulation: bool = False) -> str:

@@ -60,6 +60,7 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "facts": facts(report),
         "lower_bound": lower_bound(report),
         "tuned": tuned(report),
+        "counted": counted(report),
         "attacked": (report.get("audit") or {}).get("says", []),
         "plots": plots(report),
         "triggered": triggered(report),
@@ -144,7 +145,18 @@ def figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     known = ("epsilon, participation known", _upper(claim["unamplified"]["upper"]), "no amplification by sampling")
     supported = math.isfinite(float(claim["supported"]))
     first = ("epsilon", _upper(certified(report)), _what_epsilon_is(report))
-    return [first, *([known] if supported else []), *tuned(report), *_of_the_run(report)]
+    return [first, *([known] if supported else []), *tuned(report), *counted(report), *_of_the_run(report)]
+
+
+def counted(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The noisy counts beside the model, as figures; nothing where there are none."""
+    named = {"usable": "rows that can be used", "evaluation": "right on rows trained on"}
+    found = []
+    for one in (report.get("owner") or {}).get("counts", ()):
+        charged = ", ".join(f"{name} {each}" for amounts in one["charged"].values() for name, each in amounts.items())
+        value = f"{number(one['value'])} ({number(one['lower'])} to {number(one['upper'])})"
+        found.append((named.get(one["name"], one["name"]), value, f"noisy, with 95% confidence; charged {charged}"))
+    return found
 
 
 def tuned(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ from typing import Any
 from epsilog.plan import RegisteredPlan, formula_sentence, sweep
 from epsilog.prove.attack import attack
 from epsilog.prove.forgeries import still_forgeable
-from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_statement, who_sees_what
+from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_statement, who_sees_what, with_counts
 from epsilog.prove.publication import publication
 from epsilog.prove.readings import VERSION, read_claim
 from epsilog.terms import RecordsError, RunFile, Verdict, codec
@@ -82,7 +82,8 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
                 unamplified=known,
                 failed=sorted(failed),
                 simulation=plan.simulation,
-            ),
+            )
+            + with_counts(supported, plan.beside),
             "supported": _number(supported),
             "guarantee": codec.encode(plan.guarantee),
             "epsilon": codec.encode(again),

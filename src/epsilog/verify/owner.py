@@ -67,12 +67,15 @@ class OwnerWord:
         private: how each check on the curator's records ended; their figures stay with the curator.
         utility: what a simulation shows beside the run; None for a real run.
         chosen: settings of the trial that was chosen as the best; None where one run was made, or none was chosen.
+        counts: noisy counts that were released beside the model, each under a charge of its own: name, key, value,
+            error, lower, upper, charged.
     """
 
     software: Mapping[str, str]
     private: Mapping[str, Verdict]
     utility: Utility | None = None
     chosen: Mapping[str, Any] | None = None
+    counts: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if set(self.private) != set(PRIVATE):
@@ -91,6 +94,7 @@ class OwnerWord:
             "private": {name: verdict.value for name, verdict in self.private.items()},
             "utility": None if self.utility is None else self.utility.to_json(),
             **({} if self.chosen is None else {"chosen": dict(self.chosen)}),
+            **({} if not self.counts else {"counts": [dict(each) for each in self.counts]}),
         }
 
     @classmethod
@@ -104,6 +108,7 @@ class OwnerWord:
             {name: Verdict(verdict) for name, verdict in document["private"].items()},
             None if utility is None else Utility.from_json(utility),
             None if document.get("chosen") is None else dict(document["chosen"]),
+            tuple(dict(each) for each in document.get("counts", ())),
         )
 
 

@@ -77,7 +77,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
             yield f"the closed form's {term} is {getattr(plan.formula, term)!r}, not {getattr(formula, term)!r}"
     if float(plan.budget["delta"]) != guarantee.delta:
         yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
-    if Decimal(guarantee.epsilon) > Decimal(plan.budget["epsilon"]):
+    if Decimal(guarantee.epsilon) + plan.beside > Decimal(plan.budget["epsilon"]):
         yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
     yield from _misfits(plan)
     yield from planned.contradictions(plan)
