@@ -1,8 +1,8 @@
 """How much of the tests runs: each change passes most of them, ``make test-all`` runs all.
 
-A test marked ``extended`` runs in ``make test-all`` only. So do further cases of a slow test with many: by default
-every second case of four or more, and all but every n-th with ``@pytest.mark.every(n)``. ``every(1)`` keeps all. Where
-tests of a module are marked ``smoke``, its other slow tests are extended.
+A test marked ``extended`` runs in ``make test-all`` only. So do further cases of a slow test with many: by default, one
+of two cases stays where there are four or more, and one of n with ``@pytest.mark.every(n)``. ``every(1)`` keeps all.
+Where tests of a module are marked ``smoke``, its other slow tests are extended.
 """
 
 import os
@@ -12,6 +12,7 @@ import pytest
 
 ALL = os.environ.get("EPSILOG_TEST_ALL") == "1"
 FEW = 4  # cases below which a slow test is not thinned
+GOLDEN = (5**0.5 - 1) / 2  # its multiples spread evenly and keep no step with the sizes of a grid of parameters
 
 
 def amount(few: int, every: int) -> int:
@@ -29,9 +30,14 @@ def mark_extended(items: list[pytest.Item]) -> None:
         name = _name(item)
         chosen = item.get_closest_marker("every")
         step = chosen.args[0] if chosen else 2 if cases[name] >= FEW else 1
-        if seen[name] % step or (item.path in chosen_modules and not item.get_closest_marker("smoke")):
+        if not is_kept(seen[name], step) or (item.path in chosen_modules and not item.get_closest_marker("smoke")):
             item.add_marker(pytest.mark.extended)
         seen[name] += 1
+
+
+def is_kept(index: int, step: int) -> bool:
+    """Tell whether ``make test`` runs this case of a test that keeps about one case of ``step``."""
+    return index * GOLDEN % 1 < 1 / step
 
 
 def _name(item: pytest.Item) -> str:

@@ -109,6 +109,7 @@ def told(done):
     }
 
 
+@pytest.mark.extended
 def test_the_verdict_is_the_same_with_the_package_alone(owner, auditor):
     shutil.copytree(outputs.ROOT / "src/epsilog", auditor / "site/epsilog")  # and what was compiled of it
     found = alone("-c", "import epsilog; print(epsilog.__file__)", auditor=auditor)

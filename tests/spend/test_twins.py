@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.extent import amount
 from tests.spend.stores import AVAILABLE
 
 from epsilog.spend import Ledger
@@ -193,7 +194,7 @@ def test_stores_tell_one_story():
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=amount(8, 25), deadline=None)
 @given(steps=STEPS)
 def test_stores_tell_one_story_whatever_is_asked(steps):
     ask_all([*USUAL, *steps])
