@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import shlex
+import tomllib
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -18,13 +19,15 @@ from epsilog.terms import NeighboringRelation, ProgrammeError, codec
 from epsilog.web import worker
 
 RUN = {"population": 1000, "cohort_size": 100, "rounds": 20, "noise_multiplier": 1.5}
+ONE_MODEL = {"rounds_per_release": 20}  # what a programme publishes
 FEDERATED = {
-    "poisson": RUN | {"cap": 9.0},
+    "poisson": RUN | ONE_MODEL | {"cap": 9.0},
     "zero-out": RUN
+    | ONE_MODEL
     | {"relation": "zero-out", "delta": 1e-5, "delta_cap": None, "privacy_unit": "Dr. O'Neill's \"ward\""},
-    "fixed-size": RUN | {"sampling": "fixed-size", "relation": "replace-one", "rounds": 3},
-    "balls-in-bins": RUN | {"sampling": "balls-in-bins", "rounds": 10},
-    "group": RUN | {"group": 3, "releases_per_period": 2, "clip_norm": 0.25},
+    "fixed-size": RUN | {"sampling": "fixed-size", "relation": "replace-one", "rounds": 3, "rounds_per_release": 3},
+    "balls-in-bins": RUN | {"sampling": "balls-in-bins", "rounds": 10, "rounds_per_release": 10},
+    "group": RUN | ONE_MODEL | {"group": 3, "releases_per_period": 2, "clip_norm": 0.25},
 }
 QUERIES = {
     "gaussian": {"epsilon": 1.0, "queries": 100, "mechanism": "gaussian", "delta": 1e-6},
@@ -102,7 +105,13 @@ def test_what_is_handed_over_gives_the_pages_number(page, name, tmp_path):
 @pytest.mark.slow
 def test_what_no_programme_can_promise_says_why():
     kept = {"sampling": "balls-in-bins", "rounds": 25}  # a programme draws bins anew, and costs less
-    for more in (kept, {"adaptive_clip": True}, {"trials": "fixed:4"}, {"noise_multiplier": 0.0}):
+    for more in (
+        kept,
+        {"adaptive_clip": True},
+        {"late_replies": "again"},
+        {"trials": "fixed:4"},
+        {"noise_multiplier": 0.0},
+    ):
         found = asked("/federated/elsewhere", RUN | more)
         assert found["programme"] is None
         assert found["no_programme"].endswith(".")
@@ -120,3 +129,27 @@ def test_a_programme_that_is_checked_keeps_to_its_budget(tmp_path):
     file.write_text(text.replace("rounds = 20", "rounds = 0", 1))
     with pytest.raises(ProgrammeError, match="rounds"):
         check_file(file)
+
+
+def test_a_file_keeps_to_the_cap_and_to_each_stated_fact(tmp_path):
+    """A cap of 0.5 was raised to the price, and a model after each round became one after the last."""
+    file = tmp_path / "calculated.toml"
+    asks = {
+        "rounds_per_release": RUN | {"cap": 9.0, "rounds_per_release": 4, "clip_norm": 0.25, "releases_per_period": 2},
+        "above the budget of 0.5": RUN | ONE_MODEL | {"cap": 0.5, "delta": 1e-5, "delta_cap": None},
+    }
+    for wrong, ask in asks.items():
+        found = asked("/federated/elsewhere", ask)
+        assert found["no_programme"].startswith("It is refused as it stands: ")
+        file.write_text(found["programme"])
+        stated = tomllib.loads(found["programme"])
+        assert float(stated["budget"]["epsilon"]) == ask["cap"]
+        assert float(stated["budget"]["delta"]) == ask.get("delta", 1e-6)
+        assert stated["boundary"]["rounds_per_release"] == ask["rounds_per_release"]
+        assert stated["scheme"]["rounds"] == 20
+        assert stated["scheme"]["noise_multiplier"] == 1.5
+        assert stated["scheme"]["clip_norm"] == ask.get("clip_norm", 1.0)
+        assert ("# Of 2 releases in a period" in found["programme"]) == ("releases_per_period" in ask)
+        done = CliRunner().invoke(app, ["run", "--check", str(file)])
+        assert done.exit_code != 0
+        assert wrong in str(done.exception)

@@ -74,16 +74,17 @@ TYPING = """
     };
     (async () => {
         const kinds = 'input:not([type=checkbox], [type=radio], [type=range], [type=file]), textarea';
-        for (const each of all('details')) each.open = true;
-        await wait(100);
-        for (const each of all('details')) each.open = true;
-        await wait(100);
+        const folded = () => all('details:not([open])');
+        for (let quiet = 0; quiet < 4; quiet = folded().length ? 0 : quiet + 1) {
+            for (const each of folded()) each.open = true; // what they hold is drawn, and may be folded again
+            await wait(50);
+        }
         for (const each of all('[name=query]')) {
             each.value = 'mean';
             each.dispatchEvent(new Event('input', {bubbles: true}));
             await wait(50);
         }
-        const fields = () => all(kinds).filter(each => each.offsetParent); // those of a form may change with it
+        const fields = () => all(kinds).filter(each => each.checkVisibility()); // those of a form may change with it
         let count = 0;
         for (let field; (field = fields()[count]); count++) {
             const name = field.name || field.id || field.ariaLabel || field.closest('div').textContent.slice(0, 30);

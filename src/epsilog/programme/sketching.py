@@ -21,14 +21,16 @@ PARTICIPATION = {
 }
 
 
-def sketch(plan: FederatedPlan, *, cap: float | None = None) -> str:
+def sketch(plan: FederatedPlan, *, cap: float | None = None, rounds_per_release: int | None = None) -> str:
     """Writes the sections of a programme file that a plan fills; [data], [model] and [training] are left out.
 
-    ``epsilog run --check`` reads and prices it; what is unsaid in it stands as "not said yet".
+    Each fact stands as it was stated. ``epsilog run --check`` reads and prices the file, and refuses it where its price
+    is above the cap or no programme does what it says. What is unsaid stands as "not said yet".
 
     Args:
         plan: of one run.
-        cap: the policy's cap on epsilon, which becomes the budget; the plan's own price where it is blank or lower.
+        cap: the policy's cap on epsilon, which becomes the budget; None: the plan's own price, rounded up.
+        rounds_per_release: rounds between two models that leave the server; None: one model, after the last round.
 
     Raises:
         CheckError: no scheme of a programme does what the plan says.
@@ -40,17 +42,20 @@ def sketch(plan: FederatedPlan, *, cap: float | None = None) -> str:
     if schedule.sampling == "balls-in-bins" and schedule.rounds > schedule.bins:
         bound = f"at most {schedule.bins}: a programme draws bins anew for each cycle, where this plan keeps them"
         raise CheckError("rounds", bound, f"{schedule.rounds}")
-    budget = upper_text(own, 6) if cap is None or cap < own else repr(cap)
+    budget = upper_text(own, 6) if cap is None else repr(float(cap))
     picked = {
         "poisson": f"sampling_probability = {schedule.sampling_probability!r}",
         "fixed-size": f'sampling = "fixed-size"\ncohort_size = {schedule.cohort_size}',
         "balls-in-bins": f'sampling = "balls-in-bins"\ncycle_length = {schedule.bins}',
     }[schedule.sampling]
+    together = (
+        "" if plan.releases_per_period == 1 else f"# Of {plan.releases_per_period} releases in a period, this is one.\n"
+    )
     held = f"records_per_person = {plan.group}\n" if plan.group > 1 else ""
     return f"""\
 # From the federated calculator. To price it again: epsilog run --check FILE. To run it, say what stands as
 # "{UNSAID}", and add [data], [model] and [training].
-
+{together}
 [programme]
 name = "calculated"
 purpose = "{UNSAID}"
@@ -76,7 +81,7 @@ noise_multiplier = {schedule.noise_multiplier!r}
 
 [boundary]
 participation = {toml_string(PARTICIPATION[schedule.sampling])}
-rounds_per_release = {schedule.rounds}
+rounds_per_release = {schedule.rounds if rounds_per_release is None else rounds_per_release}
 adaptive_clip = false
 post_processing = "{UNSAID}"
 {held}

@@ -142,7 +142,7 @@ class ElsewhereAnswer(Answer):
     python: str
     command: str
     programme: Annotated[str | None, Field(description="what a programme file promises (TOML); null where none can")]
-    no_programme: Annotated[str | None, Field(description="why there is none")]
+    no_programme: Annotated[str | None, Field(description="why there is none, or why it is refused as it stands")]
     playground: Annotated[str | None, Field(description="an address; null where its form lacks words for it")]
     charge: Annotated[str, Field(description="an address of the ledger's page, with the release")]
 

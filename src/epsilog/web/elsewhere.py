@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from epsilog import plan
-from epsilog.terms import EpsilogError, codec
+from epsilog.terms import CheckError, EpsilogError, codec
+from epsilog.terms.digits import upper_text
 from epsilog.web import answers
 from epsilog.web.asks import Ask, FederatedVerdictAsk, QueriesVerdictAsk
 from epsilog.web.questions import Questions
@@ -94,21 +95,27 @@ def _command(name: str, ask: Ask, first: set[str]) -> str:
 
 
 def _programme(ask: FederatedVerdictAsk, found: plan.FederatedPlan) -> tuple[str | None, str | None]:
-    """A file that was read again, or why there is none."""
+    """A file, and why it is refused as it stands; or none, and why there is none."""
     import tomllib
 
     from epsilog.programme import Programme, sketch  # not before it is asked for: it brings the trainer
 
-    if ask.adaptive_clip or ask.trials is not None or not ask.without_replacement:
+    if ask.adaptive_clip or ask.trials is not None or not ask.without_replacement or ask.late_replies != "zero":
         return (
             None,
-            "What is learnt, chosen, or given several times a round takes a scheme that says more.",
+            "What is learnt, chosen, given several times a round or asked of others takes a scheme that says more.",
         )
     try:
-        text = sketch(found, cap=ask.cap)
+        text = sketch(found, cap=ask.cap, rounds_per_release=ask.rounds_per_release)
+    except CheckError as error:
+        return None, f"No scheme of a programme keeps this promise: {error}."
+    try:
         Programme.of(**tomllib.loads(text))
     except (EpsilogError, ValueError) as error:
-        return None, f"No scheme of a programme keeps this promise: {error}."
+        return text, f"It is refused as it stands: {str(error).removeprefix('programme: ')}."
+    own = found.epsilon.upper
+    if ask.cap is not None and own > ask.cap:
+        return text, f"It is refused as it stands: its epsilon of {upper_text(own)} is above the cap of {ask.cap!r}."
     return text, None
 
 

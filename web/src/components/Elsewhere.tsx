@@ -4,7 +4,9 @@ import { get, post } from "../lib/api";
 import { download } from "../lib/download";
 import type { ElsewhereAnswer } from "../lib/openapi";
 import { Copy } from "./Copy";
+import { Notice } from "./Notice";
 import { Trouble } from "./Trouble";
+import { typeset } from "./Typeset";
 
 /** The same calculation as Python, as a command, as a programme file, in the playground and as a charge: asked for when opened. */
 export function Elsewhere({ name, ask, cap }: { name: "federated" | "queries"; ask: object; cap: number | null }) {
@@ -42,6 +44,7 @@ function Words({ name, ask }: { name: string; ask: object }) {
           <p>
             <b>As a programme file</b> it is read and priced by <code>epsilog run --check calculated.toml</code>; with data and model it is run.
           </p>
+          {no_programme !== null && <Notice grade="weak">{typeset(no_programme)}</Notice>}
           <pre tabIndex={0}>{programme}</pre>
           <div class="buttons">
             <Copy label="Copy programme" text={() => programme} />

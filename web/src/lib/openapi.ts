@@ -212,7 +212,7 @@ export type ElsewhereAnswer = {
   command: string;
   /** what a programme file promises (TOML); null where none can */
   programme: string | null;
-  /** why there is none */
+  /** why there is none, or why it is refused as it stands */
   no_programme: string | null;
   /** an address; null where its form lacks words for it */
   playground: string | null;
