@@ -108,6 +108,7 @@ def test_a_refusal_has_every_figure_and_ends_with_3(reserve, books, tmp_path, mo
         "caps": {"epsilon": "2"},
         "spent": {"epsilon": "0"},
         "reserved": {"epsilon": "0"},
+        "set_aside": {},
         "shortfall": {"epsilon": "1"},
         "reason": "",
         "hint": "at most epsilon 2 fits",

@@ -476,6 +476,7 @@ def test_a_refusal_says_all_that_is_needed_to_act_on_it(books):
         "caps": {"epsilon": "10"},
         "spent": {"epsilon": "8"},
         "reserved": {"epsilon": "1"},
+        "set_aside": {},
         "shortfall": {"epsilon": "1.5"},
         "reason": "",
         "hint": "at most epsilon 0.5 fits",

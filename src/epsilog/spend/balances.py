@@ -16,7 +16,7 @@ from epsilog.spend.documents import LATER, spelled
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.filters import Filter, filter_of
 from epsilog.spend.promises import check_promise
-from epsilog.terms import BudgetExceededError, NeighboringRelation
+from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation
 from epsilog.terms.charts import gauge
 from epsilog.terms.notebook import html_table
 
@@ -198,7 +198,35 @@ def room(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """
     if balance.closed:
         return Amounts.zero(balance.caps)
-    return balance.caps.left_after(balance.held + of_others(balance, below))
+    return balance.caps.left_after(standing(balance, below))
+
+
+def standing(balance: Balance, below: Sequence[Balance]) -> Amounts:
+    """What stands against a cap for a charge: spent, promised, or a share that does not lie on the charge's path."""
+    return balance.held if balance.set_aside is None else balance.held + of_others(balance, below)
+
+
+def bears(balance: Balance, asked: Amounts, below: Sequence[Balance]) -> bool:
+    """Whether one budget of a path lets a charge in: the one comparison of a charge with a cap, asked or made.
+
+    Args:
+        balance: the budget.
+        asked: what the charge costs it.
+        below: as for ``room``.
+    """
+    return not balance.closed and balance.filter.fits(balance.caps, held=standing(balance, below), asked=asked)
+
+
+def require_terms(
+    balance: Balance, *, relation: NeighboringRelation | str | None, privacy_unit: str | None, simulation: bool
+) -> None:
+    """Refuses a charge in other terms than a budget's, with a ``ConflictError``."""
+    for name, asked in (("relation", relation), ("privacy_unit", privacy_unit), ("simulation", simulation)):
+        if asked != (stated := getattr(balance, name)):
+            raise ConflictError(
+                f"{name} must be that of the budget of {balance.scope!r} ({stated}), got {asked}: "
+                "losses of different kinds do not add up"
+            )
 
 
 def of_others(balance: Balance, below: Sequence[Balance]) -> Amounts:
@@ -207,10 +235,19 @@ def of_others(balance: Balance, below: Sequence[Balance]) -> Amounts:
     return Amounts.zero(balance.caps) if aside is None else aside - shares_on(balance, below)
 
 
-def refusal(balance: Balance, asked: Amounts, left: Amounts, *, reason: str = "") -> BudgetExceededError:
-    """What a budget says when it cannot bear what is asked."""
-    over = balance.held.left_after(balance.caps)  # of a cap that was lowered
+def refusal(balance: Balance, asked: Amounts, stands: Amounts, *, reason: str = "") -> BudgetExceededError:
+    """What a budget says when it cannot bear what is asked.
+
+    Args:
+        balance: the budget.
+        asked: what it would have to bear.
+        stands: what stands against its cap: see ``standing``.
+        reason: why nothing is available, where that is no matter of amounts.
+    """
+    left = Amounts.zero(balance.caps) if reason else balance.caps.left_after(stands)
+    over = stands.left_after(balance.caps)  # of a cap that was lowered
     short = {name: amount for name, amount in (asked.left_after(left) + over).items() if amount != "0"}
+    aside = stands - balance.held if stands.units != balance.held.units else Amounts({})
     return BudgetExceededError(
         scope=balance.scope,
         requested=dict(asked),
@@ -218,6 +255,7 @@ def refusal(balance: Balance, asked: Amounts, left: Amounts, *, reason: str = ""
         caps=dict(balance.caps),
         spent=dict(balance.spent),
         reserved=dict(balance.reserved),
+        set_aside=dict(aside),
         shortfall=short,
         reason=reason,
         owners=() if reason else None,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.balances import Balance, measures, room
+from epsilog.spend.balances import Balance, bears, measures, require_terms, room
 from epsilog.spend.filters import filter_of
 from epsilog.spend.partitions import reach
 from epsilog.spend.pricing import Price, price
@@ -36,18 +36,21 @@ def rooms(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
     What has paid for the charge's block is not asked again. A path that ends at a partition leads into no block: there
     nothing fits. Nor does anything where a sum is above a cap that was lowered, whatever is left of the others.
     """
+    nothing = [Amounts.zero(one.caps) for one, _ in _counting(path)]
+    return [
+        (one, room(one, below) if bears(one, zero, below) else zero)
+        for (one, below), zero in zip(_counting(path), nothing, strict=True)
+    ]
+
+
+def _counting(path: Sequence[Balance]) -> list[tuple[Balance, Sequence[Balance]]]:
+    """The budgets of ``rooms``, each with those under it on the path."""
     beyond = min(reach(path), len(path) - 1)
-    asked = [
-        (balance, room(balance, path[depth + 1 :]))
+    return [
+        (balance, path[depth + 1 :])
         for depth, balance in enumerate(path)
         if depth >= beyond or balance.retired is not None
     ]
-    return [(one, Amounts.zero(left) if _over(one) else left) for one, left in asked]
-
-
-def _over(balance: Balance) -> bool:
-    """Whether a budget lets nothing in, since some quantity is above its cap already."""
-    return not balance.filter.fits(balance.caps, held=balance.held, asked=Amounts.zero(balance.caps))
 
 
 def least(path: Sequence[Balance]) -> Amounts:
@@ -67,7 +70,18 @@ def headroom_for(request: Request, path: Sequence[Balance]) -> Headroom:
     """The headroom on a path, counted in charges like ``request`` and in repetitions of what it repeats.
 
     A price grows with the count, so the largest count that fits is found by halving; every count returned was priced.
+    At least one charge fits, or as many as one likes, if and only if the ledger would accept one now.
+
+    Raises:
+        ConflictError: budgets of the path are of different relations, privacy units or kinds of run, or of others than
+            the request: none of them would accept it.
     """
+    nearest = path[-1]
+    request = replace(request.under(nearest.relation, nearest.privacy_unit), simulation=nearest.simulation)
+    for balance, _ in () if any(one.retired is not None for one in path) else _counting(path):
+        require_terms(
+            balance, relation=request.relation, privacy_unit=request.privacy_unit, simulation=request.simulation
+        )
     count = None
     if isinstance(request.release, Repeated) and request.amount is None:
         count = most_repetitions(request, path)
@@ -77,11 +91,11 @@ def headroom_for(request: Request, path: Sequence[Balance]) -> Headroom:
 def _charges(request: Request, path: Sequence[Balance]) -> int | None:
     """How many times the request's price goes into what is left."""
     counts = []
-    for balance, available in rooms(path):
+    for balance, below in _counting(path):
         cost = price(request, balance.kind, orders=orders_of(balance))
-        if not cost.bearable or balance.closed:
+        if not cost.bearable or not bears(balance, cost.amounts, below):
             return 0
-        counts.append(_times(balance, available, cost.amounts))
+        counts.append(_times(balance, room(balance, below), cost.amounts))
     return min((count for count in counts if count is not None), default=None)
 
 
@@ -150,7 +164,16 @@ def refuse_unbearable(prices: Mapping[str, Price], path: Sequence[Balance]) -> N
         cost = prices[balance.kind].part(balance.caps)
         if not cost.bearable:
             requested = {quantity: str(value) for quantity, value in cost.values.items()}
-            raise BudgetExceededError(scope=balance.scope, requested=requested, available=dict(available))
+            short = {quantity: requested[quantity] for quantity in requested if not cost.part([quantity]).bearable}
+            raise BudgetExceededError(
+                scope=balance.scope,
+                requested=requested,
+                available=dict(available),
+                caps=dict(balance.caps),
+                spent=dict(balance.spent),
+                reserved=dict(balance.reserved),
+                shortfall=short,
+            )
 
 
 def explained(
@@ -174,7 +197,7 @@ def explained(
     if (beyond := reach(path)) and refusal.scope == path[beyond].scope:
         hint += f" (a block of {path[beyond - 1].scope!r}: the budgets above have paid for it, and bear nothing here)"
     if not all(cost.bearable for cost in prices.values()):
-        return refusal.explained(hint=hint, owners=())  # no cap is so high
+        return refusal.explained(hint=f"{hint}; no cap is so high that it bears this", owners=())
     asked = {kind: prices[kind].amounts for kind in {one.kind for one, _ in rooms(path)}}
     return refusal.explained(hint=hint, owners=_tight(path, asked))
 
@@ -197,9 +220,7 @@ def _tight(path: Sequence[Balance], asked: Mapping[str, Amounts]) -> tuple[str, 
 
     A block may have to cost more than was paid for it: then its partition is raised, and whatever is above pays that.
     """
-    found = [
-        one for one, left in rooms(path) if not one.filter.fits(left, held=Amounts.zero(left), asked=one.cost(asked))
-    ]
+    found = [one for one, below in _counting(path) if not bears(one, one.cost(asked), below)]
     beyond = reach(path)
     if beyond and path[beyond] in found:
         partition, block = path[beyond - 1], path[beyond]

@@ -86,7 +86,7 @@ def check_block(partition: Balance, block: Balance) -> None:
     _require_every(block, "a block")
     if not partition.filter.fits(partition.caps, held=Amounts.zero(block.caps), asked=block.caps):
         hint = "the budgets above have paid for that, and for no more, of any one block"
-        found = refusal(partition, block.caps, partition.caps)
+        found = refusal(partition, block.caps, Amounts.zero(partition.caps))
         raise found.explained(hint=hint, owners=(partition.scope,))
 
 

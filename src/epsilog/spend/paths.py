@@ -12,7 +12,16 @@ from collections.abc import Sequence
 from operator import is_
 
 from epsilog.spend.amounts import Amounts
-from epsilog.spend.balances import Balance, of_others, opened_balance, promise_of, refusal, room, shares_on
+from epsilog.spend.balances import (
+    Balance,
+    bears,
+    opened_balance,
+    promise_of,
+    refusal,
+    require_terms,
+    shares_on,
+    standing,
+)
 from epsilog.spend.copies import replace
 from epsilog.spend.entries import Entry, Verb
 from epsilog.spend.partitions import check_block, check_partition, reach, require_block, risen
@@ -157,9 +166,9 @@ def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int
     rest = (balance.set_aside or Amounts.zero(balance.caps)) - was
     if was.units != now.units and balance.held.units == before[depth].held.units:
         grown = now.left_after(was)
-        standing = balance.held + rest + was
-        if any(grown.units.values()) and not balance.filter.fits(balance.caps, held=standing, asked=grown):
-            raise refusal(balance, grown, balance.caps.left_after(standing))
+        stands = balance.held + rest + was
+        if any(grown.units.values()) and not balance.filter.fits(balance.caps, held=stands, asked=grown):
+            raise refusal(balance, grown, stands)
     return replace(balance, set_aside=rest + now)
 
 
@@ -174,18 +183,12 @@ def _refuse_retired(path: Sequence[Balance], entry: Entry) -> None:
             raise ConflictError(f"scope {balance.scope!r} is retired (entry {balance.retired})")
         nothing = Amounts.zero(balance.caps)
         asked = balance.cost(entry.amounts) if entry.amounts else nothing
-        raise refusal(balance, asked, nothing, reason=f"scope retired (entry {balance.retired})")
+        raise refusal(balance, asked, balance.held, reason=f"scope retired (entry {balance.retired})")
 
 
 def _admit(balance: Balance, entry: Entry, amount: Amounts, below: Sequence[Balance]) -> None:
-    request = entry.body.get("request", {})  # a partition was compared when it was declared
-    for field_name in request and ("relation", "privacy_unit", "simulation"):
-        asked, stated = request[field_name], getattr(balance, field_name)
-        if asked != stated:
-            raise ConflictError(
-                f"{field_name} must be that of the budget of {balance.scope!r} ({stated}), got {asked}: "
-                "losses of different kinds do not add up"
-            )
-    held = balance.held if balance.set_aside is None else balance.held + of_others(balance, below)
-    if not balance.filter.fits(balance.caps, held=held, asked=amount):
-        raise refusal(balance, amount, room(balance, below))
+    request = entry.body.get("request")  # a partition was compared when it was declared
+    if request is not None:
+        require_terms(balance, **{name: request[name] for name in ("relation", "privacy_unit", "simulation")})
+    if not bears(balance, amount, below):
+        raise refusal(balance, amount, standing(balance, below))

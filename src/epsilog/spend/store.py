@@ -45,6 +45,9 @@ class View(Protocol):
     def entry(self, position: int) -> Entry:
         """The entry at an index that exists."""
 
+    def latest(self, scope: str) -> Entry | None:
+        """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
+
     def stored(self, keys: Collection[str] | None = None) -> Stored:
         """Everything that is kept beside the entries, as it lies there; of charges all, or those with these keys."""
 
@@ -72,9 +75,6 @@ class Session(View, Protocol):
 
     def part(self) -> AbstractContextManager[None]:
         """A block whose writes are undone by themselves where it raises; what else is written stays."""
-
-    def latest(self, scope: str) -> Entry | None:
-        """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
 
     def has_charges(self, scope: str) -> bool:
         """Whether any charge was ever made at a scope or under it."""

@@ -213,13 +213,23 @@ class LedgerView:
 
         Raises:
             UnsupportedMechanismError: no proven price for the release.
+            ConflictError: no such charge is accepted, whatever is left; see ``headroom_for`` and ``open_path``.
+        """
+        if release is None:
+            with self._store.reading() as session:
+                return Headroom(headroom.least(path_of(session, scope)))
+        return headroom.headroom_for(Request(release, relation, delta=delta), self.open_path(scope))
+
+    def open_path(self, scope: str) -> list[Balance]:
+        """The budgets that a charge at this scope would be held against now, from the top.
+
+        Raises:
+            ConflictError: the ledger came out of a backup, and takes no charge before its owner accepts that.
         """
         with self._store.reading() as session:
             path = path_of(session, scope)
-        if release is None:
-            return Headroom(headroom.least(path))
-        request = Request(release, relation, delta=delta).under(path[-1].relation, path[-1].privacy_unit)
-        return headroom.headroom_for(request, path)
+            records.refuse_unsettled(records.Standing.after(session.latest("")), Verb.RESERVED)
+        return path
 
 
 def refolded(

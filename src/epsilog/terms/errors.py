@@ -90,6 +90,7 @@ class BudgetExceededError(EpsilogError):
         caps: its limit.
         spent: what of it is gone for ever.
         reserved: what of it is promised.
+        set_aside: what of it is kept for the shares of others, where there are any.
         shortfall: what is missing, where anything is.
         reason: why nothing is available, where that is no matter of amounts.
         hint: what would fit, in words.
@@ -105,6 +106,7 @@ class BudgetExceededError(EpsilogError):
         caps: dict[str, str] | None = None,
         spent: dict[str, str] | None = None,
         reserved: dict[str, str] | None = None,
+        set_aside: dict[str, str] | None = None,
         shortfall: dict[str, str] | None = None,
         reason: str = "",
         hint: str = "",
@@ -112,9 +114,10 @@ class BudgetExceededError(EpsilogError):
     ) -> None:
         self.scope, self.requested, self.available, self.caps = scope, requested, available, caps or {}
         self.spent, self.reserved, self.shortfall = spent or {}, reserved or {}, shortfall or {}
+        self.set_aside = set_aside or {}
         self.reason, self.hint, self.owners = reason, hint, (scope,) if owners is None else owners
         sums = {"asked": requested, "available": available, "short by": self.shortfall, "cap": self.caps}
-        sums |= {"spent": self.spent, "reserved": self.reserved}
+        sums |= {"spent": self.spent, "reserved": self.reserved, "set aside": self.set_aside}
         told = [f"{name} {', '.join(f'{unit} {n}' for unit, n in sum_.items())}" for name, sum_ in sums.items() if sum_]
         said = [reason, *told, hint, f"more is for its owner to allow: {', '.join(self.owners)}" if self.owners else ""]
         super().__init__(f"budget of {scope!r} refuses: {'; '.join(filter(None, said))}")
@@ -128,7 +131,10 @@ class BudgetExceededError(EpsilogError):
         return {name: getattr(self, name) for name in _TOLD} | {"owners": list(self.owners)}
 
 
-_TOLD = ("scope", "requested", "available", "caps", "spent", "reserved", "shortfall", "reason", "hint", "owners")
+_TOLD = (
+    *("scope", "requested", "available", "caps", "spent", "reserved", "set_aside", "shortfall"),
+    *("reason", "hint", "owners"),
+)
 
 
 class LedgerIntegrityError(EpsilogError):

@@ -153,9 +153,9 @@ async def fits(ask: asks.FitsAsk, books: ItsBooks, asker: Asker) -> Response:
     """What is left on the path of a scope; and of a release, how many charges and repetitions fit."""
     asker.require(ask.scope)
     request = ask.request()
-    left, path = await books.do(lambda ledger: (ledger.what_fits(ask.scope), ledger.budgets_above(ask.scope)))
     if request is None:
-        return JSONResponse(prices.told(left))
+        return JSONResponse(prices.told(await books.do(lambda ledger: ledger.what_fits(ask.scope))))
+    path = await books.do(lambda ledger: ledger.open_path(ask.scope))
     return await books.prices.headroom(request.under(path[-1].relation, path[-1].privacy_unit), path)
 
 

@@ -15,6 +15,7 @@ export interface Refusal {
   caps: Record<string, string>;
   spent: Record<string, string>;
   reserved: Record<string, string>;
+  set_aside: Record<string, string>;
   shortfall: Record<string, string>;
   reason: string;
   hint: string;

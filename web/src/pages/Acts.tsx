@@ -184,6 +184,7 @@ function Sums({ refusal }: { refusal: Refusal }) {
     ["cap", refusal.caps],
     ["spent", refusal.spent],
     ["reserved", refusal.reserved],
+    ["set aside", refusal.set_aside],
     ["left", refusal.available],
     ["asked", refusal.requested],
     ["short by", refusal.shortfall],

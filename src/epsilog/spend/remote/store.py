@@ -65,6 +65,10 @@ class RemoteSession:
             raise LedgerIntegrityError("is another than was asked for", index=position)
         return found
 
+    def latest(self, _: str) -> Entry | None:
+        """What is of the whole ledger is told to those alone who may see all of it."""
+        raise StorageError("a server tells nothing of the whole ledger here")
+
     def stored(self, _: Collection[str] | None = None) -> Stored:
         """What the server keeps beside the entries is the server's to compare."""
         raise StorageError("a server tells nothing that it keeps beside the entries")
