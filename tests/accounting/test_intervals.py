@@ -1,6 +1,7 @@
 """Arrays in, arrays out: the same numbers as one by one, in the shape asked for, and frames and plots of them."""
 
 import math
+import re
 import sys
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +15,7 @@ import pytest
 import epsilog as ep
 from epsilog.accounting import Intervals, account, calibration, delta_curve, epsilon_curve, intervals, profile
 from epsilog.terms import EpsilogError, Gaussian, Interval, Laplace, NeighboringRelation, PoissonSampled, Repeated
+from epsilog.terms.extras import install_command
 
 REPLACE = NeighboringRelation.REPLACE_ONE
 GAUSSIAN = Gaussian(2.0)
@@ -204,7 +206,7 @@ def test_a_plot_has_a_line_for_each_number_that_is_not_its_axis():
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(EpsilogError, match=r"pip install 'epsilog\[plot\]'"):
+    with pytest.raises(EpsilogError, match=re.escape(install_command("plot"))):
         ep.epsilon(Laplace(1.0), delta=[0.1, 0.2]).plot()
 
 

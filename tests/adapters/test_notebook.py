@@ -9,6 +9,7 @@ import pytest
 from epsilog import plan
 from epsilog.adapters import notebook
 from epsilog.terms import CheckError, EpsilogError
+from epsilog.terms.extras import install_command
 
 RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier": 1.2, "delta": 1e-6}
 
@@ -89,4 +90,4 @@ sys.modules["anywidget"] = None
 import epsilog.adapters.notebook
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "sliders need the extra `notebook`: pip install 'epsilog[notebook]'" in done.stderr
+    assert f"sliders need the extra `notebook`: {install_command('notebook')}" in done.stderr

@@ -171,7 +171,7 @@ def test_the_install_page_has_every_extra_with_what_it_brings():
 
 def test_the_tutorial_begins_with_pip():
     text = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
-    assert 0 < text.index("pip install 'epsilog[") < text.index("## 1.")
+    assert 0 < text.index("pip install '.[train") < text.index("## 1.")
     assert "make run" not in text
 
 

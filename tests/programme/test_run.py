@@ -22,6 +22,7 @@ from epsilog.terms import (
     RecordsError,
     codec,
 )
+from epsilog.terms.extras import install_command
 from epsilog.verify import read_evidence, reconcile
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -191,7 +192,7 @@ def without(modules, path, runs):
 
 
 def test_a_missing_extra_books_nothing_and_leaves_nothing(write_programme, tmp_path):
-    assert "install epsilog[train]" in without("jax", write_programme(), tmp_path / "runs")
+    assert install_command("train") in without("jax", write_programme(), tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 

@@ -19,6 +19,7 @@ from epsilog.terms import (
     ProgrammeError,
     RecordsError,
 )
+from epsilog.terms.extras import install_command
 from epsilog.train import PaidRun, Randomness, rehearsal, rehearse, run_rounds
 
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
@@ -246,7 +247,7 @@ except ProgrammeError as error:
     command = [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("reserved training: the engine cannot be imported"), done.stderr
-    assert "install epsilog[train]" in done.stdout
+    assert install_command("train") in done.stdout
     assert not (tmp_path / "run").exists()
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import epsilog.web
 from epsilog.terms import EpsilogError
+from epsilog.terms.extras import install_command
 from epsilog.web import embed, embeds, pages
 from epsilog.web.pages import ROOMS
 
@@ -138,4 +139,4 @@ def test_without_the_extra_the_rest_works_and_serve_says_what_is_missing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install 'epsilog[server]'" in done.stderr.splitlines()[-1]
+    assert install_command("server") in done.stderr.splitlines()[-1]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from epsilog.terms import CheckError, EpsilogError, Interval, NeighboringRelation, check
 from epsilog.terms.charts import band_plot
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.extras import install_command
 from epsilog.terms.notebook import html_table
 
 __all__ = ["Intervals", "Series"]
@@ -177,7 +178,7 @@ def _current_axes() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise EpsilogError(f"plots need the extra `plot`: pip install 'epsilog[plot]' ({error})") from error
+        raise EpsilogError(f"plots need the extra `plot`: {install_command('plot')} ({error})") from error
     return plt.gca()
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from epsilog.terms import ProgrammeError
 from epsilog.terms.codec import toml_string
+from epsilog.terms.extras import install_command
 
 HERE = "127.0.0.1"
 NAME = "epsilog-here"  # of the connection
@@ -174,7 +175,7 @@ def _tool(name: str) -> str:
     """Flower's command in this environment."""
     tool = Path(sys.executable).parent / name
     if not tool.exists():
-        raise ProgrammeError(name, ["is not installed here: pip install 'epsilog[flower,train]'"])
+        raise ProgrammeError(name, [f"is not installed here: {install_command('flower', 'train')}"])
     return str(tool)
 
 

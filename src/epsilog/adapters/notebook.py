@@ -14,12 +14,13 @@ from typing import Any
 import epsilog
 from epsilog.plan import FederatedPlan, federated
 from epsilog.terms import EpsilogError
+from epsilog.terms.extras import install_command
 
 try:
     import anywidget
     import traitlets
 except ImportError as error:
-    raise EpsilogError(f"sliders need the extra `notebook`: pip install 'epsilog[notebook]' ({error})") from error
+    raise EpsilogError(f"sliders need the extra `notebook`: {install_command('notebook')} ({error})") from error
 
 __all__ = ["FederatedSliders"]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from epsilog import delimited
 from epsilog.terms import CheckError, RecordsError, check
+from epsilog.terms.extras import install_command
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +49,7 @@ def scan(path: str | Path, *, separator: str = ",") -> pl.LazyFrame:
     try:
         import polars as pl
     except ImportError:
-        raise RecordsError("CSV and Parquet files need polars: install epsilog[data]") from None
+        raise RecordsError(f"CSV and Parquet files need polars: {install_command('data')}") from None
     try:
         with path.open("rb") as file:
             begins = file.read(4)

@@ -10,6 +10,7 @@ from epsilog.prove.plots import standalone
 from epsilog.prove.publication import completed
 from epsilog.prove.rendering import TEMPLATES, number, plots, shown
 from epsilog.terms import RecordsError
+from epsilog.terms.extras import install_command
 
 
 def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -> bytes:
@@ -25,7 +26,7 @@ def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -
     try:
         import typst
     except ImportError as error:
-        raise RecordsError("a PDF needs Typst: pip install 'epsilog[pdf]'") from error
+        raise RecordsError(f"a PDF needs Typst: {install_command('pdf')}") from error
     stated = completed(report, about or {})
     told = shown(report) | {
         "stated": [(name.replace("_", " "), value) for name, value in stated.items()],

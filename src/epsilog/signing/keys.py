@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from epsilog.terms import CheckError, EpsilogError, check
+from epsilog.terms.extras import install_command
 
 ED25519 = b"\x01"  # the signature type of C2SP signed-note
 SPKI = bytes.fromhex("302a300506032b6570032100")  # RFC 8410: what precedes the 32 bytes of a public key
@@ -215,4 +216,4 @@ def _cryptography(part: str) -> Any:
     try:
         return import_module(f"cryptography.{part}")
     except ImportError as error:
-        raise EpsilogError(f"signatures need the extra `sign`: pip install 'epsilog[sign]' ({error})") from error
+        raise EpsilogError(f"signatures need the extra `sign`: {install_command('sign')} ({error})") from error

@@ -14,6 +14,7 @@ from epsilog import disk
 from epsilog.spend.entries import Entry, digest
 from epsilog.spend.filters import FILTERS
 from epsilog.terms import CheckError, EpsilogError
+from epsilog.terms.extras import install_command
 
 # What stands before a formula's first letter. Commas are quoted; many countries part cells at semicolons all the same.
 _FORMULA = re.compile('(?<![\\s";])[\\s";]*+(?=[=+@\uff1d\uff0b\uff0d\uff20-])')
@@ -115,7 +116,7 @@ def _write_parquet(entries: Iterable[Entry], path: Path) -> int:
     try:
         import polars as pl
     except ImportError as error:
-        raise EpsilogError(f"Parquet needs the extra `data`: pip install 'epsilog[data]' ({error})") from error
+        raise EpsilogError(f"Parquet needs the extra `data`: {install_command('data')} ({error})") from error
     schema = {name: pl.Int64 if name == "index" else pl.String for name in COLUMNS}
     frame = pl.DataFrame([row(entry) for entry in entries], schema=schema, orient="row")
     frame.write_parquet(path)

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from epsilog.terms import EpsilogError, ProgrammeError, Scheme
+from epsilog.terms.extras import install_command
 from epsilog.train.checkpoints import RunFolder
 from epsilog.train.engines import Engine, made
 from epsilog.train.federation import Federation
@@ -57,7 +58,7 @@ def _blank_round(scheme: Scheme, task: Task, engine: Callable[[Task], Engine] | 
         outcome = next_round(trainable, computing, begin(task), Randomness.simulated(0))
     except ImportError as error:
         raise ProgrammeError(
-            "training", [f"the engine cannot be imported ({error}); install epsilog[train]"]
+            "training", [f"the engine cannot be imported ({error}): {install_command('train')}"]
         ) from error
     except (RuntimeError, MemoryError) as error:
         raise ProgrammeError("training", [f"the engine fails on blank data: {error}"]) from error

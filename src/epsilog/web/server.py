@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epsilog.terms import CheckError, EpsilogError, check
+from epsilog.terms.extras import install_command
 from epsilog.web.entrance import Entrance, tls_context
 
 PATIENCE = 1  # seconds for open requests once the server is to end; who watches a certificate would never hang up
@@ -38,7 +39,7 @@ def serve(
         from epsilog.web.app import create_app
         from epsilog.web.prompt import AT_ONCE, Prompt, Proxied
     except ImportError as error:
-        raise EpsilogError(f"the pages need the extra `server`: pip install 'epsilog[server]' ({error})") from error
+        raise EpsilogError(f"the pages need the extra `server`: {install_command('server')} ({error})") from error
 
     app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in, entrance=entrance)
     logging.getLogger("uvicorn.error").addFilter(_is_news)

@@ -31,6 +31,7 @@ from typing import Any, final
 from epsilog import disk
 from epsilog.spend import ancestors
 from epsilog.terms import CheckError, ConflictError, EpsilogError, StorageError, check
+from epsilog.terms.extras import install_command
 from epsilog.web.roles import Holder, Role
 
 LOOKS = re.compile(r"eps_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)  # the text of a token
@@ -391,4 +392,4 @@ def _argon2() -> Any:
     try:
         return import_module("argon2")
     except ImportError as error:
-        raise EpsilogError(f"tokens need the extra `server`: pip install 'epsilog[server]' ({error})") from error
+        raise EpsilogError(f"tokens need the extra `server`: {install_command('server')} ({error})") from error

@@ -1,5 +1,6 @@
 """What is PostgreSQL's own: the schema as it was made, a server that syncs, and one that dies."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from epsilog.spend.rows import Row
 from epsilog.spend.selftest import kill_campaign, race_campaign
 from epsilog.spend.tampers import tamper_campaign
 from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, PureDP, StorageError
+from epsilog.terms.extras import install_command
 
 pytestmark = pytest.mark.skipif(
     not (binaries() and find_spec("psycopg")), reason="no PostgreSQL server or driver: run scripts/system-packages"
@@ -279,7 +281,7 @@ def test_no_password_is_told(url):
 def test_without_a_driver_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for opened in (open_ledger, is_there):
-        with pytest.raises(EpsilogError, match=r"pip install 'epsilog\[postgres\]'"):
+        with pytest.raises(EpsilogError, match=re.escape(install_command("postgres"))):
             opened("postgresql://anna@127.0.0.1:1/d")
 
 

@@ -123,7 +123,7 @@ function FirstMinutes() {
       <li>
         <h2>The same at your desk</h2>
         <p>
-          <code>pip install epsilog</code> gives you the same certified numbers in Python and on the command line.
+          <code>pip install .</code> in a clone, or of a wheel, gives you the same certified numbers in Python and on the command line.
         </p>
         <p class="ways">
           <a href="/docs/install.html">Install</a>

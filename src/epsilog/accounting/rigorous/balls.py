@@ -12,12 +12,13 @@ from fractions import Fraction
 
 from epsilog.accounting.exact import rounded
 from epsilog.terms import EpsilogError
+from epsilog.terms.extras import install_command
 
 try:
     from flint import acb, acb_mat, arb, ctx, fmpq
 except ImportError as error:
     raise EpsilogError(
-        f"ball arithmetic needs the extra `rigorous`: pip install 'epsilog[rigorous]' ({error})"
+        f"ball arithmetic needs the extra `rigorous`: {install_command('rigorous')} ({error})"
     ) from error
 
 __all__ = [

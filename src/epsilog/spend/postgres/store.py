@@ -18,6 +18,7 @@ from epsilog.spend.forks import Owner
 from epsilog.spend.postgres import schema
 from epsilog.spend.tables import SqlSession, heads
 from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, StorageError
+from epsilog.terms.extras import install_command
 
 PATIENCE = 60  # seconds to wait for another writer, and for one that says nothing more
 LEDGER = "epsilog"  # the schema where the address names none
@@ -194,7 +195,7 @@ def _driver() -> Any:
     try:
         import psycopg
     except ImportError as error:
-        message = f"PostgreSQL needs the extra `postgres`: pip install 'epsilog[postgres]' ({error})"
+        message = f"PostgreSQL needs the extra `postgres`: {install_command('postgres')} ({error})"
         raise EpsilogError(message) from error
     return psycopg
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from epsilog import delimited
 from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms.extras import install_command
 from epsilog.train.data.columns import Names, Table, of_arrays
 
 if TYPE_CHECKING:
@@ -191,5 +192,5 @@ def _polars() -> Any:
     try:
         import polars as pl
     except ImportError as error:
-        raise ProgrammeError("data", ["CSV, Parquet and Arrow need polars; install epsilog[data]"]) from error
+        raise ProgrammeError("data", [f"CSV, Parquet and Arrow need polars: {install_command('data')}"]) from error
     return pl

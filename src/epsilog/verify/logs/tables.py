@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms.extras import install_command
 from epsilog.verify.evidence import read_file
 from epsilog.verify.logs.mapping import Source
 
@@ -156,7 +157,7 @@ def polars() -> Any:
     try:
         import polars as pl
     except ImportError as error:
-        raise ProgrammeError("logs", ["reading logs needs polars; install epsilog[data]"]) from error
+        raise ProgrammeError("logs", [f"reading logs needs polars: {install_command('data')}"]) from error
     return pl
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from epsilog.accounting.montecarlo.evidence.documents import Origin
 from epsilog.terms import CheckError, EpsilogError, check
+from epsilog.terms.extras import install_command
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def on_dask(scheduler: str | None = None, *, workers: int = 1) -> Iterator[None]
     try:
         import distributed
     except ImportError as error:
-        raise EpsilogError(f"a Dask cluster needs the extra `dask`: pip install 'epsilog[dask]' ({error})") from error
+        raise EpsilogError(f"a Dask cluster needs the extra `dask`: {install_command('dask')} ({error})") from error
     dask: Any = distributed  # it states no types
     with ExitStack() as opened:
         at: Any = scheduler
