@@ -42,7 +42,13 @@ def local(z):
 
 
 def make_plan(
-    scheme_for=central, *, simulation=True, name="drawn", relation=NeighboringRelation.ADD_OR_REMOVE_ONE, **details
+    scheme_for=central,
+    *,
+    simulation=True,
+    name="drawn",
+    relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+    trials=None,
+    **details,
 ):
     return register(
         scheme_for,
@@ -55,6 +61,7 @@ def make_plan(
         population=150,
         budget={"scope": "acme/2026", "epsilon": "30", "delta": "1e-5", "delta_rationale": "policy cap"},
         simulation=simulation,
+        trials=trials,
         details={
             "settings": hashlib.sha256(name.encode()).hexdigest(),
             "programme": {"name": name, "purpose": "a test", "owner": "somebody@example.org"},

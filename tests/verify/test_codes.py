@@ -28,6 +28,7 @@ from epsilog.spend import (
     write_receipt,
 )
 from epsilog.terms import (
+    BinomialTrials,
     Canaries,
     CheckError,
     ClientLevelCorrelatedNoise,
@@ -238,8 +239,9 @@ def of_charges(run):
     asked = dict(word.request) | {"plan_hash": less.hash}
     yield check_charge(replace(run, plan=less), replace(word, amounts=half, request=asked))
     yield check_claim(low, run.plan.release)
-    known = run.plan.unamplified
-    yield check_plan(replace(run.plan, unamplified=replace(known, upper=known.upper * (1 - 1e-8))))
+    swept = make_plan(trials=BinomialTrials(10, 0.5))
+    known = swept.unamplified
+    yield check_plan(replace(swept, unamplified=replace(known, upper=known.upper * (1 - 1e-6))))
     yield check_claim(replace(low, epsilon=run.plan.guarantee.epsilon * (1 - 1e-6)), run.plan.release)
     yield check_claim(low, replace(run.plan.scheme, noise_multiplier=0.0).release())
     yield check_files(replace(run, ledger=replace(word, evidence=None)))

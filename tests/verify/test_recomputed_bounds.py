@@ -6,26 +6,28 @@ import pytest
 from tests.prove.drawn import finish, make_plan
 
 from epsilog.prove import examine, render_html, render_markdown
+from epsilog.terms import BinomialTrials
 from epsilog.terms.digits import upper_text
 from epsilog.verify import Books, read_evidence, read_folder, reconcile, whatever_the_sampler
 from epsilog.verify.plans import check_plan, unamplified
 
 
-def lowered(share, **stated):
+def lowered(share, **made):
     """A plan whose unamplified bound is stated lower than it is, and all that depends on the plan made anew."""
-    plan = make_plan()
+    plan = make_plan(**made)
     upper = plan.unamplified.upper * share
-    return replace(
-        plan, unamplified=replace(plan.unamplified, upper=upper, lower=min(plan.unamplified.lower, upper), **stated)
-    )
+    return replace(plan, unamplified=replace(plan.unamplified, upper=upper, lower=min(plan.unamplified.lower, upper)))
 
 
 @pytest.mark.parametrize("share", [0.5, 0.99, 0.9951, 0.9955, 0.999, 1 - 1e-6, 1 - 1e-8])
-def test_no_unamplified_bound_below_ours_passes(share):
-    plan = lowered(share)
+@pytest.mark.parametrize("trials", [None, BinomialTrials(10, 0.5)])  # an interval of no width, and one of 9%
+def test_no_unamplified_bound_below_ours_passes(share, trials):
+    plan = lowered(share, trials=trials)
     again = unamplified(plan)
     found = check_plan(plan)
-    assert found.verdict == ("failed" if plan.unamplified.upper < again.lower else "warned")
+    warned = plan.unamplified.upper >= max(again.lower, 0.995 * again.upper)
+    assert found.verdict == ("warned" if warned else "failed")
+    assert warned == (trials is not None and share > 0.995)
     if found.verdict == "warned":
         assert (found.code, upper_text(again.upper, 6) in found.says) == ("plan/slightly-low", True)
 
