@@ -15,6 +15,7 @@ import typer
 
 from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, ProgrammeError, facts
 from epsilog.terms.facts import Fact
+from epsilog.terms.legible import legible
 
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
 
@@ -74,7 +75,12 @@ Relation = Annotated[NeighboringRelation, told("relation", facts.RELATION)]
 
 def print_json(document: Any) -> None:
     """Prints plain JSON values, readable."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def echo(text: str) -> None:
+    """Prints text as it stands, for programs and people, with foreign characters that tell a terminal nothing."""
+    typer.echo(legible(text, keep="\n"))
 
 
 def fail(error: Exception, code: int) -> NoReturn:
@@ -89,7 +95,8 @@ def fail(error: Exception, code: int) -> NoReturn:
             told["findings"] = [_finding(each) for each in error.findings]
         print_json({"error": told})
     else:
-        typer.secho(f"epsilog: {error}", err=True, fg=typer.colors.RED)
+        told_error = legible(str(error), keep="\n" if isinstance(error, ProgrammeError) else "")  # it has several lines
+        typer.secho(f"epsilog: {told_error}", err=True, fg=typer.colors.RED)
     raise SystemExit(code)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilog.cli.app import NOT_VERIFIED, Json, ledger_app, print_json
+from epsilog.cli.app import NOT_VERIFIED, Json, echo, ledger_app, print_json
 from epsilog.cli.show import console, figures, note, plain, table
 from epsilog.terms import CheckError, LedgerIntegrityError
 
@@ -151,7 +151,7 @@ def history(
         if as_json:
             return print_json([told_entry(entry) for entry in told])
         for entry in told:
-            typer.echo(_line(entry))
+            echo(_line(entry))
     return None
 
 
@@ -175,7 +175,7 @@ def watch(
         while left is None or left > 0:
             count, before = books.head()[0], left
             for entry in islice(books.history(scope, after=seen), left):
-                typer.echo(json.dumps(told_entry(entry), ensure_ascii=False) if as_json else _line(entry))
+                echo(json.dumps(told_entry(entry), ensure_ascii=False) if as_json else _line(entry))
                 left = None if left is None else left - 1
             seen = max(seen, count)
             if left == before:

@@ -14,7 +14,19 @@ import typer
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER, shown
 from epsilog.cli.show import console, note, table, verdict_text
-from epsilog.terms import EVIDENCE, LOG_EVIDENCE, CheckError, Finding, RecordsError, RunFile, Verdict, check, codec
+from epsilog.terms import (
+    EVIDENCE,
+    LOG_EVIDENCE,
+    CheckError,
+    EpsilogError,
+    Finding,
+    RecordsError,
+    RunFile,
+    Verdict,
+    check,
+    codec,
+)
+from epsilog.terms.legible import legible
 
 if TYPE_CHECKING:
     from epsilog.signing import VerifierKey
@@ -227,7 +239,7 @@ def _tell(
         note(what_if.says)
     if rules is not None:
         _triggered(outcome.findings, rules)
-    console.print(f"\n{stands}" if stands else "", "\n", verdict_text(outcome.verdict), sep="")
+    console.print(f"\n{legible(stands)}" if stands else "", "\n", verdict_text(outcome.verdict), sep="")
     return None
 
 
@@ -394,7 +406,13 @@ def report(
     check_schema(document)
     if as_json:
         return print_json(document)
-    content = _rendered(document, kind, {} if about is None else read_about(about))
+    said = {} if about is None else read_about(about)
+    try:
+        content = _rendered(document, kind, said)
+    except (EpsilogError, ValueError, OSError):
+        raise
+    except Exception as error:  # whatever a document of the right shape and wrong names does to a template
+        raise RecordsError(f"the report cannot be rendered: {error!r}") from error
     target = output or (logs.parent if logs is not None else folder or Path()) / RENDERED[kind]
     target.write_bytes(content)
     console.print(f"wrote {target}", soft_wrap=True)

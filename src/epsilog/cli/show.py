@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -10,8 +11,27 @@ from rich.text import Text
 
 from epsilog.terms import Interval
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.legible import legible
 
-console = Console(highlight=False, markup=False, emoji=False)  # what people wrote into a ledger is no markup
+
+class _Console(Console):
+    """A terminal to which foreign text says nothing but itself."""
+
+    def print(self, *objects: Any, **kwargs: Any) -> None:
+        """As rich's, with text that is legible."""
+        super().print(*(_safe(each, keep="\n") for each in objects), **kwargs)
+
+
+def _safe(shown: Any, *, keep: str = "") -> Any:
+    """Text in characters that a terminal does not act upon; anything else as it is."""
+    if isinstance(shown, str):
+        return legible(shown, keep=keep)
+    if isinstance(shown, Text) and (told := legible(shown.plain, keep=keep)) != shown.plain:
+        return Text(told, style=shown.style)
+    return shown
+
+
+console = _Console(highlight=False, markup=False, emoji=False)  # what people wrote into a ledger is no markup
 VERDICT_STYLE = {"passed": "green", "warned": "yellow", "failed": "bold red", "not checked": "dim"}
 
 
@@ -28,25 +48,27 @@ def figures(title: str, rows: Sequence[tuple[str | Text, str | Text]]) -> None:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(name, value)
-    console.print(bold(f"\n{title}"))
+        grid.add_row(_safe(name), _safe(value))
+    console.print(bold(f"\n{legible(title)}"))
     console.print(grid)
 
 
 def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """A table with a heading line."""
-    shown = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = Table(
+        title=legible(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     for heading in headings:
         shown.add_column(heading, overflow="fold")
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*map(_safe, row))
     console.print()
     console.print(shown)
 
 
 def note(text: str) -> None:
     """A sentence that a reader must not miss."""
-    console.print(Text.assemble(("!", "yellow"), f" {text}"))
+    console.print(Text.assemble(("!", "yellow"), f" {legible(text)}"))
 
 
 def bold(text: str) -> Text:

@@ -11,6 +11,7 @@ from epsilog.prove.publication import completed
 from epsilog.prove.rendering import TEMPLATES, number, plots, shown
 from epsilog.terms import RecordsError
 from epsilog.terms.extras import install_command
+from epsilog.terms.legible import legible
 
 
 def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -> bytes:
@@ -35,4 +36,13 @@ def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -
         "false_alarm": number(report["verification"]["false_alarm"]),
     }
     content = (TEMPLATES / "report.typ").read_bytes()
-    return bytes(typst.compile(content, sys_inputs={"told": json.dumps(told)}))
+    return bytes(typst.compile(content, sys_inputs={"told": json.dumps(_legible(told))}))
+
+
+def _legible(value: Any) -> Any:
+    """The same JSON values, with text that has a glyph for each character."""
+    if isinstance(value, Mapping):
+        return {legible(str(name)): _legible(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_legible(inner) for inner in value]
+    return legible(str(value), keep="\n") if isinstance(value, str) else value

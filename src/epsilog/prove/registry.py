@@ -16,6 +16,7 @@ from epsilog.plan.wording import share_text
 from epsilog.prove.publication import completed, tier
 from epsilog.terms import RecordsError
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.legible import legible
 
 NEEDED = ("organisation", "description", "region", "publication_date")  # the schema's own, which no report implies
 NOT_SAID = "The schema has no field for what follows."
@@ -67,7 +68,7 @@ def registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -> dict
 
 def render_record(record: Mapping[str, Any]) -> str:
     """The record as a YAML file: JSON, which YAML contains."""
-    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    return legible(json.dumps(record, indent=2, ensure_ascii=False), keep="\n") + "\n"
 
 
 @cache

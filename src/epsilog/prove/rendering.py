@@ -19,6 +19,7 @@ from epsilog.prove.plots import Series, line_plot
 from epsilog.prove.publication import completed
 from epsilog.terms import COMMITMENT, codec
 from epsilog.terms.digits import lower_text, upper_text
+from epsilog.terms.legible import legible
 from epsilog.verify.audits import GAUSSIAN
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ def _environment(*, markdown: bool = False) -> Environment:
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         autoescape=not markdown,  # noqa: S701 - Markdown has escapes of its own, see _plain
-        finalize=_plain if markdown else None,
+        finalize=_plain if markdown else _shown,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=markdown,
@@ -334,7 +335,14 @@ def _plain(value: Any) -> str:
     >>> _plain("a|b <i>\n# c")
     'a\\|b \\<i\\> \\# c'
     """
-    return _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
+    return _SPECIAL.sub(r"\\\1", legible(" ".join(str(value).split())))
+
+
+def _shown(value: Any) -> Any:
+    """What stands in a page: text becomes legible, and the document's own JSON keeps what it means."""
+    if not isinstance(value, str) or (told := legible(value, keep="\n")) == value:
+        return value
+    return type(value)(told)  # markup stays markup
 
 
 OPEN, CLOSE = b'<pre id="document">', b"</pre>"

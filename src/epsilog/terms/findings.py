@@ -8,9 +8,11 @@ from enum import StrEnum
 
 from epsilog.terms import check
 from epsilog.terms.errors import CheckError
+from epsilog.terms.legible import legible
 
 EVIDENCE = ("report", "ledger", "custody", "page", "model", "signature")  # what may lack; plan and records never do
 LOG_EVIDENCE = ("cohorts", "clients", "settings", "norms", "divisor", "padding", "attempts", "enrolment")  # of logs
+_SENTENCE = check.Rule(lambda name, value: legible(check.text()(**{name: value})))  # it may quote foreign text
 _CODE = re.compile(r"[a-z]+(-[a-z]+)*/[a-z]+(-[a-z]+)*")
 
 
@@ -69,7 +71,7 @@ class Finding:
         code: what was found, as check/outcome, such as "noise/too-weak". Codes are listed in the reference and keep
             their meaning; sentences may change.
         verdict: how bad it is.
-        says: one sentence for a reader.
+        says: one sentence for a reader; what it quotes becomes ``legible``.
         numbers: named figures behind it: observed, expected, p-values, intervals.
         lacks: the evidence for want of which it was not checked; "" if that was not the reason.
         false_alarm: how often the check rejects a sound run, at most; 0 for what is compared and not estimated.
@@ -90,7 +92,7 @@ class Finding:
             raise CheckError("code", "words as check/outcome", repr(self.code))
         check.fields(
             self,
-            says=check.text(),
+            says=_SENTENCE,
             verdict=check.instance(Verdict),
             numbers=check.each(check.pair(check.text(), check.number())),
             lacks=check.one_of(("", *EVIDENCE, *LOG_EVIDENCE)),
