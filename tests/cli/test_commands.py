@@ -109,7 +109,7 @@ def reached(monkeypatch):
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
 def test_each_error_is_told_and_ends_with_its_code(monkeypatch, capsys, error, code, as_json):
-    def fails():
+    def fails(**_):
         raise error
 
     monkeypatch.setattr(entry, "app", fails)
@@ -140,6 +140,65 @@ def test_an_error_that_nobody_foresaw_is_not_hidden(monkeypatch):
     monkeypatch.setattr(entry, "app", fails)
     with pytest.raises(RuntimeError, match="ours"):
         entry.main()
+
+
+USAGE = {
+    "an option that is none": ("plan", "queries", "--no-such-option"),
+    "a value of another type": ("plan", "queries", "-e", "1", "-Q", "many"),
+    "a value out of range": ("run", "p.toml", "--nodes", "0"),
+    "an argument that is missing": ("answer",),
+    "a choice that is none": ("answer", "a/b", "median"),
+    "a command that is none": ("plam",),
+    "a command in a group that is none": ("ledger", "shwo"),
+    "a value that is missing": ("account", "--delta"),
+}
+
+
+@pytest.mark.parametrize("words", USAGE.values(), ids=USAGE)
+def test_an_error_in_usage_is_json_where_json_was_asked_for(monkeypatch, capsys, words):
+    for as_json in (True, False):
+        monkeypatch.setattr(sys, "argv", ["epsilog", *(["--json"] if as_json else []), *words])
+        if as_json:  # behind the command, where it stands in earnest
+            sys.argv = ["epsilog", *words, "--json"]
+        with pytest.raises(SystemExit) as end:
+            entry.main()
+        out, err = capsys.readouterr()
+        assert end.value.code == 2
+        if as_json:
+            said = json.loads(out)["error"]
+            assert said["message"]
+            assert said["type"]
+            assert err == ""
+        else:
+            assert (out, bool(err)) == ("", True)
+
+
+def test_what_answers_in_json_ends_as_it_does_without(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["epsilog", "plan", "queries", "-e", "1", "-Q", "3", "--json"])
+    entry.main()
+    assert "shares" in json.loads(capsys.readouterr().out)
+
+
+def test_only_what_goes_on_says_that_it_goes_on(monkeypatch, capsys, tmp_path):
+    """Nothing that a command did not do is claimed of it once it was stopped."""
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("epsilog.programme.run", stop)
+    monkeypatch.setattr("epsilog.programme.check_file", stop)
+    monkeypatch.setattr("epsilog.plan.queries", stop)
+    for words, says in (
+        (["run", "p.toml"], "the same command goes on from here"),
+        (["plan", "queries", "-e", "1", "-Q", "3"], "what was written by then stays written"),
+        (["run", "p.toml", "--check"], "what was written by then stays written"),
+    ):
+        monkeypatch.setattr("epsilog.cli.app._stop", {"says": "what was written by then stays written"})
+        monkeypatch.setattr(sys, "argv", ["epsilog", *words])
+        with pytest.raises(SystemExit) as end:
+            entry.main()
+        assert end.value.code == 130
+        assert capsys.readouterr().err.strip().splitlines()[-1] == f"epsilog: stopped; {says}"
 
 
 @pytest.mark.parametrize("words", [(), ("plan",), ("ledger",), ("token",), ("account", "montecarlo")])

@@ -147,16 +147,27 @@ def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
     assert "must stand without" in str(refused)
 
 
-def test_stopping_without_a_journal_says_that_nothing_was_kept(monkeypatch, release):
+@pytest.mark.parametrize("kept", [False, True])
+def test_stopping_says_whether_anything_was_kept_and_no_more(monkeypatch, release, tmp_path, capsys, kept):
     from epsilog.accounting.montecarlo.evidence import run
+    from epsilog.cli import entry
 
     def stop(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "count_hits", stop)
-    done = account("certify", release, "--epsilon", 1, "--samples", 2000)
-    assert done.exit_code == 130
-    assert "another run" in done.output
+    words = ["certify", release, "--epsilon", 1, "--samples", 2000]
+    words += ["--journal", tmp_path / "j"] if kept else []
+    monkeypatch.setattr("sys.argv", ["epsilog", "account", "montecarlo", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert end.value.code == 130
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said == "epsilog: stopped; " + (
+        "the same command goes on from here"
+        if kept
+        else "nothing was kept. What is started now is another run (see --journal)"
+    )
 
 
 @pytest.mark.slow

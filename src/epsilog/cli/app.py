@@ -83,10 +83,28 @@ def echo(text: str) -> None:
     typer.echo(legible(text, keep="\n"))
 
 
+_stop = {"says": "what was written by then stays written"}
+
+
+def on_stop(says: str) -> None:
+    """Says what Ctrl-C leaves behind from here on; a command that says nothing leaves what it has written."""
+    _stop["says"] = says
+
+
+GOES_ON = "the same command goes on from here"
+
+
+def stopped() -> NoReturn:
+    """Ends after Ctrl-C, and says what is true of the command that ran."""
+    typer.secho(f"\nepsilog: stopped; {_stop['says']}", err=True, fg=typer.colors.YELLOW)
+    raise SystemExit(STOPPED) from None
+
+
 def fail(error: Exception, code: int) -> NoReturn:
     """Says what went wrong, as JSON when JSON was asked for, and ends with ``code``."""
     if "--json" in sys.argv:
-        told: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+        message = getattr(error, "format_message", error.__str__)()  # of an error in usage
+        told: dict[str, Any] = {"type": type(error).__name__, "message": message}
         if isinstance(error, CheckError):
             told = error.to_json() | told
         if isinstance(error, BudgetExceededError):

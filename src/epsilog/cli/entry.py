@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 import typer
 
@@ -29,7 +28,7 @@ from epsilog.cli import (
     study,
     tokens,
 )
-from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, STOPPED, UNUSABLE, app, fail
+from epsilog.cli.app import BAD_INPUT, NOT_VERIFIED, REFUSED, STOPPED, UNUSABLE, app, fail, stopped
 from epsilog.terms import BudgetExceededError, CalibrationError, EpsilogError, LedgerIntegrityError, StorageError
 from epsilog.terms.numerals import require_one_reading
 
@@ -59,7 +58,7 @@ def main() -> None:
     """Runs the command line."""
     try:
         _refuse_typed_groups(sys.argv[1:])
-        app()
+        _run()
     except (BudgetExceededError, CalibrationError) as error:
         fail(error, REFUSED)
     except LedgerIntegrityError as error:
@@ -70,12 +69,27 @@ def main() -> None:
         fail(error, BAD_INPUT)
     except OSError as error:  # a folder that cannot be written, a full disk
         fail(error, UNUSABLE)
-    except KeyboardInterrupt:
-        _stopped()
+    except (KeyboardInterrupt, typer.Abort):
+        stopped()
     except SystemExit as end:
         if end.code == STOPPED:  # the framework has caught Ctrl-C, and says nothing
-            _stopped()
+            stopped()
         raise
+
+
+def _run() -> None:
+    """Runs the application; where JSON was asked for, an error in usage is JSON too."""
+    if "--json" not in sys.argv:
+        app()
+        return
+    try:
+        code = app(standalone_mode=False)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # of the framework, which keeps its classes to itself
+            fail(error, BAD_INPUT)
+        raise
+    if isinstance(code, int) and code:
+        raise SystemExit(code)
 
 
 def _refuse_typed_groups(words: Sequence[str]) -> None:
@@ -83,8 +97,3 @@ def _refuse_typed_groups(words: Sequence[str]) -> None:
     for word in words:
         value = word.partition("=")[2] if word.startswith("--") else re.sub("^-[A-Za-z]", "", word)
         require_one_reading("argument", value)
-
-
-def _stopped() -> NoReturn:
-    typer.secho("\nepsilog: stopped; the same command goes on from here", err=True, fg=typer.colors.YELLOW)
-    raise SystemExit(STOPPED) from None

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from epsilog.cli.account import read_release
-from epsilog.cli.app import NOT_VERIFIED, Json, montecarlo_app, print_json
+from epsilog.cli.app import GOES_ON, NOT_VERIFIED, Json, montecarlo_app, on_stop, print_json
 from epsilog.cli.show import bold, console, figures, interval_text, note, table
 from epsilog.terms import CheckError, codec
 from epsilog.terms.digits import upper_text
@@ -443,19 +443,15 @@ class _Narrowing:
         )
         self._progress = Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True)
         self._bars: dict[tuple[int, str], TaskID] = {}
-        self._failure, self._kept = failure, kept
+        self._failure = failure
+        on_stop(GOES_ON if kept else "nothing was kept. What is started now is another run (see --journal)")
 
     def __enter__(self) -> _Narrowing:
         self._progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
-        if kind is KeyboardInterrupt and not self._kept:
-            typer.echo(
-                "epsilog: stopped; nothing was kept. What is started now is another run (see --journal)", err=True
-            )
-            raise typer.Exit(130)
 
     def __call__(self, trial: Any, draws: int, hits: int) -> None:
         if self._progress.disable:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from epsilog.cli.app import NOT_VERIFIED, Json, app, print_json
+from epsilog.cli.app import GOES_ON, NOT_VERIFIED, Json, app, on_stop, print_json
 from epsilog.cli.ledger import shown
 from epsilog.cli.show import bold, console, figures, interval_text, note, table, verdict_text
 from epsilog.terms import CheckError, RunFile, check, codec
@@ -49,6 +49,7 @@ def run(
     from epsilog.train.engines import keep_compilations
 
     keep_compilations()
+    on_stop(GOES_ON)
     summaries: list[dict[str, Any]] = []
     failed = False
     for path in programmes:
@@ -123,6 +124,7 @@ def train(
     from epsilog.train.engines import keep_compilations
 
     keep_compilations()
+    on_stop(GOES_ON)
     with _Watcher(quiet=False, lines=True) as watcher:
         books = None if ledger is None else located(ledger)
         model, folder = train_only(programme, runs=runs, ledger=books, observer=watcher)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from epsilog.cli.app import Json, app, print_json
+from epsilog.cli.app import GOES_ON, Json, app, on_stop, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER
 from epsilog.cli.show import console, note, table
 
@@ -31,6 +31,7 @@ def study(
     from epsilog.spend import located
 
     whole = studies.load(path)
+    on_stop(GOES_ON)
     document = studies.study(
         whole,
         folder=runs,
