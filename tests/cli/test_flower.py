@@ -101,5 +101,5 @@ def test_flower_is_told_no_password(tmp_path, monkeypatch):
         (tmp_path / "b.db", str(tmp_path / "b.db")),
     ):
         with pytest.raises(InterruptedError):
-            flower.train_on_flower(tmp_path, runs=tmp_path, ledger=ledger, observer=None, superlink="127.0.0.1:1")
+            flower.train_on_flower(tmp_path, runs=tmp_path, ledger=ledger, observer=Watcher(), superlink="127.0.0.1:1")
         assert told["ledger"] == expected

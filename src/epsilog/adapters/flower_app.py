@@ -143,8 +143,17 @@ class FlowerCourier(OverGrid):
             yield name, array_of(reply, "upload")
 
 
-def exchanged(grid: Grid, sent: Mapping[Key, Message], seconds: float) -> Iterator[tuple[Key, Message]]:
-    """Sends messages and yields what answers each in time; errors and what Flower itself cannot read are left out."""
+def exchanged(
+    grid: Grid, sent: Mapping[Key, Message], seconds: float, *, lost: Callable[[Key], bool] = lambda _: False
+) -> Iterator[tuple[Key, Message]]:
+    """Sends messages and yields what answers each in time; errors and what Flower itself cannot read are left out.
+
+    Args:
+        grid: what Flower hands to a ``ServerApp``.
+        sent: the messages, each by what it is about.
+        seconds: how long answers are waited for.
+        lost: whether a message is not waited for any more.
+    """
     ids = list(grid.push_messages(list(sent.values()))) if sent else []
     if len(ids) != len(sent):
         raise ConnectionError(f"Flower took {len(ids)} of {len(sent)} messages; the model may be too large for one")
@@ -157,6 +166,9 @@ def exchanged(grid: Grid, sent: Mapping[Key, Message], seconds: float) -> Iterat
                 if reply is not None and reply.metadata.reply_to_message_id == letter and reply.has_content():
                     yield name, reply
                 break
+            else:
+                if lost(name):
+                    del waiting[letter]
         if waiting:
             time.sleep(PULL_SECONDS)
 

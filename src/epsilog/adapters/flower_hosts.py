@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -34,27 +36,73 @@ if TYPE_CHECKING:
 
 __all__ = ["HostCourier", "host_app"]
 
+LOOKS = 0.5  # seconds between two looks at which nodes are connected
 
+
+class _Connected:
+    """Which nodes are connected, asked for again only once in a while; and the clients of those that were lost."""
+
+    def __init__(self, grid: Any, node_of: Mapping[tuple[str, ...], int]) -> None:
+        self._grid, self._node_of, self._found, self._until = grid, node_of, frozenset[int](), -math.inf
+        self.lost: list[str] = []
+
+    def is_lost(self, names: tuple[str, ...]) -> bool:
+        """Whether the node that computes for these clients is no longer connected; they are noted then."""
+        if time.monotonic() >= self._until:
+            self._found = frozenset(node.node_id for node in self._grid.get_nodes())
+            self._until = time.monotonic() + LOOKS
+        if self._node_of[names] in self._found:
+            return False
+        self.lost.extend(names)
+        return True
+
+
+@dataclasses.dataclass(frozen=True)
 class HostCourier(OverGrid):
-    """Orders of many clients as one message to each node."""
+    """Orders of many clients as one message to each node.
 
-    __slots__ = ()
+    A node that is lost while it computes is told of. Its clients are dealt out again, to the nodes that are connected
+    by then: every node has every client's rows, and the same draws give the same answer.
+
+    Attributes:
+        tell: is told of nodes that are lost, and of a wait for one.
+    """
+
+    tell: Callable[[str], None] = lambda _says: None
 
     def carry(self, orders: Mapping[str, Order]) -> Iterator[tuple[str, Any]]:
-        """As ``Courier`` says; clients are dealt out to the nodes that are connected now."""
-        nodes = sorted(node.node_id for node in self.grid.get_nodes())
-        if not nodes:
-            raise ConnectionError("no node of Flower is connected")
-        parts = [list(orders)[place :: len(nodes)] for place in range(len(nodes))]
-        sent = {
-            tuple(names): self._letter({name: orders[name] for name in names}, node)
-            for names, node in zip(parts, nodes, strict=True)
-            if names
-        }
-        for names, reply in exchanged(self.grid, sent, self.reply_seconds):
-            uploads = array_of(reply, "upload")
-            if getattr(uploads, "ndim", 0) == 2 and len(uploads) == len(names):
-                yield from zip(names, map(np.array, uploads), strict=True)
+        """As ``Courier`` says; clients are dealt out to the nodes that are connected.
+
+        Raises:
+            ConnectionError: no node was connected within ``reply_seconds``.
+        """
+        left, until = list(orders), time.monotonic() + self.reply_seconds
+        while left:
+            nodes = self._nodes(until)
+            parts = [left[place :: len(nodes)] for place in range(len(nodes))]
+            node_of = {tuple(names): node for names, node in zip(parts, nodes, strict=True) if names}
+            sent = {names: self._letter({n: orders[n] for n in names}, node) for names, node in node_of.items()}
+            connected = _Connected(self.grid, node_of)
+            seconds = max(0.0, until - time.monotonic())
+            for names, reply in exchanged(self.grid, sent, seconds, lost=connected.is_lost):
+                uploads = array_of(reply, "upload")
+                if getattr(uploads, "ndim", 0) == 2 and len(uploads) == len(names):
+                    yield from zip(names, map(np.array, uploads), strict=True)
+            left = connected.lost
+            if left:
+                self.tell(f"a node was lost; {len(left)} clients are computed again")
+
+    def _nodes(self, until: float) -> list[int]:
+        """The nodes that are connected, once there is one."""
+        told = False
+        while not (found := sorted(node.node_id for node in self.grid.get_nodes())):
+            if time.monotonic() > until:
+                raise ConnectionError(f"no node of Flower is connected, after {self.reply_seconds:g} seconds")
+            if not told:
+                self.tell("no node is connected; waiting for one")
+                told = True
+            time.sleep(LOOKS)
+        return found
 
     def _letter(self, orders: Mapping[str, Order], node: int) -> Message:
         """One message: the orders differ in nothing but their draws."""

@@ -25,6 +25,7 @@ from epsilog.terms.extras import install_command
 HERE = "127.0.0.1"
 NAME = "epsilog-here"  # of the connection
 PATIENCE = 120.0  # seconds, for what takes a few on a quiet machine
+STARTS = 5  # of one SuperNode, before one that keeps ending ends the run
 TOLD = 2000  # characters of a log that are shown
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 OWNER = "EPSILOG_FLOWER_OWNER"  # the process without which no other is to be: its id, in their environment
@@ -34,12 +35,24 @@ __all__ = ["Processes", "end_with_owner", "is_running"]
 
 
 class Processes:
-    """What was started, and the folder where its logs and its configuration lie; a context that ends all of it."""
+    """What was started, and the folder where its logs and its configuration lie; a context that ends all of it.
 
-    def __init__(self, folder: Path, address: str | None = None) -> None:
-        """Takes a folder of its own, and HOST:PORT of a SuperLink; None for one that ``superlink`` starts."""
+    A SuperNode that has ended is told of, started again and waited for, ``STARTS`` times in all.
+    """
+
+    def __init__(
+        self, folder: Path, address: str | None = None, tell: Callable[[str], None] = lambda _says: None
+    ) -> None:
+        """Takes a folder of its own, and HOST:PORT of a SuperLink; None for one that ``superlink`` starts.
+
+        Args:
+            folder: of logs and configuration.
+            address: of the SuperLink.
+            tell: is told of a SuperNode that has ended.
+        """
         self.folder, self.address = folder, address or f"{HERE}:{free_port()}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._tell, self._starts = tell, dict[int, int]()
         (folder / "flwr").mkdir(parents=True)
         connection = f'[superlink]\ndefault = "{NAME}"\n[superlink.{NAME}]\naddress = {toml_string(self.address)}\n'
         (folder / "flwr" / "config.toml").write_text(f"{connection}insecure = true\n", encoding="utf-8")
@@ -66,6 +79,7 @@ class Processes:
 
     def supernode(self, number: int) -> None:
         """Starts a SuperNode of the SuperLink."""
+        self._starts[number] = self._starts.get(number, 0) + 1
         arguments = ("--insecure", "--superlink", self.address, "--port", str(free_port()))
         self._start(f"supernode-{number}", "flower-supernode", *arguments)
 
@@ -88,15 +102,29 @@ class Processes:
         """Waits until something holds.
 
         Raises:
-            ProgrammeError: a process ended, or it took too long; with the ends of the logs.
+            ProgrammeError: a process ended for good, or it took too long; with the ends of the logs.
         """
         until = None if seconds is None else time.monotonic() + seconds
         while not holds():
-            gone = [name for name, process in self._running.items() if process.poll() is not None]
+            gone = [
+                name
+                for name, process in list(self._running.items())
+                if process.poll() is not None and not self._again(name, process)
+            ]
             late = until is not None and time.monotonic() > until
             if gone or late:
                 raise ProgrammeError("Flower", [f"{gone[0]} ended" if gone else f"waited for {what}", self.logs()])
             time.sleep(0.2)
+
+    def _again(self, name: str, ended: subprocess.Popen[bytes]) -> bool:
+        """Starts a SuperNode again that has ended; False where it has ended too often, or is none."""
+        kind, _, number = name.partition("-")
+        if kind != "supernode" or self._starts[int(number)] >= STARTS:
+            return False
+        end(ended)  # what it started may still run
+        self._tell(f"{name} ended with exit code {ended.returncode}; it is started again, and waited for")
+        self.supernode(int(number))
+        return True
 
     def logs(self) -> str:
         """The end of every process's log."""
@@ -104,7 +132,7 @@ class Processes:
         return "\n".join(f"{path.stem}: {path.read_text(errors='replace')[-TOLD:]}" for path in found)
 
     def _start(self, name: str, tool: str, *arguments: str) -> None:
-        with (self.folder / f"{name}.log").open("wb") as log:
+        with (self.folder / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(  # noqa: S603 - Flower's own command
                 [_tool(tool), *arguments],
                 cwd=self.folder,

@@ -81,7 +81,10 @@ def train_on_flower(
         from epsilog.spend import without_password
 
         ledger = without_password(ledger)
-    with tempfile.TemporaryDirectory(prefix="epsilog-flower-") as place, Processes(Path(place), superlink) as flower:
+    with (
+        tempfile.TemporaryDirectory(prefix="epsilog-flower-") as place,
+        Processes(Path(place), superlink, tell=observer.stage) as flower,
+    ):
         folder = Path(place)
         settings = {"programme": programme, "runs": runs, "ledger": ledger, "told": folder / "told"}
         texts: dict[str, str | float] = {
@@ -212,7 +215,7 @@ def _train(grid: Any, settings: Any, told: _Teller) -> None:
     from epsilog.spend import located
 
     _require_simulation(Path(str(settings["programme"])))
-    courier = HostCourier(grid, float(settings["reply-seconds"]))
+    courier = HostCourier(grid, float(settings["reply-seconds"]), told.stage)
     until = time.monotonic() + courier.reply_seconds
     while len(list(grid.get_nodes())) < int(settings["nodes"]):
         if time.monotonic() > until:
