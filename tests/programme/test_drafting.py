@@ -50,6 +50,26 @@ def test_every_blank_is_refused_by_name_and_what_is_filled_in_is_read(tmp_path, 
     assert found.programme.population == 5000
 
 
+def test_what_tells_people_apart_is_proposed_as_no_feature(tmp_path):
+    """An identifier learns nothing that holds for others, and a model that was given it may tell whose row it saw."""
+    named = ["visit", "patient_id", "PatientID", "id", "", "Unnamed: 0", "e-mail", "surname", "phone number", "caseNr"]
+    plain = ["age", "paid", "idle", "note", "ward", "admitted", "identity_politics_score", "monkey"]
+    path = tmp_path / "t.csv"
+    path.write_text(",".join(["clinic", "ill", *named, *plain]) + "\n")
+    text = draft(path, client="clinic", target="ill", row="visit", level="client", beside=tmp_path)
+    proposed = tomllib.loads(text)["data"]["features"]
+    assert list(proposed) == plain
+    (said,) = [line for line in text.splitlines() if "tell people or rows apart" in line]
+    assert all(name in said for name in named)
+
+
+def test_a_name_of_a_column_ends_no_comment(tmp_path):
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"who": ["a"], "x": [1], "id\npath = 1": [2], "ill": [0]}).write_parquet(path)
+    text = draft(path, client="who", target="ill", row="visit", level="client", beside=tmp_path)
+    assert list(tomllib.loads(text)["data"]["features"]) == ["x"]
+
+
 def test_nothing_of_a_row_stands_in_it(tmp_path):
     rows = {"who": ["secret", "other"], "tall people": [123456, 7], "x": [0.987654, 1.0], "ill": ["hidden", "no"]}
     pl.DataFrame(rows).write_csv(tmp_path / "t.csv")

@@ -14,6 +14,12 @@ from epsilog.terms.codec import toml_string
 from epsilog.train.data import columns_of
 
 LEVELS = ("client", "row")
+_IDENTIFIERS = {  # words of names of columns
+    "id", "ids", "uid", "uuid", "guid", "identifier", "key", "hash", "index", "row", "nr", "no", "number", "code",
+    "email", "mail", "phone", "telephone", "mobile", "fax", "name", "surname", "firstname", "lastname", "forename",
+    "username", "user", "login", "address", "street", "iban", "ssn", "passport", "insurance", "account", "licence",
+    "license", "plate", "vin", "imei", "mac", "ip", "url",
+}  # fmt: skip
 
 SCHEMES = {
     "client": """\
@@ -66,7 +72,11 @@ def draft(data: Path, *, client: str, target: str, row: str, level: str, beside:
     if len({client, target, row}) < 3:
         raise CheckError("row", "a word of its own, and client and target two columns", repr(row))
     others = {name: kind for name, kind in columns.items() if name not in (client, target)}
-    features = "\n".join(_line(name, kind) for name, kind in others.items())
+    named = [name for name in others if name == row or names_somebody(name)]
+    features = "\n".join(_line(name, kind) for name, kind in others.items() if name not in named)
+    if named:
+        listed = ", ".join(name or '""' for name in named)
+        features += f"\n# No feature, since their names say that they tell people or rows apart: {_plain(listed)}."
     path = data.resolve()
     folder = beside.resolve()
     shown = path.relative_to(folder) if path.is_relative_to(folder) else path
@@ -120,6 +130,21 @@ period = "?"
 [run]
 simulation = false
 """
+
+
+def names_somebody(column: str) -> bool:
+    """Whether a column's name says that it tells people or rows apart; its values are not looked at.
+
+    >>> [name for name in ("patient_id", "PatientID", "Unnamed: 0", "paid", "idle") if names_somebody(name)]
+    ['patient_id', 'PatientID', 'Unnamed: 0']
+    """
+    words = re.findall(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+|[^\W\da-zA-Z_]+", column)
+    return not words or not _IDENTIFIERS.isdisjoint(word.lower() for word in words) or column.startswith("Unnamed")
+
+
+def _plain(listed: str) -> str:
+    """Names in a comment, which a line break would end."""
+    return re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]", "?", listed)
 
 
 def _line(name: str, kind: str) -> str:

@@ -6,6 +6,7 @@ keys and values out of range are reported together, each with its field, its bou
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -411,10 +412,17 @@ class Programme(Part):
         clients = {} if kind.unit_is_client else {"clients": task.clients.count}
         stated = {"kind": scheme, "noise_multiplier": noise_multiplier, **clients, **facts}
         relation = _usual_relation(kind, stated, task.units)
+        told = {"budget": f"{epsilon} {delta}", "seed": seed, "study": list(study), "audit": audit, "counts": counts}
+        digest = hashlib.sha256(repr((task.describe(), task.training, stated, told)).encode()).hexdigest()[:12]
         return cls.of(
             programme={"name": name, "purpose": UNSAID, "owner": UNSAID},
             guarantee={"privacy_unit": task.unit, "relation": relation.value, "population": task.units},
-            budget={"scope": f"simulations/{name}", "epsilon": epsilon, "delta": delta, "delta_rationale": UNSAID},
+            budget={
+                "scope": f"simulations/{name}-{digest}",
+                "epsilon": epsilon,
+                "delta": delta,
+                "delta_rationale": UNSAID,
+            },
             scheme=stated,
             boundary={
                 "participation": UNSAID,
