@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -80,7 +81,7 @@ def test_an_answer_has_the_shape_of_its_question(series, shape):
         (np.array([0.1j]), r"delta\[0\] must be a number"),
         ([], r"delta must hold at least one number, got \[\]"),
         (np.empty((0, 3)), "delta must hold at least one number"),
-        (np.array(0.1), "delta must be a number, got array"),
+        (np.array("0.1"), "delta must be a number, got array"),
         ({0.1}, "delta must be a number"),
         ("0.1", "delta must be a number, got '0.1'"),
     ],
@@ -89,6 +90,11 @@ def test_what_is_no_series_of_deltas_is_refused_by_its_place(series, says, monke
     monkeypatch.setattr(account, "interval", None)  # nothing is asked before all are known to be good
     with pytest.raises(ValueError, match=says):
         ep.epsilon(GAUSSIAN, delta=series)
+
+
+@pytest.mark.parametrize("kind", [np.array, jnp.asarray, np.float32])
+def test_a_number_without_an_axis_is_one_question(kind):
+    assert ep.epsilon(GAUSSIAN, delta=kind(0.25)) == ep.epsilon(GAUSSIAN, delta=0.25)
 
 
 def test_what_cannot_be_promised_is_infinite_and_stays():

@@ -9,7 +9,11 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +21,17 @@ from tests.terms.test_codec import SAMPLES, stored_as
 
 import epsilog as ep
 from epsilog import terms
-from epsilog.terms import ApproximateDP, Gaussian, Interval, NeighboringRelation, PureDP, Repeated, check, codec
+from epsilog.terms import (
+    ApproximateDP,
+    CheckError,
+    Gaussian,
+    Interval,
+    NeighboringRelation,
+    PureDP,
+    Repeated,
+    check,
+    codec,
+)
 from epsilog.terms.disclosed import Private
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -116,10 +130,110 @@ def test_any_half_is_the_double_that_it_is(value):
     "value",
     [Decimal("0.1"), Fraction(1, 3), np.longdouble(1) / 3, Decimal("1.00000000000000000001"), 2**53 + 1, 10**300 + 7],
 )
-def test_what_no_double_holds_becomes_the_nearest(value):
-    assert PureDP(value).epsilon == float(value)
-    assert Decimal("0.1") != 0.1
-    assert PureDP(Decimal("0.1")) == PureDP(0.1)
+def test_what_no_double_holds_is_rounded_to_the_safe_side(value):
+    """A promise upwards, noise downwards; a decimal that is the shortest text of a double is that double."""
+    exact = Fraction(value) if not isinstance(value, np.longdouble) else Fraction(*value.as_integer_ratio())
+    above, below = PureDP(value).epsilon, Gaussian(value).noise_multiplier
+    if value == Decimal("0.1"):
+        assert above == below == 0.1
+        return
+    assert Fraction(below) < exact < Fraction(above)
+    assert math.nextafter(below, math.inf) == above
+
+
+def test_what_no_double_holds_is_refused_where_no_side_is_safe():
+    with pytest.raises(CheckError, match=r"gamma must be a number that a double holds, such as 0\.3{16}, got"):
+        terms.Staircase(1.0, gamma=Fraction(1, 3))
+
+
+@pytest.mark.parametrize("kind", [np.array, jnp.asarray, lambda x: np.array(x, dtype=object)[None][0]])
+@pytest.mark.parametrize("value", [0.5, np.float16(0.1), np.float32(0.1), np.uint8(200), jnp.bfloat16(0.1), 3])
+def test_arrays_without_an_axis_are_the_number_that_they_hold(kind, value):
+    found = Gaussian(kind(value)).noise_multiplier
+    assert type(found) is float
+    assert found == float(value)
+    if isinstance(value, np.uint8 | int):
+        assert Repeated(PureDP(1.0), kind(value)) == Repeated(PureDP(1.0), int(value))
+
+
+def test_methods_of_a_subclass_are_not_asked():
+    class Loud(float):
+        def __float__(self):
+            return 1e9
+
+        __add__ = __pos__ = __mul__ = __repr__ = __eq__ = __lt__ = __float__
+        __hash__ = None
+
+    class Many(int):
+        def __int__(self):
+            return 10**9
+
+        __index__ = __pos__ = __add__ = __int__
+
+    class Ratio(Fraction):
+        numerator = denominator = property(lambda _: 10**9)
+
+    assert Gaussian(Loud(0.5)) == Gaussian(Ratio(1, 2)) == Gaussian(0.5)
+    assert Repeated(PureDP(1.0), Many(3)) == Repeated(PureDP(1.0), 3)
+    assert type(Repeated(PureDP(1.0), Many(3)).count) is int
+
+
+def test_values_that_are_traced_are_refused_clearly():
+    says = r"noise_multiplier must be a number that is known now, not a value that JAX traces \(jit, grad, vmap\)"
+    for transform in (jax.jit, jax.grad, jax.vmap):
+        with pytest.raises(CheckError, match=says):
+            transform(lambda x: Gaussian(x).noise_multiplier)(jnp.ones(3) if transform is jax.vmap else 1.0)
+    with pytest.raises(CheckError, match="delta must be numbers that can be read now"):
+        jax.jit(lambda x: ep.epsilon(Gaussian(1.0), delta=x).upper)(jnp.array([0.1, 0.2]))
+    gone = jnp.asarray(1.0)
+    gone.delete()
+    with pytest.raises(CheckError, match="noise_multiplier must be a number that can be read now"):
+        Gaussian(gone)
+    assert jax.jit(lambda: Gaussian(np.float32(2.0)).noise_multiplier)() == 2.0  # a constant is known
+
+
+def test_a_value_whose_text_fails_or_is_long_is_shown_by_its_type_or_cut():
+    class Silent:
+        def __repr__(self):
+            raise RuntimeError
+
+    with pytest.raises(CheckError, match="epsilon must be a number, got a Silent"):
+        PureDP(Silent())
+    with pytest.raises(CheckError) as error:
+        PureDP("9" * 10**6)
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.5, 1.0], (Fraction(1, 2), 1), np.array([0.5, 1.0], dtype=">f8"), np.array([0.5, 1.0], dtype=np.float16),
+        np.array([0.5, 1.0], dtype=np.longdouble), np.array([0.5, 1], dtype=object), jnp.asarray([0.5, 1.0]),
+        pd.Series([0.5, 1.0]), pl.Series([0.5, 1.0]), (x for x in (0.5, 1.0)), jnp.asarray([0.5, 1.0], jnp.bfloat16),
+    ],
+    ids=lambda values: type(values).__name__,
+)  # fmt: skip
+def test_a_series_of_any_library_is_an_array_of_doubles(values):
+    found = check.doubles()(losses=values)
+    assert (type(found), found.dtype, found.tolist()) == (np.ndarray, np.dtype("float64"), [0.5, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ([0.5, "1.0"], r"losses\[1\] must be a number"), ("12", "losses must be a series"), (0.5, "must be a series"),
+        ({0.5: 1}, "must be a series"), (np.array(["1.0"]), r"losses\[0\] must be a number"),
+        (np.array([True]), r"losses\[0\] must be a number"), (np.array([1j]), r"losses\[0\] must be a number"),
+        (np.ma.masked_array([1.0, 2.0], [False, True]), "without a mask"), ([2**53 + 1], "that a double holds"),
+        (np.array([2**63 - 1]), "that a double holds"), (np.array(["2020-01-01"], "M8[ns]"), "must be a number"),
+        (pd.Series([1.0, None], dtype="object"), r"losses\[1\] must be a number"), ([[0.5]], r"must be a number"),
+        (np.array([Fraction(1, 3)]), "that a double holds"), (np.zeros(1, "V8"), "must be a number"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_series_of_anything_else_is_refused(values, says):
+    with pytest.raises(CheckError, match=says):
+        check.doubles()(losses=values)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +242,10 @@ def test_what_no_double_holds_becomes_the_nearest(value):
         Decimal("1e-400"), Fraction(1, 10**400), np.longdouble("1e-4000"),  # not 0, though float() says so
         Decimal("1e400"), Fraction(10**400), 10**400, 10**5000, np.longdouble("1e4000"),
         Decimal("nan"), Decimal("sNaN"), Decimal("inf"), np.float32("nan"), np.float64("inf"), -np.float16("inf"),
-        True, np.bool_(True), "1", b"1", None, 1j, np.complex64(1), np.array(1.0), np.array([1.0]),
-        np.datetime64(1, "s"), np.timedelta64(1, "s"),
+        True, np.bool_(True), np.array(True), jnp.asarray(True), "1", b"1", None, 1j, np.complex64(1), np.array(1j),
+        np.array([1.0]), jnp.asarray([1.0]), np.ma.masked, np.ma.masked_array(1.0, mask=False), np.array("1"),
+        np.array(None), np.array("1", dtype=object), np.zeros((), "V8"), np.zeros((), [("a", "f8")]), jax.random.key(0),
+        np.datetime64(1, "s"), np.timedelta64(1, "s"), np.datetime64(1, "ns"), np.array(1, "m8[ns]"), pd.NA, pd.NaT,
     ],
     ids=lambda value: f"{type(value).__name__}",
 )  # fmt: skip
@@ -139,14 +255,20 @@ def test_what_has_no_double_is_refused_by_name(value):
 
 
 @pytest.mark.parametrize(
-    "value", [2.0, np.float64(2), Decimal(2), Fraction(2), True, np.bool_(True), "2", 2**53, np.uint64(2**63)]
+    "value",
+    [2.0, np.float64(2), Decimal(2), Fraction(2), True, np.bool_(True), "2", 2**53, np.uint64(2**63), np.array(2.0)],
 )
 def test_a_count_is_an_integer(value):
     with pytest.raises(ValueError, match="count must be"):
         Repeated(PureDP(1.0), value)
 
 
-@pytest.mark.parametrize("value", [1, 0, 1.0, np.int64(1), "true", None])
+@pytest.mark.parametrize("value", [True, np.bool_(True), np.array(True), jnp.asarray(True)])
+def test_a_flag_of_any_library_is_a_flag(value):
+    assert terms.ExponentialMechanism(1.0, monotone=value).monotone is True
+
+
+@pytest.mark.parametrize("value", [1, 0, 1.0, np.int64(1), "true", None, np.array(1), np.array([True]), jnp.asarray(1)])
 def test_a_flag_is_true_or_false(value):
     with pytest.raises(ValueError, match="monotone must be True or False"):
         terms.ExponentialMechanism(1.0, monotone=value)

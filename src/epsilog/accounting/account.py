@@ -229,7 +229,7 @@ def epsilon(
     [1.828, 2.125, 2.412]
     """
     prepared = prepare(held(release, group), relation)
-    return each(lambda at: interval(prepared, EpsilonAt(at), gap), check.half_open(0, 1), delta=delta)
+    return each(lambda at: interval(prepared, EpsilonAt(at), gap), check.half_open(0, 1, check.DOWN), delta=delta)
 
 
 @overload
@@ -255,7 +255,7 @@ def delta(
     0.126936738
     """
     prepared = prepare(held(release, group), relation)
-    return each(lambda at: interval(prepared, DeltaAt(at), gap), check.at_least(0), epsilon=epsilon)
+    return each(lambda at: interval(prepared, DeltaAt(at), gap), check.at_least(0, check.DOWN), epsilon=epsilon)
 
 
 def held(release: Release, group: int) -> Release:

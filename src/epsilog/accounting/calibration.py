@@ -137,12 +137,14 @@ def _goal(
     if sum(goals) != 1 or (epsilon is None) != (delta is None) or (tpr is None) != (fpr is None):
         raise ValueError("goal must be epsilon with delta, or advantage, or tpr with fpr")
     if epsilon is not None and delta is not None:
-        return _answer_at_most(EpsilonAt(check.between(0, 1)(delta=delta)), check.positive()(epsilon=epsilon))
+        return _answer_at_most(
+            EpsilonAt(check.between(0, 1, check.DOWN)(delta=delta)), check.positive(check.DOWN)(epsilon=epsilon)
+        )
     if advantage is not None:
-        return _answer_at_most(DeltaAt(0.0), check.between(0, 1)(advantage=advantage))
+        return _answer_at_most(DeltaAt(0.0), check.between(0, 1, check.DOWN)(advantage=advantage))
     assert tpr is not None
     assert fpr is not None
-    rate, most = check.between(0, 1)(fpr=fpr), check.between(0, 1)(tpr=tpr)
+    rate, most = check.between(0, 1, check.UP)(fpr=fpr), check.between(0, 1, check.DOWN)(tpr=tpr)
     if most <= rate:
         raise CheckError("tpr", f"above fpr = {rate!r}", repr(most))
 
@@ -322,8 +324,9 @@ def rounds_that_fit(
     >>> rounds_that_fit(Gaussian(noise_multiplier=10.0), epsilon=1.0, delta=1e-6)
     5
     """
-    epsilon = check.positive()(epsilon=epsilon)
-    delta = check.between(0, 1)(delta=delta)
+    epsilon = check.positive(check.DOWN)(epsilon=epsilon)
+    delta = check.between(0, 1, check.DOWN)(delta=delta)
+    gap = check.between(0, 1)(gap=gap)
     relation = check.member(NeighboringRelation)(relation=relation)
     before = Composed([]) if spent is None else spent
 
@@ -368,7 +371,7 @@ def epsilon_curve(
     >>> epsilon_curve(Gaussian(noise_multiplier=10.0), [1, 10, 100], delta=1e-6).upper.round(2).tolist()
     [0.4, 1.37, 4.89]
     """
-    numbers = read(check.half_open(0, 1), delta=delta)
+    numbers = read(check.half_open(0, 1, check.DOWN), delta=delta)
     return _over_rounds(step, rounds, (EpsilonAt, numbers), relation=relation, gap=gap, group=group)
 
 
@@ -387,7 +390,7 @@ def delta_curve(
     >>> delta_curve(Gaussian(noise_multiplier=4.0), [[1], [4]], epsilon=[0.0, 1.0]).shape
     (2, 2)
     """
-    numbers = read(check.at_least(0), epsilon=epsilon)
+    numbers = read(check.at_least(0, check.DOWN), epsilon=epsilon)
     return _over_rounds(step, rounds, (DeltaAt, numbers), relation=relation, gap=gap, group=group)
 
 

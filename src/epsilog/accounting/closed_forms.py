@@ -53,10 +53,10 @@ def fl_formula(*, sampling_probability: float, noise_multiplier: float, rounds: 
     >>> round(worked.total, 4), round(worked.root_term, 4), round(worked.linear_term, 4)
     (1.0913, 1.0513, 0.04)
     """
-    sampling_probability = check.within(0, 1)(sampling_probability=sampling_probability)
-    noise_multiplier = check.at_least(0)(noise_multiplier=noise_multiplier)
+    sampling_probability = check.within(0, 1, check.UP)(sampling_probability=sampling_probability)
+    noise_multiplier = check.at_least(0, check.DOWN)(noise_multiplier=noise_multiplier)
     rounds = check.integer(1)(rounds=rounds)
-    delta = check.between(0, 1)(delta=delta)
+    delta = check.between(0, 1, check.DOWN)(delta=delta)
     if noise_multiplier == 0:
         return FederatedEstimate(math.inf, math.inf)
     rate = sampling_probability / noise_multiplier
@@ -74,9 +74,9 @@ def classic_gaussian_stddev(*, epsilon: float, delta: float, sensitivity: float 
     >>> round(classic_gaussian_stddev(epsilon=1.0, delta=1e-6), 3)
     5.299
     """
-    epsilon = check.positive()(epsilon=epsilon)
-    sensitivity = check.positive()(sensitivity=sensitivity)
-    delta = check.between(0, 1)(delta=delta)
+    epsilon = check.positive(check.DOWN)(epsilon=epsilon)
+    sensitivity = check.positive(check.UP)(sensitivity=sensitivity)
+    delta = check.between(0, 1, check.DOWN)(delta=delta)
     return sensitivity * math.sqrt(2 * (math.log(1.25) - math.log(delta))) / epsilon
 
 
@@ -88,8 +88,8 @@ def laplace_scale(*, epsilon: float, sensitivity: float = 1.0) -> float:
     >>> laplace_scale(epsilon=0.01)
     100.0
     """
-    epsilon = check.positive()(epsilon=epsilon)
-    sensitivity = check.positive()(sensitivity=sensitivity)
+    epsilon = check.positive(check.DOWN)(epsilon=epsilon)
+    sensitivity = check.positive(check.UP)(sensitivity=sensitivity)
     return sensitivity / epsilon
 
 
@@ -99,7 +99,7 @@ def even_split(*, epsilon: float, queries: int) -> float:
     >>> even_split(epsilon=1.0, queries=100)
     0.01
     """
-    epsilon = check.positive()(epsilon=epsilon)
+    epsilon = check.positive(check.DOWN)(epsilon=epsilon)
     queries = check.integer(1)(queries=queries)
     return epsilon / queries
 
@@ -122,9 +122,10 @@ def true_positive_rate(guarantees: Iterable[tuple[float, float]], *, fpr: float)
     >>> round(true_positive_rate([(1.0, 1e-5)], fpr=0.01), 4)
     0.0272
     """
-    fpr = check.within(0, 1)(fpr=fpr)
+    fpr = check.within(0, 1, check.UP)(fpr=fpr)
     best = 1.0
-    for epsilon, delta in guarantees:
+    proved = check.pair(check.upper_side(), check.within(0, 1, check.UP))
+    for epsilon, delta in check.each(proved)(guarantees=guarantees):
         down = math.exp(-epsilon)
         best = min(best, fpr / down + delta if down > 0 else 1.0, 1 - down * (1 - delta - fpr))
     return min(1.0, max(best, fpr) * (1 + 1e-12))

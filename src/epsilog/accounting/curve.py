@@ -80,7 +80,9 @@ class Profile:
     def epsilon(self, delta: Series) -> Intervals: ...
     def epsilon(self, delta: float | Series) -> Interval | Intervals:
         """Bounds epsilon at ``delta``, or at each of a series."""
-        return each(lambda at: interval(self._prepared, EpsilonAt(at), self.gap), check.half_open(0, 1), delta=delta)
+        return each(
+            lambda at: interval(self._prepared, EpsilonAt(at), self.gap), check.half_open(0, 1, check.DOWN), delta=delta
+        )
 
     @overload
     def delta(self, epsilon: float) -> Interval: ...
@@ -88,7 +90,9 @@ class Profile:
     def delta(self, epsilon: Series) -> Intervals: ...
     def delta(self, epsilon: float | Series) -> Interval | Intervals:
         """Bounds delta at ``epsilon``, or at each of a series."""
-        return each(lambda at: interval(self._prepared, DeltaAt(at), self.gap), check.at_least(0), epsilon=epsilon)
+        return each(
+            lambda at: interval(self._prepared, DeltaAt(at), self.gap), check.at_least(0, check.DOWN), epsilon=epsilon
+        )
 
     def advantage(self) -> Interval:
         """Bounds TPR - FPR of the best test: the total variation distance, which is delta at epsilon 0."""
@@ -109,7 +113,7 @@ class Profile:
         Source: Dong, Roth & Su 2019, Proposition 6 (arXiv:1905.02383), for each order by itself; the lower bound by
         convexity (docs/accounting/certified-bounds.md, section 6).
         """
-        return each(self._tpr, check.within(0, 1), fpr=fpr)
+        return each(self._tpr, check.within(0, 1, check.UP), fpr=fpr)
 
     def _tpr(self, fpr: float) -> Interval:
         if isinstance(group := self._prepared.alone, Grouped):
@@ -175,7 +179,7 @@ class Profile:
     def tradeoff(self, fpr: Series) -> Intervals: ...
     def tradeoff(self, fpr: float | Series) -> Interval | Intervals:
         """Bounds the false negative rate of the best test whose false positive rate is ``fpr``: 1 - TPR."""
-        return each(self._fnr, check.within(0, 1), fpr=fpr)
+        return each(self._fnr, check.within(0, 1, check.UP), fpr=fpr)
 
     def _fnr(self, fpr: float) -> Interval:
         rate = self._tpr(fpr)
@@ -189,7 +193,7 @@ class Profile:
 
         Source: docs/accounting/groups.md.
         """
-        return self._of_group(units, DeltaAt(check.at_least(0)(epsilon=epsilon)))
+        return self._of_group(units, DeltaAt(check.at_least(0, check.DOWN)(epsilon=epsilon)))
 
     def group_epsilon(self, *, units: int, delta: float) -> Interval:
         """Bounds epsilon at ``delta`` for neighbours that differ in up to ``units`` units.
@@ -199,7 +203,7 @@ class Profile:
         >>> curve.group_epsilon(units=8, delta=1e-5).upper < 1.001 * profile(Gaussian(1.0)).epsilon(1e-5).upper
         True
         """
-        return self._of_group(units, EpsilonAt(check.between(0, 1)(delta=delta)))
+        return self._of_group(units, EpsilonAt(check.between(0, 1, check.DOWN)(delta=delta)))
 
     def _of_group(self, units: int, question: Question) -> Interval:
         units = check.integer(1)(units=units)

@@ -81,7 +81,7 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
     >>> round(lower, 6), round(upper, 6)
     (4.377178, 4.377178)
     """
-    mu, delta = check.number()(mu=mu), check.between(0, 1)(delta=delta)
+    mu, delta = check.number()(mu=mu), check.between(0, 1, check.DOWN)(delta=delta)
     return _least(mu, delta), _most(mu, delta)
 
 
@@ -122,8 +122,8 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     >>> round(1 / gaussian_mu(epsilon=1.0, delta=1e-6), 4)  # the noise multiplier
     4.2247
     """
-    epsilon = check.at_least(0)(epsilon=epsilon)
-    delta = check.between(0, 1)(delta=delta)
+    epsilon = check.at_least(0, check.DOWN)(epsilon=epsilon)
+    delta = check.between(0, 1, check.DOWN)(delta=delta)
     small = 1.0
     while gaussian_delta(small, epsilon)[1] > delta:
         small /= 2

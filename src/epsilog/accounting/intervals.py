@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.terms import CheckError, EpsilogError, Interval, NeighboringRelation, check
+from epsilog.terms import CheckError, EpsilogError, Interval, NeighboringRelation, check, scalars
 from epsilog.terms.charts import band_plot
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.extras import install_command
@@ -197,7 +197,10 @@ def read(rule: check.Rule[T], **named: object) -> tuple[tuple[T, ...], tuple[int
     ((name, value),) = named.items()
     if not is_series(value):
         return (rule(**named),), None
-    table = _table(value)
+    try:
+        table = _table(value)
+    except Exception:  # noqa: BLE001 - of other libraries: traced, deleted, without data, ragged
+        raise CheckError(name, "numbers that can be read now, in rows of one length", scalars.shown(value)) from None
     if table.size == 0:
         raise CheckError(name, "at least one number", repr(value), verb="hold")
     items = zip(np.ndindex(table.shape), table.ravel(), strict=True)
@@ -206,8 +209,8 @@ def read(rule: check.Rule[T], **named: object) -> tuple[tuple[T, ...], tuple[int
 
 def is_series(value: object) -> bool:
     """Whether it holds numbers in an order: a list, a range, an array."""
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0
+    if getattr(value, "shape", None) == ():  # an array without an axis, of any library
+        return False
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Set)
 
 
@@ -216,7 +219,7 @@ def _table(value: Any) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__array__"):
-        return np.asarray(value)
+        return np.asarray(scalars.in_reach(value))
     items = list(value)
     table = np.empty(len(items), dtype=object)
     if not any(map(is_series, items)):

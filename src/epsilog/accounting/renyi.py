@@ -347,7 +347,7 @@ def renyi_epsilon(
     >>> round(renyi_epsilon(Repeated(Gaussian(noise_multiplier=4.0), count=10), delta=1e-5), 2)
     3.62
     """
-    delta, orders = check.between(0, 1)(delta=delta), _checked(orders)
+    delta, orders = check.between(0, 1, check.DOWN)(delta=delta), _checked(orders)
     return epsilon_of(partial(rdp, release, relation=relation), orders, delta)
 
 
@@ -364,5 +364,5 @@ def renyi_delta(
     >>> renyi_delta(Repeated(Gaussian(noise_multiplier=4.0), count=10), epsilon=3.62) <= 1e-5
     True
     """
-    epsilon, orders = check.at_least(0)(epsilon=epsilon), _checked(orders)
+    epsilon, orders = check.at_least(0, check.DOWN)(epsilon=epsilon), _checked(orders)
     return delta_of(partial(rdp, release, relation=relation), orders, epsilon)

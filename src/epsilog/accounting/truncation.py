@@ -228,6 +228,8 @@ def binomial_above(trials: int, chance: float, most: int) -> float:
     >>> exact < binomial_above(100, 0.5, 70) < 1.01 * exact
     True
     """
+    trials, most = check.integer(0)(trials=trials), check.integer(-1)(most=most)
+    chance = check.within(0, 1, check.UP)(chance=chance)
     k, n, p = most + 1, trials, Fraction(chance)
     if k > n or chance == 0:
         return 0.0

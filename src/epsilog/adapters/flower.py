@@ -62,7 +62,7 @@ class Run:
     def interval(self, delta: float | None = None, *, gap: float = 0.002) -> Interval:
         """Bounds epsilon from both sides, with method and assumptions; a blank delta is the one it reports at."""
         at = self.delta if delta is None else delta
-        at = check.between(0, 1)(delta=at)
+        at = check.between(0, 1, check.DOWN)(delta=at)
         bounds = accounting.epsilon(self.release, delta=at, relation=self.relation, gap=gap)
         return replace(bounds, assumptions=bounds.assumptions + self.assumptions)
 
@@ -98,10 +98,10 @@ def from_state(state: Mapping[str, Any]) -> Run:
         ]
     except (KeyError, TypeError) as error:
         raise ValueError(f"state is not that of a Flower accountant: {error!r}") from error
-    delta = check.between(0, 1)(target_delta=delta)
+    delta = check.between(0, 1, check.DOWN)(target_delta=delta)
     population = check.integer(1)(population_size=population)
     if limit is not None:
-        limit = check.positive()(max_epsilon=limit)
+        limit = check.positive(check.DOWN)(max_epsilon=limit)
     assumed = (_UNAMPLIFIED,) if config["sampling_method"] == "no-amplification" else ()
     return Run(Composed(sums), relation, delta, population, limit, assumed)
 
@@ -174,7 +174,7 @@ class CertifiedAccountant:
         limit = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if limit is None:
             raise CheckError("max_epsilon", "given here or in the configuration", "None")
-        limit = check.positive()(max_epsilon=limit)
+        limit = check.positive(check.DOWN)(max_epsilon=limit)
         return not self._run(self._with(event, count)).interval().upper <= limit
 
     def state_dict(self) -> dict[str, object]:

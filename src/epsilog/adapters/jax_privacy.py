@@ -73,8 +73,8 @@ def delta_from_epsilon_and_samples(
     other_event = check.instance(BesideProfile)(other_event=other_event)
     if other_event.epsilon != epsilon:
         raise CheckError("other_event", f"a profile at epsilon = {epsilon!r}", repr(other_event.epsilon))
-    loss = np.asarray(samples, dtype=np.float64)
-    weight = np.ones(loss.shape) if counts is None else np.asarray(counts, dtype=np.float64)
+    loss = check.doubles()(samples=samples)
+    weight = np.ones(loss.shape) if counts is None else check.doubles()(counts=counts)
     weight = weight / weight.max()
     return float(min(1.0, (weight * np.exp(other_event.log_value(loss))).sum() / weight.sum()))
 
@@ -160,7 +160,7 @@ def _size(losses: ArrayLike, counts: ArrayLike | None) -> int:
     """How many draws a list stands for."""
     if counts is None:
         return int(np.asarray(losses).size)
-    values = np.asarray(counts, dtype=np.float64)
+    values = check.doubles()(counts=counts)
     if not (values == np.floor(values)).all():
         raise CheckError("counts", "whole numbers", repr(counts))
     return int(values.sum())

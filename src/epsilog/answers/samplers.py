@@ -179,7 +179,7 @@ def _falls_below(x: _Unfolding, k: int, divisor: int, below: RandBelow) -> bool:
 
 def _exactly(**named: object) -> Fraction:
     """The number as it is, without rounding; above 0."""
-    check.positive()(**named)
+    check.positive(check.DOWN)(**named)
     return check.ratio()(**named)
 
 

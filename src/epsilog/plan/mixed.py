@@ -79,6 +79,7 @@ def mix(releases: Sequence[Release], *, delta: float, relation: NeighboringRelat
     >>> both.epsilon.upper > both.parts[0].alone.upper > both.parts[1].alone.upper
     True
     """
+    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
 
     def price(parts: Sequence[Release], gap: float = _SHOWN) -> Interval:
         return bound_epsilon(Composed(parts), delta=delta, relation=relation, gap=gap)

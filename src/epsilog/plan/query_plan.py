@@ -375,8 +375,8 @@ def crossover(
     >>> crossover(epsilon=1.0, delta=1e-6, counts=(1, 10)).against_pure
     8
     """
-    epsilon = check.positive()(epsilon=epsilon)
-    delta = check.between(0, 1)(delta=delta)
+    epsilon = check.positive(check.DOWN)(epsilon=epsilon)
+    delta = check.between(0, 1, check.DOWN)(delta=delta)
     stddev = 1 / gaussian_mu(epsilon=epsilon, delta=delta)
     rows = []
     for count in check.each(check.integer(1))(counts=counts):
@@ -426,7 +426,7 @@ def _delta(
     if population is not None and (delta is not None or mechanism == "gaussian"):
         return (policy or DeltaPolicy()).decide(delta, population=population)
     if delta is not None:
-        delta = check.between(0, 1)(delta=delta)
+        delta = check.between(0, 1, check.DOWN)(delta=delta)
         return DeltaDecision(delta, "as given; no population was named to compare it with 1/N")
     if mechanism == "gaussian":
         raise CheckError("delta", "in (0, 1) for the Gaussian mechanism, or population given", "None")

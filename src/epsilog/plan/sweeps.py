@@ -15,6 +15,7 @@ from epsilog.terms import (
     Trials,
     Tuned,
     UnsupportedMechanismError,
+    check,
     codec,
     write_trials,
 )
@@ -77,6 +78,7 @@ def sweep(release: Release, trials: Trials, *, delta: float, relation: Neighbori
     >>> found.one.upper < found.best.upper < 3 * found.one.upper, found.count
     (True, 4)
     """
+    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
     expected = mean_trials(trials)
     count = max(math.ceil(expected * (1 - _HAIR)), 1)
 

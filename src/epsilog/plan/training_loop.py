@@ -114,7 +114,7 @@ def preflight(setup: TrainingSetup, *, delta: float) -> Preflight:
     >>> [one.code for one in found.findings if one.verdict is Verdict.FAILED]
     ['sampler/shuffled', 'believed/too-low']
     """
-    delta = check.between(0, 1)(delta=delta)
+    delta = check.between(0, 1, check.DOWN)(delta=delta)
     setup = check.instance(TrainingSetup)(setup=setup)
     rate = setup.believed_rate or min(setup.expected_batch / setup.examples, 1.0)
     believed = bound_epsilon(_told(setup, rate), delta=delta)

@@ -40,7 +40,12 @@ class TrainingSetup:
     batch_size: Annotated[float, Fact("examples in a batch of one worker, on average", "B", above=0)]
     updates: Annotated[int, Fact("noisy steps of the optimizer", "T", least=1)]
     noise_multiplier: Annotated[
-        float, Fact("standard deviation of one drawing of noise on a sum of gradients, over the clip norm", least=0)
+        float,
+        Fact(
+            "standard deviation of one drawing of noise on a sum of gradients, over the clip norm",
+            least=0,
+            safe=check.DOWN,
+        ),
     ]
     sampler: Annotated[str, Fact("how batches are drawn", choices=SAMPLERS, default="poisson")] = "poisson"
     workers: Annotated[int, Fact("processes that draw batches", "W", least=1, default=1)] = 1
@@ -58,7 +63,9 @@ class TrainingSetup:
     ] = None
     changed_noise: Annotated[
         tuple[float, ...] | None,
-        Fact("noise multiplier after each change", least=0, series=True, default=None, blank="it stays"),
+        Fact(
+            "noise multiplier after each change", least=0, series=True, default=None, blank="it stays", safe=check.DOWN
+        ),
     ] = None
     noise_added: Annotated[str, Fact("where noise is added", choices=NOISES, default="update")] = "update"
     clipped: Annotated[str, Fact("what is clipped to the norm", choices=CLIPS, default="example")] = "example"

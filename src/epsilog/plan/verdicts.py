@@ -137,7 +137,7 @@ def odds(curve: Profile, delta: float) -> float:
     >>> round(odds(profile(Laplace(2.0)), 1e-6), 6)
     0.5
     """
-    delta = check.half_open(0, 1)(delta=delta)
+    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
     everywhere = curve.epsilon(0.0).upper
     if delta == 0:
         return everywhere
@@ -188,7 +188,7 @@ def verdict(
     >>> found.headroom
     'The cap of 2.5 has room: 4 such releases fit it together, this one among them, and a fifth does not.'
     """
-    delta = check.half_open(0, 1)(delta=delta)
+    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
     cap = check.optional(check.positive())(cap=cap)
     under = relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     curve = profile(release, relation=under, gap=_GAP)

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Real
 from typing import Self
 
-from epsilog.terms import CheckError, check
+from epsilog.terms import CheckError, scalars
 
 Number = str | float | Fraction | Decimal  # a decimal string, or a number (numpy's too)
 DECIMALS = {"epsilon": 9, "delta": 18, "rho": 15, "mu_squared": 15}
@@ -42,15 +41,14 @@ _LARGEST = 10**9  # of any quantity: no guarantee is left long before
 def _exact(quantity: str, value: object) -> Fraction:
     """The value as a fraction; a float stands for the binary number that it is, numpy's numbers for their own value."""
     if isinstance(value, str):
+        value = str.__str__(value)  # whatever methods a subclass has
         if len(value) > _LONGEST or not _NUMBER.fullmatch(value):
             raise CheckError(quantity, "a decimal number such as '0.5' or '1e-6'", repr(value[:_LONGEST]))
         exact = Fraction(value)
-    elif isinstance(value, bool) or not isinstance(value, Real | Decimal):
-        raise CheckError(quantity, "a decimal string or a number", repr(value))
     elif isinstance(value, Decimal) and value.is_finite() and value and abs(value.adjusted()) > _EXPONENT:
         raise CheckError(quantity, f"an exponent within {_EXPONENT}", repr(value), verb="have")  # it fills the memory
     else:
-        exact = check.ratio()(**{quantity: value})
+        exact = scalars.fraction(quantity, value, "a decimal string or a number")
     if not 0 <= exact <= _LARGEST:
         raise CheckError(quantity, f"in [0, {_LARGEST}]", repr(value))
     return exact

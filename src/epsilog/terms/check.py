@@ -4,11 +4,12 @@ A rule checks a value and returns it as Python's own kind, in one act, so that n
 with: ``delta = check.between(0, 1)(delta=delta)``. The value is given by keyword, and the message names it. A frozen
 dataclass settles its fields at birth with ``check.fields``.
 
-numpy's scalars, ``Decimal`` and ``Fraction`` are as welcome as Python's numbers. Where a float is meant, each becomes
-the double nearest to it, as ``float(x)`` does (``Decimal("0.1")`` is 0.1), and that double is what is checked, stored,
-shown and accounted; what would round to 0 or overflow is refused, and so is NaN. Only the sides of an interval are
-rounded outwards. Where a whole number is meant, only integers are taken: 2.0 is none. Booleans are not numbers here,
-and numbers are not booleans.
+Numbers of any library are as welcome as Python's (``scalars`` says which, and converts them). Where a float is meant,
+each becomes the double that it is, which is then checked, stored, shown and accounted. What lies between two doubles
+becomes the one on the safe side, ``toward``, and is refused where a rule names no side; a decimal that is the shortest
+text of a double is that double (``Decimal("0.1")`` is 0.1, as in JSON). What would round to 0 or overflow is refused,
+and so is NaN. The sides of an interval are rounded outwards. Where a whole number is meant, only integers are taken:
+2.0 is none. Booleans are not numbers here, and numbers are not booleans.
 
 >>> between(0, 1)(delta=1.5)
 Traceback (most recent call last):
@@ -18,23 +19,27 @@ epsilog.terms.errors.CheckError: delta must be in (0, 1), got 1.5
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from numbers import Integral, Real
+from functools import partial
 from typing import Any, Generic, TypeVar
 
+from epsilog.terms import scalars
 from epsilog.terms.errors import CheckError
+from epsilog.terms.scalars import DOWN, UP
+from epsilog.terms.scalars import shown as _shown
 
 __all__ = [
+    "DOWN",
     "LARGEST_INTEGER",
+    "UP",
     "Rule",
     "above",
     "at_least",
     "between",
+    "doubles",
     "each",
     "fields",
     "finite",
@@ -92,141 +97,81 @@ def fields(born: object, **rules: Rule[Any]) -> None:
         object.__setattr__(born, name, rule(**{name: getattr(born, name)}))
 
 
-def _shown(value: object) -> str:
-    try:
-        return repr(value)
-    except ValueError:  # an integer of more digits than Python writes
-        return "a number of thousands of digits"
-
-
-def _numpy(name: str) -> Any:
-    """A type of NumPy's; none at all while nobody has loaded it, since then no value can be of it."""
-    numpy = sys.modules.get("numpy")
-    return () if numpy is None else getattr(numpy, name)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real | Decimal) and not isinstance(value, (bool, _numpy("timedelta64")))
-
-
-def _real(name: str, value: Any) -> float:
-    if type(value) is float:  # what most are
-        return value + 0.0
-    if not _is_number(value):
-        raise CheckError(name, "a number", _shown(value))
-    try:
-        number = float(value)
-    except (OverflowError, ValueError):  # an integer or a fraction past every double; a signalling NaN
-        raise CheckError(name, "a finite number", _shown(value)) from None
-    if math.isinf(number) and value not in (math.inf, -math.inf):
-        raise CheckError(name, "a finite number", _shown(value))
-    if number == 0 and value != 0:
-        raise CheckError(name, "0 or a number that does not round to it", _shown(value))
-    return number + 0.0  # no negative zero
-
-
-def _whole(name: str, value: Any) -> int:
-    if type(value) is int:  # what most are
-        return value
-    if not _is_number(value) or not isinstance(value, Integral):
-        raise CheckError(name, "a whole number", _shown(value))
-    return int(value)
-
-
-def _outward(toward: float) -> Callable[[str, Any], float]:
-    """Reads a side of an interval: a value between two doubles becomes the one of them that is nearer ``toward``."""
-
-    def read(name: str, value: Any) -> float:
-        number = _real(name, value)
-        if math.isnan(number):
-            return number
-        exact = int(value) if isinstance(value, Integral) else value  # numpy's integers compare as floats do
-        inside = number > exact if toward < 0 else number < exact
-        return math.nextafter(number, toward) if inside else number
-
-    return read
-
-
-def _ratio(name: str, value: Any) -> Fraction:
-    if not _is_number(value):
-        raise CheckError(name, "a number", _shown(value))
-    if isinstance(value, Integral):
-        return Fraction(int(value))
-    try:
-        return Fraction(*value.as_integer_ratio())  # all of Python's and numpy's have it
-    except (OverflowError, ValueError):
-        raise CheckError(name, "finite", _shown(value)) from None
-
-
 def ratio() -> Rule[Fraction]:
     """The finite number as it is, without rounding: for money, and for sampling exactly."""
-    return Rule(_ratio)
+    return Rule(scalars.fraction)
 
 
 def number() -> Rule[float]:
     """Any real number, infinities and NaN included."""
-    return Rule(_real)
+    return Rule(scalars.double)
 
 
-def _finite(bound: str, holds: Callable[[float], bool]) -> Rule[float]:
-    return Rule(_real, lambda x: math.isfinite(x) and holds(x), bound)
+def _finite(bound: str, holds: Callable[[float], bool], toward: float | None) -> Rule[float]:
+    read = scalars.double if toward is None else partial(scalars.double, toward=toward)
+    return Rule(read, lambda x: math.isfinite(x) and holds(x), bound)
 
 
-def finite() -> Rule[float]:
+def finite(toward: float | None = None) -> Rule[float]:
     """A finite real number."""
-    return _finite("finite", lambda _: True)
+    return _finite("finite", lambda _: True, toward)
 
 
-def positive() -> Rule[float]:
+def positive(toward: float | None = None) -> Rule[float]:
     """A finite number above zero."""
-    return _finite("finite and above 0", lambda x: x > 0)
+    return _finite("finite and above 0", lambda x: x > 0, toward)
 
 
-def at_least(low: float) -> Rule[float]:
+def at_least(low: float, toward: float | None = None) -> Rule[float]:
     """A finite number, at least ``low``."""
-    return _finite(f"finite and at least {low:g}", lambda x: x >= low)
+    return _finite(f"finite and at least {low:g}", lambda x: x >= low, toward)
 
 
-def above(low: float) -> Rule[float]:
+def above(low: float, toward: float | None = None) -> Rule[float]:
     """A finite number above ``low``."""
-    return _finite(f"finite and above {low:g}", lambda x: x > low)
+    return _finite(f"finite and above {low:g}", lambda x: x > low, toward)
 
 
-def between(low: float, high: float) -> Rule[float]:
+def between(low: float, high: float, toward: float | None = None) -> Rule[float]:
     """A number strictly between ``low`` and ``high``."""
-    return _finite(f"in ({low:g}, {high:g})", lambda x: low < x < high)
+    return _finite(f"in ({low:g}, {high:g})", lambda x: low < x < high, toward)
 
 
-def within(low: float, high: float) -> Rule[float]:
+def within(low: float, high: float, toward: float | None = None) -> Rule[float]:
     """A number between ``low`` and ``high``, both allowed."""
-    return _finite(f"in [{low:g}, {high:g}]", lambda x: low <= x <= high)
+    return _finite(f"in [{low:g}, {high:g}]", lambda x: low <= x <= high, toward)
 
 
-def half_open(low: float, high: float) -> Rule[float]:
+def half_open(low: float, high: float, toward: float | None = None) -> Rule[float]:
     """A number in ``[low, high)``."""
-    return _finite(f"in [{low:g}, {high:g})", lambda x: low <= x < high)
+    return _finite(f"in [{low:g}, {high:g})", lambda x: low <= x < high, toward)
 
 
-def share() -> Rule[float]:
+def share(toward: float | None = None) -> Rule[float]:
     """A number in ``(0, 1]``."""
-    return _finite("in (0, 1]", lambda x: 0 < x <= 1)
+    return _finite("in (0, 1]", lambda x: 0 < x <= 1, toward)
 
 
 def lower_side() -> Rule[float]:
     """A lower bound, at least 0 and perhaps infinite; what no double holds is rounded down."""
-    return Rule(_outward(-math.inf), lambda x: x >= 0, "at least 0")
+    return Rule(partial(scalars.double, toward=DOWN, decimals=False), lambda x: x >= 0, "at least 0")
 
 
 def upper_side() -> Rule[float]:
     """An upper bound, at least 0 and perhaps infinite; what no double holds is rounded up."""
-    return Rule(_outward(math.inf), lambda x: x >= 0, "at least 0")
+    return Rule(partial(scalars.double, toward=UP, decimals=False), lambda x: x >= 0, "at least 0")
+
+
+def doubles() -> Rule[Any]:
+    """An array of doubles, from any series of numbers that doubles hold; shape (n,) from a list."""
+    return Rule(scalars.doubles)
 
 
 def integer(low: int, high: int = LARGEST_INTEGER) -> Rule[int]:
     """A whole number from ``low`` to ``high``."""
 
     def read(name: str, value: Any) -> int:
-        found = _whole(name, value)
+        found = scalars.whole(name, value)
         if not low <= found <= high:
             bound = f"at least {low}" if high == LARGEST_INTEGER and found < low else f"in [{low}, {high}]"
             raise CheckError(name, bound, _shown(value))
@@ -236,14 +181,8 @@ def integer(low: int, high: int = LARGEST_INTEGER) -> Rule[int]:
 
 
 def flag() -> Rule[bool]:
-    """True or False, Python's or numpy's."""
-
-    def read(name: str, value: Any) -> bool:
-        if not isinstance(value, (bool, _numpy("bool_"))):
-            raise CheckError(name, "True or False", _shown(value))
-        return bool(value)
-
-    return Rule(read)
+    """True or False, of any library."""
+    return Rule(scalars.truth)
 
 
 def text() -> Rule[str]:
@@ -262,7 +201,11 @@ def one_of(choices: Collection[T]) -> Rule[T]:
 
     def read(name: str, value: Any) -> T:
         for choice in choices:
-            if value == choice:
+            try:
+                same: object = value == choice
+            except Exception:  # noqa: BLE001 - of an array, or of a library that compares with nothing
+                break
+            if type(same).__name__ in ("bool", "bool_") and same:
                 return choice
         raise CheckError(name, f"one of {', '.join(map(str, choices))}", _shown(value))
 
@@ -290,10 +233,12 @@ def each(rule: Rule[T]) -> Rule[tuple[T, ...]]:
     """A tuple of what ``rule`` allows, from any ordered series: a list, an array."""
 
     def read(name: str, value: Any) -> tuple[T, ...]:
-        shapeless = isinstance(value, _numpy("ndarray")) and value.ndim == 0
-        if isinstance(value, str | bytes | Mapping | Set) or shapeless or not isinstance(value, Iterable):
+        if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
             raise CheckError(name, "a series, such as a list", _shown(value))
-        items = tuple(value)
+        try:
+            items = tuple(value)
+        except TypeError:  # an array without an axis
+            raise CheckError(name, "a series, such as a list", _shown(value)) from None
         try:
             found = tuple([rule.read(name, item) for item in items])
             if all(map(rule.holds, found)):

@@ -20,6 +20,7 @@ from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from epsilog.terms import check
+from epsilog.terms.check import DOWN, UP
 from epsilog.terms.guarantee import NeighboringRelation
 
 __all__ = ["REQUIRED", "Fact", "described", "of", "settle", "type_of"]
@@ -44,6 +45,7 @@ class Fact:
         default: what stands where nothing is said; ``REQUIRED`` for a fact that must be stated.
         blank: what leaving it out means; "" where it cannot be left out.
         series: whether it is a list of such numbers.
+        safe: the side to which a number between two doubles is rounded, ``UP`` or ``DOWN``; None where neither is safe.
     """
 
     says: str
@@ -57,6 +59,7 @@ class Fact:
     default: Any = REQUIRED
     blank: str = ""
     series: bool = False
+    safe: float | None = None
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -81,17 +84,17 @@ class Fact:
     def _real(self) -> check.Rule[float]:
         match self.bounds:
             case bounds if not bounds:
-                return check.finite()
+                return check.finite(self.safe)
             case {"above": low, "below": high}:
-                return check.between(low, high)
+                return check.between(low, high, self.safe)
             case {"above": 0, "most": 1}:
-                return check.share()
+                return check.share(self.safe)
             case {"least": low, "most": high}:
-                return check.within(low, high)
+                return check.within(low, high, self.safe)
             case {"above": 0}:
-                return check.positive()
+                return check.positive(self.safe)
             case {"least": low}:
-                return check.at_least(low)
+                return check.at_least(low, self.safe)
         raise TypeError(f"no rule is known for a number with bounds {self.bounds}")
 
 
@@ -160,8 +163,10 @@ POPULATION = Fact("privacy units in all; declared, public", "N", least=1)
 CLIENTS = Fact("clients in all; declared, public", "N", least=1)
 COHORT_SIZE = Fact("units expected in a round", "m", least=1, at_most="population")
 ROUNDS = Fact("training rounds", "T", least=1)
-NOISE_MULTIPLIER = Fact("noise standard deviation on the sum, over the clip norm", "σ", least=0)
-CORRELATED_NOISE = Fact("standard deviation of the noise before it is correlated, over the clip norm", "σ", least=0)
+NOISE_MULTIPLIER = Fact("noise standard deviation on the sum, over the clip norm", "σ", least=0, safe=DOWN)
+CORRELATED_NOISE = Fact(
+    "standard deviation of the noise before it is correlated, over the clip norm", "σ", least=0, safe=DOWN
+)
 UPDATE_CLIP = Fact("the L2 norm to which each client's update is clipped", "C", above=0)
 TURNS = Fact("rounds from one turn of a client to its next; its place says when", "b", least=1, at_most="clients")
 CLIP_NORM = Fact("the most one unit can move the sum, in L2 norm; costs nothing", "C", above=0, default=1.0)
@@ -173,8 +178,8 @@ LATE_REPLIES = {
     "again": "others are invited in their place",
 }
 PRIVACY_UNIT = Fact("what one neighbour differs in", default="client")
-DELTA = Fact("failure probability", "δ", above=0, below=1, default=None, blank="min(1/N, the cap)")
-DELTA_CAP = Fact("the largest delta that the policy accepts", above=0, below=1, default=1e-6, blank="no cap")
+DELTA = Fact("failure probability", "δ", above=0, below=1, default=None, blank="min(1/N, the cap)", safe=DOWN)
+DELTA_CAP = Fact("the largest delta that the policy accepts", above=0, below=1, default=1e-6, blank="no cap", safe=DOWN)
 RELEASES_PER_PERIOD = Fact("runs released in one period on the same population", least=1, default=1)
 GROUP = Fact("units that one person holds, at most: adds that person's price", "k", least=1, most=64, default=1)
 TRIALS = Fact(
@@ -192,14 +197,14 @@ WITHOUT_REPLACEMENT = Fact("one unit gives at most one update a round", default=
 ROUNDS_PER_RELEASE = Fact("rounds between two models that leave the server", least=1, default=1)
 ADAPTIVE_CLIP = Fact("the clip norm is learnt from the same data", default=False)
 LATE = Fact("what becomes of late or missing replies", choices=LATE_REPLIES, default="zero")
-EPSILON = Fact("the goal, in nats", "ε", above=0)
+EPSILON = Fact("the goal, in nats", "ε", above=0, safe=DOWN)
 
 MECHANISMS = {"laplace": "Laplace", "gaussian": "Gaussian"}
-TOTAL_EPSILON = Fact("the whole budget, in nats", "ε", above=0)
-TOTAL_DELTA = Fact("total failure probability", "δ", above=0, below=1, default=None, blank="none, or from N")
+TOTAL_EPSILON = Fact("the whole budget, in nats", "ε", above=0, safe=DOWN)
+TOTAL_DELTA = Fact("total failure probability", "δ", above=0, below=1, default=None, blank="none, or from N", safe=DOWN)
 QUERIES = Fact("queries planned", "Q", least=1)
 QUERIES_USED = Fact("queries answered already", least=0, default=0)
-SENSITIVITY = Fact("the most one unit can move an answer", "Δ", above=0, default=1.0)
+SENSITIVITY = Fact("the most one unit can move an answer", "Δ", above=0, default=1.0, safe=UP)
 MECHANISM = Fact("the noise", choices=MECHANISMS, default="laplace")
 UNITS = Fact("privacy units, for the delta policy", "N", least=1, default=None, blank="unknown")
 WEIGHTS = Fact("relative shares, one for each query", above=0, default=None, blank="even")

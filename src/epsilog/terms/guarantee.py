@@ -44,8 +44,8 @@ class Guarantee:
     def __post_init__(self) -> None:
         check.fields(
             self,
-            epsilon=check.at_least(0),
-            delta=check.half_open(0, 1),
+            epsilon=check.at_least(0, check.UP),
+            delta=check.half_open(0, 1, check.UP),
             relation=check.member(NeighboringRelation),
             privacy_unit=check.text(),
             population=check.integer(1),

@@ -271,7 +271,7 @@ class MatrixMechanism(Release):
             strategy=check.instance(get_args(Strategy)),
             participation=check.instance(get_args(Participation)),
             rounds=check.integer(1),
-            noise_stddev=check.at_least(0),
+            noise_stddev=check.at_least(0, check.DOWN),
         )
         if isinstance(self.strategy, DenseStrategy) and len(self.strategy.rows) != self.rounds:
             raise CheckError("rounds", f"the number of rows, {len(self.strategy.rows)}", f"{self.rounds}")

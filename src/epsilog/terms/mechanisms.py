@@ -38,7 +38,7 @@ class Gaussian(Release):
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
-        check.fields(self, noise_multiplier=check.at_least(0), sensitivity=check.positive())
+        check.fields(self, noise_multiplier=check.at_least(0, check.DOWN), sensitivity=check.positive(check.UP))
 
 
 @codec.term("laplace")
@@ -55,7 +55,7 @@ class Laplace(Release):
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
-        check.fields(self, noise_multiplier=check.at_least(0), sensitivity=check.positive())
+        check.fields(self, noise_multiplier=check.at_least(0, check.DOWN), sensitivity=check.positive(check.UP))
 
 
 @codec.term("discrete-gaussian")
@@ -72,7 +72,7 @@ class DiscreteGaussian(Release):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        check.fields(self, noise_stddev=check.at_least(0), sensitivity=check.integer(1))
+        check.fields(self, noise_stddev=check.at_least(0, check.DOWN), sensitivity=check.integer(1))
 
 
 @codec.term("discrete-laplace")
@@ -89,7 +89,7 @@ class DiscreteLaplace(Release):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        check.fields(self, noise_scale=check.at_least(0), sensitivity=check.integer(1))
+        check.fields(self, noise_scale=check.at_least(0, check.DOWN), sensitivity=check.integer(1))
 
 
 @codec.term("staircase")
@@ -113,7 +113,10 @@ class Staircase(Release):
 
     def __post_init__(self) -> None:
         check.fields(
-            self, epsilon=check.positive(), gamma=check.optional(check.within(0, 1)), sensitivity=check.positive()
+            self,
+            epsilon=check.positive(check.UP),
+            gamma=check.optional(check.within(0, 1)),
+            sensitivity=check.positive(check.UP),
         )
         if self.gamma is None:
             object.__setattr__(self, "gamma", math.exp(-self.epsilon / 2) / (1 + math.exp(-self.epsilon / 2)))
@@ -140,7 +143,7 @@ class RandomizedResponse(Release):
     categories: int = 2
 
     def __post_init__(self) -> None:
-        check.fields(self, flip_probability=check.within(0, 1), categories=check.integer(2))
+        check.fields(self, flip_probability=check.within(0, 1, check.DOWN), categories=check.integer(2))
 
 
 @codec.term("exponential")
@@ -158,7 +161,7 @@ class ExponentialMechanism(Release):
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        check.fields(self, epsilon=check.at_least(0), monotone=check.flag())
+        check.fields(self, epsilon=check.at_least(0, check.UP), monotone=check.flag())
 
 
 @codec.term("report-noisy-max")
@@ -180,7 +183,7 @@ class ReportNoisyMax(Release):
     def __post_init__(self) -> None:
         check.fields(
             self,
-            epsilon=check.at_least(0),
+            epsilon=check.at_least(0, check.UP),
             noise=check.one_of(("gumbel", "exponential", "laplace")),
             monotone=check.flag(),
         )
@@ -210,8 +213,8 @@ class SparseVector(Release):
     def __post_init__(self) -> None:
         check.fields(
             self,
-            threshold_noise_multiplier=check.at_least(0),
-            query_noise_multiplier=check.at_least(0),
+            threshold_noise_multiplier=check.at_least(0, check.DOWN),
+            query_noise_multiplier=check.at_least(0, check.DOWN),
             positives=check.integer(1),
             monotone=check.flag(),
         )
@@ -229,7 +232,7 @@ class PureDP(Release):
     epsilon: float
 
     def __post_init__(self) -> None:
-        check.fields(self, epsilon=check.at_least(0))
+        check.fields(self, epsilon=check.at_least(0, check.UP))
 
 
 @codec.term("approximate")
@@ -246,7 +249,7 @@ class ApproximateDP(Release):
     delta: float
 
     def __post_init__(self) -> None:
-        check.fields(self, epsilon=check.at_least(0), delta=check.within(0, 1))
+        check.fields(self, epsilon=check.at_least(0, check.UP), delta=check.within(0, 1, check.UP))
 
 
 @codec.term("zcdp")
@@ -261,7 +264,7 @@ class ZeroConcentratedDP(Release):
     rho: float
 
     def __post_init__(self) -> None:
-        check.fields(self, rho=check.at_least(0))
+        check.fields(self, rho=check.at_least(0, check.UP))
 
 
 @codec.term("gdp")
@@ -276,4 +279,4 @@ class GaussianDP(Release):
     mu: float
 
     def __post_init__(self) -> None:
-        check.fields(self, mu=check.at_least(0))
+        check.fields(self, mu=check.at_least(0, check.UP))

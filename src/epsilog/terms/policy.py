@@ -15,6 +15,7 @@ def delta_finding(delta: float, *, population: int) -> Finding:
     >>> delta_finding(1e-6, population=50_000).code, delta_finding(0.1, population=10).code
     ('delta/holds', 'delta/too-large')
     """
+    delta, population = check.within(0, 1)(delta=delta), check.integer(1)(population=population)
     share = 1 / population
     numbers = (("delta", delta), ("one_over_n", share))
     if delta < share:
@@ -39,7 +40,10 @@ class DeltaDecision:
 
     def __post_init__(self) -> None:
         check.fields(
-            self, delta=check.between(0, 1), rationale=check.text(), findings=check.each(check.instance(Finding))
+            self,
+            delta=check.between(0, 1, check.DOWN),
+            rationale=check.text(),
+            findings=check.each(check.instance(Finding)),
         )
 
     def to_json(self) -> dict[str, object]:
@@ -61,7 +65,7 @@ class DeltaPolicy:
     delta_cap: float | None = 1e-6
 
     def __post_init__(self) -> None:
-        check.fields(self, delta_cap=check.optional(check.between(0, 1)))
+        check.fields(self, delta_cap=check.optional(check.between(0, 1, check.DOWN)))
 
     def decide(self, given: float | None, *, population: int) -> DeltaDecision:
         """Returns the delta to use for ``population`` units; a blank one is min(1/N, delta_cap), a given one is capped.
@@ -78,7 +82,7 @@ class DeltaPolicy:
             limit = "1/N" if delta == share else "the policy cap"
             rationale = f"left blank: min(1/N = {share:g}, policy cap {self.delta_cap}) is {limit}"
         else:
-            given = check.between(0, 1)(delta=given)
+            given = check.between(0, 1, check.DOWN)(delta=given)
             delta = given if self.delta_cap is None else min(given, self.delta_cap)
             rationale = f"given as {given:g}, lowered to the policy cap {delta:g}" if delta < given else "as given"
         if delta >= 1:  # N = 1 and no cap: there is no room below 1/N

@@ -22,7 +22,7 @@ class PoissonSampled(Release):
     sampling_probability: float
 
     def __post_init__(self) -> None:
-        check.fields(self, release=check.instance(Release), sampling_probability=check.within(0, 1))
+        check.fields(self, release=check.instance(Release), sampling_probability=check.within(0, 1, check.UP))
 
 
 @codec.term("truncated-poisson-sampled")

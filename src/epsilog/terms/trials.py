@@ -55,7 +55,7 @@ class PoissonTrials(Trials):
     mean: float
 
     def __post_init__(self) -> None:
-        check.fields(self, mean=check.between(0, MOST_TRIALS))
+        check.fields(self, mean=check.between(0, MOST_TRIALS, check.UP))
 
 
 @codec.term("binomial-trials")
@@ -72,7 +72,7 @@ class BinomialTrials(Trials):
     probability: float
 
     def __post_init__(self) -> None:
-        check.fields(self, most=check.integer(1, 10**6), probability=check.share())
+        check.fields(self, most=check.integer(1, 10**6), probability=check.share(check.UP))
 
 
 @codec.term("tuned")

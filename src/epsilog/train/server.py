@@ -80,7 +80,8 @@ def pace(schedule: str, done: int, rounds: int) -> float:
     >>> [pace("step", done, 4) for done in (1, 2, 3, 4)]
     [1.0, 1.0, 0.1, 0.01]
     """
-    before = done - 1
+    rounds = check.integer(1)(rounds=rounds)
+    before = check.integer(1)(done=done) - 1
     if schedule == "cosine":
         return 0.5 * (1.0 + math.cos(math.pi * before / rounds))
     if schedule == "step":

@@ -6,16 +6,20 @@ import math
 from functools import lru_cache
 
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.terms import Finding, Guarantee, Interval, NeighboringRelation, Release, Verdict, delta_finding
+from epsilog.terms import Finding, Guarantee, Interval, NeighboringRelation, Release, Verdict, check, delta_finding
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.evidence import Evidence
 
 WITHIN = 0.005  # a claim this close below our bound may rest on a tighter accountant than ours
 
 
-@lru_cache(maxsize=256)
 def certified(release: Release, delta: float, relation: NeighboringRelation) -> Interval:
     """The accountant's interval; the same question is answered once."""
+    return _certified(release, check.half_open(0, 1, check.DOWN)(delta=delta), relation)
+
+
+@lru_cache(maxsize=256)
+def _certified(release: Release, delta: float, relation: NeighboringRelation) -> Interval:
     return bound_epsilon(release, delta=delta, relation=relation)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
+from epsilog.terms import check
 from epsilog.verify.chances import TILTS, Ids, Numbers
 
 MOST_STARTS = 4096  # rounds in which a change may have begun; in longer runs blocks of rounds
@@ -94,6 +95,9 @@ def evidence(steps: Numbers) -> Numbers:
 
 def control_limits(clients: int, probability: float, rounds: int, false_alarm: float) -> tuple[int, int]:
     """The sizes within which every cohort of a sound run lies, but with a chance of ``false_alarm`` for all of them."""
+    clients, rounds = check.integer(1)(clients=clients), check.integer(1)(rounds=rounds)
+    probability = check.within(0, 1)(probability=probability)
+    false_alarm = check.between(0, 1)(false_alarm=false_alarm)
     tail, every = false_alarm / (2 * rounds), range(clients + 1)
     low = bisect.bisect_right(every, tail, key=lambda size: float(bdtr(size, clients, probability)))
     high = bisect.bisect_left(every, -tail, key=lambda size: -float(bdtrc(size, clients, probability)))

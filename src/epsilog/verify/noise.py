@@ -14,9 +14,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
 from scipy.special import chdtr, chdtrc, chdtri
 
-from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict, check
+from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Scheme, Verdict, check
 from epsilog.verify.drift import noise_drift
 
 FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
@@ -50,8 +51,10 @@ def stddev_interval(padding: Sequence[float], *, failure_probability: float) -> 
     (0.958, 1.046)
     """
     failure_probability = check.between(0, 1)(failure_probability=failure_probability)
-    count, squares = len(padding), _squares(padding, 1.0)
-    count = check.integer(1)(padding=count)
+    values = check.doubles()(padding=padding)
+    count, squares = check.integer(1)(padding=len(values)), _squares(values.tolist(), 1.0)
+    if np.isnan(values).any():
+        raise CheckError("padding", "numbers", "NaN", verb="hold")
     low = math.sqrt(squares / float(chdtri(count, failure_probability / 2)))
     high = math.sqrt(squares / float(chdtri(count, 1 - failure_probability / 2)))
     return low, high

@@ -263,7 +263,7 @@ def test_a_protocol_that_says_nothing_is_refused(wrong, told):
         ([math.nan] * 10, [0] * 10, "NaN"),
         ([0.0] * 10, [2] * 10, "included"),
         ([0.0] * 10, [0.5] * 10, "included"),
-        (["x"] * 10, [0] * 10, "numbers"),
+        (["x"] * 10, [0] * 10, r"scores\[0\] must be a number"),
     ],
 )
 def test_scores_that_say_nothing_are_refused(scores, coins, told):

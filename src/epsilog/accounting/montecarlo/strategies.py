@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 def normalised(column: Sequence[float] | Array) -> ToeplitzStrategy:
     """The strategy with this first column, scaled to norm 1."""
-    values = np.asarray(column, dtype=float)
+    values: Array = check.doubles()(column=column)
     return ToeplitzStrategy(tuple(float(v) for v in values / np.linalg.norm(values)))
 
 

@@ -143,7 +143,7 @@ def prove(
     >>> prove(Repeated(Gaussian(10.0), 100), epsilon=4.377, delta=1e-5).holds
     False
     """
-    epsilon, delta = check.at_least(0)(epsilon=epsilon), check.half_open(0, 1)(delta=delta)
+    epsilon, delta = check.at_least(0, check.DOWN)(epsilon=epsilon), check.half_open(0, 1, check.DOWN)(delta=delta)
     cells = check.integer(_FEWEST)(cells=cells)
     cells = 1 << (cells.bit_length() - 1)
     found = {order: _order(parts, epsilon, delta, cells) for order, parts in orders(release, relation).items()}

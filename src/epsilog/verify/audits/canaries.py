@@ -186,10 +186,8 @@ def one_run(scores: ArrayLike, included: ArrayLike, protocol: Protocol) -> Audit
 
 
 def _read(scores: ArrayLike, included: ArrayLike, canaries: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    try:
-        values, coins = np.asarray(scores, dtype=np.float64), np.asarray(included)
-    except (TypeError, ValueError) as error:
-        raise CheckError("scores", "numbers", f"{error}") from None
+    values: NDArray[np.float64] = check.doubles()(scores=scores)
+    coins = np.asarray(included)
     for name, array in (("scores", values), ("included", coins)):
         if array.shape != (canaries,):
             raise CheckError(name, f"of shape ({canaries},), one for each canary", f"{array.shape}")

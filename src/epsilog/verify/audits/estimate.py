@@ -47,7 +47,7 @@ def estimated_epsilon(absent: Law, there: Law, *, delta: float) -> float:
     >>> round(estimated_epsilon((0.0, 1.0), (1.0, 1.0), delta=1e-5), 3)  # mu = 1 of Gaussian DP
     4.377
     """
-    delta = check.between(0, 1)(delta=delta)
+    delta = check.between(0, 1, check.DOWN)(delta=delta)
     low, high = 0.0, MOST
 
     def met(epsilon: float) -> bool:

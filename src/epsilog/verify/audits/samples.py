@@ -50,7 +50,7 @@ def two_samples(one: ArrayLike, other: ArrayLike, *, delta: float, confidence: f
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    found = np.asarray(values, dtype=np.float64)
+    found: NDArray[np.float64] = check.doubles()(**{name: values})
     if found.ndim != 1 or found.size < 2 * FEWEST:
         raise CheckError(name, f"of shape (n,) with n at least {2 * FEWEST}", f"{found.shape}")
     if np.isnan(found).any():

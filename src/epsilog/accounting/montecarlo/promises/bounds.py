@@ -238,6 +238,7 @@ def largest_hits(*, samples: int, target_delta: float, fallback_delta: float = 0
     >>> largest_hits(samples=1_000_000, target_delta=1e-5)
     9
     """
+    samples, target_delta = check.integer(1)(samples=samples), check.share(check.DOWN)(target_delta=target_delta)
     return _largest_hits(
         lambda n, k: binomial_delta(samples=n, hits=k, fallback_delta=fallback_delta, bound=bound),
         samples,

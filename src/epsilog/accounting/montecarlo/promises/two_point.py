@@ -16,14 +16,13 @@ import math
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from numbers import Integral
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from epsilog.accounting.exact import rounded
 from epsilog.accounting.roots import bracket
-from epsilog.terms import CheckError, check
+from epsilog.terms import CheckError, check, scalars
 
 SMALLEST_DELTA = 1e-300
 _DIGITS = 50
@@ -31,9 +30,10 @@ _DIGITS = 50
 
 def require_samples(samples: object) -> int:
     """Requires a whole number of samples, at least 1, of any size."""
-    if isinstance(samples, bool) or not isinstance(samples, Integral) or int(samples) < 1:
-        raise CheckError("samples", "a whole number, at least 1", repr(samples))
-    return int(samples)
+    count = scalars.whole("samples", samples)
+    if count < 1:
+        raise CheckError("samples", "a whole number, at least 1", scalars.shown(samples))
+    return count
 
 
 def overall_delta(*, samples: int, base_delta: float) -> float:
@@ -151,7 +151,7 @@ def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike 
     0.5
     """
     epsilon = check.at_least(0)(epsilon=epsilon)
-    loss = np.asarray(losses, dtype=np.float64)
+    loss: NDArray[np.float64] = check.doubles()(losses=losses)
     if loss.ndim != 1 or loss.size == 0:
         raise CheckError("losses", "one-dimensional and not empty", f"shape {loss.shape}")
     if np.isnan(loss).any() or (loss == -np.inf).any():
@@ -159,7 +159,7 @@ def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike 
     excess = -np.expm1(np.minimum(epsilon - loss, 0.0))
     if weights is None:
         return float(excess.mean())
-    weight = np.asarray(weights, dtype=np.float64)
+    weight: NDArray[np.float64] = check.doubles()(weights=weights)
     if weight.shape != loss.shape:
         raise CheckError("weights", f"shape {loss.shape}", f"{weight.shape}", verb="have")
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.max() > 0):

@@ -1,0 +1,433 @@
+"""Every public callable takes numbers of any library for what they are, or refuses them in epsilog's own words.
+
+The callables come from the public names of each part, and their arguments from their signatures: a new one must get a
+call here, or stand among those that take no number of a caller.
+"""
+
+import importlib
+import inspect
+from decimal import Decimal
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import epsilog as ep
+from epsilog import accounting, answers, plan, spend, study, terms, train, verify
+from epsilog.accounting import montecarlo
+from epsilog.adapters import jax_privacy
+from epsilog.terms import EpsilogError, Gaussian, PureDP
+
+PARTS = (
+    "epsilog",
+    "epsilog.terms",
+    "epsilog.accounting",
+    "epsilog.accounting.montecarlo",
+    "epsilog.plan",
+    "epsilog.spend",
+    "epsilog.answers",
+    "epsilog.train",
+    "epsilog.verify",
+    "epsilog.study",
+    "epsilog.prove",
+)
+NUMERIC = ("int", "float", "Number", "Array", "Series")
+
+SCHEME = {"clients": 64, "rounds": 4, "clip_norm": 1.0, "noise_multiplier": 1.0}
+PLAN = {"population": 64, "cohort_size": 8, "rounds": 4, "delta": 2.0**-10}
+ADD = ep.NeighboringRelation.ADD_OR_REMOVE_ONE
+BINS = terms.BallsInBins(Gaussian(2.0), 4, 1)
+LOSSES = [0.5, 1.0, 2.0]
+CALLS = {
+    terms.ApproximateDP: {"epsilon": 0.5, "delta": 0.25},
+    terms.BallsInBins: {"release": Gaussian(1.0), "bins": 4, "epochs": 2},
+    terms.BinnedParticipation: {"cycle_length": 4},
+    terms.BinomialTrials: {"most": 4, "probability": 0.5},
+    terms.BufferedStrategy: {"decays": (0.5,), "weights": (0.25,)},
+    terms.Canaries: {"count": 4, "secret": "ab" * 32},
+    terms.ChosenParticipation: {"participations": 4},
+    terms.ClientLevelAdaptiveClip: SCHEME
+    | {"sampling_probability": 0.25, "target_quantile": 0.5, "clip_learning_rate": 0.25, "quantile_noise": 2.0},
+    terms.ClientLevelBufferedNoise: SCHEME | {"cycle_length": 4, "decays": (0.5,), "weights": (0.25,)},
+    terms.ClientLevelCentral: SCHEME | {"sampling_probability": 0.25},
+    terms.ClientLevelClientSide: SCHEME | {"cohort_size": 8, "max_participations": 2},
+    terms.ClientLevelCorrelatedNoise: SCHEME | {"cycle_length": 4, "bands": 2},
+    terms.ClientLevelDistributed: SCHEME
+    | {"cohort_size": 8, "survivors": 6, "max_participations": 2, "grid": 2.0**-10, "modulus_bits": 24},
+    terms.CyclicParticipation: {"cycle_length": 4, "probability": 0.5},
+    terms.DeltaPolicy: {"delta_cap": 2.0**-10},
+    terms.DenseStrategy: {"rows": ((1.0,), (0.5, 1.0))},
+    terms.DiscreteGaussian: {"noise_stddev": 2.0, "sensitivity": 1},
+    terms.DiscreteLaplace: {"noise_scale": 2.0, "sensitivity": 1},
+    terms.ExampleLevelClientSide: SCHEME
+    | {"cohort_size": 8, "max_participations": 2, "batch_probability": 0.25, "epochs": 2},
+    terms.ExponentialMechanism: {"epsilon": 0.5},
+    terms.FixedSizeSampled: {"release": Gaussian(1.0), "sample_size": 4, "population": 16},
+    terms.Gaussian: {"noise_multiplier": 0.5, "sensitivity": 2.0},
+    terms.GaussianDP: {"mu": 0.5},
+    terms.Grouped: {"release": Gaussian(1.0), "units": 2},
+    terms.Laplace: {"noise_multiplier": 0.5, "sensitivity": 2.0},
+    terms.LimitedParticipation: {"participations": 2, "min_separation": 3},
+    terms.MatrixMechanism: {
+        "strategy": terms.ToeplitzStrategy((1.0, 0.5)),
+        "participation": terms.EveryRound(),
+        "rounds": 4,
+        "noise_stddev": 2.0,
+    },
+    terms.NegativeBinomialTrials: {"shape": 1.0, "stopping_probability": 0.25},
+    terms.PoissonSampled: {"release": Gaussian(1.0), "sampling_probability": 0.25},
+    terms.PoissonTrials: {"mean": 2.0},
+    terms.PureDP: {"epsilon": 0.5},
+    terms.RandomizedResponse: {"flip_probability": 0.5, "categories": 3},
+    terms.Repeated: {"release": Gaussian(1.0), "count": 3},
+    terms.ReportNoisyMax: {"epsilon": 0.5, "noise": "gumbel"},
+    terms.Shuffled: {"release": PureDP(0.5), "population": 64},
+    terms.SpacedParticipation: {"min_separation": 2, "probability": 0.5},
+    terms.SparseVector: {"threshold_noise_multiplier": 2.0, "query_noise_multiplier": 4.0, "positives": 1},
+    terms.Staircase: {"epsilon": 0.5, "gamma": 0.25, "sensitivity": 2.0},
+    terms.ToeplitzStrategy: {"coefficients": (1.0, 0.5)},
+    terms.TruncatedPoissonSampled: {
+        "release": Gaussian(1.0),
+        "sampling_probability": 0.25,
+        "population": 64,
+        "largest_batch": 32,
+    },
+    terms.ZeroConcentratedDP: {"rho": 0.5},
+    terms.delta_finding: {"delta": 2.0**-10, "population": 64},
+    ep.calibrate: {
+        "make": Gaussian,
+        "epsilon": 1.0,
+        "delta": 0.25,
+        "low": 0.125,
+        "high": 8.0,
+        "tolerance": 0.25,
+        "gap": 0.5,
+        "digits": 3,
+    },
+    ep.compare: {
+        "first": Gaussian(1.0),
+        "second": Gaussian(2.0),
+        "deltas": [0.25],
+        "fprs": [0.25],
+        "tolerance": 0.0625,
+        "gap": 0.5,
+    },
+    ep.delta: {"release": Gaussian(1.0), "epsilon": 0.5, "gap": 0.25, "group": 1},
+    ep.delta_curve: {"step": Gaussian(1.0), "rounds": [2, 3], "epsilon": 0.5, "gap": 0.25, "group": 1},
+    ep.epsilon: {"release": Gaussian(1.0), "delta": 0.25, "gap": 0.25, "group": 1},
+    ep.epsilon_curve: {"step": Gaussian(1.0), "rounds": [2, 3], "delta": 0.25, "gap": 0.25, "group": 1},
+    accounting.binomial_above: {"trials": 8, "chance": 0.25, "most": 3},
+    accounting.classic_gaussian_stddev: {"epsilon": 0.5, "delta": 0.25, "sensitivity": 2.0},
+    accounting.even_split: {"epsilon": 0.5, "queries": 3},
+    accounting.fl_formula: {"sampling_probability": 0.25, "noise_multiplier": 2.0, "rounds": 4, "delta": 0.125},
+    accounting.gaussian_delta: {"mu": 0.5, "epsilon": 0.25},
+    accounting.gaussian_epsilon: {"mu": 0.5, "delta": 0.125},
+    accounting.gaussian_fit: {"release": Gaussian(1.0), "slack": 0.03125, "gap": 0.25, "places": 64},
+    accounting.gaussian_mu: {"epsilon": 0.5, "delta": 0.125},
+    accounting.laplace_scale: {"epsilon": 0.5, "sensitivity": 2.0},
+    accounting.rdp: {"release": Gaussian(1.0), "relation": ADD, "orders": [2.0, 4.0]},
+    accounting.rdp_attained: {"release": Gaussian(1.0), "relation": ADD, "orders": [2.0, 4.0]},
+    accounting.renyi_delta: {"release": Gaussian(1.0), "epsilon": 0.5, "orders": [2.0, 4.0]},
+    accounting.renyi_epsilon: {"release": Gaussian(1.0), "delta": 0.125, "orders": [2.0, 4.0]},
+    accounting.rounds_that_fit: {"step": Gaussian(4.0), "epsilon": 1.0, "delta": 0.125, "gap": 0.5},
+    accounting.true_positive_rate: {"guarantees": [(0.5, 0.125)], "fpr": 0.25},
+    plan.TrainingSetup: {
+        "examples": 64,
+        "batch_size": 8.0,
+        "updates": 4,
+        "noise_multiplier": 1.0,
+        "workers": 2,
+        "accumulation": 2,
+        "noise_changes": [2],
+        "changed_noise": [0.5],
+        "largest_batch": 16,
+        "believed_rate": 0.25,
+        "believed_updates": 3,
+        "believed_noise": 0.5,
+        "parameters": 8,
+    },
+    plan.preflight: {"setup": plan.TrainingSetup(64, 8, 4, 1.0), "delta": 0.125},
+    plan.crossover: {"epsilon": 0.5, "delta": 2.0**-10, "counts": [1, 2]},
+    plan.federated: PLAN
+    | {"noise_multiplier": 1.0, "gap": 0.5, "group": 1, "clip_norm": 1.0, "releases_per_period": 1},
+    plan.noise_for: PLAN | {"epsilon": 2.0},
+    plan.rounds_for: {"epsilon": 2.0, "population": 64, "cohort_size": 8, "noise_multiplier": 2.0, "delta": 2.0**-10},
+    plan.queries: {
+        "epsilon": 0.5,
+        "queries": 2,
+        "sensitivity": 2.0,
+        "delta": 2.0**-10,
+        "queries_used": 1,
+        "weights": [1.0, 2.0],
+        "population": 64,
+        "magnitude": 8.0,
+    },
+    plan.odds: {"curve": ep.profile(Gaussian(1.0)), "delta": 0.125},
+    spend.rdp_quantity: {"order": 2.5},
+    spend.Amounts.charged: {"values": {"epsilon": 0.5}},
+    answers.Above: {"threshold": 4},
+    answers.Histogram: {"column": "age", "edges": (0.5, 1.0, 2.0)},
+    answers.Mean: {"column": "age", "bounds": (0.5, 2.0), "population": 64},
+    answers.Sum: {"column": "age", "bounds": (0.5, 2.0)},
+    train.Training: {"learning_rate": 0.5, "local_steps": 2, "batch_size": 4, "nominal_examples": 8, "example_cap": 16},
+    verify.control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm": 0.0625},
+    verify.power: {"values": 8, "share": 0.5, "false_alarm": 0.0625},
+    verify.stddev_interval: {"padding": [0.5, -1.0, 2.0], "failure_probability": 0.0625},
+    montecarlo.anytime: {"hits": 2, "samples": 64, "failure": 0.25},
+    montecarlo.balls_in_bins_delta: {"bins": 2, "noise_stddev": 2.0, "epsilon": 0.5, "epochs": 1},
+    montecarlo.base_delta: {"samples": 64, "target_delta": 0.25},
+    montecarlo.binomial_delta: {"samples": 64, "hits": 2, "fallback_delta": 0.25, "bound": 1.0},
+    montecarlo.clopper_pearson: {"hits": 2, "samples": 64, "failure": 0.25},
+    montecarlo.delta_from_samples: {"epsilon": 0.5, "losses": LOSSES, "weights": [1.0, 2.0, 1.0]},
+    montecarlo.fewest_samples: {"target_delta": 0.25, "base_share": 0.5, "fallback_share": 0.25, "bound": 1.0},
+    montecarlo.fewest_samples_integrated: {"target_delta": 0.25, "base_delta": 0.125},
+    montecarlo.integrated_delta: {"samples": 64, "base_delta": 0.125, "fallback_delta": 0.25},
+    montecarlo.largest_hits: {"samples": 64, "target_delta": 0.25, "fallback_delta": 0.125, "bound": 1.0},
+    montecarlo.listed_delta: {"tests": [(64, 2, 1.0)], "fallback_delta": 0.25, "cells": 64},
+    montecarlo.minimum_samples: {"base_delta": 0.125, "target_delta": 0.25},
+    montecarlo.overall_delta: {"samples": 64, "base_delta": 0.125},
+    montecarlo.pass_probability: {"delta": 0.25, "samples": 64, "hits": 2, "bound": 1.0},
+    montecarlo.samples_for_power: {"target_delta": 0.25, "candidate_delta": 0.0625, "power": 0.75, "bound": 1.0},
+    montecarlo.single_candidate_delta: {"samples": 64, "hits": 2, "bound": 1.0},
+    montecarlo.supremum_delta: {"samples": 64, "hits": 2, "fallback_delta": 0.25, "bound": 1.0, "cells": 64},
+    montecarlo.draw_losses: {"release": BINS, "samples": 8, "seed": 3},
+    montecarlo.plan_certificate: {
+        "release": BINS,
+        "epsilon": 0.5,
+        "seed": 3,
+        "failure": 0.0625,
+        "samples": 64,
+        "gap": 0.5,
+    },
+    ep.profile: {"release": Gaussian(1.0), "gap": 0.25},
+    plan.algorithm_two: {
+        "sigma": 2.0,
+        "batch_probability": 0.25,
+        "examples": 64,
+        "clip_norm": 1.0,
+        "epochs": 1,
+        "participations": 4,
+        "delta": 2.0**-10,
+    },
+    plan.ClipGroup: {"name": "first", "clip_norm": 0.5, "noise_stddev": 2.0},
+    plan.clip_groups: {"groups": [plan.ClipGroup("first", 0.5), plan.ClipGroup("other", 1.0)], "noise_stddev": 2.0},
+    plan.Schedule: {
+        "population": 64,
+        "cohort_size": 8,
+        "rounds": 4,
+        "noise_multiplier": 1.0,
+        "sampling": "poisson",
+        "clip_norm": 1.0,
+    },
+    plan.mix: {"releases": [Gaussian(1.0)], "delta": 0.125},
+    plan.mix_meaning: {"releases": [Gaussian(4.0)], "delta": 2.0**-10, "cap": 8.0},
+    plan.price: {
+        "scheme": terms.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0),
+        "delta": 2.0**-10,
+        "relation": ADD,
+        "rounds": 2,
+    },
+    plan.profile_view: {"release": Gaussian(1.0), "delta": 0.125, "points": 5},
+    plan.sensitivity: {"query": "sum", "contributions": 2, "low": -1.0, "high": 2.0},
+    plan.side_by_side: {"first": Gaussian(1.0), "second": Gaussian(2.0), "delta": 0.125, "fpr": 0.25},
+    plan.sweep: {
+        "release": Gaussian(4.0),
+        "trials": terms.BinomialTrials(2, 0.5),
+        "delta": 2.0**-10,
+        "relation": ADD,
+        "gap": 0.5,
+    },
+    spend.Request: {"release": Gaussian(1.0), "delta": 0.125, "rounds": 2},
+    answers.FirstAbove: {"threshold": 4, "column": "age", "categories": (1, 2)},
+    answers.MostCommon: {"column": "age", "categories": (1, 2)},
+    train.Randomness: {"seed": 3, "noise_factor": 0.5},
+    train.Server: {"optimizer": "momentum", "learning_rate": 0.5, "momentum": 0.5},
+    train.pace: {"schedule": "cosine", "done": 2, "rounds": 4},
+    verify.certified: {"release": Gaussian(1.0), "delta": 0.125, "relation": ADD},
+    study.Backdoor: {"attackers": 2, "features": (1, 2), "value": 0.5, "target": 1, "boost": 2.0},
+    study.Canaries: {"count": 100},
+    study.Membership: {"fprs": (0.25,), "shadows": 4, "units": 128},
+    study.Property: {"features": (1, 2), "value": 0.5, "share": 0.25, "every": 2},
+    study.Protocol: {"budgets": (0.5, 1.0), "seeds": (1, 2)},
+    jax_privacy.delta_from_epsilon_and_samples: {"epsilon": 0.5, "samples": LOSSES, "counts": [1.0, 2.0, 1.0]},
+    jax_privacy.get_base_delta: {"num_samples": 64, "target_delta": 0.25},
+    jax_privacy.get_overall_delta: {"num_samples": 64, "base_delta": 0.125},
+    jax_privacy.minimum_samples_to_calibrate: {"base_delta": 0.125, "target_delta": 0.25},
+}
+
+
+NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was checked before; errors; views of them
+    "epsilog.terms": {"CalibrationError", "LedgerIntegrityError", "CustodyRecord", "RoundRecord", "DeltaDecision",
+                      "Finding", "Guarantee", "Interval"},  # held by tests/terms/test_numbers.py
+    "epsilog": set(),
+    "epsilog.accounting": {"Comparison", "FederatedEstimate", "GaussianFit", "Intervals", "Profile", "epsilon_by_order",
+                           "cut_chance", "truncated"},
+    "epsilog.accounting.montecarlo": {"BesideProfile", "CertificatePlan", "HockeyStick", "OracleDelta", "SweepPlan",
+                                      "Trial", "check_document"},
+    "epsilog.plan": {"AsPrinted", "Averaged", "ClipGroup", "Consumed", "Crossover", "CrossoverRow", "CurvePoint",
+                     "FederatedPlan", "GroupedNoise", "Noise", "Preflight", "ProfileView", "QueryPlan", "QueryShare",
+                     "Schedule", "Sensitivity", "StretchPoint", "StretchedPlan", "Sweep", "Verdict", "delta_sentence",
+                     "formula_sentence"},
+    "epsilog.spend": {"Balance", "ChargeRecord", "Checkpoint", "Cycles", "Entry", "Headroom", "Price", "Kept", "Mark",
+                      "Receipt", "Stated", "Verified", "charge_facts"},
+    "epsilog.answers": {"Answer", "Quote"},
+    "epsilog.train": {"Curve", "Trained"},
+    "epsilog.verify": {"CanaryScores", "LedgerWord", "Utility", "WhatIf"},
+    "epsilog.study": {"Attack", "Condition"},
+    "epsilog.prove": {"Compared", "Series"},
+}  # fmt: skip
+
+
+def takes_numbers(made):
+    """The arguments of a callable that its signature says are numbers."""
+    try:
+        parameters = inspect.signature(made).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    words = (str(one.annotation).replace("point", "") for one in parameters)
+    return [one.name for one, word in zip(parameters, words, strict=True) if any(kind in word for kind in NUMERIC)]
+
+
+AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers go to what stands in CALLS, or to a rule
+    "epsilog.accounting.montecarlo": {"certify", "envelope_delta", "estimate_noise", "narrowing", "on_dask",
+                                      "plan_sweep", "run_certificate", "run_sweep", "sweep"},
+    "epsilog.plan": {"curve", "limits", "register", "risk_reading", "stretch_curve", "stretches", "verdict"},
+    "epsilog.spend": {"Amounts", "Pricing", "read_cycles"},
+    "epsilog.answers": {"ask", "best_of", "quote", "reserve_answer"},
+    "epsilog.train": {"Dataset", "Federation", "Task", "draw_canaries", "dry_run", "load_task", "run_rounds",
+                      "with_places"},
+    "epsilog.verify": {"check_count", "check_noise", "check_rigorous"},
+    "epsilog.study": {"Subject", "attack", "halved", "likelihood_ratios"},
+    "epsilog.prove": {"build_logs_report", "build_report", "examine", "examine_report", "line_plot", "who_sees_what"},
+}  # fmt: skip
+
+
+class Loud(float):
+    """A number that says something else of itself."""
+
+    def __float__(self):
+        return 1e9
+
+    __add__ = __radd__ = __mul__ = __pos__ = __round__ = __trunc__ = __float__
+
+
+class Many(int):
+    """A whole number that says something else of itself."""
+
+    def __int__(self):
+        return 10**9
+
+    __index__ = __add__ = __radd__ = __mul__ = __pos__ = __trunc__ = __int__
+
+
+REALS = {
+    "numpy": np.float64,
+    "float32": np.float32,
+    "array": np.array,
+    "jax": jnp.asarray,
+    "fraction": Fraction,
+    "decimal": Decimal,
+    "subclass": Loud,
+}
+WHOLES = {
+    "numpy": np.int64,
+    "float32": lambda value: np.uint8(value) if 0 <= value < 256 else np.int32(value),
+    "array": np.array,
+    "jax": jnp.asarray,
+    "fraction": np.uint16,
+    "decimal": np.int32,
+    "subclass": Many,
+}
+ASKED = {ep.epsilon: {"delta"}, ep.epsilon_curve: {"delta"}, ep.delta: {"epsilon"}, ep.delta_curve: {"epsilon"}}
+"""Questions that take an array of numbers, and answer each."""
+NAMES = {"categories"}  # which may be numbers, and may be words
+
+
+def is_number(value):
+    return type(value) in (int, float)
+
+
+def written(value, kind):
+    """The same value, each number in it written another way."""
+    if is_number(value):
+        return (WHOLES if type(value) is int else REALS)[kind](value)
+    if isinstance(value, list | tuple):
+        return type(value)(written(one, kind) for one in value)
+    if isinstance(value, dict):
+        return {name: written(one, kind) for name, one in value.items()}
+    return value
+
+
+def spoiled(value, bad):
+    """The value with one number in it replaced by what is none; nothing where it holds none."""
+    if is_number(value):
+        yield bad
+    elif isinstance(value, list | tuple) and value:
+        yield from (type(value)([one, *value[1:]]) for one in spoiled(value[0], bad))
+    elif isinstance(value, dict):
+        yield from ({**value, name: one} for name in value for one in spoiled(value[name], bad))
+
+
+def same(one, other):
+    if isinstance(one, np.ndarray):
+        return type(one) is type(other) and one.dtype == other.dtype and np.array_equal(one, other)
+    return type(one) is type(other) and (one == other or repr(one) == repr(other))
+
+
+def named(made):
+    return f"{made.__module__.removeprefix('epsilog.')}.{made.__qualname__}"
+
+
+@pytest.mark.parametrize("made", CALLS, ids=named)
+def test_numbers_of_any_library_are_the_numbers_that_they_hold(made):
+    expected = made(**CALLS[made])
+    for kind in REALS:
+        found = made(**{name: written(value, kind) for name, value in CALLS[made].items()})
+        assert same(found, expected), (kind, found, expected)
+
+
+BAD = {
+    "text": "x",
+    "flag": True,
+    "numpy's flag": np.bool_(True),
+    "complex": 1j,
+    "an array with an axis": np.array([0.5, 0.25]),
+    "masked": np.ma.masked,
+    "not a number": float("nan"),
+    "signaling": Decimal("sNaN"),
+    "a date": np.datetime64(1, "ns"),
+    "nothing like it": object(),
+}
+
+
+@pytest.mark.parametrize("made", CALLS, ids=named)
+@pytest.mark.parametrize("what", [*BAD, "traced"])
+def test_what_is_no_number_is_refused_in_words_of_epsilog(made, what):
+    def call(bad):
+        for name, value in CALLS[made].items():
+            if name in NAMES or (what == "an array with an axis" and name in ASKED.get(made, ())):
+                continue
+            for one in spoiled(value, bad):
+                with pytest.raises((EpsilogError, ValueError)) as error:
+                    made(**CALLS[made] | {name: one})
+                assert type(error.value).__module__.startswith("epsilog") or " must " in str(error.value), (name, one)
+        return 0.0
+
+    jax.jit(call)(0.5) if what == "traced" else call(BAD[what])
+
+
+def test_every_public_callable_that_takes_numbers_is_called():
+    """A name that is missing is new: give it a call, or say why it needs none."""
+    reviewed = {part: NOTHING_OF_A_CALLER.get(part, set()) | AFTER_A_RUN.get(part, set()) for part in PARTS}
+    everywhere = set().union(*reviewed.values())
+    found = {}
+    for part in PARTS:
+        home = importlib.import_module(part)
+        found[part] = {
+            name for name in home.__all__ if callable(getattr(home, name)) and takes_numbers(getattr(home, name))
+        }
+        missing = {name for name in found[part] - everywhere if getattr(home, name) not in CALLS}
+        assert not missing, (part, missing)
+        assert reviewed[part] <= found[part], (part, reviewed[part] - found[part])  # nothing that is gone
