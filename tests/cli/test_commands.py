@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 from epsilog import accounting, plan, spend, terms, verify, web
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
-from epsilog.cli import programme, proving, service, show
+from epsilog.cli import neighbors, programme, proving, service, show
 from epsilog.cli.app import NOT_VERIFIED, app, told
 from epsilog.plan.correlated import Comparison, Row
 from epsilog.spend import faults, open_ledger, powercuts, read_ledger, selftest, tampers
@@ -1133,12 +1133,14 @@ def test_a_selftests_options_reach_every_campaign(monkeypatch, tmp_path):
     cut = powercuts.CutReport(cuts=7, confirmed=9, lost=0, broken=0, overspent=0)
     failed = faults.FaultReport(7, 900, 9, lost=0, broken=0, doubled=0, overspent=0, untold=0)
     changed = tampers.TamperReport(5, 4, {"flip": 3, "swap": 2}, (("swap", "charges", "key"),))
+    alike = neighbors.NeighborReport(9, 99, (("central: a bad cell", "exit code"),), private=9, controls=4, caught=4)
     told = {
         "selftest.kill_campaign": killed,
         "selftest.race_campaign": raced,
         "powercuts.power_cut_campaign": cut,
         "faults.fault_campaign": failed,
         "tampers.tamper_campaign": changed,
+        "neighbors.neighbor_campaign": alike,
     }
     for place, found in told.items():
         name = place.partition(".")[2]
@@ -1149,7 +1151,7 @@ def test_a_selftests_options_reach_every_campaign(monkeypatch, tmp_path):
             calls.append((name, named))
             return found
 
-        monkeypatch.setattr(f"epsilog.spend.{place}", stand_in)
+        monkeypatch.setattr(f"epsilog.{'cli' if found is alike else 'spend'}.{place}", stand_in)
     here = ("selftest", "--folder", tmp_path, "--seed", 8)
     text = text_of(*here, "--kills", 3, "--attempts", 3)
     assert calls == [
@@ -1172,6 +1174,11 @@ def test_a_selftests_options_reach_every_campaign(monkeypatch, tmp_path):
     assert "Power cuts, simulated cuts 7 confirmed 9 lost 0 broken 0 overspent 0" in text
     assert "Faults of the disk, simulated runs 7 possible 900 confirmed 9 lost 0" in text
     assert "Changed rows changes 5 found 4 ways 3 flip, 2 swap missed swap charges key" in text
+    calls.clear()
+    done = CliRunner().invoke(app, list(map(str, [*here, "--neighbors"])))
+    assert (done.exit_code, calls[2:]) == (NOT_VERIFIED, [("neighbor_campaign", {})])
+    said = "pairs 9 compared 99 differing central: a bad cell exit code private 9 controls 4 caught 4"
+    assert f"Neighboring data sets {said}" in " ".join(done.output.split())
     for database, start in (
         ("postgresql:///d", "postgresql:///d?"),
         ("postgresql:///d?host=h", "postgresql:///d?host=h&"),
@@ -1182,6 +1189,9 @@ def test_a_selftests_options_reach_every_campaign(monkeypatch, tmp_path):
         assert urls == [f"{start}ledger=selftest_{name}" for name in ("killed", "raced", "tampered")]
     named = CliRunner().invoke(app, ["selftest", "--database", "postgresql:///d?ledger=mine"])
     assert "database must be without a ledger" in str(named.exception)
+    monkeypatch.setattr("epsilog.cli.service.util.find_spec", lambda name: None if name == "jax" else name)
+    refused = CliRunner().invoke(app, ["selftest", "--neighbors"])
+    assert str(refused.exception) == "neighbors must be absent without what trains on rows, got no extra train"
     for option in ("cuts", "faults"):
         refused = CliRunner().invoke(app, ["selftest", f"--{option}", "1", "--database", "postgresql:///d"])
         assert f"{option} must be 0 where a database is tried" in str(refused.exception)

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -19,6 +19,9 @@ from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER, existing_file, in_a_file, shown
 from epsilog.cli.show import bold, console, figures, note, table
 from epsilog.terms import CheckError
+
+if TYPE_CHECKING:
+    from epsilog.cli.neighbors import NeighborReport
 
 EXTRAS = {
     "train": "jax",
@@ -181,6 +184,7 @@ _CAMPAIGNS = {
     "cuts": "Power cuts, simulated",
     "faults": "Faults of the disk, simulated",
     "tampers": "Changed rows",
+    "neighbors": "Neighboring data sets",
 }
 
 
@@ -207,6 +211,10 @@ def selftest(
     tampers: Annotated[
         int, typer.Option("--tampers", min=0, help="Rows to change behind the ledger's back; each must be found.")
     ] = 0,
+    neighbors: Annotated[
+        bool,
+        typer.Option("--neighbors", help="Also run neighboring data sets and compare all that is published of them."),
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", help="Picks the moments, the faults and the rows.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -223,7 +231,9 @@ def selftest(
         if asked and database is not None:
             raise CheckError(name, "0 where a database is tried: its server's disk is not ours to break", str(asked))
     at = _new_schemas(database)
-    found: dict[str, KillReport | RaceReport | CutReport | FaultReport | TamperReport] = {}
+    if neighbors and (missing := [name for name in ("train", "data") if util.find_spec(EXTRAS[name]) is None]):
+        raise CheckError("neighbors", "absent without what trains on rows", f"no extra {' and '.join(missing)}")
+    found: dict[str, KillReport | RaceReport | CutReport | FaultReport | TamperReport | NeighborReport] = {}
     with tempfile.TemporaryDirectory(dir=folder) as work:
         place = Path(work)
         found["kills"] = kill_campaign(place, seed=seed, kills=kills, url=at("killed"))
@@ -234,6 +244,10 @@ def selftest(
             found["faults"] = fault_campaign(_made(place / "faults"), seed=seed, runs=faults)
         if tampers:
             found["tampers"] = tamper_campaign(place, seed=seed, changes=tampers, url=at("tampered"))
+        if neighbors:
+            from epsilog.cli.neighbors import neighbor_campaign
+
+            found["neighbors"] = neighbor_campaign(_made(place / "neighbors"))
     if as_json:
         print_json({name: dataclasses.asdict(report) for name, report in found.items()})
     else:

@@ -1,0 +1,485 @@
+"""Neighboring data sets, run with coupled randomness: every published byte must be the same.
+
+Each pair of data sets differs in one unit whose clipped contribution is the same: a client that sends nothing is added,
+a cell that cannot be used holds something else, a number beyond its range lies further beyond, a row is there twice.
+Both are run as `epsilog run` runs them for people, with the same random bytes, and everything that leaves is compared:
+public files with their sizes and times, ledger entries, renderings, exit codes and printed lines.
+
+The clock runs on by a second more in each round of the second data set. A commitment is replaced by its ideal, a
+constant: the real one looks random to whoever has not the key, as far as HMAC is pseudorandom.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import io
+import json
+import logging
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import typer
+
+from epsilog.cli.app import app
+from epsilog.spend import RULES, open_ledger, read_ledger
+from epsilog.terms.disclosed import Commitment
+
+if TYPE_CHECKING:
+    from epsilog.train.noise import Stream
+    from epsilog.train.rounds import Outcome
+
+ledger, noise, training = (import_module(f"epsilog.{name}") for name in ("spend.ledger", "train.noise", "train.run"))
+Leak = Callable[[], contextlib.AbstractContextManager[object]]
+__all__ = ["CONTROLS", "NeighborReport", "Pair", "compare", "neighbor_campaign", "pairs"]
+
+Table = tuple[tuple[str, ...], ...]
+Seen = dict[str, str]
+ROUNDS, PLACES = 3, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two neighboring data sets under one scheme.
+
+    Attributes:
+        scheme: a name in ``SCHEMES``.
+        change: what differs.
+        rows: both tables, without their heading.
+        withdrawn: who has withdrawn, in both.
+    """
+
+    scheme: str
+    change: str
+    rows: tuple[Table, Table]
+    withdrawn: tuple[str, str] = ("", "")
+
+    @property
+    def name(self) -> str:
+        """How a report names it."""
+        return f"{self.scheme}: {self.change}"
+
+
+@dataclass(frozen=True, slots=True)
+class NeighborReport:
+    """What a campaign found.
+
+    Attributes:
+        pairs: pairs of data sets that were run.
+        compared: published things that were compared, over all pairs.
+        differing: those that differ, by pair.
+        private: private files that differ, over all pairs: without one the pairs would be no neighbors.
+        controls: planted leaks.
+        caught: those of them that were found.
+    """
+
+    pairs: int
+    compared: int
+    differing: tuple[tuple[str, str], ...]
+    private: int
+    controls: int
+    caught: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differs that is published, and each planted leak was found."""
+        return not self.differing and self.pairs > 0 and self.private > 0 and self.caught == self.controls > 0
+
+
+_CLIENT = ("client", "local_steps = 2\nlearning_rate = 0.5")
+_EXAMPLE = ("row", "nominal_examples = 3\nlearning_rate = 0.1")
+_SHARED = "clip_norm = 0.2\ncohort_size = 8\nmax_participations = 2"
+SCHEMES = {
+    "central": (*_CLIENT, 'kind = "client-level-central"\nclip_norm = 0.2\nsampling_probability = 0.5'),
+    "adaptive clip": (
+        *_CLIENT,
+        'kind = "client-level-adaptive-clip"\nclip_norm = 2.0\ntarget_quantile = 0.5\nclip_learning_rate = 0.2\n'
+        "quantile_noise = 5.0\nsampling_probability = 0.5",
+    ),
+    "client-side": (*_CLIENT, f'kind = "client-level-client-side"\n{_SHARED}'),
+    "distributed": (
+        *_CLIENT,
+        f'kind = "client-level-distributed"\n{_SHARED}\nsurvivors = 6\ngrid = 0.001\nmodulus_bits = 24',
+    ),
+    "correlated noise": (
+        *_CLIENT,
+        'kind = "client-level-correlated-noise"\nclip_norm = 0.2\ncycle_length = 2\nbands = 2',
+    ),
+    "examples": (
+        *_EXAMPLE,
+        f'kind = "example-level-client-side"\nclients = {PLACES}\ncohort_size = 8\nmax_participations = 2\n'
+        "batch_probability = 0.5\nepochs = 1\nclip_norm = 1.0",
+    ),
+}
+"""By name: the privacy unit, the training, and the scheme as a programme file states it."""
+ONE_STEP = "one step"  # of gradient descent from zero towards numbers: a target twice as large doubles the update
+OF_ONE_STEP = ("client", "local_steps = 1\nlearning_rate = 0.5", SCHEMES["central"][2].replace("0.2", "0.01"))
+SERVER_ADDS_NOISE = ("central", "adaptive clip", ONE_STEP)
+
+_PROGRAMME = """[programme]
+name = "neighbors"
+purpose = "shows that neighbors look alike"
+owner = "nobody"
+
+[guarantee]
+privacy_unit = "{unit}"
+relation = "{relation}"
+population = {population}
+
+[budget]
+scope = "neighbors"
+epsilon = "1000"
+delta = "1e-3"
+delta_rationale = "nobody is protected by made-up rows"
+
+[scheme]
+{scheme}
+rounds = {rounds}
+noise_multiplier = 2.0
+
+[data]
+path = "rows.csv"
+client = "client"
+row = "row"
+id = "row"
+target = "stay"
+{target}
+test = "none"
+{withdrawn}
+
+[data.features]
+age = [0, 110]
+ward = ["a", "b"]
+
+[data.missing]
+age = 50
+
+[model]
+kind = "linear"
+
+[training]
+{training}
+
+[boundary]
+participation = "as the scheme says"
+rounds_per_release = {rounds}
+adaptive_clip = {adaptive}
+post_processing = "none"
+
+[reporting]
+period = "2026-Q4"
+
+[run]
+simulation = false
+"""
+
+
+def _relation(scheme: str) -> str:
+    return "add-or-remove-one" if scheme in (*SERVER_ADDS_NOISE, "examples") else "zero-out"
+
+
+def pairs() -> list[Pair]:
+    """All pairs, scheme by scheme. The unit that differs is the last, so that all others keep their places."""
+    drawn = random.Random(1)  # noqa: S311 made-up rows
+    base = tuple(
+        (f"r{client:02d}{row}", f"c{client:02d}", str(drawn.randrange(110)), drawn.choice("ab"), drawn.choice(WORDS))
+        for client in range(12)
+        for row in range(3)
+    )
+    blank, good = ("z0", "zz", "40", "a", ""), ("z0", "zz", "40", "a", "yes")
+    found = []
+    for scheme in SCHEMES:
+        changes: dict[str, tuple[Sequence[tuple[str, ...]], Sequence[tuple[str, ...]]]] = {
+            "a bad cell": ([blank], [(*blank[:4], "perhaps")]),
+            "a cell that no reader expects": ([blank], [(*blank[:2], '"4\x00\udcff', "a", "b", "c,")]),
+            "a number that is none": ([(*good[:2], "", *good[3:])], [(*good[:2], "inf", *good[3:])]),
+            "a huge number": ([(*good[:2], "110", *good[3:])], [(*good[:2], "1e300", *good[3:])]),
+            "an unusable row": ([good], [good, ("z1", *blank[1:])]),
+        }
+        if _relation(scheme) == "add-or-remove-one":
+            changes["a client without a usable row"] = ([], [blank])
+        if scheme != "examples":
+            changes["a row twice"] = ([good], [good, ("z1", *good[1:])])
+        for change, (one, other) in changes.items():
+            found.append(Pair(scheme, change, ((*base, *one), (*base, *other))))
+        if scheme in SERVER_ADDS_NOISE:
+            found.append(Pair(scheme, "a row of who withdrew", ((*base, blank), (*base, good)), ("zz\n", "zz\n")))
+    found.append(Pair("central", "a client that withdrew", (base, (*base, good)), ("", "zz\n")))
+    numbers = tuple((*row[:4], "0.5" if row[4] == "yes" else "-0.5") for row in base)
+    clipped = tuple((*numbers, (*good[:4], target)) for target in ("0.25", "0.5"))
+    return [*found, Pair(ONE_STEP, "an update twice as long, clipped", (clipped[0], clipped[1]))]
+
+
+WORDS = ("no", "yes")
+
+
+def _stated(pair: Pair) -> tuple[str, str, str]:
+    return OF_ONE_STEP if pair.scheme == ONE_STEP else SCHEMES[pair.scheme]
+
+
+def _programme(pair: Pair) -> str:
+    unit, training, scheme = _stated(pair)
+    return _PROGRAMME.format(
+        unit=unit,
+        relation=_relation(pair.scheme),
+        population=PLACES * (5 if pair.scheme == "examples" else 1),
+        scheme=scheme,
+        training=training,
+        rounds=1 if pair.scheme == ONE_STEP else ROUNDS,
+        target="target_range = [-1, 1]" if pair.scheme == ONE_STEP else 'classes = ["no", "yes"]',
+        adaptive=str(pair.scheme == "adaptive clip").lower(),
+        withdrawn='withdrawn = "gone.txt"' if pair.scheme in SERVER_ADDS_NOISE else "",
+    )
+
+
+# ---- one run, and all that is seen of it -----------------------------------------------------------------------------
+
+COMMANDS = (
+    ("run", "programme.toml", "--runs", "runs", "--ledger", "ledger.db"),
+    ("run", "programme.toml", "--runs", "runs", "--ledger", "ledger.db", "--json"),
+    ("ledger", "history", "neighbors", "--ledger", "ledger.db", "--json"),
+    ("ledger", "bundle", "--ledger", "ledger.db", "-o", "ledger.bundle"),
+    ("verify", "{folder}/report.html", "--ledger", "ledger.db"),
+    ("verify", "{folder}/report.json", "--ledger", "ledger.db", "--json", "-o", "verdict.md"),
+    *(("report", "{folder}", "-f", kind, "-o", f"as-{kind}") for kind in ("markdown", "summary", "card")),
+)
+
+
+def _run(pair: Pair, second: int, work: Path, leak: Leak) -> tuple[Seen, Seen]:
+    """Runs one data set of a pair in a new folder; returns what is published, and what is private, by name."""
+    work.mkdir(parents=True)
+    unit, *_ = _stated(pair)
+    with contextlib.chdir(work), coupled(pace=second, leak=leak):
+        heading = ("row", "client", "age", "ward", "stay")
+        lines = "".join(",".join(row) + "\n" for row in (heading, *pair.rows[second]))
+        Path("rows.csv").write_bytes(lines.encode(errors="surrogateescape"))
+        Path("gone.txt").write_text(pair.withdrawn[second])
+        Path("programme.toml").write_text(_programme(pair))
+        with open_ledger(Path("ledger.db")) as books:
+            facts: dict[str, Any] = {"relation": _relation(pair.scheme), "privacy_unit": unit}
+            books.create_budget("neighbors", kind="approximate", epsilon="1000", delta="1e-3", **facts)
+        printed = {}
+        for command in COMMANDS:
+            (folder,) = [str(one) for one in Path("runs").glob("neighbors-*")] or [""]
+            words = [word.format(folder=folder) for word in command]
+            printed[" ".join(command)] = said = _invoked(words)
+            if command[0] == "run" and not said.startswith("exit code 0\n"):
+                raise RuntimeError(f"{pair.name}: {said}")
+        with read_ledger(Path("ledger.db")) as books:
+            entries = "\n".join(entry.document() for entry in books.history())
+        public, private = _files(Path("runs"))
+        made = {name: Path(name).read_text(encoding="utf-8") for name in ("ledger.bundle", "verdict.md", *_RENDERED)}
+    return {**printed, "the ledger's entries": entries, **public, **made}, private
+
+
+_RENDERED = tuple(f"as-{kind}" for kind in ("markdown", "summary", "card"))
+
+
+def _invoked(words: list[str]) -> str:
+    """The exit code of a command, all that it printed, and all that it logged."""
+    from epsilog.cli import entry
+
+    lines, printed = _Lines(), io.StringIO()
+    logging.getLogger().addHandler(lines)
+    with (
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        mock.patch.object(sys, "argv", ["epsilog", *words]),
+        mock.patch.object(entry, "app", _commands()),
+    ):
+        code: object = 0
+        try:
+            entry.main()
+        except SystemExit as end:
+            code = end.code or 0
+        finally:
+            logging.getLogger().removeHandler(lines)
+    return f"exit code {code}\n{printed.getvalue()}\n" + "\n".join(lines.said)
+
+
+@cache
+def _commands() -> Any:
+    """The command line, put together once: that takes longer than a small run."""
+    return typer.main.get_command(app)
+
+
+class _Lines(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps a line."""
+        if record.name.startswith("epsilog"):
+            self.said.append(f"{record.levelname} {record.getMessage()}")
+
+
+def _files(runs: Path) -> tuple[Seen, Seen]:
+    """Files of a run: contents, sizes, and times after the plan's; apart, those that their owner alone may read."""
+    public, private = Seen(), Seen()
+    (began,) = [plan.stat().st_mtime_ns for plan in runs.glob("*/plan.json")] or [0]
+    for file in sorted(runs.rglob("*")):
+        within = [one for one in (file, *file.parents) if one.is_relative_to(runs)]
+        hidden = any(one.stat().st_mode & 0o077 == 0 for one in within)
+        found = private if hidden else public
+        if not hidden:
+            found[f"time of {file}"] = str(file.stat().st_mtime_ns - began)
+        if file.is_file():
+            found[str(file)] = file.read_bytes().hex()
+    return public, private
+
+
+@contextlib.contextmanager
+def coupled(*, pace: int, leak: Leak = contextlib.nullcontext) -> Iterator[None]:
+    """The same random bytes for every run, a clock that goes on by ``pace`` more in each round, and ideal commitments.
+
+    Args:
+        pace: seconds that each round takes longer.
+        leak: a planted one, within all that.
+    """
+    clock, computed = _Clock(), training.next_round
+
+    def slower(*args: Any, **given: Any) -> Any:
+        clock.time += dt.timedelta(seconds=1 + pace)
+        return computed(*args, **given)
+
+    replaced = (
+        (noise, "_secure", cache(_replayed)),
+        (ledger, "datetime", clock),
+        (training, "next_round", slower),
+        (Commitment, "to", classmethod(lambda kind, *_: kind("c0" * 32))),
+    )
+    with contextlib.ExitStack() as patched:
+        for target, name, value in replaced:
+            patched.enter_context(mock.patch.object(target, name, value))
+        patched.enter_context(leak())
+        yield
+
+
+def _replayed(_: int, purpose: str, round: int) -> Stream:  # noqa: A002 the field's word
+    """What a run draws from, as it would from the operating system: one stream for each purpose of each round."""
+    stream: Stream = noise.Randomness.simulated(1).stream(purpose, round)
+    return stream
+
+
+class _Clock:
+    """Stands in for ``datetime`` where a ledger asks for the time."""
+
+    def __init__(self) -> None:
+        self.time = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+    def now(self, _: dt.tzinfo) -> dt.datetime:
+        """A microsecond after it was asked last."""
+        self.time += dt.timedelta(microseconds=1)
+        return self.time
+
+
+# ---- leaks that must be found ----------------------------------------------------------------------------------------
+
+
+def _plain_hash() -> contextlib.AbstractContextManager[object]:
+    """What a commit used to name."""
+    plain = classmethod(lambda kind, content, _: kind(hashlib.sha256(content).hexdigest()))
+    return mock.patch.object(Commitment, "to", plain)
+
+
+def _round_times() -> contextlib.AbstractContextManager[object]:
+    """What entries used to carry."""
+    return mock.patch.dict(RULES, {verb: replace(rule, untimed=False) for verb, rule in RULES.items()})
+
+
+def _in_every_round(change: Callable[[Outcome], Outcome]) -> contextlib.AbstractContextManager[object]:
+    computed = training.next_round
+    return mock.patch.object(training, "next_round", lambda *args, **given: change(computed(*args, **given)))
+
+
+def _count_in_a_record() -> contextlib.AbstractContextManager[object]:
+    def told(outcome: Outcome) -> Outcome:
+        first, *rest = outcome.record.padding
+        return replace(outcome, record=replace(outcome.record, padding=(first + outcome.custody.unusable_rows, *rest)))
+
+    return _in_every_round(told)
+
+
+def _count_in_a_log() -> contextlib.AbstractContextManager[object]:
+    def told(outcome: Outcome) -> Outcome:
+        logging.getLogger("epsilog.train").warning("%d rows cannot be used", outcome.custody.unusable_rows)
+        return outcome
+
+    return _in_every_round(told)
+
+
+CONTROLS: Mapping[str, Leak] = {
+    "a plain hash of private records": _plain_hash,
+    "times of rounds": _round_times,
+    "a count in a public record": _count_in_a_record,
+    "a count in a log": _count_in_a_log,
+}
+
+
+# ---- the campaign ----------------------------------------------------------------------------------------------------
+
+
+def compare(pair: Pair, work: Path, *, leak: Leak = contextlib.nullcontext) -> tuple[int, list[str], int]:
+    """Runs both data sets of a pair.
+
+    Args:
+        pair: of neighbors.
+        work: a folder that is not there yet.
+        leak: a planted one.
+
+    Returns:
+        How many published things were compared, the names of those that differ, and how many private ones differ.
+
+    Raises:
+        RuntimeError: a run that did not end well, of which nothing can be learnt.
+    """
+    (one, hidden), (other, hidden_too) = (_run(pair, second, work / f"{second}", leak) for second in (0, 1))
+    names = sorted(one.keys() | other.keys())
+    differing = [name for name in names if one.get(name) != other.get(name)]
+    private = sum(hidden.get(name) != hidden_too.get(name) for name in hidden.keys() | hidden_too.keys())
+    return len(names), differing, private
+
+
+def _campaign(work: Path) -> NeighborReport:
+    compared, private, differing = 0, 0, list[tuple[str, str]]()
+    every = pairs()
+    for number, pair in enumerate(every):
+        count, names, hidden = compare(pair, work / f"{number}")
+        compared, private = compared + count, private + hidden
+        differing += [(pair.name, name) for name in names]
+    planted = next(pair for pair in every if pair.change == "an unusable row")
+    found = [compare(planted, work / f"control-{n}", leak=leak)[1] for n, leak in enumerate(CONTROLS.values())]
+    return NeighborReport(len(every), compared, tuple(differing), private, len(CONTROLS), sum(map(bool, found)))
+
+
+def neighbor_campaign(folder: Path) -> NeighborReport:
+    """Runs all pairs, and one with each planted leak, in a process of its own: its random bytes are no secret.
+
+    Args:
+        folder: an empty one.
+
+    Raises:
+        RuntimeError: the process ended otherwise than it should have.
+    """
+    command = [sys.executable, "-m", "epsilog.cli.neighbors", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 our own module
+    if done.returncode:
+        raise RuntimeError(f"a process of the campaign ended with {done.returncode}: {done.stderr[-2000:]}")
+    told = json.loads(done.stdout)
+    return NeighborReport(**told | {"differing": tuple(map(tuple, told["differing"]))})
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(asdict(_campaign(Path(sys.argv[1])))))
