@@ -101,7 +101,7 @@ def test_what_does_not_fit_touches_no_data(ledger, put):
         ({"unit": "person"}, "frame must have a column 'person'"),
         ({"rows": 2}, "rows must be 1 where each row is a unit of its own"),
         ({"unit": "id", "rows": 0}, "rows must be in"),
-        ({"frame": [1, 2]}, "frame must be a frame of Polars or pandas"),
+        ({"frame": [1, 2]}, "frame must be a frame of Polars, pandas or Arrow"),
         ({"frame": {"a": [1], "b": []}}, "frame must have columns of one length"),
         ({"below": seeded(1)}, "below must be left out"),
         ({"scope": "nobody"}, "scope must have a budget"),

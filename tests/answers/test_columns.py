@@ -59,6 +59,72 @@ def test_polars_pandas_and_plain_columns_agree(query, unit):
         assert summed(frame, query, unit, rows) == expected
 
 
+class Arrow:
+    """A table as other libraries have it, of which the Arrow interface alone is used."""
+
+    def __init__(self, frame):
+        self.frame, self.streams = frame, []
+
+    def slice(self, offset, length):
+        return Arrow(self.frame.slice(offset, length))
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        self.streams.append(self.frame.height)
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("unit", [None, "unit"])
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+def test_a_table_of_arrow_gives_the_same_sums_and_its_rows_are_read_last(query, unit):
+    polars = pytest.importorskip("polars")
+    table = Arrow(polars.DataFrame(FRAME, strict=False))
+    check_frame(table, query, unit)
+    assert table.streams == []  # its types are those of no rows
+    rows = 1 if unit is None else 2
+    assert summed(table, query, unit, rows) == summed(FRAME, query, unit, rows)
+    with pytest.raises(CheckError, match="frame must have a column 'height', got 'unit', 'whole'"):
+        check_frame(table, Count("height"), None)
+
+
+def relation(kind, rows):
+    """A relation of DuckDB, which is worked out when it is read."""
+    polars = pytest.importorskip("polars")
+
+    def limit(self, count):
+        return type(self)(self.frame.head(count))
+
+    made = type("DuckDBPyRelation", (Arrow,), {"__module__": "duckdb._relation", "type": kind, "limit": limit})
+    made.slice = property()  # it has none
+    return made(polars.DataFrame(rows))
+
+
+def test_a_stored_table_of_duckdb_is_asked_about_and_a_query_is_refused_whatever_it_gives():
+    table = relation("TABLE_RELATION", {"v": [1, 2]})
+    check_frame(table, Count("v"), None)
+    assert table.streams == []
+    assert summed(table, Count("v")) == [[2]]
+    for kind in ("QUERY_RELATION", "FILTER_RELATION", "PROJECTION_RELATION", "VIEW_RELATION", "SUBQUERY_RELATION"):
+        query = relation(kind, {"v": [1, 2]})
+        with pytest.raises(CheckError, match="frame must be a table of DuckDB that is stored"):
+            check_frame(query, Count("v"), None)
+        assert query.streams == []
+
+
+def test_libraries_of_arrow_and_duckdb_themselves():
+    arrow, duckdb = pytest.importorskip("pyarrow"), pytest.importorskip("duckdb")
+    table = arrow.table({"v": [1, 2, None], "unit": ["a", "b", "b"]})
+    for frame in (table, table.to_batches()[0]):
+        assert summed(frame, Sum("v", (0, 9)), "unit") == summed({"v": [3]}, Sum("v", (0, 9)))
+    with pytest.raises(CheckError, match="a whole table or record batch of Arrow"):
+        check_frame(arrow.RecordBatchReader.from_batches(table.schema, table.to_batches()), Count(), None)
+    books = duckdb.connect()
+    books.execute("create table t as select * from (values (1, 'a'), (2, 'b'), (null, 'b')) t(v, unit)")
+    assert summed(books.table("t"), Sum("v", (0, 9)), "unit") == summed({"v": [3]}, Sum("v", (0, 9)))
+    for query in (books.sql("select cast(unit as int) v from t"), books.table("t").filter("v > 1")):
+        with pytest.raises(CheckError, match="a query may fail because of a value"):
+            check_frame(query, Count("v"), None)
+
+
 def test_sums_are_those_of_the_values_that_are_there():
     step, _, _ = grid((-2.0, 50.0))
     assert summed(FRAME, Sum("whole", (-2, 50))) == [[int(Fraction(1 + 2 + 4 + 50 - 2 + 7) / step)]]

@@ -220,13 +220,18 @@ def types_of(frame: Any) -> dict[str, str]:
         if len({len(column) for column in frame.values()}) > 1:
             raise CheckError("frame", "columns of one length", "several", verb="have")
         found = {name: getattr(column, "dtype", "object") for name, column in frame.items()}
+    elif _is_arrow(frame):
+        found = dict(_read(lambda: _polars().DataFrame(_without_rows(frame)).schema))
     else:
-        raise CheckError("frame", "a frame of Polars or pandas, or a mapping of columns", type(frame).__name__)
+        bound = "a frame of Polars, pandas or Arrow, a table of DuckDB, or a mapping of columns"
+        raise CheckError("frame", bound, type(frame).__name__)
     return {name: str(kind) for name, kind in found.items() if isinstance(name, str)}
 
 
 def _collected(frame: Any, names: Sequence[str]) -> Any:
     """The columns that are wanted, in memory."""
+    if _is_arrow(frame):
+        return _read(lambda: _polars().DataFrame(frame))
     if not hasattr(frame, "collect"):
         return frame
     if names:
@@ -235,9 +240,42 @@ def _collected(frame: Any, names: Sequence[str]) -> Any:
     return _read(lambda: frame.select(polars.repeat(0, polars.len())).collect())
 
 
+def _is_arrow(frame: Any) -> bool:
+    """A table of another library that hands its columns over through the Arrow interface."""
+    speaks = hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")
+    return speaks and not _of(frame, "polars") and not _of(frame, "pandas") and not isinstance(frame, Mapping)
+
+
+def _without_rows(frame: Any) -> Any:
+    """The same table without its rows: its names and types, for which no value is read.
+
+    Raises:
+        CheckError: a table that is worked out when it is read, so that one value may make it fail.
+    """
+    if _of(frame, "duckdb"):
+        kind = str(getattr(frame, "type", "another"))
+        if kind != "TABLE_RELATION":
+            bound = "a table of DuckDB that is stored, or frame.to_arrow_table(): a query may fail because of a value"
+            raise CheckError("frame", bound, kind)
+        return frame.limit(0)
+    if not hasattr(frame, "slice"):
+        raise CheckError("frame", "a whole table or record batch of Arrow, in memory", type(frame).__name__)
+    return frame.slice(0, 0)
+
+
+def _polars() -> Any:
+    try:
+        import polars
+    except ImportError:
+        raise RecordsError("tables of Arrow and DuckDB need polars: install epsilog[data]") from None
+    return polars
+
+
 def _read(reading: Callable[[], Any]) -> Any:
     """What a library says of data that it cannot read may repeat it, so it is not passed on."""
     try:
         return reading()
+    except (CheckError, RecordsError):
+        raise
     except Exception:  # noqa: BLE001 - see above
         raise RecordsError("the frame could not be read") from None
