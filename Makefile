@@ -60,7 +60,7 @@ wheel: docs ## what a release uploads: pages and docs inside
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 lock: ## recompute the lock files from pyproject.toml (needs uv)
-	$(LOCK) --extra all --group build --group dev pyproject.toml -o requirements/dev.txt
+	$(LOCK) --extra all --extra demo --group build --group dev pyproject.toml -o requirements/dev.txt
 	$(LOCK) -c requirements/dev.txt --extra train --extra demo --extra data --extra server --group build pyproject.toml -o requirements/run.txt
 
 clean:

@@ -157,7 +157,9 @@ def doctor(
     if journal != "WAL":
         note(f"SQLite {version} can lose commits in write-ahead logging; the slower TRUNCATE journal is used instead.")
         if package == "Python":
-            note("The package pysqlite3 brings an SQLite that is safe; it has wheels for Linux on x86-64 only.")
+            note(
+                "The package pysqlite3 brings an SQLite that is safe; it has wheels for Linux on x86-64, macOS on arm64 and Windows on x86-64."
+            )
     if sys.platform != "linux":
         note("Only Linux is tested.")
     return None
