@@ -36,7 +36,9 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes every name that was made, changed or removed in a folder last."""
+    """Makes every name that was made, changed or removed in a folder last; as its file system does, on Windows."""
+    if os.name == "nt":  # a folder cannot be opened there
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

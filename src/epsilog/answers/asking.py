@@ -156,9 +156,9 @@ def ask(
         ledger: that has the budgets.
         scope: where it is charged; every budget at or above it must bear it.
         query: ``Count``, ``Sum``, ``Mean``, ``Histogram``, ``MostCommon``, ``Above`` or ``FirstAbove``.
-        frame: of Polars, pandas or Arrow, a stored table of DuckDB, or a mapping of columns. Its rows may have been chosen and changed each
-            by itself, and by nothing that depends on other units' rows. A lazy frame of Polars may have only steps
-            that cannot fail because of a value.
+        frame: of Polars, pandas or Arrow, a stored table of DuckDB, or a mapping of columns. Its rows may have been
+            chosen and changed each by itself, and by nothing that depends on other units' rows. A lazy frame of Polars
+            may have only steps that cannot fail because of a value.
         unit: the column that says whose a row is, in the sense of the budget's privacy unit; None if each row is a unit
             of its own, and no unit has two.
         key: idempotency key: the same key and question give the same answer, whatever the frame holds by then.

@@ -21,6 +21,7 @@ from epsilog.answers.lazy import require_total
 from epsilog.answers.noise import Part, middle_of
 from epsilog.answers.queries import Above, Count, FirstAbove, Histogram, Mean, MostCommon, Query, Sum, grid
 from epsilog.terms import CheckError, RecordsError
+from epsilog.terms.extras import install_command
 
 __all__ = ["check_frame", "totals", "types_of"]
 
@@ -265,10 +266,10 @@ def _without_rows(frame: Any) -> Any:
 
 def _polars() -> Any:
     try:
-        import polars
+        import polars as pl
     except ImportError:
-        raise RecordsError("tables of Arrow and DuckDB need polars: install epsilog[data]") from None
-    return polars
+        raise RecordsError(f"tables of Arrow and DuckDB need polars: {install_command('data')}") from None
+    return pl
 
 
 def _read(reading: Callable[[], Any]) -> Any:

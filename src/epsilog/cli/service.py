@@ -157,9 +157,8 @@ def doctor(
     if journal != "WAL":
         note(f"SQLite {version} can lose commits in write-ahead logging; the slower TRUNCATE journal is used instead.")
         if package == "Python":
-            note(
-                "The package pysqlite3 brings an SQLite that is safe; it has wheels for Linux on x86-64, macOS on arm64 and Windows on x86-64."
-            )
+            wheels = "Linux and Windows on x86-64, and macOS on arm64"
+            note(f"The package pysqlite3 brings an SQLite that is safe; it has wheels for {wheels}.")
     if sys.platform != "linux":
         note("Only Linux is tested.")
     return None

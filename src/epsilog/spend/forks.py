@@ -98,4 +98,5 @@ def _note_fork() -> None:
         owner.keep_connections()
 
 
-os.register_at_fork(after_in_child=_note_fork)
+if hasattr(os, "register_at_fork"):  # where there is no fork, there is nothing to note
+    os.register_at_fork(after_in_child=_note_fork)

@@ -13,7 +13,6 @@ So whatever the ledger calls released can be rebuilt, and nothing the ledger doe
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import json
 import os
@@ -185,6 +184,8 @@ def forget(run: Path) -> None:
 @contextlib.contextmanager
 def exclusive(lock: Path, name: str) -> Iterator[None]:
     """Holds a lock file that no second process can hold; whoever dies lets go of it."""
+    import fcntl  # a rehearsal, which every run begins with, says where it is missing
+
     with lock.open("w") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -144,4 +144,5 @@ def _secure(process: int, purpose: str, round: int) -> Stream:  # noqa: ARG001, 
     return Stream(np.random.Generator(AESCounter(key=int.from_bytes(os.urandom(16), "little"))))
 
 
-os.register_at_fork(after_in_child=_secure.cache_clear)  # a number may come again where processes are numbered anew
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_secure.cache_clear)  # a number may come again where processes are numbered anew

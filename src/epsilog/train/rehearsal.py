@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import shutil
 import tempfile
@@ -110,7 +109,7 @@ def _sweep(at: Path) -> None:
     """Takes away what killed rehearsals left, here or above (before the run had a folder); living ones are locked."""
     for left in (*at.glob(f"{TRACE}*"), *at.parent.glob(f"{TRACE}*")):
         with contextlib.suppress(OSError):
-            descriptor = _lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            descriptor = _lock(left, wait=False)
             shutil.rmtree(left, ignore_errors=True)
             os.close(descriptor)
 
@@ -130,14 +129,19 @@ def _locked(at: Path) -> tuple[Path, int]:
     while True:
         place = Path(tempfile.mkdtemp(prefix=TRACE, dir=at))
         with contextlib.suppress(FileNotFoundError):  # swept away before it was locked
-            descriptor = _lock(place, fcntl.LOCK_EX)
+            descriptor = _lock(place, wait=True)
             if place.exists():
                 return place, descriptor
             os.close(descriptor)
 
 
-def _lock(folder: Path, how: int) -> int:
+def _lock(folder: Path, *, wait: bool) -> int:
     """Locks a folder that is there; whoever dies lets go of it."""
+    try:
+        import fcntl
+    except ImportError:
+        raise ProgrammeError("training", ["this system has no locks of folders (fcntl); train on Linux"]) from None
+    how = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, how)

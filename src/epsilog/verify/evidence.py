@@ -68,7 +68,10 @@ def read_folder(folder: Path) -> dict[str, bytes]:
 def read_file(path: Path, *, follow: bool = True) -> bytes:
     """Reads one regular file of a bearable size; with ``follow`` off, a symbolic link is refused."""
     try:
-        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+        if not follow and not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link")
+        names = ("O_NONBLOCK", "O_BINARY", *(() if follow else ("O_NOFOLLOW",)))  # no system has all of them
+        flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in names)
         with os.fdopen(os.open(path, flags), "rb") as file:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import fcntl
 import hashlib
 import hmac
 import json
@@ -372,6 +371,8 @@ def _changing(
     except OSError as error:
         raise _unusable(path, f"its lock {path.name}.lock cannot be opened: {error.strerror}") from None
     try:
+        import fcntl  # where it is missing, nobody serves a team
+
         fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         tokens = dict[str, Token]()
         if not make or os.path.lexists(path):

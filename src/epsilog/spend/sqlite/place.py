@@ -9,7 +9,6 @@ where they were opened.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import stat
@@ -53,7 +52,8 @@ def _note_fork() -> None:
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_note_fork)
+if hasattr(os, "register_at_fork"):  # where there is no fork, there is nothing to note
+    os.register_at_fork(after_in_child=_note_fork)
 
 
 def refusal_after_fork(path: Path) -> str:
@@ -178,6 +178,10 @@ def _name(path: Path) -> int:
 def _take_name(descriptor: int, name: int, path: Path) -> None:
     """Locks the byte of a name, for as long as the descriptor is open, and looks for other names."""
     if not _LOCKS:
+        return
+    try:
+        import fcntl
+    except ImportError:  # no Unix: each transaction still looks where the file lies
         return
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, name, 1, 0))

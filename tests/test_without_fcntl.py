@@ -1,0 +1,76 @@
+"""Where the system is no Unix, prices, plans, certificates and verification work; what cannot work says so.
+
+A process without these modules and functions stands for such a system.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.prove.drawn import finish, make_plan
+
+WITHOUT = """
+import os, sys
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+for name in ("register_at_fork", "fork", "O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY", "getuid", "geteuid"):
+    delattr(os, name)
+"""
+PRICES = """
+import epsilog as ep
+from epsilog.accounting import montecarlo
+sgd = ep.Repeated(ep.PoissonSampled(ep.Gaussian(1.0), 0.01), 1000)
+assert 1 < ep.epsilon(sgd, delta=1e-5).upper < 3
+assert ep.plan.queries(epsilon=1.0, queries=100, sensitivity=1.0, mechanism="laplace", delta=1e-6).shares
+bins, asked = ep.BallsInBins(ep.Gaussian(1.0), bins=16), {"epsilon": 1.0, "samples": 500, "journal": Path("j")}
+found = montecarlo.certify(bins, **asked)
+assert montecarlo.certify(bins, **asked) == found
+"""
+COMMAND = """
+from epsilog.cli import entry
+entry.main()
+"""
+
+
+def without(script, *words, cwd):
+    code = f"{WITHOUT}\nfrom pathlib import Path\n{script}"
+    command = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_prices_plans_and_certificates_work(tmp_path):
+    done = without(PRICES, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow_beyond(5)
+def test_a_run_and_a_report_are_verified(tmp_path):
+    folder = tmp_path / "run"
+    finish(folder, tmp_path / "ledger.db", make_plan())
+    for words in (("verify", "run", "--ledger", "ledger.db"), ("verify", "run/report.json", "--ledger", "ledger.db")):
+        done = without(COMMAND, *words, "--json", cwd=tmp_path)
+        assert done.returncode in (0, 5), done.stderr
+        assert "Traceback" not in done.stderr
+        assert '"failed"' not in json.dumps(json.loads(done.stdout)["verdict"])
+    (tmp_path / "linked").symlink_to(folder / "plan.json")
+    (folder / "plan.json").rename(tmp_path / "plan.json")
+    (folder / "plan.json").symlink_to(tmp_path / "plan.json")
+    done = without(COMMAND, "verify", "run", "--ledger", "ledger.db", cwd=tmp_path)
+    assert "it is a symbolic link" in done.stderr
+    assert done.returncode == 2
+
+
+def test_training_says_that_it_cannot(tmp_path):
+    script = """
+from epsilog.terms import ProgrammeError
+from epsilog.train import rehearsal
+try:
+    rehearsal._lock(Path("."), wait=True)
+except ProgrammeError as error:
+    assert "train on Linux" in str(error)
+else:
+    raise AssertionError
+"""
+    done = without(script, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
