@@ -132,6 +132,81 @@ def test_a_log_removed_or_replaced_while_it_is_open_ends_the_charging(another, p
     assert "log was replaced" in another.charges("b")
 
 
+CUTS = {"all of it": 0, "its header is left": 32, "half of it": 0.5, "one byte": -1}
+
+
+def cut(file, length):
+    size = file.stat().st_size
+    os.truncate(file, int(size * length) if 0 < length < 1 else size - 1 if length < 0 else length)
+
+
+@pytest.fixture
+def ahead(monkeypatch):
+    monkeypatch.setattr(library, "wal_is_safe", lambda _: True)
+
+
+@pytest.mark.parametrize("length", CUTS.values(), ids=CUTS)
+def test_a_log_that_is_cut_while_it_is_open_takes_no_charge(another, path, length):
+    assert another.charges("a", 0.1) == "done"
+    with open_ledger(path) as here:
+        cut(place.beside(path, "-wal"), length)
+        for number in range(2):
+            assert "its log was cut" in another.charges(f"b{number}", 0.1)
+            with pytest.raises(StorageError, match="its log was cut"):
+                here.charge("acme", PureDP(0.1), key=f"c{number}")
+
+
+@pytest.mark.parametrize("length", CUTS.values(), ids=CUTS)
+def test_a_log_that_is_cut_inside_a_transaction_is_not_acknowledged(ahead, path, length):
+    ledger = open_ledger(path)
+    ledger.create_budget("acme", kind="pure", epsilon="1")
+    ledger.charge("acme", PureDP(0.1), key="a")
+    whole = SqlSession.put_charge
+
+    def cutting(self, charge):
+        whole(self, charge)
+        cut(place.beside(path, "-wal"), length)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SqlSession, "put_charge", cutting)
+        with pytest.raises(StorageError, match="its log was cut"):
+            ledger.charge("acme", PureDP(0.1), key="b")
+    ledger.close()
+
+
+@pytest.mark.parametrize("mode", ["TRUNCATE", "RESTART", "FULL", "PASSIVE"])
+def test_a_log_that_sqlite_itself_empties_is_no_damage(ahead, path, mode):
+    with open_ledger(path) as one, open_ledger(path) as two:
+        one.create_budget("acme", kind="pure", epsilon="1")
+        for number in range(6):
+            (one, two)[number % 2].charge("acme", PureDP(0.01), key=f"k{number}")
+            with one._store.engine.connect() as connection:
+                connection.exec_driver_sql(f"PRAGMA wal_checkpoint({mode})")
+    assert len(keys(path)) == 6
+
+
+@pytest.mark.slow
+def test_a_log_that_begins_anew_over_and_over_is_no_damage(ahead, path):
+    """SQLite moves the log to the file every 1,000 pages, and overwrites it."""
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="10")
+        for number in range(700):
+            ledger.charge("acme", PureDP(0.001), key=f"k{number}")
+        assert place.beside(path, "-wal").stat().st_size < 8e6
+    assert len(keys(path)) == 700
+
+
+@pytest.mark.parametrize("safe", [True, False], ids=["WAL", "TRUNCATE"])
+def test_a_file_that_is_cut_while_it_is_open_takes_no_charge(path, monkeypatch, safe):
+    monkeypatch.setattr(library, "wal_is_safe", lambda _: safe)
+    with open_ledger(path) as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        ledger.charge("acme", PureDP(0.1), key="a")
+        os.truncate(path, path.stat().st_size - 4096)
+        with pytest.raises((StorageError, LedgerIntegrityError)):
+            ledger.charge("acme", PureDP(0.1), key="b")
+
+
 def test_an_interrupted_charge_leaves_a_ledger_that_charges(path, monkeypatch):
     """A Ctrl-C may come anywhere; SQLAlchemy drops the connection, and with the last one goes SQLite's log."""
     monkeypatch.setattr(library, "wal_is_safe", lambda _: True)

@@ -15,24 +15,48 @@ import stat
 import struct
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 _FIRST = 1 << 61  # the bytes that stand for names: from here on, far behind those that SQLite locks
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux
 _LOCKS = sys.platform == "linux" and sys.maxsize > 2**32
-LOGS = ("-wal", "-shm")  # what SQLite keeps beside a file while it writes ahead
+LOGS = ("-wal", "-shm")  # what SQLite keeps beside a file while it writes ahead: the log, and the index of it
+_INDEX = struct.Struct("=14xHI12x8s8x")  # of the index's header: bytes of a page, frames of the log, and its salt
+_LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes (SQLite's file format, section 4.1)
+_READS = 100  # of an index that another process changes meanwhile
 
 
 @dataclass(slots=True)
 class _Held:
-    """A file that this process has open: its descriptor, the byte of its name, and how many ledgers share it."""
+    """A file that this process has open: its descriptor, the byte of its name, and how many ledgers share it.
+
+    And of its log and the log's index, with their inodes: closed no sooner than SQLite has closed them, for the reason
+    below.
+    """
 
     descriptor: int
     name: int
     owners: int = 0
+    logs: tuple[int, ...] = ()
+    inodes: tuple[int, ...] = ()
+    stale: list[int] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Closes what is open."""
+        for descriptor in (self.descriptor, *self.logs, *self.stale):
+            os.close(descriptor)
+
+
+class LogEnd(NamedTuple):
+    """The last frame of a log: where it starts, the salt of the log, and its bytes."""
+
+    start: int
+    salt: bytes
+    content: bytes
 
 
 # By device and inode. One descriptor for all, since closing any descriptor of a file frees the locks that SQLite has on
@@ -48,7 +72,7 @@ def _note_fork() -> None:
     _guard = threading.Lock()
     _inherited.update(_held)
     for held in _held.values():
-        os.close(held.descriptor)
+        held.close()
     _held.clear()
 
 
@@ -74,6 +98,7 @@ class Place:
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.path, self._logs = path, [str(beside(path, suffix)) for suffix in LOGS]
+        self._size = 0  # of the file, when it was last looked at before a write
         with _guard:
             if create and not os.path.lexists(path):
                 _make(path)
@@ -92,12 +117,72 @@ class Place:
         if _lone(self.path) != self._inode:
             raise StorageError(f"ledger {self.path} is open, and another file lies there now")
 
+    def check_size(self) -> None:
+        """Requires that the file is as long as it was, before something is written to it: a ledger's never shrinks."""
+        size = os.fstat(_held[self._inode].descriptor).st_size
+        if size < self._size:
+            raise StorageError(f"ledger {self.path} is open, and was cut from {self._size} to {size} bytes")
+        self._size = size
+
     def logs(self) -> tuple[int, ...]:
         """Which files SQLite's log is; they stay the same as long as anybody has the ledger open."""
         try:
             return tuple(os.lstat(log).st_ino for log in self._logs)
         except OSError as error:
             raise StorageError(f"ledger {self.path} is open, and its log {error.filename} is gone") from error
+
+    def log_end(self, inodes: tuple[int, ...]) -> LogEnd | None:
+        """Where SQLite's log ends by its index; None where nothing stands in it. Refuses a log that is shorter.
+
+        SQLite does not look at the length itself: it would write behind the end, and acknowledge what no other process
+        and no later one finds.
+
+        Args:
+            inodes: of the log and its index, as ``logs`` tells them.
+        """
+        log, index = self._log_files(inodes)
+        for _ in range(_READS):
+            header = os.pread(index, _INDEX.size, 0)
+            size = os.fstat(log).st_size
+            if header == os.pread(index, _INDEX.size, 0):
+                break
+        else:
+            raise StorageError(f"ledger {self.path}: its log changes too fast to be looked at")
+        page, frames, salt = _INDEX.unpack(header)
+        if not frames:
+            return None
+        frame = _FRAME_HEADER + (65536 if page == 1 else page)
+        start = _LOG_HEADER + (frames - 1) * frame
+        if size < start + frame:
+            raise self._cut()
+        return LogEnd(start, salt, os.pread(log, frame, start))
+
+    def check_log(self, inodes: tuple[int, ...], end: LogEnd | None) -> None:
+        """Requires that what was the end of the log still stands there, now that more was written behind it."""
+        now = self.log_end(inodes)
+        if end is None or now is None or now.salt != end.salt:
+            return  # all of it was moved to the file, and another log begun
+        log, _ = self._log_files(inodes)
+        if os.pread(log, len(end.content), end.start) != end.content:
+            raise self._cut()
+
+    def _log_files(self, inodes: tuple[int, ...]) -> tuple[int, ...]:
+        """The log and its index, open: a descriptor of the index that is closed frees SQLite's locks on it."""
+        held = _held[self._inode]
+        if held.inodes != inodes:
+            with _guard:
+                held.stale += held.logs
+                held.logs = tuple(os.open(log, os.O_RDONLY) for log in self._logs)
+                held.inodes = tuple(os.fstat(log).st_ino for log in held.logs)
+        if held.inodes != inodes:
+            raise StorageError(f"ledger {self.path} is open, and its log was replaced")
+        return held.logs
+
+    def _cut(self) -> StorageError:
+        return StorageError(
+            f"ledger {self.path} is open, and its log was cut: entries that were acknowledged may be gone. Close it "
+            "everywhere, and compare what is left with a head or a checkpoint that was kept"
+        )
 
     def release(self) -> None:
         """Gives the name back, once SQLite has closed the file."""
@@ -106,7 +191,7 @@ class Place:
             held.owners -= 1
             if held.owners == 0:
                 del _held[self._inode]
-                os.close(held.descriptor)
+                held.close()
 
 
 def beside(path: Path, suffix: str) -> Path:

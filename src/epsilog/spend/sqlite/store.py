@@ -22,7 +22,7 @@ from epsilog import disk
 from epsilog.spend.entries import GENESIS
 from epsilog.spend.forks import Owner
 from epsilog.spend.sqlite import library, schema
-from epsilog.spend.sqlite.place import Place, beside, refusal_after_fork, refuse_orphans
+from epsilog.spend.sqlite.place import LogEnd, Place, beside, refusal_after_fork, refuse_orphans
 from epsilog.spend.tables import SqlSession
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
@@ -237,33 +237,47 @@ class SqliteStore:
             session = SqlSession(
                 connection, schema.DIALECT, translating=self._translating, require=self._owner.require_here
             )
-            self._check(connection, session)
+            end = self._check(connection, session)
             yield session
-        self._check_place()
+        logs = self._check_place()
+        if logs:
+            self._place_here().check_log(logs, end)
         if session.known_head is not None:
             self._seen = max(self._seen, session.known_head)
 
-    def _check(self, connection: sa.Connection, session: SqlSession) -> None:
-        """What must hold before anything is written."""
+    def _check(self, connection: sa.Connection, session: SqlSession) -> LogEnd | None:
+        """What must hold before anything is written; where the log ends, for ``check_log``."""
         if self._journal != "WAL" and schema.pragma(connection, "journal_mode") == "wal":
             raise StorageError(
                 f"ledger {self.path} was switched to write-ahead logging, in which SQLite {library.in_use().version} "
                 "can lose commits: open it again while no other process has it open"
             )
-        self._check_place()
+        logs = self._check_place()
+        self._place_here().check_size()
+        end = self._place_here().log_end(logs) if logs else None
         if schema.pragma(connection, "schema_version") != self._schema:
             self._schema = schema.check_format(connection)
         session.check_continues(self._seen)
+        return end
 
-    def _check_place(self) -> None:
-        """The file and its log lie where they were opened: else what is written there is not what others read."""
+    def _place_here(self) -> Place:
         assert self._place is not None, "a store without a place has no transactions"
-        self._place.check()
-        if self._journal == "WAL":
-            logs = self._place.logs()
-            if self._logs and logs != self._logs:
-                raise StorageError(f"ledger {self.path} is open, and its log was replaced")
-            self._logs = logs
+        return self._place
+
+    def _check_place(self) -> tuple[int, ...]:
+        """The file and its log lie where they were opened: else what is written there is not what others read.
+
+        Returns:
+            The inodes of the log and its index; none where SQLite keeps no log.
+        """
+        self._place_here().check()
+        if self._journal != "WAL":
+            return ()
+        logs = self._place_here().logs()
+        if self._logs and logs != self._logs:
+            raise StorageError(f"ledger {self.path} is open, and its log was replaced")
+        self._logs = logs
+        return logs
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[sa.Connection]:
