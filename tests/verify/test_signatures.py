@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.signing.stated import envelope_of
 
 from epsilog.signing import SUFFIX, Envelope, Note, SigningKey
 from epsilog.spend import (
@@ -31,6 +32,7 @@ from epsilog.verify import (
     read_checkpoint,
     read_receipt,
     read_signed,
+    signed_file,
 )
 
 REQUIRED = ("ledger", "signature")
@@ -409,3 +411,38 @@ def test_a_ledger_that_does_not_hold_is_told_first(place, key, tmp_path):
         assert "ledger/broken" in found(findings)
         assert verdict(findings) == "failed"
     assert Kept.parse((place / "checkpoint.txt").read_text()).checkpoint.size == 7
+
+
+STATED = {
+    "withdrawn": {"predicate": {"result": "withdrawn"}},
+    "rejected": {"predicate": {"result": "rejected"}},
+    "no predicate": {"predicate": None},
+    "more than a result": {"predicate": {"result": "approved", "until": "2026-01-01"}},
+    "another type": {"predicateType": "https://example.org/withdrawn/v1"},
+    "no type": {"predicateType": None},
+    "a type that is no text": {"predicateType": ["https://github.com/epsilog/epsilog/signature/v0"]},
+    "another tool's pass": {
+        "predicateType": "https://in-toto.io/attestation/test-result/v0.1",
+        "predicate": {"result": "PASSED"},
+    },
+}
+
+
+@pytest.mark.parametrize("said", STATED.values(), ids=STATED)
+def test_a_statement_that_does_not_approve_is_no_approval(key, said):
+    content = b"a report"
+    alone = signed_file("report", content, [envelope_of(content, key, **said)], [key.verifier])
+    assert alone.by == alone.broken == ()
+    (found,) = check_signatures([alone], [key.verifier])
+    assert (found.code, found.verdict) == ("signature/not-an-approval", "failed")
+    for order in (1, -1):
+        both = [Envelope.over("report.json", content, key), envelope_of(content, key, **said)][::order]
+        (found,) = check_signatures([signed_file("report", content, both, [key.verifier])], [key.verifier])
+        assert found.verdict == ("warned" if "predicateType" in said else "failed")
+
+
+def test_an_approval_may_say_that_it_is_one(key):
+    content = b"a report"
+    approved = envelope_of(content, key, predicate={"result": "approved"})
+    (found,) = check_signatures([signed_file("report", content, [approved], [key.verifier])], [key.verifier])
+    assert found.code == "signature/holds"

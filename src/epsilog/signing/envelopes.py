@@ -19,7 +19,8 @@ from epsilog.terms.codec import UNREADABLE, canonical, parse
 SUFFIX = ".intoto.jsonl"  # as in-toto names a file of attestations
 STATEMENT = "https://in-toto.io/Statement/v1"
 PAYLOAD = "application/vnd.in-toto+json"
-PREDICATE = "https://github.com/epsilog/epsilog/signature/v0"  # says no more than that the signer has seen this file
+PREDICATE = "https://github.com/epsilog/epsilog/signature/v0"  # says that the signer approves of this file
+APPROVED = ({}, {"result": "approved"})  # what a predicate of that type must be; any other result withholds approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,16 @@ class Envelope:
     def covers(self, content: bytes) -> bool:
         """Whether the statement is about a file of this content."""
         return bool(_subject(self.payload)["digest"].get("sha256") == hashlib.sha256(content).hexdigest())
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the statement is of the type that approves or withholds approval; others say something else."""
+        return bool(parse(self.payload).get("predicateType") == PREDICATE)
+
+    @property
+    def approves(self) -> bool:
+        """Whether the statement approves of its file. Only our own type does, and only without another result."""
+        return self.is_ours and parse(self.payload).get("predicate") in APPROVED
 
     def signers(self, keys: Collection[VerifierKey]) -> list[VerifierKey]:
         """Those of these keys that have signed it. What the envelope says of keys is a hint, and not believed."""

@@ -43,7 +43,9 @@ class Signed:
     Attributes:
         what: "report", "checkpoint", "receipt", or what else a sentence calls it.
         claimed: the keys that it says to be signed by, as ``VerifierKey.label``.
-        by: those of the keys brought along that have signed it.
+        by: those of the keys brought along that have signed that they approve of it.
+        withheld: those that have signed that they do not, such as that an approval is withdrawn.
+        elsewise: those that have signed a statement of another type on it, which approves of nothing.
         broken: those whose signature it carries, and that have not signed it.
         misplaced: whether what signatures there are, or those of the keys brought along, are of another file.
     """
@@ -51,6 +53,8 @@ class Signed:
     what: str
     claimed: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    elsewise: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     misplaced: bool = False
 
@@ -72,10 +76,17 @@ def signed_file(what: str, content: bytes, envelopes: Iterable[Envelope], keys: 
     here = [envelope for envelope in every if envelope.covers(content)]
     elsewhere = _claimed(envelope for envelope in every if not envelope.covers(content))
     claimed, labels = _claimed(here), [key.label for key in keys]
-    by = tuple(dict.fromkeys(key.label for envelope in here for key in envelope.signers(keys)))
-    broken = tuple(label for label in labels if label in claimed and label not in by)
+    signers = [(envelope, key.label) for envelope in here for key in envelope.signers(keys)]
+    by = _each_once(label for envelope, label in signers if envelope.approves)
+    withheld = _each_once(label for envelope, label in signers if envelope.is_ours and not envelope.approves)
+    elsewise = _each_once(label for envelope, label in signers if not envelope.is_ours)
+    broken = tuple(label for label in labels if label in claimed and label not in (*by, *withheld, *elsewise))
     misplaced = (bool(every) and not here) or any(label in elsewhere for label in labels)
-    return Signed(what, claimed or elsewhere, by, broken, misplaced)
+    return Signed(what, claimed or elsewhere, by, withheld, elsewise, broken, misplaced)
+
+
+def _each_once(labels: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(labels))
 
 
 def _claimed(envelopes: Iterable[Envelope]) -> tuple[str, ...]:
@@ -128,8 +139,12 @@ def check_signatures(signed: Sequence[Signed], keys: Collection[VerifierKey]) ->
         return (Finding("signature/broken", Verdict.FAILED, says),)
     if "of-another-file" in outcomes:
         return (Finding("signature/of-another-file", Verdict.FAILED, says),)
+    if "not-an-approval" in outcomes:
+        return (Finding("signature/not-an-approval", Verdict.FAILED, says),)
     if "of-another-key" in outcomes:
         return (Finding("signature/of-another-key", Verdict.FAILED, says),)
+    if "beside-another-statement" in outcomes:
+        return (Finding("signature/beside-another-statement", Verdict.WARNED, says),)
     if own == "holds":
         return (Finding("signature/holds", Verdict.PASSED, says),)
     if "not-checked" in outcomes:
@@ -142,6 +157,12 @@ def _judged(one: Signed, keys: Collection[VerifierKey]) -> tuple[str, str]:
     claimed = ", ".join(one.claimed)
     if one.broken:
         return "broken", f"What stands as the signature of {', '.join(one.broken)} on the {one.what} is none."
+    if one.withheld or (one.elsewise and not one.by):
+        who = ", ".join(one.withheld or one.elsewise)
+        return "not-an-approval", f"What {who} signed on the {one.what} is no approval of it: read the statement."
+    if one.elsewise:
+        says = f"The {one.what} is signed by {', '.join(one.by)}; "
+        return "beside-another-statement", f"{says}{', '.join(one.elsewise)} signed another statement on it as well."
     if one.by:
         return "holds", f"The {one.what} is signed by {', '.join(one.by)}."
     if one.misplaced:
