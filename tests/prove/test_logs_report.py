@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from tests.prove.test_examination import mutants, spelt
-from tests.verify.logs.damaged import DISHONEST, ONLY_CLIENTS, ONLY_SIZES, in_every_round, realised, without
+from tests.verify.logs.damaged import DISHONEST, HIDDEN, ONLY_CLIENTS, ONLY_SIZES, in_every_round, realised, without
 from tests.verify.logs.simulated import MAPPING, C, N, T, Z, honest, save, write
 
 from epsilog.prove import (
@@ -334,3 +334,34 @@ def test_a_report_of_logs_is_signed_as_any_report(report, found):
         outcome = examine_logs_report(content, found, brought=Brought(keys=keys), signed=signed)
         assert outcome.verdict == verdict
         assert ("checks fail on signature" in outcome.stands) == (verdict == "failed")
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_a_report_shows_which_rows_were_not_looked_at(tmp_path, public):
+    """A filter of the mapping hides that one client took part in every round; the report names it."""
+    head = f"public = {str(public).lower()}\n"
+    report = build_logs_report(examine_logs(save(honest(), tmp_path, head=head, **HIDDEN)))
+    left_out = T if public else None
+    told = {"section": "participation", "file": "clients.csv", "where": {"kind": "used"}, "rows_left_out": left_out}
+    assert report["observed"]["filters"] == [told]
+    assert report["verification"]["verdict"] != "passed"
+    assert "log/rows-left-out" in {one["code"] for one in report["verification"]["findings"]}
+    check_schema(report)
+    how_many = "60: all" if public else "a number that is not public: all"
+    for text in texts(report)[::2]:
+        assert "rows of clients.csv that participation leaves out" in text
+        assert f"{how_many} without kind = " in text
+
+
+def test_rows_of_another_kind_may_be_left_out(tmp_path):
+    """What a filter leaves out and could not be read as such a row anyway is named, and no warning."""
+    other = [{"round": "", "client": "", "norm": "", "at": "", "kind": "evaluated"}]
+    kept = {
+        "clients": lambda rows: [row | {"kind": "used"} for row in rows] + other * 5,
+        "mapping": MAPPING.replace("[participation.columns]", 'where = { kind = "used" }\n[participation.columns]'),
+    }
+    found = examine_logs(save(honest(), tmp_path, **kept))
+    assert found.verdict == "passed"
+    (read,) = [one for one in found.outcome.findings if one.check == "log"]
+    assert "5 left out by where (kind = 'used')" in read.says
+    assert [told.left_out for told in found.told if told.where] == [5]

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tests.prove.drawn import audit_of, drawn, local, make_plan, scored
+from tests.signing.stated import envelope_of
 from tests.verify.counted import COUNTING, counted
 from tests.verify.logs.damaged import every_finding
 
@@ -340,6 +341,11 @@ def of_signed(folder):
                 yield from check_note(place / name, kind, found, Brought(checkpoint=one, keys=keys))
     report = folder / "report.json"
     envelope, said = Envelope.over("report.json", report.read_bytes(), key), ((other.verifier.label, b"s" * 64),)
+    withdrawn = envelope_of(report.read_bytes(), key, predicate={"result": "withdrawn"})
+    scanned = envelope_of(report.read_bytes(), key, predicateType="https://example.org/scan/v1")
+    for both in (f"{envelope}\n{withdrawn}\n", f"{envelope}\n{scanned}\n"):
+        (place / "s").write_text(both)
+        yield from check_signatures(read_signed(report, keys, signature=place / "s"), keys)
     for signed in (envelope, Envelope.over("x", b"", key), replace(envelope, signatures=said)):
         (place / "s").write_text(f"{signed}\n")
         for given in ((), keys, (other.verifier,)):

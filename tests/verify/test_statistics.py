@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from tests.prove.drawn import central, drawn
 from tests.verify.counted import COUNTING, counted
 
 from epsilog.terms import ClientLevelCentral, CustodyRecord, ExampleLevelClientSide, RoundRecord
@@ -352,3 +353,31 @@ def test_counts_without_any_noise_fail_and_other_schemes_have_none():
     assert dict(found.numbers)["observed_stddev"] == pytest.approx(0, abs=1e-9)
     assert check_count(private, public, ClientLevelCentral(200, 0.2, 40, 0.2, 3.0)) is None
     assert check_count(private, (replace(public[0], unclipped=None), *public[1:]), COUNTING) is None
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda one, _: one.padding,
+        lambda one, _: one.padding[::-1],
+        lambda one, _: tuple(-x for x in one.padding),
+        lambda one, two: (*one.padding[:3], *two.padding[3:]),
+    ],
+    ids=["whole", "turned round", "of the other sign", "three values"],
+)
+def test_noise_that_a_run_uses_twice_hides_nothing(again):
+    """Its standard deviation is right, so that only the values themselves show it."""
+    records, _ = drawn(central(1.0), 3)
+    records[2] = replace(records[2], padding=again(records[0], records[2]))
+    found = check_noise(records, noise_stddev=records[0].noise_stddev)
+    assert (found.code, found.verdict) == ("noise/used-again", "failed")
+
+
+@pytest.mark.parametrize("step", [0.5, 0.05, 1e-3, 1e-7])
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_on_a_grid_comes_again_by_chance_and_passes(seed, step):
+    """Noise in shares on a grid, as under secure aggregation, and noise in fixed point."""
+    records, _ = drawn(central(1.0), seed)
+    width = step * records[0].noise_stddev
+    on_grid = [replace(one, padding=tuple(width * round(x / width) for x in one.padding)) for one in records]
+    assert check_noise(on_grid, noise_stddev=records[0].noise_stddev).code != "noise/used-again"

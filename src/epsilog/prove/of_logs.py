@@ -70,8 +70,8 @@ def _lists_are_there(found: LogExamination) -> bool:
 def build_logs_report(found: LogExamination, *, version: int = VERSION) -> dict[str, Any]:
     """Writes the report of one run from its logs: a function of mapping and logs, and of nothing else.
 
-    It names no client and tells no number of one; sizes of cohorts it tells only where the mapping says that the logs
-    are public.
+    It names no client and tells no number of one; sizes of cohorts, and how many rows a filter leaves out, it tells
+    only where the mapping says that the logs are public.
 
     Args:
         found: what ``verify.logs.examine_logs`` said of them.
@@ -106,6 +106,16 @@ def build_logs_report(found: LogExamination, *, version: int = VERSION) -> dict[
             "public": mapping.public,
             "cohorts": list(found.cohorts or ()) if mapping.public else None,
             "limits": _limits(found) if mapping.public else None,
+            "filters": [
+                {
+                    "section": told.name,
+                    "file": told.file,
+                    "where": dict(told.where),
+                    "rows_left_out": told.left_out if mapping.public else None,
+                }
+                for told in found.told
+                if told.where
+            ],
         },
         "verification": found.published.to_json(found.playbook) | {"required": sorted(found.published.required)},
         "evidence": {

@@ -59,6 +59,7 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "of_copies": OF_COPIES,
         "of_attacks": of_attacks(report["claim"]["guarantee"]["privacy_unit"]),
         "facts": facts(report),
+        "filters": filters(report),
         "lower_bound": lower_bound(report),
         "tuned": tuned(report),
         "counted": counted(report),
@@ -253,6 +254,22 @@ def hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def filters(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Which rows of which log were not looked at, a log each; none of a run that epsilog trained."""
+    return [
+        (
+            f"rows of {one['file']} that {one['section']} leaves out",
+            f"{_count(one['rows_left_out'])}: all without "
+            + " and ".join(f"{column} = {value!r}" for column, value in one["where"].items()),
+        )
+        for one in report.get("observed", {}).get("filters", [])
+    ]
+
+
+def _count(rows: int | None) -> str:
+    return "a number that is not public" if rows is None else f"{rows:,}"
+
+
 def stands_whole(report: Mapping[str, Any]) -> bool:
     """Whether the records support all of what was planned, or the logs all of what was claimed."""
     return bool(report["claim"]["supported"] == report["claim"]["guarantee"]["epsilon"])
@@ -283,7 +300,7 @@ def copies(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Mechanism, training, boundary and data, one fact a row."""
+    """Mechanism, training, boundary and data, one fact a row; of logs, which rows were left out."""
     mechanism = report["mechanism"]
     scheme = {name: value for name, value in mechanism["scheme"].items() if name != "type"}
     told = {
@@ -293,7 +310,8 @@ def facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         "divisor of noisy sums": mechanism.get("divisor"),
     }
     parts = (told, mechanism.get("training", {}), report["claim"].get("boundary", {}), mechanism.get("data", {}))
-    return [(_sentence(name), _flat(value)) for part in parts for name, value in part.items() if value is not None]
+    rows = [(_sentence(name), _flat(value)) for part in parts for name, value in part.items() if value is not None]
+    return [*rows, *filters(report)]
 
 
 def _flat(value: Any) -> str:

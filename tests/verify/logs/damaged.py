@@ -162,6 +162,36 @@ def one_round_more(rows):
     return [*rows, rows[0] | {"round": T + 1}]
 
 
+def backwards(rows):
+    return [row | {"ended": rows[-i]["ended"]} for i, row in enumerate(rows, 1)]
+
+
+def hidden(rows):
+    """Client 7 took part in every round, and those rows have another kind."""
+    others = [row for row in rows if row["client"] != "7"]
+    every = [row | {"client": "7", "norm": "0.1"} for row in {row["round"]: row for row in rows}.values()]
+    return [row | {"kind": "used"} for row in others] + [row | {"kind": "kept"} for row in every]
+
+
+HIDDEN = {
+    "clients": hidden,
+    "mapping": MAPPING.replace("[participation.columns]", 'where = { kind = "used" }\n[participation.columns]').replace(
+        'cohort = "clients"\n', ""
+    ),
+}
+PADDING = """
+[padding]
+file = "padding.csv"
+format = "csv"
+first_round = 1
+[padding.columns]
+round = "round"
+value = { column = "value", unit = "absolute", on = "sum" }
+"""
+PADDED = 'padding = { column = "padding", unit = "absolute", on = "sum" }\n'
+TWICE_PADDED = {"mapping": MAPPING.replace(PADDED, "") + PADDING, "padding": lambda rows: [*rows, rows[0]]}
+
+
 ROWS = {
     "a round of clients alone": ({"clients": one_round_more}, "rounds/not-in-the-log"),
     "a round missing": ({"rounds": without(7)}, "rounds/out-of-order"),
@@ -175,6 +205,9 @@ ROWS = {
     "a late row": ({"clients": later}, "log/late-rows"),
     "a stranger": ({"clients": stranger}, "custody/impossible-list"),
     "one more was counted": ({"rounds": one_more}, "custody/other-cohorts"),
+    "rows hidden": (HIDDEN, "log/rows-left-out"),
+    "times backwards": ({"rounds": backwards}, "log/times-backwards"),
+    "padding twice": (TWICE_PADDED, "log/repeated-padding"),
     "a list missing": ({"clients": without(9)}, "custody/other-cohorts"),
 }
 

@@ -131,11 +131,17 @@ def claim_text(claim):
     return "[claim]\n" + "\n".join(lines) + "\n"
 
 
-def save(run, folder, *, rounds=None, clients=None, mapping=MAPPING, head=""):
-    """Writes the logs and their mapping; ``rounds`` and ``clients`` change the rows of a file."""
+def rows_of_padding(run):
+    return [{"round": t, "value": repr(value)} for t in run.rounds for value in run.padding[t - 1].tolist()]
+
+
+def save(run, folder, *, rounds=None, clients=None, padding=None, mapping=MAPPING, head=""):
+    """Writes the logs and their mapping; ``rounds``, ``clients`` and ``padding`` change the rows of a file."""
     keep = lambda rows: rows  # noqa: E731
     write(folder / "rounds.csv", (rounds or keep)(rows_of_rounds(run)))
     write(folder / "clients.csv", (clients or keep)(rows_of_clients(run)))
+    if padding is not None:
+        write(folder / "padding.csv", padding(rows_of_padding(run)))
     enrolled = [dict(zip(("client", "joined", "left", "active"), row, strict=True)) for row in run.enrolled]
     write(folder / "enrolment.csv", enrolled)
     path = folder / "mapping.toml"

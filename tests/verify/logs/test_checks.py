@@ -6,7 +6,7 @@ import pytest
 from epsilog.terms import ClientLevelCentral, Verdict
 from epsilog.verify.logs.checks import check_lists, check_norms, check_padding, check_rounds, check_sampling
 from epsilog.verify.logs.logged import Lists, Logs, RoundLog
-from epsilog.verify.logs.reuse import significant_digits
+from epsilog.verify.reuse import significant_digits
 
 N, T = 60, 10
 SCHEME = ClientLevelCentral(N, 0.15, T, 1.0, 1.0)

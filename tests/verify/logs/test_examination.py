@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.verify.logs.damaged import CLAIMS, DISHONEST, ONLY_CLIENTS, ONLY_ROUNDS, ONLY_SIZES, ROWS, in_every_round
-from tests.verify.logs.simulated import MAPPING, C, N, T, Z, honest, save
+from tests.verify.logs.simulated import MAPPING, C, N, Q, T, Z, honest, save
 
 from epsilog.prove import logs_statement
 from epsilog.terms import LOG_EVIDENCE, RecordsError, Verdict
@@ -179,3 +179,23 @@ def test_each_example_passes_on_what_it_logs(name):
     for more in set(LOG_EVIDENCE) - set(required):
         assert examine_logs(path, required=[*required, more]).verdict is Verdict.NOT_CHECKED, more
     assert "takes for true" in logs_statement(examine_logs(path)) or name == "generic"
+
+
+SAMPLERS = {
+    "poisson": {"sampling_probability": Q},
+    "fixed-size": {"sampling_probability": None, "cohort_size": 20, "relation": "replace-one"},
+    "balls-in-bins": {"sampling_probability": None, "cycle_length": 20},
+    "cyclic": {"sampling_probability": None, "cycle_length": 20, "relation": "zero-out"},
+    "everybody": {"sampling": "poisson", "sampling_probability": 1.0},
+}
+
+
+@pytest.mark.parametrize("sampling", SAMPLERS)
+@pytest.mark.parametrize("beyond", [1, 10**6])
+def test_more_clients_than_there_are_fail(tmp_path, sampling, beyond):
+    run = honest()
+    run.claim |= {"sampling": sampling} | SAMPLERS[sampling]
+    run.claim = {name: value for name, value in run.claim.items() if value is not None}
+    usual = N if sampling == "everybody" else 20
+    counted = lambda rows: [row | {"clients": N + beyond if row["round"] == 5 else usual} for row in rows]  # noqa: E731
+    assert examine_logs(save(run, tmp_path, rounds=counted, mapping=ONLY_SIZES)).verdict == "failed"

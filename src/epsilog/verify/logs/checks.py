@@ -14,10 +14,10 @@ from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.clipping import ROUNDING
 from epsilog.verify.logs.claims import Claim
 from epsilog.verify.logs.logged import Lists, Logs, RoundLog
-from epsilog.verify.logs.reuse import check_reuse
 from epsilog.verify.logs.tables import Told
 from epsilog.verify.noise import compared
 from epsilog.verify.participation import weigh_cohorts, weigh_sizes
+from epsilog.verify.reuse import check_reuse
 
 CLOSE = 1e-6  # relatively: how well a number in single precision is kept
 
@@ -66,14 +66,37 @@ def check_reading(logs: Logs) -> Iterator[Finding]:
     if logs.rounds is not None and (backwards := int((np.diff(logs.rounds.number) < 0).sum())):
         says = f"{backwards} rows of the log of rounds name an earlier round than the row before."
         yield Finding("log/out-of-order", Verdict.WARNED, says, (*numbers, ("backwards", float(backwards))))
+    if logs.rounds is not None and (earlier := _earlier(logs.rounds)):
+        says = f"{earlier} rounds ended before the round in front of them did, by the log of rounds."
+        yield Finding("log/times-backwards", Verdict.WARNED, says, (*numbers, ("earlier", float(earlier))))
+    if logs.padding_copies:
+        says = f"{logs.padding_copies} rows of padding are there twice, with the same round and the same value."
+        yield Finding("log/repeated-padding", Verdict.WARNED, says, (*numbers, ("copies", float(logs.padding_copies))))
+    for told in logs.told:
+        if told.like_read:
+            says = f"{told.like_read} of {told.left_out} rows of {told.file} that are left out by where "
+            says += f"({_filter(told)}) could be read like the others: what they say was not looked at."
+            yield Finding("log/rows-left-out", Verdict.WARNED, says, (*numbers, ("like_read", float(told.like_read))))
     says = "; ".join(_read(told) for told in logs.told)
     yield Finding("log/holds", Verdict.PASSED, f"Every value is in its bounds. {says}.", numbers)
 
 
 def _read(told: Told) -> str:
     says = f"{told.rows} rows of {told.file}"
-    says += f", {told.left_out} left out by where" if told.left_out else ""
+    says += f", {told.left_out} left out by where ({_filter(told)})" if told.where else ""
     return says + (f", columns not read: {', '.join(told.unread)}" if told.unread else "")
+
+
+def _filter(told: Told) -> str:
+    return ", ".join(f"{column} = {value!r}" for column, value in told.where.items())
+
+
+def _earlier(rounds: RoundLog) -> int:
+    """Rounds that ended before the one in front of them."""
+    if rounds.ended is None:
+        return 0
+    in_order = rounds.ended[np.argsort(rounds.number, kind="stable")]
+    return int((np.diff(in_order) < 0).sum())
 
 
 def check_population(logs: Logs, claim: Claim) -> Finding:
@@ -263,7 +286,7 @@ def _cohort_beside(logs: Logs) -> Ids | None:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """A round with noise on sums that are truly 0; as ``noise.Padded`` says."""
+    """A round with noise on sums that are truly 0; as ``reuse.Padded`` says."""
 
     round: int
     padding: tuple[float, ...]

@@ -15,6 +15,7 @@ from epsilog.verify.logs.claims import Claim, read_claim
 from epsilog.verify.logs.mapping import LogMapping, read_mapping
 from epsilog.verify.logs.pricing import what_ifs
 from epsilog.verify.logs.reading import read_logs
+from epsilog.verify.logs.tables import Told
 from epsilog.verify.outcome import Reconciliation
 from epsilog.verify.plans import check_plan
 from epsilog.verify.playbook import Playbook
@@ -37,6 +38,7 @@ class LogExamination:
         files: SHA-256 of the mapping and of each file that it names, as they were once the checks were done.
         cohorts: how many took part, round by round; None where no log says.
         playbook: steps that the mapping names; None for none.
+        told: what was read of each file, and what was left out.
     """
 
     mapping: LogMapping
@@ -46,6 +48,7 @@ class LogExamination:
     files: Mapping[str, str]
     cohorts: tuple[int, ...] | None = None
     playbook: Playbook | None = None
+    told: tuple[Told, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -110,7 +113,8 @@ def examine_logs(path: Path, *, required: Collection[str] = REQUIRED) -> LogExam
     hashes = {name: _hashed(at) for name, at in files.items()}
     sizes = sizes_of(logs)
     cohorts = None if sizes is None else tuple(sizes.tolist())
-    return LogExamination(mapping, claim, outcome, whatever_the_sampler(claim), hashes, cohorts, _named(mapping, path))
+    known, steps = whatever_the_sampler(claim), _named(mapping, path)
+    return LogExamination(mapping, claim, outcome, known, hashes, cohorts, steps, logs.told)
 
 
 def playbook_of(path: Path) -> Playbook | None:

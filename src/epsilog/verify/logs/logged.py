@@ -122,6 +122,7 @@ class Logs:
         enrolled: who could take part; None likewise.
         told: what was read, file by file.
         digits: how many significant ones padding was logged with.
+        padding_copies: rows of padding beyond the first with the same round and value, where values have all digits.
     """
 
     rounds: RoundLog | None = None
@@ -130,6 +131,7 @@ class Logs:
     enrolled: Enrolled | None = None
     told: tuple[Told, ...] = ()
     digits: int = 17
+    padding_copies: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ def read_logs(mapping: LogMapping, base: Path, units: Units) -> Logs:
     """
     told: list[Told] = []
     enrolled = rounds = padding = lists = None
-    digits = 17
+    digits, copies = 17, 0
     if mapping.enrolment is not None:
         enrolled = read_enrolment(mapping.enrolment, base, told)
     if mapping.rounds is not None:
         rounds, padding, digits = read_rounds(mapping.rounds, base, units, told)
     if mapping.padding is not None:
-        padding, digits = read_padding(mapping.padding, base, units, rounds, told)
+        padding, digits, copies = read_padding(mapping.padding, base, units, rounds, told)
     if mapping.participation is not None:
         lists = read_lists(mapping.participation, base, told, enrolled, rounds, population=units.population)
-    return Logs(rounds, lists, padding, enrolled, tuple(told), digits)
+    return Logs(rounds, lists, padding, enrolled, tuple(told), digits, copies)

@@ -14,8 +14,8 @@ from epsilog.verify.logs import tables
 from epsilog.verify.logs.fields import joint_norm, norm_fields, round_field, time_field, whole
 from epsilog.verify.logs.logged import RoundLog, Units
 from epsilog.verify.logs.mapping import CLIP_NORMS, Noise, PaddingLog, RoundsLog
-from epsilog.verify.logs.reuse import significant_digits
 from epsilog.verify.logs.tables import Told
+from epsilog.verify.reuse import FULL, significant_digits
 
 
 def read_rounds(
@@ -90,8 +90,11 @@ def _values(written: str, place: int, column: str) -> Numbers:
 
 def read_padding(
     log: PaddingLog, base: Path, units: Units, rounds: RoundLog | None, told: list[Told]
-) -> tuple[dict[int, Numbers], int]:
-    """Padding with a row for each value, by round, and how many significant digits it has."""
+) -> tuple[dict[int, Numbers], int, int]:
+    """Padding with a row for each value, by round; how many significant digits it has; rows that are there twice.
+
+    Of values that are cut short, two of one round may be alike, so none of those counts as there twice.
+    """
     value = log.columns.value
     fields = [round_field("padding", log.columns.round, log.first_round), tables.finite("padding.value", value.column)]
     rows = tables.read(log, base, "padding", fields)
@@ -104,7 +107,8 @@ def read_padding(
     order = np.argsort(number, kind="stable")
     seen, starts = np.unique(number[order], return_index=True)
     digits = significant_digits(frame["padding.value"].to_numpy())
-    return dict(zip(seen.tolist(), np.split(values[order], starts[1:]), strict=True)), digits
+    copies = frame.height - frame.unique().height if digits >= FULL else 0
+    return dict(zip(seen.tolist(), np.split(values[order], starts[1:]), strict=True)), digits, copies
 
 
 def _by_round(number: Ids, rounds: RoundLog | None, name: str) -> Numbers | None:

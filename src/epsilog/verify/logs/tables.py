@@ -6,6 +6,7 @@ than turned into nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +60,8 @@ class Told:
         file: its name.
         rows: read.
         left_out: not read, since ``where`` says so.
+        like_read: of those, rows in which every column that is read is in its bounds: they could have been read.
+        where: the filter, by column.
         unread: columns that the mapping does not name.
     """
 
@@ -67,6 +70,8 @@ class Told:
     rows: int
     left_out: int
     unread: tuple[str, ...]
+    like_read: int = 0
+    where: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def whole(name: str, column: str, low: int, high: int = LARGEST - 1) -> Field:
@@ -140,15 +145,15 @@ def read(source: Source, base: Path, section: str, fields: Sequence[Field]) -> R
     kinds = dict(_schema(frame, section, source.file))
     for column, name in [(f.column, f.name) for f in fields] + [(c, f"{section}.where") for c in source.where]:
         _require(column, name, kinds, source.file)
-    kept = _only(frame.with_row_index("#row", offset=1), source.where, kinds)
-    raw = [polars().col(field.column).alias(f"raw {i}") for i, field in enumerate(fields)]
-    parsed = [field.parse(polars().col(field.column), kinds[field.column]) for field in fields]
-    held = kept.select("#row", *raw, *(each.alias(field.name) for each, field in zip(parsed, fields, strict=True)))
-    everything = _collect(frame.select(polars().len())).item() if source.where else None
+    numbered, wanted = frame.with_row_index("#row", offset=1), _wanted(source.where, kinds)
+    held = _parsed(numbered.filter(wanted), fields, kinds)
     rows = _checked(held, fields, section, source.file)
+    left_out, like_read = (
+        _left_out(_parsed(numbered.filter(~wanted), fields, kinds), fields) if source.where else (0, 0)
+    )
     named = {*(field.column for field in fields), *source.where}
     unread = tuple(name for name in kinds if name not in named)
-    told = Told(section, source.file, rows, 0 if everything is None else everything - rows, unread)
+    told = Told(section, source.file, rows, left_out, unread, like_read, dict(source.where))
     return Rows(held.select(*dict.fromkeys(field.name for field in fields)), told)
 
 
@@ -283,10 +288,26 @@ def _require(column: str, name: str, kinds: Mapping[str, Any], file: str) -> Non
         raise CheckError(name, f"a column that {file} has once", repr(column))
 
 
-def _only(frame: pl.LazyFrame, where: Mapping[str, str], kinds: Mapping[str, Any]) -> pl.LazyFrame:
-    for column, value in where.items():
-        frame = frame.filter(_text(polars().col(column), kinds[column]).eq_missing(value))
-    return frame
+def _wanted(where: Mapping[str, str], kinds: Mapping[str, Any]) -> pl.Expr:
+    """Whether a row has the values of a filter."""
+    library = polars()
+    tests = [_text(library.col(column), kinds[column]).eq_missing(value) for column, value in where.items()]
+    wanted: pl.Expr = library.all_horizontal(*tests) if tests else library.lit(value=True)
+    return wanted
+
+
+def _parsed(frame: pl.LazyFrame, fields: Sequence[Field], kinds: Mapping[str, Any]) -> pl.LazyFrame:
+    """Each row's number, its columns as they stand, and what they were read as."""
+    raw = [polars().col(field.column).alias(f"raw {i}") for i, field in enumerate(fields)]
+    parsed = [field.parse(polars().col(field.column), kinds[field.column]).alias(field.name) for field in fields]
+    return frame.select("#row", *raw, *parsed)
+
+
+def _left_out(held: pl.LazyFrame, fields: Sequence[Field]) -> tuple[int, int]:
+    """How many rows a filter leaves out, and how many of them could have been read."""
+    bad = polars().any_horizontal(*(_bad(i, field) for i, field in enumerate(fields)))
+    counted = _collect(held.select(polars().len().alias("#"), (~bad).sum().alias("like")))
+    return int(counted["#"].item()), int(counted["like"].item())
 
 
 def _checked(held: pl.LazyFrame, fields: Sequence[Field], section: str, file: str) -> int:

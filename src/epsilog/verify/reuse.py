@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from epsilog.terms import Finding, Verdict
 from epsilog.verify.chances import Numbers
-from epsilog.verify.noise import Padded
 
 BEYOND = 1e150  # no noise; its square would be no number
 SAME = 1e-12  # relatively: how far a value may move in a change of units
@@ -25,6 +24,19 @@ SHORT_TYPES = (8, 11, 24)  # significant bits of bfloat16, half and single preci
 TRIED = 17  # values that are compared with one of them
 REMAINDERS = (2.0**-21, 2.0**-44)  # of the largest value: what rounding may leave, in single precision and in doubles
 UNSURE = "noise/not-checked"
+FULL = 15  # significant digits from which on two values that were drawn anew are never alike
+
+
+class Padded(Protocol):
+    """A round with noise on sums that are truly 0."""
+
+    @property
+    def round(self) -> int:
+        """1, 2, ..."""
+
+    @property
+    def padding(self) -> Sequence[float]:
+        """The noise, in one unit for all rounds."""
 
 
 def check_reuse(rounds: Sequence[Padded], planned: float, digits: int, false_alarm: float) -> Finding | None:
