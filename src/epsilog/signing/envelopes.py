@@ -20,7 +20,10 @@ SUFFIX = ".intoto.jsonl"  # as in-toto names a file of attestations
 STATEMENT = "https://in-toto.io/Statement/v1"
 PAYLOAD = "application/vnd.in-toto+json"
 PREDICATE = "https://github.com/epsilog/epsilog/signature/v0"  # says that the signer approves of this file
-APPROVED = ({}, {"result": "approved"})  # what a predicate of that type must be; any other result withholds approval
+APPROVED: tuple[dict[str, str], ...] = (
+    {},
+    {"result": "approved"},
+)  # what a predicate of that type must be; any other result withholds approval
 
 
 @dataclass(frozen=True, slots=True)
