@@ -2,14 +2,17 @@
 
 import inspect
 import math
+import sys
+from types import ModuleType
 
+import dp_accounting
 import numpy as np
 import pytest
 
 from epsilog.accounting import epsilon, gaussian_delta
 from epsilog.accounting.montecarlo import BesideProfile
 from epsilog.adapters import jax_privacy
-from epsilog.terms import Gaussian, PoissonSampled, Repeated
+from epsilog.terms import Gaussian, NeighboringRelation, PoissonSampled, Repeated, UnsupportedMechanismError
 
 LOW, HIGH = [0.0] * 1000, [9.0] * 1000  # estimates 0 and nearly 1 at epsilon 1
 
@@ -143,3 +146,59 @@ def test_jax_privacys_accountants_ask_ours():
     )
     assert epsilon(Repeated(PoissonSampled(Gaussian(noise), 0.01), 1000), delta=1e-5).upper <= 2.0
     assert ours.compute_epsilon(2000, params) > found  # each answer is a new accountant's
+
+
+class Later:
+    """JAX Privacy since June 2026 (2.3.0.dev0): plans hold an event and a relation, and nothing asks for a config."""
+
+    def __init__(self, event, relation):
+        self.dp_event, self.neighboring_relation = event, relation
+
+    @staticmethod
+    def calibrate(*, epsilon, delta, tol=None, accountant_fn):
+        """As ``BandMFConfig.calibrate`` asks its ``accountant_fn``."""
+        return dp_accounting.calibrate_dp_mechanism(
+            make_fresh_accountant=lambda: accountant_fn(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE),
+            make_event_from_param=lambda noise: dpsgd_event(noise, 100, sampling_prob=0.1),
+            target_epsilon=epsilon,
+            target_delta=delta,
+            tol=tol,
+        )
+
+
+def dpsgd_event(noise_multiplier, iterations, *, sampling_prob):
+    """The event that ``jax_privacy.accounting.dpsgd_event`` makes."""
+    gaussian = dp_accounting.GaussianDpEvent(noise_multiplier)
+    return dp_accounting.SelfComposedDpEvent(dp_accounting.PoissonSampledDpEvent(sampling_prob, gaussian), iterations)
+
+
+def test_a_plan_or_an_event_of_later_versions_is_priced():
+    event = dpsgd_event(1.0, 100, sampling_prob=0.1)
+    sgd = Repeated(PoissonSampled(Gaussian(1.0), 0.1), 100)
+    special, replaced = (dp_accounting.NeighboringRelation[name] for name in ("REPLACE_SPECIAL", "REPLACE_ONE"))
+    pairs = ((replaced, NeighboringRelation.REPLACE_ONE), (special, NeighboringRelation.ZERO_OUT))
+    assert jax_privacy.price(event, delta=1e-5) == epsilon(sgd, delta=1e-5)
+    for theirs, ours in pairs:
+        expected = epsilon(sgd, delta=1e-5, relation=ours)
+        assert jax_privacy.price(Later(event, theirs), delta=1e-5) == expected
+        assert jax_privacy.price(event, delta=1e-5, relation=theirs) == expected
+    with pytest.raises(UnsupportedMechanismError, match="SampledWithReplacement"):
+        jax_privacy.price(dp_accounting.dp_event.SampledWithReplacementDpEvent(9, 2, event.event.event), delta=1e-5)
+
+
+@pytest.mark.slow
+def test_calibration_of_later_versions_asks_our_accountant():
+    noise = Later.calibrate(epsilon=2.0, delta=1e-5, tol=1e-3, accountant_fn=jax_privacy.CertifiedAccountant)
+    assert epsilon(Repeated(PoissonSampled(Gaussian(noise), 0.1), 100), delta=1e-5).upper <= 2.0
+    assert epsilon(Repeated(PoissonSampled(Gaussian(noise * 0.98), 0.1), 100), delta=1e-5).lower > 2.0
+
+
+def test_a_version_without_configurations_says_what_to_do(monkeypatch):
+    accounting = ModuleType("jax_privacy.accounting")
+    accounting.dpsgd_event = dpsgd_event
+    monkeypatch.setitem(sys.modules, "jax_privacy", ModuleType("jax_privacy"))
+    monkeypatch.setitem(sys.modules, "jax_privacy.accounting", accounting)
+    jax_privacy._config.cache_clear()
+    with pytest.raises(ImportError, match=r"no DpAccountantConfig, which 2\.0\.0 has: give CertifiedAccountant"):
+        _ = jax_privacy.CertifiedAccountantConfig
+    assert jax_privacy.price(accounting.dpsgd_event(1.0, 10, sampling_prob=0.1), delta=1e-5).upper > 0

@@ -10,12 +10,29 @@ refused by name, never replaced by something near.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from epsilog import accounting, terms
 from epsilog.accounting.flatten import flatten
-from epsilog.terms import Composed, Interval, NeighboringRelation, Release, Repeated, UnsupportedMechanismError
+from epsilog.accounting.intervals import is_series
+from epsilog.accounting.rounding import up
+from epsilog.terms import (
+    CheckError,
+    Composed,
+    EpsilogError,
+    Interval,
+    NeighboringRelation,
+    Release,
+    Repeated,
+    UnsupportedMechanismError,
+    check,
+)
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -28,11 +45,19 @@ _FEWEST_STOPS = 1e-9  # a stopping probability that terms take
 _ROUNDED = 1e-12  # relatively: far above what roundings of a mean come to
 
 
-def from_event(event: DpEvent) -> Release:
+def from_event(event: DpEvent, relation: NeighboringRelation | None = None) -> Release:
     """Reads a ``DpEvent``.
 
+    Args:
+        event: what dp-accounting describes; events that it has after 0.6.0 are told by their names.
+        relation: under which the release will be priced, for events that dp-accounting defines under some relations
+            only; its REPLACE_SPECIAL is ``ZERO_OUT``. Blank for all others.
+
     Raises:
-        UnsupportedMechanismError: the event, or one inside it, has no counterpart here.
+        UnsupportedMechanismError: the event, or one inside it, has no counterpart here, or none under this relation;
+            it says why. A mixture of Gaussians is read where it is a Poisson-sampled one, random allocation where each
+            record is in one step, in all or in none.
+        CheckError: a parameter that is out of its bounds.
 
     Source:
         dp_accounting/dp_event.py, 0.6.0: ``noise_parameter`` of a discrete Laplace is 1 / scale; of randomized response
@@ -41,38 +66,143 @@ def from_event(event: DpEvent) -> Release:
     from dp_accounting import dp_event as dp
 
     match event:
+        case dp.PoissonSampledDpEvent():
+            return terms.PoissonSampled(_sampled(event, relation), event.sampling_probability)
+        case dp.SampledWithoutReplacementDpEvent():
+            return terms.FixedSizeSampled(_sampled(event, relation), event.sample_size, event.source_dataset_size)
+        case dp.SampledWithReplacementDpEvent():
+            raise _refused(event, "a record may be in a sample several times: a term for that is missing")
+        case dp.TruncatedSubsampledGaussianDpEvent():
+            return _from_truncated(event)
+        case dp.SelfComposedDpEvent():
+            return terms.Repeated(from_event(event.event, relation), event.count)
+        case dp.ComposedDpEvent():
+            return terms.Composed(from_event(part, relation) for part in event.events)
+    return _mechanism(event, relation)
+
+
+def _mechanism(event: Any, relation: NeighboringRelation | None) -> Release:
+    """An event with no other inside it, or one that 0.6.0 does not have."""
+    from dp_accounting import dp_event as dp
+
+    match event:
         case dp.NoOpDpEvent():
             return terms.Composed([])
         case dp.NonPrivateDpEvent():
-            return terms.Gaussian(noise_multiplier=0.0)
+            return _nothing_hidden()
         case dp.GaussianDpEvent():
             return terms.Gaussian(event.noise_multiplier)
         case dp.LaplaceDpEvent():
             return terms.Laplace(event.noise_multiplier)
         case dp.DiscreteLaplaceDpEvent():
-            return terms.DiscreteLaplace(1 / event.noise_parameter, sensitivity=event.sensitivity)
+            rate = check.ratio()(noise_parameter=event.noise_parameter)
+            scale = check.at_least(0, check.DOWN)(noise_scale=1 / rate) if rate else 0.0
+            return terms.DiscreteLaplace(scale, sensitivity=event.sensitivity) if rate else _nothing_hidden()
         case dp.RandomizedResponseDpEvent():
-            return terms.RandomizedResponse(event.noise_parameter, categories=event.num_buckets)
-        case dp.ZCDpEvent() if event.xi == 0:
-            return terms.ZeroConcentratedDP(event.rho)
-        case dp.PoissonSampledDpEvent():
-            return terms.PoissonSampled(from_event(event.event), event.sampling_probability)
-        case dp.SampledWithoutReplacementDpEvent():
-            return terms.FixedSizeSampled(from_event(event.event), event.sample_size, event.source_dataset_size)
-        case dp.TruncatedSubsampledGaussianDpEvent():
-            return _from_truncated(event)
-        case dp.SelfComposedDpEvent():
-            return terms.Repeated(from_event(event.event), event.count)
-        case dp.ComposedDpEvent():
-            return terms.Composed(from_event(part) for part in event.events)
-    return _from_newer(event)
+            return _from_response(event, relation)
+        case dp.ZCDpEvent() if event.xi != 0:
+            raise _refused(event, "xi beside rho: nothing is proved here about it")
+        case dp.ZCDpEvent():
+            return _nothing_hidden() if event.rho == math.inf else terms.ZeroConcentratedDP(event.rho)
+        case dp.MixtureOfGaussiansDpEvent():
+            return _from_mixture(event, relation)
+        case dp.SingleEpochTreeAggregationDpEvent():
+            return _from_trees(event, relation)
+    return _from_newer(event, relation)
+
+
+def _refused(event: Any, reason: str = "") -> UnsupportedMechanismError:
+    return UnsupportedMechanismError(event, method=_METHOD, reason=reason)
+
+
+def _nothing_hidden() -> Release:
+    return terms.Gaussian(noise_multiplier=0.0)
+
+
+def _sampled(event: Any, relation: NeighboringRelation | None) -> Release:
+    """What is computed on a sample; to be outside of one is not to be replaced by a special record."""
+    if _is_stated(event.event, relation):
+        raise _refused(event, "a special record stands in for one that is in the sample, and not for one outside")
+    return from_event(event.event, relation)
+
+
+def _from_response(event: Any, relation: NeighboringRelation | None) -> Release:
+    """Randomized response; one that is replaced by the special record answers uniformly in its neighbour.
+
+    That is stated in ``privacy_loss_distribution.from_randomized_response`` (0.6.0). With k answers and p the chance of
+    a uniform one, the true answer is k (1 - p) + p times as likely as without the record, any other is p times: both
+    ratios bound pure DP, and ``CertifiedAccountant`` claims nothing from below.
+    """
+    buckets = check.integer(1)(num_buckets=event.num_buckets)
+    if buckets == 1:
+        return terms.Composed([])
+    if relation is not NeighboringRelation.ZERO_OUT:
+        return terms.RandomizedResponse(event.noise_parameter, categories=buckets)
+    chance = check.ratio()(noise_parameter=check.within(0, 1, check.DOWN)(noise_parameter=event.noise_parameter))
+    if not chance:
+        return _nothing_hidden()
+    return terms.PureDP(max(_log(buckets * (1 - chance) + chance), _log(1 / chance)))
+
+
+def _log(ratio: Fraction) -> float:
+    """Its logarithm from above; ratios are at least 1."""
+    return up(math.log(ratio.numerator) - math.log(ratio.denominator), 2**10) if ratio > 1 else 0.0
+
+
+def _from_mixture(event: Any, relation: NeighboringRelation | None) -> Release:
+    """A mixture of Gaussians that has one sensitivity besides 0, which is a Poisson sample of one Gaussian."""
+    if relation is NeighboringRelation.REPLACE_ONE:
+        raise _refused(event, "a mixture is defined for a record that joins, leaves or is replaced by a special one")
+    moves = check.each(check.at_least(0))(sensitivities=event.sensitivities)
+    chances = check.each(check.within(0, 1))(sampling_probs=event.sampling_probs)
+    if not moves or len(moves) != len(chances) or abs(math.fsum(chances) - 1) > _ROUNDED:
+        raise CheckError("sampling_probs", "one for each sensitivity, of sum 1", f"{event.sampling_probs!r:.80}")
+    far = {move for move, chance in zip(moves, chances, strict=True) if move and chance}
+    if not far:
+        return terms.Composed([])
+    stays = sum((Fraction(chance) for move, chance in zip(moves, chances, strict=True) if not move), Fraction(0))
+    joins = check.within(0, 1, check.UP)(sampling_probs=max(1 - stays, Fraction(0)))
+    deviation = check.at_least(0, check.DOWN)(standard_deviation=event.standard_deviation)
+    if deviation == 0:  # a record that moves the answer is seen
+        return terms.PoissonSampled(_nothing_hidden(), joins)
+    if len(far) > 1:
+        raise _refused(event, "mixtures of several sensitivities besides 0 have no term here")
+    noise = check.at_least(0, check.DOWN)(noise_multiplier=Fraction(deviation) / Fraction(*far))
+    return terms.PoissonSampled(terms.Gaussian(noise), joins) if stays else terms.Gaussian(noise)
+
+
+def _from_trees(event: Any, relation: NeighboringRelation | None) -> Release:
+    """Tree aggregation in which a record is in one leaf: it moves the nodes above that leaf, each by the sensitivity.
+
+    Of n steps at most floor(log2 n) + 1 complete nodes hold a leaf (Kairouz et al. 2021, App. D, arXiv:2103.00039v3).
+    """
+    if relation is not NeighboringRelation.ZERO_OUT:
+        raise _refused(event, "trees are aggregated for records that are replaced by a special one: others keep places")
+    counts = event.step_counts if is_series(event.step_counts) else [event.step_counts]
+    most = max(check.each(check.integer(0))(step_counts=counts), default=0)
+    noise = terms.Gaussian(event.noise_multiplier)
+    return terms.Repeated(noise, most.bit_length()) if most else terms.Composed([])
+
+
+def _from_allocation(event: Any, relation: NeighboringRelation | None) -> Release:
+    """Random allocation of each record to ``num_selected`` of ``num_steps`` calls (dp-accounting, pull request 414)."""
+    inner = _sampled(event, relation)
+    steps = check.integer(1)(num_steps=event.num_steps)
+    selected = check.integer(0, steps)(num_selected=event.num_selected)
+    if selected == 0:
+        return terms.Composed([])
+    if selected == steps:
+        return terms.Repeated(inner, steps)
+    if selected > 1:
+        raise _refused(event, "a record in several steps of many, each set of them alike, has no term here")
+    return terms.BallsInBins(inner, steps)
 
 
 def _trials(event: Any) -> terms.Trials:
     """The law of a repeat-and-select event, told by its mean; where that is rounded, to more trials."""
-    mean, shape = float(event.mean), float(event.shape)
+    mean, shape = check.number()(mean=event.mean), check.number()(shape=event.shape)
     if not (shape >= 0 and 1 <= mean < math.inf):
-        raise UnsupportedMechanismError(event, method=_METHOD)
+        raise _refused(event, "a mean of at least 1 and a shape of at least 0 are meant")
     if math.isinf(shape):
         return terms.PoissonTrials(mean)
     if mean == 1:
@@ -84,7 +214,7 @@ def _trials(event: Any) -> terms.Trials:
 
     low, high = _FEWEST_STOPS, _NEARLY_ONE
     if not expects(low):
-        raise UnsupportedMechanismError(event, method=_METHOD)
+        raise _refused(event, "so many trials are not priced")
     while high > low * (1 + _ROUNDED):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if expects(middle) else (low, middle)
@@ -98,7 +228,7 @@ def _from_truncated(event: Any) -> Release:
     return terms.TruncatedPoissonSampled(noise, chance, event.dataset_size, event.truncated_batch_size)
 
 
-def _from_newer(event: Any) -> Release:
+def _from_newer(event: Any, relation: NeighboringRelation | None) -> Release:
     """Repeat-and-select, and events that dp-accounting has after 0.6.0, told by their names: 0.6.0 lacks those.
 
     Permute-and-flip is the noisy maximum of exponential noise, priced by its epsilon-DP statement: dp-accounting prices
@@ -114,8 +244,10 @@ def _from_newer(event: Any) -> Release:
         case "PermuteAndFlipDpEvent":
             return terms.ReportNoisyMax(event.epsilon, "exponential")
         case "RepeatAndSelectDpEvent":
-            return terms.Tuned(from_event(event.event), _trials(event))
-    raise UnsupportedMechanismError(event, method=_METHOD)
+            return terms.Tuned(from_event(event.event, relation), _trials(event))
+        case "RandomAllocationDpEvent":
+            return _from_allocation(event, relation)
+    raise _refused(event)
 
 
 def to_event(release: Release) -> DpEvent:
@@ -202,20 +334,31 @@ class _Certified:
         }[theirs]
         self._gap = gap
         self._counts: dict[Release, int] = {}
+        self._stated = False
+
+    def compose(self, event: DpEvent, count: int = 1) -> Any:
+        """Adds an event ``count`` times, at least once; one that has no certified bound changes nothing."""
+        count = check.integer(1)(count=count)
+        return super().compose(event, count)  # type: ignore[misc]  # dp-accounting's base class
 
     def _maybe_compose(self, event: DpEvent, count: int, do_compose: bool) -> Any:
-        """Adds the event ``count`` times, or only says which event inside it has no certified bound, and why."""
+        """Adds the event ``count`` times, or only says which event inside it has no certified bound, and why.
+
+        Whatever is wrong with an event that is asked about is a reason, and no exception.
+        """
         from dp_accounting import PrivacyAccountant
 
         try:
-            release = from_event(event)
+            release = from_event(event, self._relation)
             _price(frozenset(flatten(release)), self._relation)
             _require_alone(Composed([self._release(), Repeated(release, max(count, 1))]))  # 0 only asks
         except UnsupportedMechanismError as error:
-            culprit = error.term if not isinstance(error.term, Release) else to_event(error.term)
-            return PrivacyAccountant.CompositionErrorDetails(culprit, str(error))
+            return PrivacyAccountant.CompositionErrorDetails(_culprit(error, event), str(error))
+        except Exception as error:  # noqa: BLE001 - fields of any kind
+            return PrivacyAccountant.CompositionErrorDetails(event, f"{type(error).__name__}: {error}")
         if do_compose:
             self._counts[release] = self._counts.get(release, 0) + count
+            self._stated |= _is_stated(event, self._relation)
         return None
 
     def _release(self) -> Release:
@@ -223,7 +366,8 @@ class _Certified:
 
     def interval(self, target_delta: float) -> Interval:
         """Bounds epsilon at ``target_delta`` from both sides, with method and assumptions."""
-        return accounting.epsilon(self._release(), delta=target_delta, relation=self._relation, gap=self._gap)
+        found = accounting.epsilon(self._release(), delta=target_delta, relation=self._relation, gap=self._gap)
+        return replace(found, lower=0.0) if self._stated else found
 
     def get_epsilon(self, target_delta: float) -> float:
         """Bounds epsilon from above, in nats; at delta 1, where all is allowed, it is that of the delta just below."""
@@ -233,6 +377,46 @@ class _Certified:
         """Bounds delta from above; beyond a million nats, ``inf`` included, it is that of a million."""
         epsilon = _LARGEST_EPSILON if target_epsilon > _LARGEST_EPSILON else target_epsilon
         return accounting.delta(self._release(), epsilon=epsilon, relation=self._relation, gap=self._gap).upper
+
+    def get_true_positive_rates(
+        self, false_positive_rates: ArrayLike, deltas: ArrayLike | None = None
+    ) -> float | NDArray[np.float64]:
+        """Bounds from above how often the best test is right that is wrong as often as said.
+
+        dp-accounting has it after 0.6.0.
+
+        Args:
+            false_positive_rates: in [0, 1]; a number, or an array of any shape.
+            deltas: not looked at: no grid of them is used.
+
+        Returns:
+            A number, or an array of the same shape.
+        """
+        del deltas
+        curve = accounting.profile(self._release(), relation=self._relation, gap=self._gap)
+        if not is_series(false_positive_rates):
+            return float(curve.tpr(false_positive_rates).upper)  # type: ignore[arg-type]
+        return np.asarray(curve.tpr(false_positive_rates).upper)  # type: ignore[arg-type]
+
+
+def _culprit(error: UnsupportedMechanismError, event: DpEvent) -> DpEvent:
+    """The event that has no bound; the whole where what lacks it is no event of theirs."""
+    if not isinstance(error.term, Release):
+        return error.term
+    try:
+        return to_event(error.term)
+    except (EpsilogError, ValueError):
+        return event
+
+
+def _is_stated(event: Any, relation: NeighboringRelation | None) -> bool:
+    """Whether a part of an event is priced by a statement that it meets and need not attain."""
+    special = relation is NeighboringRelation.ZERO_OUT
+    name = type(event).__name__
+    if special and name in ("RandomizedResponseDpEvent", "SingleEpochTreeAggregationDpEvent"):
+        return True
+    inner = [*getattr(event, "events", ()), *([event.event] if hasattr(event, "event") else ())]
+    return any(_is_stated(part, relation) for part in inner)
 
 
 @lru_cache(maxsize=4096)

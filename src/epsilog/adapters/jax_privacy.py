@@ -1,4 +1,13 @@
-"""JAX Privacy: our accountant for its training accounting, and its Monte Carlo statistics under their own names.
+"""JAX Privacy: our accountant for its plans and trainings, and its Monte Carlo statistics under their own names.
+
+Since June 2026 JAX Privacy describes a training by an event of dp-accounting, and asks for an accountant by a function
+of the neighboring relation, which ``CertifiedAccountant`` is:
+
+    from epsilog.adapters.jax_privacy import CertifiedAccountant, price
+    config = BandMFConfig(...).calibrate(epsilon=1.0, delta=1e-6, accountant_fn=CertifiedAccountant)
+    price(config.make(), delta=1e-6)
+
+Version 2.0.0 asks its accountants for a configuration instead:
 
     from epsilog.adapters.jax_privacy import CertifiedAccountantConfig
     accountant = jax_privacy.accounting.DpsgdTrainingAccountant(CertifiedAccountantConfig())
@@ -13,14 +22,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import BesideProfile
-from epsilog.terms import CheckError, check
+from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, check
+
+if TYPE_CHECKING:
+    from dp_accounting import NeighboringRelation as TheirRelation
+
+
+def price(plan: Any, *, delta: float, relation: TheirRelation | None = None, gap: float = 0.002) -> Interval:
+    """Bounds epsilon of a plan or an event from both sides.
+
+    Args:
+        plan: a ``DPExecutionPlan``, or an event of dp-accounting such as ``jax_privacy.accounting.dpsgd_event`` makes.
+        delta: failure probability, in [0, 1].
+        relation: dp-accounting's; blank for the plan's own, of an event for add-or-remove-one.
+        gap: the relative width of the interval to aim for.
+
+    Raises:
+        UnsupportedMechanismError: the event, or one inside it, has no certified bound.
+    """
+    from epsilog.adapters.dp_accounting import CertifiedAccountant
+
+    event = getattr(plan, "dp_event", plan)
+    theirs = getattr(plan, "neighboring_relation", None) if relation is None else relation
+    accountant = CertifiedAccountant(theirs, gap=gap)
+    details = accountant._maybe_compose(event, 1, do_compose=False)
+    if details is not None:
+        raise UnsupportedMechanismError(
+            details.invalid_event, method="the certified accountant", reason=details.error_message
+        )
+    found: Interval = accountant.compose(event).interval(delta)
+    return found
 
 
 def get_overall_delta(num_samples: int, base_delta: float) -> float:
@@ -134,8 +172,14 @@ def perform_calibration_from_samples(
 
 @cache
 def _config() -> type[Any]:
-    """A ``DpAccountantConfig`` that makes our accountant: JAX Privacy asks it for a new one each time."""
-    from jax_privacy.accounting import DpAccountantConfig
+    """A ``DpAccountantConfig`` that makes our accountant: JAX Privacy 2.0.0 asks it for a new one each time."""
+    try:
+        from jax_privacy.accounting import DpAccountantConfig
+    except ImportError as error:
+        raise ImportError(
+            "this JAX Privacy has no DpAccountantConfig, which 2.0.0 has: give CertifiedAccountant where it takes an "
+            "accountant_fn, or ask price(plan, delta=...)"
+        ) from error
 
     from epsilog.adapters.dp_accounting import CertifiedAccountant
 
@@ -150,9 +194,13 @@ def _config() -> type[Any]:
 
 
 def __getattr__(name: str) -> Any:
-    """Makes ``CertifiedAccountantConfig`` when it is first asked for, so that this module needs no JAX."""
+    """Makes the classes when they are first asked for, so that this module needs neither JAX nor dp-accounting."""
     if name == "CertifiedAccountantConfig":
         return _config()
+    if name == "CertifiedAccountant":
+        from epsilog.adapters import dp_accounting
+
+        return dp_accounting.CertifiedAccountant
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
