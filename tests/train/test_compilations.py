@@ -64,8 +64,8 @@ def test_a_folder_that_the_user_named_is_left_alone(home):
     assert not (home / "epsilog").exists()
 
 
-@pytest.mark.parametrize("mode", [0o720, 0o702])
-def test_a_folder_that_others_can_write_to_is_not_used(home, monkeypatch, mode):
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o750, 0o705])
+def test_a_folder_that_others_can_read_or_write_to_is_not_used(home, monkeypatch, mode):
     monkeypatch.setitem(sys.modules, "jax", None)
     del sys.modules["jax"]
     folder = keep_compilations()

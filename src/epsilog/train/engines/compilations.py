@@ -1,7 +1,7 @@
 """Compiled programs that are kept between processes: the first round of a run need not compile again.
 
-What is kept is machine code, so it is read from a folder that is the user's own and nobody else can write to, one for
-each kind of processor. The same code gives the same bits.
+What is kept is machine code for arrays as large as the data are, so it lies in a folder that is the user's own and that
+nobody else can read or write to, one for each kind of processor. The same code gives the same bits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _made_safely(folder: Path) -> bool:
     with contextlib.suppress(OSError, RuntimeError):  # no home, a full disk, a file in the way
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         found = folder.stat()
-        return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
     return False
 
 
