@@ -18,9 +18,10 @@ import io
 import json
 import logging
 import random
+import secrets
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -31,6 +32,7 @@ from unittest import mock
 import typer
 
 from epsilog.cli.app import app
+from epsilog.cli.neighboring import Pair, pairs
 from epsilog.spend import RULES, open_ledger, read_ledger
 from epsilog.terms.disclosed import Commitment
 
@@ -40,33 +42,9 @@ if TYPE_CHECKING:
 
 ledger, noise, training = (import_module(f"epsilog.{name}") for name in ("spend.ledger", "train.noise", "train.run"))
 Leak = Callable[[], contextlib.AbstractContextManager[object]]
-__all__ = ["CONTROLS", "NeighborReport", "Pair", "compare", "neighbor_campaign", "pairs"]
+__all__ = ["CONTROLS", "NeighborReport", "compare", "coupled", "neighbor_campaign"]
 
-Table = tuple[tuple[str, ...], ...]
 Seen = dict[str, str]
-ROUNDS, PLACES = 3, 20
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two neighboring data sets under one scheme.
-
-    Attributes:
-        scheme: a name in ``SCHEMES``.
-        change: what differs.
-        rows: both tables, without their heading.
-        withdrawn: who has withdrawn, in both.
-    """
-
-    scheme: str
-    change: str
-    rows: tuple[Table, Table]
-    withdrawn: tuple[str, str] = ("", "")
-
-    @property
-    def name(self) -> str:
-        """How a report names it."""
-        return f"{self.scheme}: {self.change}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,193 +73,31 @@ class NeighborReport:
         return not self.differing and self.pairs > 0 and self.private > 0 and self.caught == self.controls > 0
 
 
-_CLIENT = ("client", "local_steps = 2\nlearning_rate = 0.5")
-_EXAMPLE = ("row", "nominal_examples = 3\nlearning_rate = 0.1")
-_SHARED = "clip_norm = 0.2\ncohort_size = 8\nmax_participations = 2"
-SCHEMES = {
-    "central": (*_CLIENT, 'kind = "client-level-central"\nclip_norm = 0.2\nsampling_probability = 0.5'),
-    "adaptive clip": (
-        *_CLIENT,
-        'kind = "client-level-adaptive-clip"\nclip_norm = 2.0\ntarget_quantile = 0.5\nclip_learning_rate = 0.2\n'
-        "quantile_noise = 5.0\nsampling_probability = 0.5",
-    ),
-    "client-side": (*_CLIENT, f'kind = "client-level-client-side"\n{_SHARED}'),
-    "distributed": (
-        *_CLIENT,
-        f'kind = "client-level-distributed"\n{_SHARED}\nsurvivors = 6\ngrid = 0.001\nmodulus_bits = 24',
-    ),
-    "correlated noise": (
-        *_CLIENT,
-        'kind = "client-level-correlated-noise"\nclip_norm = 0.2\ncycle_length = 2\nbands = 2',
-    ),
-    "examples": (
-        *_EXAMPLE,
-        f'kind = "example-level-client-side"\nclients = {PLACES}\ncohort_size = 8\nmax_participations = 2\n'
-        "batch_probability = 0.5\nepochs = 1\nclip_norm = 1.0",
-    ),
-}
-"""By name: the privacy unit, the training, and the scheme as a programme file states it."""
-ONE_STEP = "one step"  # of gradient descent from zero towards numbers: a target twice as large doubles the update
-OF_ONE_STEP = ("client", "local_steps = 1\nlearning_rate = 0.5", SCHEMES["central"][2].replace("0.2", "0.01"))
-SERVER_ADDS_NOISE = ("central", "adaptive clip", ONE_STEP)
-
-_PROGRAMME = """[programme]
-name = "neighbors"
-purpose = "shows that neighbors look alike"
-owner = "nobody"
-
-[guarantee]
-privacy_unit = "{unit}"
-relation = "{relation}"
-population = {population}
-
-[budget]
-scope = "neighbors"
-epsilon = "1000"
-delta = "1e-3"
-delta_rationale = "nobody is protected by made-up rows"
-
-[scheme]
-{scheme}
-rounds = {rounds}
-noise_multiplier = 2.0
-
-[data]
-path = "rows.csv"
-client = "client"
-row = "row"
-id = "row"
-target = "stay"
-{target}
-test = "none"
-{withdrawn}
-
-[data.features]
-age = [0, 110]
-ward = ["a", "b"]
-
-[data.missing]
-age = 50
-
-[model]
-kind = "linear"
-
-[training]
-{training}
-
-[boundary]
-participation = "as the scheme says"
-rounds_per_release = {rounds}
-adaptive_clip = {adaptive}
-post_processing = "none"
-
-[reporting]
-period = "2026-Q4"
-
-[run]
-simulation = false
-"""
-
-
-def _relation(scheme: str) -> str:
-    return "add-or-remove-one" if scheme in (*SERVER_ADDS_NOISE, "examples") else "zero-out"
-
-
-def pairs() -> list[Pair]:
-    """All pairs, scheme by scheme. The unit that differs is the last, so that all others keep their places."""
-    drawn = random.Random(1)  # noqa: S311 made-up rows
-    base = tuple(
-        (f"r{client:02d}{row}", f"c{client:02d}", str(drawn.randrange(110)), drawn.choice("ab"), drawn.choice(WORDS))
-        for client in range(12)
-        for row in range(3)
-    )
-    blank, good = ("z0", "zz", "40", "a", ""), ("z0", "zz", "40", "a", "yes")
-    found = []
-    for scheme in SCHEMES:
-        changes: dict[str, tuple[Sequence[tuple[str, ...]], Sequence[tuple[str, ...]]]] = {
-            "a bad cell": ([blank], [(*blank[:4], "perhaps")]),
-            "a cell that no reader expects": ([blank], [(*blank[:2], '"4\x00\udcff', "a", "b", "c,")]),
-            "a number that is none": ([(*good[:2], "", *good[3:])], [(*good[:2], "inf", *good[3:])]),
-            "a huge number": ([(*good[:2], "110", *good[3:])], [(*good[:2], "1e300", *good[3:])]),
-            "an unusable row": ([good], [good, ("z1", *blank[1:])]),
-        }
-        if _relation(scheme) == "add-or-remove-one":
-            changes["a client without a usable row"] = ([], [blank])
-        if scheme != "examples":
-            changes["a row twice"] = ([good], [good, ("z1", *good[1:])])
-        for change, (one, other) in changes.items():
-            found.append(Pair(scheme, change, ((*base, *one), (*base, *other))))
-        if scheme in SERVER_ADDS_NOISE:
-            found.append(Pair(scheme, "a row of who withdrew", ((*base, blank), (*base, good)), ("zz\n", "zz\n")))
-    found.append(Pair("central", "a client that withdrew", (base, (*base, good)), ("", "zz\n")))
-    numbers = tuple((*row[:4], "0.5" if row[4] == "yes" else "-0.5") for row in base)
-    clipped = tuple((*numbers, (*good[:4], target)) for target in ("0.25", "0.5"))
-    return [*found, Pair(ONE_STEP, "an update twice as long, clipped", (clipped[0], clipped[1]))]
-
-
-WORDS = ("no", "yes")
-
-
-def _stated(pair: Pair) -> tuple[str, str, str]:
-    return OF_ONE_STEP if pair.scheme == ONE_STEP else SCHEMES[pair.scheme]
-
-
-def _programme(pair: Pair) -> str:
-    unit, training, scheme = _stated(pair)
-    return _PROGRAMME.format(
-        unit=unit,
-        relation=_relation(pair.scheme),
-        population=PLACES * (5 if pair.scheme == "examples" else 1),
-        scheme=scheme,
-        training=training,
-        rounds=1 if pair.scheme == ONE_STEP else ROUNDS,
-        target="target_range = [-1, 1]" if pair.scheme == ONE_STEP else 'classes = ["no", "yes"]',
-        adaptive=str(pair.scheme == "adaptive clip").lower(),
-        withdrawn='withdrawn = "gone.txt"' if pair.scheme in SERVER_ADDS_NOISE else "",
-    )
-
-
 # ---- one run, and all that is seen of it -----------------------------------------------------------------------------
-
-COMMANDS = (
-    ("run", "programme.toml", "--runs", "runs", "--ledger", "ledger.db"),
-    ("run", "programme.toml", "--runs", "runs", "--ledger", "ledger.db", "--json"),
-    ("ledger", "history", "neighbors", "--ledger", "ledger.db", "--json"),
-    ("ledger", "bundle", "--ledger", "ledger.db", "-o", "ledger.bundle"),
-    ("verify", "{folder}/report.html", "--ledger", "ledger.db"),
-    ("verify", "{folder}/report.json", "--ledger", "ledger.db", "--json", "-o", "verdict.md"),
-    *(("report", "{folder}", "-f", kind, "-o", f"as-{kind}") for kind in ("markdown", "summary", "card")),
-)
 
 
 def _run(pair: Pair, second: int, work: Path, leak: Leak) -> tuple[Seen, Seen]:
     """Runs one data set of a pair in a new folder; returns what is published, and what is private, by name."""
     work.mkdir(parents=True)
-    unit, *_ = _stated(pair)
     with contextlib.chdir(work), coupled(pace=second, leak=leak):
-        heading = ("row", "client", "age", "ward", "stay")
-        lines = "".join(",".join(row) + "\n" for row in (heading, *pair.rows[second]))
-        Path("rows.csv").write_bytes(lines.encode(errors="surrogateescape"))
-        Path("gone.txt").write_text(pair.withdrawn[second])
-        Path("programme.toml").write_text(_programme(pair))
+        for name, content in pair.files(second).items():
+            Path(name).write_bytes(content)
         with open_ledger(Path("ledger.db")) as books:
-            facts: dict[str, Any] = {"relation": _relation(pair.scheme), "privacy_unit": unit}
+            facts: dict[str, Any] = {"relation": pair.relation, "privacy_unit": pair.unit}
             books.create_budget("neighbors", kind="approximate", epsilon="1000", delta="1e-3", **facts)
         printed = {}
-        for command in COMMANDS:
+        for command in pair.commands:
             (folder,) = [str(one) for one in Path("runs").glob("neighbors-*")] or [""]
             words = [word.format(folder=folder) for word in command]
             printed[" ".join(command)] = said = _invoked(words)
-            if command[0] == "run" and not said.startswith("exit code 0\n"):
+            if command[0] in ("run", "answer") and not said.startswith("exit code 0\n"):
                 raise RuntimeError(f"{pair.name}: {said}")
         with read_ledger(Path("ledger.db")) as books:
             entries = "\n".join(entry.document() for entry in books.history())
         public, private = _files(Path("runs"))
-        made = {name: Path(name).read_text(encoding="utf-8") for name in ("ledger.bundle", "verdict.md", *_RENDERED)}
-    return {**printed, "the ledger's entries": entries, **public, **made}, private
-
-
-_RENDERED = tuple(f"as-{kind}" for kind in ("markdown", "summary", "card"))
+        made = [*map(Path, pair.written), *Path("answers").glob("*")]
+        public |= {str(file): file.read_text(encoding="utf-8") for file in made}
+    return {**printed, "the ledger's entries": entries, **public}, private
 
 
 def _invoked(words: list[str]) -> str:
@@ -348,7 +164,7 @@ def coupled(*, pace: int, leak: Leak = contextlib.nullcontext) -> Iterator[None]
         pace: seconds that each round takes longer.
         leak: a planted one, within all that.
     """
-    clock, computed = _Clock(), training.next_round
+    clock, computed, drawn = _Clock(), training.next_round, random.Random(1)  # noqa: S311 on purpose: replayed
 
     def slower(*args: Any, **given: Any) -> Any:
         clock.time += dt.timedelta(seconds=1 + pace)
@@ -356,6 +172,8 @@ def coupled(*, pace: int, leak: Leak = contextlib.nullcontext) -> Iterator[None]
 
     replaced = (
         (noise, "_secure", cache(_replayed)),
+        (secrets, "randbelow", drawn.randrange),
+        (secrets, "token_hex", lambda count: drawn.randbytes(count).hex()),
         (ledger, "datetime", clock),
         (training, "next_round", slower),
         (Commitment, "to", classmethod(lambda kind, *_: kind("c0" * 32))),
