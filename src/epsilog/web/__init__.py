@@ -63,7 +63,7 @@ def answer_again(kind: str, question: Any) -> Any:
     Raises:
         ValueError: it is no such question.
     """
-    from epsilog.web.calculators import answer_again as answer
+    from epsilog.web.calculations import answer_again as answer
 
     return answer(kind, question)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from epsilog import plan, prove
 from epsilog.plan import wording
-from epsilog.terms import CheckError, Finding, NeighboringRelation, codec, facts
+from epsilog.terms import CheckError, NeighboringRelation, codec, facts
 from epsilog.web import answers
 from epsilog.web.asks import (
     CrossoverAsk,
@@ -21,6 +21,7 @@ from epsilog.web.asks import (
     QueriesVerdictAsk,
     SensitivityAsk,
 )
+from epsilog.web.calculations import claim_limits, federated_answer, queries_answer
 from epsilog.web.questions import Questions
 
 questions = Questions("calculators")
@@ -31,7 +32,7 @@ _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 @questions.add("/federated", answers.FederatedAnswer, summary="What a federated schedule costs")
 def federated(ask: FederatedAsk) -> dict[str, Any]:
     """The certified interval, the popular closed form term by term, the delta verdict and the limits."""
-    return _answer(ask)
+    return federated_answer(ask)
 
 
 @heavy.add("/federated/curve", answers.CurveAnswer, summary="Epsilon over rounds")
@@ -67,7 +68,7 @@ def federated_rounds(ask: FederatedGoal) -> dict[str, int]:
 def federated_verdict(ask: FederatedVerdictAsk) -> dict[str, Any]:
     """Odds, several such runs together, delta at worst and room under a cap, of one run, in a report's sentences."""
     of_one = [] if ask.trials is None else [wording.OF_ONE_RUN]
-    limits = [limit.says for limit in _limits(ask)]
+    limits = [limit.says for limit in claim_limits(ask)]
     return _planned(ask).meaning(ask.cap).to_json() | {"limits": [*of_one, *limits]}
 
 
@@ -90,13 +91,13 @@ def federated_risk(ask: FederatedAsk) -> dict[str, Any]:
 @questions.add("/federated/record", answers.Stamped, summary="A calculation as a stamped record")
 def federated_record(ask: FederatedRecordAsk) -> dict[str, Any]:
     """The question, its answer and its owner's words, with the SHA-256 of their canonical JSON (RFC 8785)."""
-    return _stamped("federated-calculation", ask, _answer(ask))
+    return _stamped("federated-calculation", ask, federated_answer(ask))
 
 
 @questions.add("/queries", answers.QueriesAnswer, summary="A budget split over queries")
 def queries(ask: QueriesAsk) -> dict[str, Any]:
     """Noise the classic way, exactly and optimally; what is consumed and what remains."""
-    return _queries(ask)
+    return queries_answer(ask)
 
 
 @heavy.add("/queries/verdict", answers.VerdictAnswer, summary="What a query plan means for one person")
@@ -117,7 +118,7 @@ def queries_risk(ask: QueriesAsk) -> dict[str, Any]:
 @questions.add("/queries/record", answers.Stamped, summary="A query plan as a stamped record")
 def queries_record(ask: QueriesRecordAsk) -> dict[str, Any]:
     """The question, its answer and its owner's words, with the SHA-256 of their canonical JSON (RFC 8785)."""
-    return _stamped("query-calculation", ask, _queries(ask))
+    return _stamped("query-calculation", ask, queries_answer(ask))
 
 
 @heavy.add("/queries/crossover", answers.CrossoverAnswer, summary="Laplace against Gaussian")
@@ -156,36 +157,6 @@ def risk_answer(reading: dict[str, Any], privacy_unit: str, delta: float) -> dic
     }
 
 
-def _answer(ask: FederatedAsk) -> dict[str, Any]:
-    answer = plan.federated(**ask.arguments())
-    grade, sentence = plan.delta_sentence(answer.delta.delta, ask.population)
-    return answer.to_json() | {
-        "delta_grade": grade,
-        "delta_sentence": sentence,
-        "limits": [limit.to_json() for limit in _limits(ask)],
-    }
-
-
-def _limits(ask: FederatedAsk) -> tuple[Finding, ...]:
-    return plan.limits(
-        sampling=ask.sampling,
-        without_replacement=ask.without_replacement,
-        rounds_per_release=ask.rounds_per_release,
-        adaptive_clip=ask.adaptive_clip,
-        privacy_unit=ask.privacy_unit,
-        late_replies=ask.late_replies,
-    )
-
-
-def _queries(ask: QueriesAsk) -> dict[str, Any]:
-    answer = plan.queries(**ask.arguments())
-    verdict: dict[str, Any] = {"delta_grade": None, "delta_sentence": None}
-    if answer.delta is not None and ask.population is not None:
-        grade, sentence = plan.delta_sentence(answer.delta.delta, ask.population)
-        verdict = {"delta_grade": grade, "delta_sentence": sentence}
-    return answer.to_json() | verdict
-
-
 def _without(ask: FederatedGoal, name: str) -> dict[str, Any]:
     given = ask.arguments()
     for other in (name, "clip_norm", "privacy_unit", "releases_per_period"):
@@ -201,18 +172,3 @@ def _stamped(kind: str, ask: FederatedRecordAsk | QueriesRecordAsk, answer: dict
         except CheckError as error:
             raise error.under(f"references[{i}]") from error
     return prove.stamp(kind, ask.question(), answer, delta_reason=ask.delta_reason, references=references)
-
-
-def answer_again(kind: str, question: Any) -> Any:
-    """Works out what the question of a stamped calculation is answered with.
-
-    Args:
-        kind: that of the record.
-        question: as it stands there.
-
-    Raises:
-        ValueError: it is no such question.
-    """
-    if kind == "federated-calculation":
-        return _answer(FederatedAsk.model_validate(question))
-    return _queries(QueriesAsk.model_validate(question))

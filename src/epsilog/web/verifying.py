@@ -24,7 +24,7 @@ from epsilog.verify import (
 )
 from epsilog.web import answers
 from epsilog.web.asks import ReportAsk
-from epsilog.web.calculators import answer_again
+from epsilog.web.calculations import answer_again
 from epsilog.web.questions import Questions
 
 questions = Questions("verify", heavy=True)
