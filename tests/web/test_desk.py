@@ -57,6 +57,26 @@ def with_desk(story, **options):
     return asyncio.run(whole())
 
 
+def test_the_process_that_was_begun_first_answers_first():
+    """It is ready while the others still load: the last one was taken, and a first question waited for it."""
+
+    async def story():
+        desk = Desk(command=(sys.executable, "-c", WORKER), workers=3, heavy=1)
+        await desk.begin()
+        first = desk._quick._workers[0]._process
+        await desk.open()
+        try:
+            assert [each._process is not None for each in desk._quick._workers] == [True] * 3
+            answered = pid_of(await asyncio.wait_for(desk.answer(LIGHT, Order()), 60))
+            again = pid_of(await asyncio.wait_for(desk.answer(LIGHT, Order()), 60))
+        finally:
+            await desk.close()
+        return first.pid, answered, again
+
+    first, answered, again = asyncio.run(story())
+    assert first == answered == again
+
+
 def told(response):
     return json.loads(bytes(response.body))
 

@@ -7,6 +7,8 @@ import json
 import logging
 import os
 import socket
+import subprocess
+import sys
 import time
 from enum import Enum
 from types import SimpleNamespace
@@ -617,16 +619,17 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
             assert (config.server_header, config.timeout_graceful_shutdown) == (False, server.PATIENCE)
             assert config.limit_concurrency
 
-        def run(self, sockets):
+        async def serve(self, sockets):
             told.append(sockets)
 
     monkeypatch.setattr(uvicorn, "Server", Server)
-    listener = socket.socket()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
     bound = []
     monkeypatch.setattr(server, "_bound", lambda *where: bound.append(where) or listener)
     ready = told.append
     server.serve(host, 8123, ledger="b.db", runs=tmp_path, certificates_in=tmp_path / "c", ready=ready)
-    address = "http://[::1]:8123" if host == "::1" else f"http://{host}:8123"
+    address = f"http://[::1]:{port}" if host == "::1" else f"http://{host}:{port}"
     assert (bound, told) == ([(host, 8123)], [address, [listener]])
     assert listener.fileno() == -1  # closed with the server
     bound.clear(), told.clear()
@@ -636,7 +639,26 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("port", [0, -1, 65536, 1.5])
+def test_a_server_begins_its_first_process_before_it_loads_what_only_it_needs(tmp_path):
+    """Both take about a second: one after the other, a first question waited for seconds."""
+    code = """
+import sys
+from epsilog import web
+from epsilog.web import desk
+class Begun(Exception): pass
+async def begin(self):
+    raise Begun(*[name for name in ("fastapi", "uvicorn", "epsilog.web.app") if name in sys.modules])
+desk.Desk.begin = begin
+try:
+    web.serve("127.0.0.1", 0)
+except Begun as error:
+    print("begun", *error.args)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.split() == ["begun"], done.stderr
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 1.5])
 def test_a_port_that_is_none_is_refused(port):
     with pytest.raises(ValueError, match="port must be"):
         server.serve("127.0.0.1", port)

@@ -79,7 +79,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         certificates = Certificates(app.state.certificates_in or Path(scratch))
         app.state.certificates = certificates
         app.state.verifications = Shelf(what="checks of the ledger", at_once=1)
-        app.state.desk = Desk(deadline=app.state.deadline)
+        app.state.desk = app.state.begun or Desk(deadline=app.state.deadline)
         await app.state.desk.open()
         counter = Desk(deadline=app.state.deadline, manners=0)  # the ledger's own: strangers may fill the other
         await counter.open(at_once=False)
@@ -101,8 +101,9 @@ def create_app(
     certificates_in: Path | str | None = None,
     entrance: Entrance | None = None,
     deadline: float = DEADLINE,
+    desk: Desk | None = None,
 ) -> FastAPI:
-    """Puts the rooms together; see ``epsilog.web.create_app``."""
+    """Puts the rooms together; see ``epsilog.web.create_app``. A desk that was begun is opened with the application."""
     app = FastAPI(
         title="epsilog",
         version=version("epsilog"),
@@ -115,7 +116,7 @@ def create_app(
     entrance = app.state.entrance = entrance or Entrance()
     app.state.ledger, app.state.runs = ledger, None if runs is None else Path(runs)
     app.state.certificates_in = None if certificates_in is None else Path(certificates_in)
-    app.state.deadline = deadline
+    app.state.deadline, app.state.begun = deadline, desk
     app.state.metrics, app.state.readiness = Metrics(), Readiness(ledger)
     problems.install(app)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]

@@ -18,12 +18,15 @@ import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING
 
-from fastapi.responses import Response
+from starlette.responses import (
+    Response,
+)  # of what FastAPI brings: a server begins its first process before it loads that
 
-from epsilog.web.asks import Ask
-from epsilog.web.problems import problem
-from epsilog.web.questions import Question
+if TYPE_CHECKING:
+    from epsilog.web.asks import Ask
+    from epsilog.web.questions import Question
 
 DEADLINE = 20.0  # seconds of work for one question
 WAITING = 64  # questions of either kind that may wait for their turn
@@ -65,6 +68,10 @@ class Desk:
         self._quick = _Room([_Worker(command) for _ in range(workers)], waiting)
         self._heavy = _Room([_Worker(command, manners=manners) for _ in range(heavy)], waiting)
         self._here: Counter[str] = Counter()  # heavy questions, by who asked
+
+    async def begin(self) -> None:
+        """Starts one process for questions that are not heavy, ahead of the others; ``open`` puts it up for use."""
+        await self._quick.begin()
 
     async def open(self, *, at_once: bool = True) -> None:
         """Starts the processes, without waiting until they are ready; or each when there is a question for it."""
@@ -108,12 +115,16 @@ class Desk:
                 async with asyncio.timeout(self._deadline):
                     return await worker.ask(line)
             except TimeoutError:
+                from epsilog.web.problems import problem
+
                 worker.kill()
                 detail = f"No answer within {self._deadline:g} s. Ask for fewer or simpler parts, or use the library."
                 return problem(422, "too-much-work", "This takes too long here", detail)
 
 
 def _later(status: int, kind: str, title: str, detail: str) -> Response:
+    from epsilog.web.problems import problem
+
     refusal = problem(status, kind, title, detail)
     refusal.headers["Retry-After"] = "5"
     return refusal
@@ -137,11 +148,15 @@ class _Room:
         """Whether nobody else may wait."""
         return self._waiting >= self._most
 
+    async def begin(self) -> None:
+        """Starts the first process."""
+        await self._workers[0].start()
+
     async def open(self, *, at_once: bool) -> None:
-        """Puts all up for use."""
-        for worker in self._workers:
-            if at_once:
-                await worker.start()
+        """Puts all up for use; the first, which is ready before the others, is taken first."""
+        for worker in self._workers if at_once else ():
+            await worker.start()
+        for worker in reversed(self._workers):
             self.give_back(worker)
 
     async def close(self) -> None:

@@ -7,10 +7,14 @@ import logging
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from epsilog.terms import CheckError, EpsilogError, check
 from epsilog.terms.extras import install_command
 from epsilog.web.entrance import Entrance, tls_context
+
+if TYPE_CHECKING:
+    import uvicorn
 
 PATIENCE = 1  # seconds for open requests once the server is to end; who watches a certificate would never hang up
 
@@ -34,33 +38,53 @@ def serve(
     entrance = (entrance or Entrance()).reached_at(host, tls=tls_cert is not None)
     tls = None if tls_cert is None or tls_key is None else tls_context(tls_cert, tls_key)
     try:
-        import uvicorn
-
-        from epsilog.web.app import create_app
-        from epsilog.web.prompt import AT_ONCE, Prompt, Proxied
+        from epsilog.web.desk import Desk
     except ImportError as error:
-        raise EpsilogError(f"the pages need the extra `server`: {install_command('server')} ({error})") from error
+        raise _missing(error) from error
 
-    app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in, entrance=entrance)
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
-    config = uvicorn.Config(
-        app,
-        http=Proxied if entrance.behind_proxy else Prompt,
-        ws="none",
-        log_level="warning",
-        access_log=False,  # it would print addresses with their queries
-        server_header=False,
-        proxy_headers=False,  # it would believe X-Forwarded-For of whoever is on this machine
-        limit_concurrency=AT_ONCE,
-        timeout_graceful_shutdown=PATIENCE,
-    )
-    config.load()
-    config.ssl = tls
+    def made(desk: Desk) -> uvicorn.Server:
+        try:
+            import uvicorn
+
+            from epsilog.web.app import create_app
+            from epsilog.web.prompt import AT_ONCE, Prompt, Proxied
+        except ImportError as error:
+            raise _missing(error) from error
+        app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in, entrance=entrance, desk=desk)
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        config = uvicorn.Config(
+            app,
+            http=Proxied if entrance.behind_proxy else Prompt,
+            ws="none",
+            log_level="warning",
+            access_log=False,  # it would print addresses with their queries
+            server_header=False,
+            proxy_headers=False,  # it would believe X-Forwarded-For of whoever is on this machine
+            limit_concurrency=AT_ONCE,
+            timeout_graceful_shutdown=PATIENCE,
+        )
+        config.load()
+        config.ssl = tls
+        return uvicorn.Server(config)
+
+    async def run(listener: socket.socket) -> None:
+        desk = Desk()
+        try:
+            await desk.begin()  # it loads the library while this process loads FastAPI
+            server = made(desk)
+            if ready is not None:
+                name = f"[{host}]" if ":" in host else host
+                ready(f"{'http' if tls is None else 'https'}://{name}:{listener.getsockname()[1]}")
+            await server.serve(sockets=[listener])
+        finally:
+            await desk.close()
+
     with _bound(host, port) as listener:
-        if ready is not None:
-            name = f"[{host}]" if ":" in host else host
-            ready(f"{'http' if tls is None else 'https'}://{name}:{listener.getsockname()[1]}")
-        uvicorn.Server(config).run(sockets=[listener])
+        asyncio.run(run(listener))
+
+
+def _missing(error: ImportError) -> EpsilogError:
+    return EpsilogError(f"the pages need the extra `server`: {install_command('server')} ({error})")
 
 
 def _bound(host: str, port: int) -> socket.socket:
