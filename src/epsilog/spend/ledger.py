@@ -42,6 +42,9 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+REMEMBERED = 4096  # charges
+
+
 class Ledger(LedgerView):
     """An append-only, hash-chained ledger of privacy budgets. Use it as a context manager, or ``close`` it.
 
@@ -66,6 +69,7 @@ class Ledger(LedgerView):
     ) -> None:
         super().__init__(store)
         self._clock, self._pricing, self._by, self._owns = clock, pricing, by, owns
+        self._times: dict[tuple[str, int], str] = {}
 
     def on_behalf_of(self, by: str, *, owns: Callable[[str | None], bool] = lambda _: True) -> Ledger:
         """The same ledger for somebody who is known by name; it closes with this one.
@@ -547,7 +551,7 @@ class Ledger(LedgerView):
                 return
             records.refuse_unsettled(records.Standing.after(session.latest("")), verb, charge)
             amounts = charge.amounts if RULES[verb].moves else {}
-            time = session.entry(charge.opened).time if RULES[verb].untimed else None
+            time = self._reserved_at(session, charge) if RULES[verb].untimed else None
             entry = self._entry(session.head(), verb, charge.scope, key, amounts=amounts, body=body, time=time)
             if RULES[verb].owned:
                 self._require_owned(session.balances(scopes.ancestors(charge.scope)), entry)
@@ -564,6 +568,16 @@ class Ledger(LedgerView):
                 session.put_balances(paths.along(session.balances(scopes.ancestors(charge.scope)), entry))
                 session.put_charge(moved)
             session.append(Row.of(entry))
+
+    def _reserved_at(self, session: Session, charge: records.ChargeRecord) -> str:
+        """When a charge was reserved; remembered, since a run asks at each of its rounds."""
+        known = charge.key, charge.opened
+        time = self._times.get(known)
+        if time is None:
+            if len(self._times) >= REMEMBERED:
+                self._times.clear()
+            time = self._times[known] = session.entry(charge.opened).time
+        return time
 
     def expire(self, key: str) -> None:
         """Gives back a reservation whose time is over and that has not started: anyone may, once its time has come."""
