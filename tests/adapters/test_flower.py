@@ -9,6 +9,7 @@ import pytest
 
 import epsilog as ep
 from epsilog.adapters.flower import CertifiedAccountant, from_state
+from epsilog.terms import CheckError
 
 STATE = {
     "schema_version": 1,
@@ -176,3 +177,9 @@ def test_an_event_happens_at_least_once(count, known):
         with pytest.raises(ValueError, match="count must be"):
             ask(event(), count=count)
     assert found.state_dict() == before
+
+
+@pytest.mark.parametrize("state", [None, 5, "state", [], [1]], ids=repr)
+def test_a_state_that_is_no_mapping_is_refused(state):
+    with pytest.raises(CheckError, match="state must be a Mapping"):
+        from_state(state)

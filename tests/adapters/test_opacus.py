@@ -9,6 +9,7 @@ import pytest
 import epsilog as ep
 from epsilog.adapters import opacus
 from epsilog.adapters.opacus import _Certified, from_history, to_history
+from epsilog.terms import CheckError
 
 HISTORIES = [
     [],
@@ -133,3 +134,13 @@ def test_the_accountant_is_a_class_of_this_module_under_opacus_own_base(monkeypa
     assert made.__doc__ == _Certified.__doc__
     with pytest.raises(AttributeError, match="has no attribute 'Accountant'"):
         _ = opacus.Accountant
+
+
+@pytest.mark.parametrize(
+    "history",
+    [[("1.0", 0.1, 3)], [(1.0, "0.1", 3)], [(1.0, 0.1)], [(1.0, 0.1, True)], [(1.0, 0.1, 0)], [5], 5, None, "abc"],
+    ids=repr,
+)
+def test_a_history_that_is_none_is_refused(history):
+    with pytest.raises(CheckError, match="must"):
+        from_history(history)

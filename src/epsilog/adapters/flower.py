@@ -80,6 +80,7 @@ def from_state(state: Mapping[str, Any]) -> Run:
     >>> from_state(state | {"compositions": [{"event": event, "count": 3}]}).release.releases
     (Repeated(release=PoissonSampled(release=Gaussian(noise_multiplier=2.0, sensitivity=1.0), ...
     """
+    state = check.instance(Mapping)(state=state)
     if state.get("schema_version") != SCHEMA_VERSION or state.get("backend") not in _READABLE:
         raise CheckError(
             "state",

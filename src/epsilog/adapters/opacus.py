@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from epsilog import accounting
 from epsilog.accounting.flatten import flatten
+from epsilog.adapters.opacus_loop import require_scaled_noise
 from epsilog.terms import (
     CheckError,
     Composed,
@@ -32,6 +33,7 @@ from epsilog.terms import (
     Release,
     Repeated,
     UnsupportedMechanismError,
+    check,
 )
 from epsilog.train import Randomness, Training
 from epsilog.train.engines import NoisyRuns, clipped_examples, gradients_despite_failures
@@ -54,7 +56,9 @@ def from_history(history: Iterable[tuple[float, float, int]]) -> Release:
     >>> from_history([(1.0, 0.01, 300)]).releases[0].count
     300
     """
-    return Composed(Repeated(PoissonSampled(Gaussian(noise), rate), steps) for noise, rate, steps in history)
+    read: History = []
+    _extend(read, history)
+    return Composed(Repeated(PoissonSampled(Gaussian(noise), rate), steps) for noise, rate, steps in read)
 
 
 def to_history(release: Release) -> History:
@@ -286,7 +290,7 @@ class _Certified:
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Adds one noisy step; a noise multiplier or sample rate out of range is a ``ValueError``, and adds nothing."""
-        _extend(self.history, [(float(noise_multiplier), float(sample_rate), 1)])
+        _extend(self.history, [(noise_multiplier, sample_rate, 1)])
 
     def interval(self, delta: float, *, gap: float = 0.002) -> Interval:
         """Bounds epsilon at ``delta`` from both sides, with method and assumptions."""
@@ -297,12 +301,20 @@ class _Certified:
         return self.interval(delta).upper
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-        """Returns what Opacus calls before each optimizer step; it raises, and the step is not taken, if unpriced."""
+        """Returns what Opacus calls before each optimizer step; it raises, and the step is not taken, if unpriced.
+
+        So it does where the clip norm adapts, or where noise is scaled by another norm than gradients are clipped to.
+        """
+        checked: list[object] = []  # the clip norm at which the optimizer was looked at
 
         def count_one_step(optimizer: Any) -> None:
+            norm = getattr(optimizer, "max_grad_norm", None)
+            if norm not in checked:
+                require_scaled_noise(optimizer)
+                checked[:] = [norm]
             if optimizer.accumulated_iterations != 1:
                 raise UnsupportedMechanismError(
-                    PoissonSampled(Gaussian(float(optimizer.noise_multiplier)), float(sample_rate)),
+                    PoissonSampled(Gaussian(optimizer.noise_multiplier), sample_rate),
                     method="the Opacus accountant",
                     reason=f"{optimizer.accumulated_iterations} batches were summed before one noise, which is no "
                     "Poisson sample; split one large batch with BatchMemoryManager instead",
@@ -336,11 +348,17 @@ class _Certified:
 
 def _extend(history: History, entries: Iterable[tuple[float, float, int]]) -> None:
     """Appends entries once all of them are checked; equal neighbours become one."""
-    entries = list(entries)
-    from_history(entries)
-    for noise, rate, steps in entries:
+    one = check.at_least(0, check.DOWN), check.within(0, 1, check.UP), check.integer(1)
+    read = []
+    for entry in check.each(check.instance((tuple, list)))(history=entries):
+        if len(entry) != 3:
+            bound = "triples of noise multiplier, sample rate and steps"
+            raise CheckError("history", bound, f"{entry!r:.80}", verb="hold")
+        noise, rate, steps = entry
+        read.append((one[0](noise_multiplier=noise), one[1](sample_rate=rate), one[2](steps=steps)))
+    for noise, rate, steps in read:
         before = history.pop()[2] if history and tuple(history[-1][:2]) == (noise, rate) else 0
-        history.append((float(noise), float(rate), before + int(steps)))
+        history.append((noise, rate, before + steps))
 
 
 @cache

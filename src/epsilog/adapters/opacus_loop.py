@@ -64,7 +64,7 @@ def setup_of(
     kind = _kind(optimizer)
     examples = _rows(loader)
     updates = check.integer(1)(updates=updates)
-    _check_clipping(optimizer, kind)
+    require_scaled_noise(optimizer)
     sampler, size, dealt, padded = _sampler(loader, examples)
     workers = int(getattr(optimizer, "world_size", dealt))
     if dealt not in (1, workers):
@@ -90,9 +90,7 @@ def setup_of(
 def _kind(optimizer: Any) -> str:
     """The name of an optimizer's class, which must be Opacus' own."""
     kind = type(optimizer)
-    if kind.__name__ == "AdaClipDPOptimizer" or hasattr(optimizer, "target_unclipped_quantile"):
-        raise CheckError("optimizer", "one with a fixed clip norm", kind.__name__)
-    known = kind.__name__ in (*_COUPLED, *_PER_LAYER, *_GHOST)
+    known = kind.__name__ in (*_COUPLED, *_PER_LAYER, *_GHOST, "AdaClipDPOptimizer")
     if not known or not kind.__module__.startswith("opacus.optimizers"):
         raise CheckError("optimizer", "a DPOptimizer of Opacus, as make_private returns it", kind.__name__)
     for name in _STEPS:
@@ -106,8 +104,20 @@ def _noise(optimizer: Any) -> float:
     return check.at_least(0)(noise_multiplier=optimizer.noise_multiplier)
 
 
-def _check_clipping(optimizer: Any, kind: str) -> None:
-    """Refuses a clip norm that noise is not scaled by, or that changes with the data."""
+def require_scaled_noise(optimizer: Any) -> None:
+    """Refuses an optimizer of Opacus that clips to another norm than noise is scaled by, or to one that adapts.
+
+    Where it adapts, Opacus 1.6 prices counts of a batch as if one example moved them by 1/2, and not by 1, and divides
+    them by the size of the batch, which is private.
+
+    Raises:
+        CheckError: it is one of these.
+    """
+    kind = type(optimizer).__name__
+    if not type(optimizer).__module__.startswith("opacus."):
+        return
+    if kind == "AdaClipDPOptimizer" or hasattr(optimizer, "target_unclipped_quantile"):
+        raise CheckError("optimizer", "one with a fixed clip norm", kind)
     scale = check.positive()(max_grad_norm=optimizer.max_grad_norm)
     if kind in _PER_LAYER:
         norms = check.each(check.positive())(max_grad_norms=optimizer.max_grad_norms)

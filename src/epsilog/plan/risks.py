@@ -54,6 +54,8 @@ def risk_reading(
     Source:
         Dong, Roth & Su 2019 (arXiv:1905.02383) for mu and rates; docs/accounting/groups.md and comparing.md.
     """
+    delta = check.half_open(0, 1, check.DOWN)(delta=delta)
+    held = check.optional(check.integer(1))(held=held)
     return {
         "mu": _mean(release, relation),
         "unamplified_mu": _mean(known, relation),

@@ -189,7 +189,8 @@ def verdict(
     'The cap of 2.5 has room: 4 such releases fit it together, this one among them, and a fifth does not.'
     """
     delta = check.half_open(0, 1, check.DOWN)(delta=delta)
-    cap = check.optional(check.positive())(cap=cap)
+    cap = check.optional(check.positive(check.DOWN))(cap=cap)
+    epsilon = check.optional(check.upper_side())(epsilon=epsilon)
     under = relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     curve = profile(release, relation=under, gap=_GAP)
     claimed = price.upper if epsilon is None else min(price.upper, epsilon)

@@ -163,6 +163,7 @@ def attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -> Attack:
     (1.0, 1.0)
     """
     fpr = check.between(0, 1)(fpr=fpr)
+    scores = check.doubles()(scores=scores)
     told = ~np.isnan(scores)
     inside, outside = scores[told & members], np.sort(scores[told & ~members])
     check.integer(1)(members=inside.size)

@@ -189,9 +189,9 @@ def text() -> Rule[str]:
     """A string that is not blank."""
 
     def read(name: str, value: Any) -> str:
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not str.strip(value):
             raise CheckError(name, "a string that is not blank", _shown(value))
-        return str(value)
+        return str.__str__(value)  # whatever methods a subclass has
 
     return Rule(read)
 

@@ -7,11 +7,13 @@ import pytest
 import torch
 from opacus.accountants import IAccountant, PRVAccountant, RDPAccountant, create_accountant
 from opacus.accountants.utils import get_noise_multiplier
+from opacus.schedulers import ExponentialGradClip
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch.utils.data import DataLoader, TensorDataset
 
 import epsilog as ep
 from epsilog.adapters.opacus import CertifiedAccountant, register, to_history
+from epsilog.terms import CheckError
 
 DELTA = 1e-5
 EXAMPLES, BATCH = 400, 20  # 20 batches an epoch
@@ -22,7 +24,7 @@ def _registered():
     register()
 
 
-def private(**options):
+def private(*, norms=1.0, **options):
     """A small model with its engine, made private by our accountant; seeded."""
     torch.manual_seed(5)
     inputs = torch.randn(EXAMPLES, 6)
@@ -33,7 +35,7 @@ def private(**options):
     goal = {"noise_multiplier": 1.1} if "target_epsilon" not in options else {}
     make = engine.make_private if goal else engine.make_private_with_epsilon
     loader = DataLoader(data, batch_size=BATCH)
-    return engine, *make(module=model, optimizer=optimizer, data_loader=loader, max_grad_norm=1.0, **goal, **options)
+    return engine, *make(module=model, optimizer=optimizer, data_loader=loader, max_grad_norm=norms, **goal, **options)
 
 
 def train(model, optimizer, loader, steps=None):
@@ -189,3 +191,37 @@ def test_no_noise_is_no_privacy():
     accountant = CertifiedAccountant()
     accountant.step(noise_multiplier=0.0, sample_rate=0.1)
     assert accountant.get_epsilon(DELTA) == math.inf
+
+
+ADAPTS = {"target_unclipped_quantile": 0.5, "clipbound_learning_rate": 0.2, "max_clipbound": 8.0, "min_clipbound": 0.1}
+
+
+def test_a_step_whose_clip_norm_adapts_is_not_taken():
+    """Opacus counts it as one of fixed norm: its accountants say so, and its own count adds to what is shown."""
+    engine, model, optimizer, loader = private(clipping="adaptive", unclipped_num_std=2.0, **ADAPTS)
+    before = [one.detach().clone() for one in model.parameters()]
+    with pytest.raises(CheckError, match="optimizer must be one with a fixed clip norm"):
+        train(model, optimizer, loader, steps=1)
+    assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
+    assert len(engine.accountant) == 0
+
+
+def test_a_step_whose_noise_is_scaled_by_a_smaller_norm_is_not_taken():
+    """A scheduler moves the norm that scales the noise; with clipping by layer, gradients are clipped to others."""
+    engine, model, optimizer, loader = private(clipping="per_layer", norms=[0.7, 0.7])
+    train(model, optimizer, loader, steps=2)
+    assert len(engine.accountant) == 2
+    scheduler = ExponentialGradClip(optimizer, gamma=0.5)
+    scheduler.step()
+    with pytest.raises(CheckError, match=r"max_grad_norm must be at least the norm 0\.98"):
+        train(model, optimizer, loader, steps=1)
+    assert len(engine.accountant) == 2
+
+
+def test_numbers_of_a_step_are_checked():
+    accountant = CertifiedAccountant()
+    for noise, rate in (("1.0", 0.1), (1.0, "0.1"), (True, 0.1), (math.nan, 0.1), (1.0, 2.0)):
+        with pytest.raises(CheckError, match="must be"):
+            accountant.step(noise_multiplier=noise, sample_rate=rate)
+    accountant.step(noise_multiplier=torch.tensor(0.5), sample_rate=torch.tensor(0.25))
+    assert accountant.history == [(0.5, 0.25, 1)]

@@ -52,6 +52,7 @@ def limits(
         late_replies: "zero", "first" or "again": what becomes of late or missing replies.
     """
     code, late = _LATE[check.one_of(tuple(_LATE))(late_replies=late_replies)]
+    rounds_per_release = check.integer(1)(rounds_per_release=rounds_per_release)
     scheme = {
         "poisson": "every unit joins each round by its own coin; nobody is drawn again to fill a round",
         "fixed-size": "every round draws exactly m units, each set equally likely",

@@ -128,7 +128,8 @@ def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int)
 
     Bisects the log of the noise on pilot estimates of the worse direction, over common random numbers.
     """
-    payoff = HockeyStick(epsilon)
+    payoff, seed = HockeyStick(epsilon), check.integer(0)(seed=seed)
+    delta = check.between(0, 1, check.DOWN)(delta=delta)
 
     def too_little(noise: float) -> bool:
         candidate = renoised(release, noise)
