@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["header_line", "scan_lines", "split_line"]
+__all__ = ["header_line", "is_one_way", "scan_lines", "split_line"]
 
 _QUOTE, _RETURN, _NEWLINE = b'"\r\n'
 _AT_ONCE = 1 << 24  # bytes that are looked at together
@@ -52,7 +52,7 @@ def scan_lines(path: Path, separator: str) -> pl.LazyFrame:
     if not _has_quotes(path):
         return pl.scan_csv(path, quote_char=None, glob=False, **stated)
     sign = separator.encode()
-    if _is_one_way(path, sign):
+    if is_one_way(path, sign):
         return pl.scan_csv(path, glob=False, **stated).collect().lazy()
     return pl.scan_csv(io.BytesIO(b"".join(_rewritten(path, sign))), **stated).collect().lazy()
 
@@ -105,8 +105,13 @@ def _has_quotes(path: Path) -> bool:
     return any((chunk == _QUOTE).any() for chunk in _chunks(path))
 
 
-def _is_one_way(path: Path, separator: bytes) -> bool:
-    """Whether every reader finds the same rows, one a line: each quote opens a value, closes it or is doubled."""
+def is_one_way(path: Path, separator: bytes) -> bool:
+    """Whether every reader finds the same rows, one a line: each quote opens a value, closes it or is doubled.
+
+    Args:
+        path: of the file, plain or with gzip.
+        separator: between columns, one byte.
+    """
     ends = np.zeros(256, np.bool_)
     ends[np.frombuffer(separator + b'\r\n"', np.uint8)] = True  # what may stand on either side of a quoted value
     inside, last = False, np.frombuffer(b"\n", np.uint8)  # as after a line

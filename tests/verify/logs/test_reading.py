@@ -77,6 +77,20 @@ def test_an_open_quote_swallows_no_rows(tmp_path):
         logs_of(path)
 
 
+def test_an_open_quote_in_a_column_that_is_not_read_hides_no_rows(tmp_path):
+    """Two rows of remarks took the rows between them along: a client that joined too often was not there."""
+    path = save(honest(), tmp_path)
+    lines = (tmp_path / "clients.csv").read_text().splitlines()
+    counted = [one.rows for one in logs_of(path).told]
+    noted = [f"{lines[0]},note", *(f'{line},"fine, as ""ever"""' for line in lines[1:])]
+    (tmp_path / "clients.csv").write_text("\n".join(noted) + "\n")
+    assert [one.rows for one in logs_of(path).told] == counted
+    noted[4], noted[9] = f'{lines[4]},"not', f'{lines[9]},fine"'
+    (tmp_path / "clients.csv").write_text("\n".join(noted) + "\n")
+    with pytest.raises(CheckError, match=r"participation.file must be CSV with each row in one line"):
+        logs_of(path)
+
+
 def test_a_column_must_be_there_once(tmp_path):
     path = save(honest(), tmp_path)
     text = path.read_text()

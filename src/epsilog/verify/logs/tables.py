@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epsilog.delimited import is_one_way
 from epsilog.terms import CheckError, ProgrammeError
 from epsilog.terms.extras import install_command
 from epsilog.verify.evidence import read_file
@@ -183,12 +184,25 @@ def _opened(source: Source, path: Path, section: str) -> pl.LazyFrame:
         case "parquet":
             frame = polars().scan_parquet(path)
         case "csv":
-            frame = polars().scan_csv(path, infer_schema=False, separator=_separator(path))
+            separator = _separator(path)
+            if not _is_one_way(path, separator):  # a quote in a column that is not read would hide rows of others
+                bound = (
+                    "CSV with each row in one line, and each quote at the ends of a value or doubled (an open quote?)"
+                )
+                raise CheckError(f"{section}.file", bound, repr(source.file))
+            frame = polars().scan_csv(path, infer_schema=False, separator=separator)
         case _ if source.at is not None:
             frame = _within(source.at, path, section)
         case _:
             frame = polars().scan_ndjson(path, schema=dict.fromkeys(_names(path, section), polars().String))
     return frame
+
+
+def _is_one_way(path: Path, separator: str) -> bool:
+    try:
+        return is_one_way(path, separator.encode())
+    except (OSError, EOFError) as error:
+        raise CheckError("file", "one that can be read to its end", type(error).__name__) from None
 
 
 def _separator(path: Path) -> str:
