@@ -23,7 +23,7 @@ def test_serve_refuses_to_bind_beyond_loopback(host):
 
 def test_serve_refuses_a_port_that_is_none():
     with pytest.raises(ValueError, match="port must be"):
-        serve("127.0.0.1", 0)
+        serve("127.0.0.1", -1)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def serve(
 
     Args:
         host: a loopback address; another only with tokens, and with TLS or a proxy that ends it.
-        port: 1 to 65535.
+        port: 0 to 65535; 0 takes a free one, which ``ready`` is told.
         ledger: as for ``create_app``.
         runs: as for ``create_app``.
         certificates_in: as for ``create_app``.
