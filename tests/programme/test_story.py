@@ -114,6 +114,10 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(training, wr
     assert studied[2] == seeded
     assert control[1:] == (6.0, train.Randomness.weakened(8, noise_factor=control[2].noise_factor))
     assert control[2].noise_factor < 1
+    shown = f"{outcome._repr_html_()} {outcome!r}"  # by a notebook, which may be given away
+    assert "The curator checked it on custody.jsonl" in shown
+    assert "lists name each client" not in shown
+    assert "Cohorts of" not in shown
     utility = outcome.report["utility"]
     assert [(point["epsilon"], point["noise_multiplier"]) for point in utility["study"]] == [(1, studied[1])]
     assert [one["test_score"] for one in utility["without_dp"]] == [record.test_score for record in drawn_for(outcome)]

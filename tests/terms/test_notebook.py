@@ -90,9 +90,12 @@ def test_a_balance_shows_what_is_left(tmp_path):
 def test_verdicts_runs_and_audits_are_shown(registered):
     found = Reconciliation((Finding("noise/too-weak", Verdict.FAILED, EVIL),))
     assert cells(found._repr_html_())[-3:] == ["noise", "failed", EVIL]
-    told = {"claim": {"statement": EVIL}}
-    whole = cells(Outcome(registered, found, told, None, SimpleNamespace())._repr_html_())
+    own = Reconciliation((Finding("custody/holds", Verdict.PASSED, "7 lists"),))  # which the report does not repeat
+    told = {"claim": {"statement": EVIL}, "verification": found.to_json()}
+    outcome = Outcome(registered, own, told, None, SimpleNamespace())
+    whole = cells(outcome._repr_html_())
     assert whole.count(EVIL) >= 2
+    assert "7 lists" not in f"{outcome!r} {whole}"
     coins = np.arange(100) % 2
     audit = one_run(coins.astype(float), coins, Protocol(100, 1e-5))
     assert "it promises nothing" in audit._repr_html_()

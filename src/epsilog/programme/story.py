@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -56,21 +56,29 @@ class Outcome:
 
     Attributes:
         plan: as registered.
-        reconciliation: the verdict on its records.
+        reconciliation: the verdict on its records, with figures that are the curator's: what is shown is the report's.
         report: as JSON values.
         model: as released last; None where its file was taken away.
         folder: where all of it lies.
     """
 
     plan: RegisteredPlan
-    reconciliation: Reconciliation
+    reconciliation: Reconciliation = field(repr=False)
     report: dict[str, Any]
     model: Released | None
     folder: Path
 
     def _repr_html_(self) -> str:
         claim = html_table(self.plan.name, [("claim", self.report["claim"]["statement"])])
-        return claim + self.plan._repr_html_() + self._curve() + self.reconciliation._repr_html_()
+        return claim + self.plan._repr_html_() + self._curve() + self._verdicts()
+
+    def _verdicts(self) -> str:
+        """What the report says of each check: notebooks travel, and figures of who took part are not for them."""
+        told = self.report["verification"]
+        rows = [(one["check"], one["verdict"], one["says"]) for one in told["findings"]]
+        return html_table(
+            f"Records against plan and ledger: {told['verdict']}", rows, ["check", "verdict", "what was found"]
+        )
 
     def _curve(self) -> str:
         """How the loss grew from round to round, under the budget."""
