@@ -337,8 +337,19 @@ class _Certified:
         self._stated = False
 
     def compose(self, event: DpEvent, count: int = 1) -> Any:
-        """Adds an event ``count`` times, at least once; one that has no certified bound changes nothing."""
+        """Adds an event ``count`` times, at least once; one that has no certified bound changes nothing.
+
+        Raises:
+            CheckError: a parameter that is out of its bounds, by name.
+            UnsupportedEventError: dp-accounting's, for anything else that has no certified bound.
+        """
         count = check.integer(1)(count=count)
+        try:
+            from_event(event, self._relation)
+        except CheckError:
+            raise
+        except Exception:  # noqa: BLE001, S110 - said by what dp-accounting raises below
+            pass
         return super().compose(event, count)  # type: ignore[misc]  # dp-accounting's base class
 
     def _maybe_compose(self, event: DpEvent, count: int, do_compose: bool) -> Any:
