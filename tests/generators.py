@@ -6,22 +6,32 @@ from hypothesis import strategies as st
 
 from epsilog.terms import (
     ApproximateDP,
+    BallsInBins,
+    BinomialTrials,
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
+    GaussianDP,
+    Grouped,
     Laplace,
+    NegativeBinomialTrials,
     NeighboringRelation,
     PoissonSampled,
+    PoissonTrials,
     PureDP,
     RandomizedResponse,
     Release,
     Repeated,
     ReportNoisyMax,
+    Shuffled,
     SparseVector,
     Staircase,
+    TruncatedPoissonSampled,
+    Tuned,
+    ZeroConcentratedDP,
 )
 
 
@@ -70,3 +80,98 @@ def releases(relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_O
     """Mixes of a few releases, each repeated."""
     repeated = st.builds(Repeated, singles(relation), st.integers(1, 60))
     return st.lists(repeated, min_size=1, max_size=3).map(Composed)
+
+
+EDGES = (
+    5e-324,
+    1e-310,
+    1e-160,
+    1e-20,
+    1e-5,
+    0.01,
+    0.1,
+    0.5,
+    1.0,
+    3.0,
+    20.0,
+    600.0,
+    24_999.0,
+    25_000.0,
+    1e9,
+    1e160,
+    1.7e308,
+)
+"""Parameters where something begins: subnormal, tiny, usual, beyond a lattice, beyond a square, huge."""
+
+COUNTS = (1, 2, 3, 16, 17, 32, 33, 64, 65, 100, 256, 257, 1000, 4096, 10**5, 10**6)
+"""Whole numbers about which a method may change."""
+
+
+def edges(low: float = 0.0, high: float = 2e308) -> st.SearchStrategy[float]:
+    """Parameters, usual ones in half of the cases."""
+    return st.one_of(noises(max(low, 0.3), min(high, 30.0)), st.sampled_from([x for x in EDGES if low <= x <= high]))
+
+
+def chances() -> st.SearchStrategy[float]:
+    """Sampling probabilities up to 1, next to none and next to all among them."""
+    return st.one_of(shares(), st.sampled_from([5e-324, 1e-300, 1e-12, 1e-4, 1 - 2**-53, 1.0]))
+
+
+def counts() -> st.SearchStrategy[int]:
+    """Whole numbers from 1 on."""
+    return st.one_of(st.integers(1, 60), st.sampled_from(COUNTS))
+
+
+def extremes() -> st.SearchStrategy[Release]:
+    """Single unsampled releases of every kind with any parameters that they accept."""
+    small = edges(0.0, 600.0)
+    return st.one_of(
+        st.builds(Gaussian, edges()),
+        st.builds(Laplace, edges()),
+        st.builds(DiscreteGaussian, edges(), counts()),
+        st.builds(DiscreteLaplace, edges(), counts()),
+        st.builds(ExponentialMechanism, edges(), st.booleans()),
+        st.builds(Staircase, edges(5e-324), st.none() | st.floats(0, 1)),
+        st.builds(ReportNoisyMax, edges(), st.sampled_from(["gumbel", "exponential", "laplace"]), st.booleans()),
+        st.builds(SparseVector, edges(), edges(), st.integers(1, 3), st.booleans()),
+        st.builds(RandomizedResponse, st.floats(0, 1), st.integers(2, 6)),
+        st.builds(PureDP, edges()),
+        st.builds(ApproximateDP, small, st.sampled_from([0.0, 5e-324, 1e-12, 1e-6, 0.5, 1.0])),
+        st.builds(ZeroConcentratedDP, edges()),
+        st.builds(GaussianDP, edges()),
+    )
+
+
+def trials() -> st.SearchStrategy[object]:
+    """Laws of the number of trials."""
+    return st.one_of(
+        st.builds(BinomialTrials, st.sampled_from(COUNTS), st.sampled_from([0.01, 0.5, 0.999, 1.0])),
+        st.builds(PoissonTrials, st.sampled_from([0.01, 1.0, 20.0, 1000.0])),
+        st.builds(NegativeBinomialTrials, st.sampled_from([-0.5, 0.0, 1.0, 5.0]), st.sampled_from([1e-3, 0.1, 0.9])),
+    )
+
+
+def sampled(base: st.SearchStrategy[Release]) -> st.SearchStrategy[Release]:
+    """A base in every kind of sample."""
+    return st.one_of(
+        st.builds(PoissonSampled, base, chances()),
+        st.builds(lambda one, q, p: PoissonSampled(PoissonSampled(one, q), p), base, chances(), chances()),
+        st.builds(TruncatedPoissonSampled, base, chances(), counts(), counts()),
+        st.builds(lambda one, n, part: FixedSizeSampled(one, int(n * part), n), base, counts(), st.floats(0, 1)),
+        st.builds(BallsInBins, base, counts(), counts()),
+        st.builds(Shuffled, base, counts()),
+    )
+
+
+def anything() -> st.SearchStrategy[Release]:
+    """Mixes of whatever can be said: sampled, repeated, the best of trials, of groups, one in another."""
+    single = st.one_of(extremes(), bases(), sampled(extremes()), sampled(bases()))
+    wrapped = st.one_of(single, single, st.builds(Tuned, single, trials()), st.builds(Grouped, single, counts()))
+    repeated = st.builds(Repeated, wrapped, counts())
+    return st.one_of(
+        wrapped,
+        repeated,
+        st.lists(repeated, min_size=1, max_size=3).map(Composed),
+        st.builds(Grouped, repeated, counts()),
+        st.builds(Tuned, repeated, trials()),
+    )

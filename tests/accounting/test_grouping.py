@@ -128,10 +128,10 @@ def test_a_person_s_price_lies_between_one_record_s_and_what_sampling_does_not_h
         assert any("more than 3" in line for line in found.assumptions)
 
 
-def test_a_discrete_law_that_is_moved_too_far_keeps_the_general_bound():
+def test_a_discrete_law_that_is_moved_far_is_the_normal_one():
     found = ep.epsilon(DiscreteGaussian(3.0), delta=1e-6, group=10**6)
-    assert "Dwork" in found.method
     assert 0 < found.lower <= found.upper
+    assert found.upper == pytest.approx(ep.epsilon(Gaussian(3e-6), delta=1e-6).upper, rel=1e-4)
 
 
 def test_attack_rates_on_a_person():
@@ -158,18 +158,24 @@ def test_a_group_of_trials_is_priced_as_trials_of_the_group():
 
 
 @pytest.mark.parametrize(
-    "release",
+    ("release", "known"),
     [
-        Repeated(Grouped(Gaussian(1.0), 2), 2),
-        Composed([Grouped(Gaussian(1.0), 2), PureDP(1.0)]),
-        PoissonSampled(Grouped(Gaussian(1.0), 2), 0.5),
-        Grouped(RandomizedResponse(0.5), 2),
+        (Repeated(Grouped(Gaussian(1.0), 2), 2), Repeated(Gaussian(0.5), 2)),
+        (Composed([Grouped(Gaussian(1.0), 2), PureDP(1.0)]), Composed([Gaussian(0.5), PureDP(1.0)])),
+        (Composed([Grouped(Gaussian(4.0), 2), Grouped(Laplace(9.0), 3)]), Composed([Gaussian(2.0), Laplace(3.0)])),
+        (PoissonSampled(Grouped(Gaussian(1.0), 2), 0.5), Gaussian(0.5)),
     ],
-    ids=["repeated", "beside", "sampled", "without-proof"],
+    ids=["repeated", "beside", "of two sizes", "sampled"],
 )
-def test_what_has_no_proof_is_refused(release):
+def test_groups_compose(release, known):
+    found, other = (ep.epsilon(one, delta=1e-6) for one in (release, known))
+    assert found.lower <= other.upper
+    assert found.upper == pytest.approx(other.upper, rel=0.003)
+
+
+def test_a_group_without_a_price_is_refused():
     with pytest.raises(UnsupportedMechanismError):
-        ep.epsilon(release, delta=1e-6)
+        ep.epsilon(Grouped(RandomizedResponse(0.5), 2), delta=1e-6)
 
 
 @pytest.mark.slow

@@ -198,15 +198,18 @@ BANDED = ToeplitzStrategy((1.0, 0.5))
         MatrixMechanism(BANDED, SpacedParticipation(4, 0.1), 8, 1.0),
         MatrixMechanism(TreeStrategy(), CyclicParticipation(4, 0.1), 8, 1.0),
         MatrixMechanism(ToeplitzStrategy((1.0, 0.5)), LimitedParticipation(2**25, 1), 2**26, 1.0),
-        PoissonSampled(TREE, 0.1),
-        BallsInBins(TREE, 4),
-        FixedSizeSampled(TREE, 1, 4),
     ],
 )
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_what_has_no_proof_is_refused(release, relation):
     with pytest.raises(UnsupportedMechanismError, match="no proven"):
         epsilon(Composed([release, Gaussian(1.0)]), delta=1e-6, relation=relation)
+
+
+@pytest.mark.parametrize("sample", [PoissonSampled(TREE, 0.1), BallsInBins(TREE, 4), FixedSizeSampled(TREE, 1, 4)])
+def test_a_sample_hides_nothing_of_a_matrix_mechanism(sample):
+    found, told = (epsilon(Composed([one, Gaussian(1.0)]), delta=1e-6, relation=REPLACE) for one in (sample, TREE))
+    assert found.upper == pytest.approx(told.upper, rel=0.003)
 
 
 def test_an_entry_below_zero_is_no_strategy():

@@ -264,22 +264,37 @@ def test_trials_of_the_best_of_trials_can_be_priced():
     assert ep.epsilon(inner, delta=1e-6).upper < outer.upper < math.inf
 
 
-@pytest.mark.parametrize(
-    "release",
-    [
-        Repeated(Tuned(Gaussian(1.0), PoissonTrials(2.0)), 2),
-        Composed([Tuned(Gaussian(1.0), PoissonTrials(2.0)), PureDP(1.0)]),
-        PoissonSampled(Tuned(Gaussian(1.0), PoissonTrials(2.0)), 0.5),
-        Tuned(RandomizedResponse(0.5), PoissonTrials(2.0)),
-    ],
-    ids=["repeated", "beside", "sampled", "base-without-proof"],
-)
-def test_what_has_no_proof_is_refused(release):
+def test_the_rate_of_an_attack_on_the_best_is_at_most_that_of_its_curve():
+    best = Tuned(Gaussian(8.0), PoissonTrials(2.0))
+    found, at = ep.profile(best).tpr(0.1), 0.5
+    assert 0.1 == found.lower < found.upper <= ep.delta(best, epsilon=at).upper + math.exp(at) * 0.1
+
+
+BEST = Tuned(Gaussian(4.0), PoissonTrials(2.0))
+
+
+def test_the_best_of_trials_composes():
+    """Between what it costs alone and what all cost one by one."""
+    alone, half = (ep.epsilon(BEST, delta=at).upper for at in (1e-6, 5e-7))
+    for release, other in ((Repeated(BEST, 2), half), (Composed([BEST, PureDP(1.0)]), 1.0)):
+        found = ep.epsilon(release, delta=1e-6)
+        assert ep.epsilon(BEST, delta=1e-6).lower <= found.lower <= found.upper <= half + other
+        assert found.upper >= alone
+    many = ep.epsilon(Repeated(BEST, 100), delta=1e-6).upper
+    assert many < 0.5 * 100 * alone, "a curve composes, where one point adds up"
+
+
+def test_the_best_of_trials_that_is_sampled_costs_what_it_costs():
+    found = ep.epsilon(PoissonSampled(BEST, 0.5), delta=1e-6)
+    assert found.upper == pytest.approx(ep.epsilon(BEST, delta=1e-6).upper, rel=1e-6)
+
+
+def test_trials_without_a_price_are_refused():
     with pytest.raises(UnsupportedMechanismError):
-        ep.epsilon(release, delta=1e-6)
+        ep.epsilon(Tuned(RandomizedResponse(0.5), PoissonTrials(2.0)), delta=1e-6)
 
 
-@pytest.mark.parametrize("ask", [lambda r: ep.profile(r).rdp(), ep.accounting.rho, lambda r: ep.profile(r).tpr(0.1)])
+@pytest.mark.parametrize("ask", [lambda r: ep.profile(r).rdp(), ep.accounting.rho])
 def test_other_measures_of_the_best_are_refused(ask):
     with pytest.raises(UnsupportedMechanismError):
         ask(Tuned(Gaussian(1.0), PoissonTrials(2.0)))

@@ -123,7 +123,6 @@ def test_counts_multiply_wherever_they_stand():
     ("event", "relation", "culprit"),
     [
         (events.ComposedDpEvent([SGD, WITHOUT_REPLACEMENT]), Theirs.ADD_OR_REMOVE_ONE, WITHOUT_REPLACEMENT),
-        (SAMPLED_RESPONSE, Theirs.REPLACE_ONE, SAMPLED_RESPONSE),
         (events.ZCDpEvent(0.1, xi=0.5), Theirs.ADD_OR_REMOVE_ONE, events.ZCDpEvent(0.1, xi=0.5)),
         (
             events.SelfComposedDpEvent(events.RandomizedResponseDpEvent(0.5, 2), 3),
@@ -141,6 +140,14 @@ def test_what_has_no_proof_is_named_and_changes_nothing(event, relation, culprit
     with pytest.raises(dp_accounting.UnsupportedEventError, match="no proven bound"):
         accountant.compose(event)
     assert accountant.get_epsilon(1e-6) == before
+
+
+def test_a_sample_without_a_pair_hides_nothing():
+    found, told = (
+        CertifiedAccountant(Theirs.REPLACE_ONE).compose(event).get_epsilon(1e-6)
+        for event in (SAMPLED_RESPONSE, SAMPLED_RESPONSE.event)
+    )
+    assert found == pytest.approx(told, rel=1e-9)
 
 
 @pytest.mark.parametrize("bad", [-1e-3, 1.5, math.nan])

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import overload
 
-from epsilog.accounting import grouping, tuning
+from epsilog.accounting import composing, grouping, tuning
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.failures import Failure
 from epsilog.accounting.intervals import Intervals, Series, each
@@ -66,20 +66,27 @@ STATED = Method(
     "the best of all Renyi orders, and two answers that attain it (Asoodeh et al. 2021; docs: accounting/moments)",
     concentrated.alone,
 )
-ZCDP = Method("a Gaussian that satisfies what is stated (Bun & Steinke 2016)", concentrated.bounds)
+ZCDP = Method("a Gaussian that satisfies what is stated (Bun & Steinke 2016)", concentrated.bounds, below_only=True)
 RENYI = Method("Renyi DP (Mironov 2017; Asoodeh et al. 2021)", renyi.bounds)
 
 PRICED = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP, RENYI)
 """What bounds a release as it is, in the order in which it is asked."""
 
+LARGEST = (GAUSSIAN, PURE)
+"""What bounds the largest loss."""
+
 
 def _upper(prepared: Prepared, question: Question, gap: float) -> float:
-    return walk(PRICED, prepared, question, gap, above=True).bounds.upper
+    asked = LARGEST if question == EpsilonAt(0) else PRICED
+    try:
+        return walk(asked, prepared, question, gap, above=True).bounds.upper
+    except UnsupportedMechanismError:
+        return account(prepared, question, gap, above=True)[0].upper
 
 
-_WHOLE = "as if sampling hid nothing (docs: accounting/certified-bounds, 1.5)"
-UNSAMPLED = Method(_WHOLE, partial(unsampled.likely, upper=_upper), helps=unsampled.helps)
-UNSAMPLED_EACH = Method(_WHOLE, partial(unsampled.each, upper=_upper))
+_UNHIDDEN = "as if sampling hid nothing (docs: accounting/certified-bounds, 1.5)"
+UNSAMPLED = Method(_UNHIDDEN, partial(unsampled.likely, upper=_upper), helps=unsampled.helps)
+UNSAMPLED_EACH = Method(_UNHIDDEN, partial(unsampled.each, upper=_upper))
 
 TOLD = (PURE, LATTICE)
 """What bounds truncated samples by pairs of their own."""
@@ -91,8 +98,32 @@ METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED)
 def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: bool = False) -> tuple[Bounds, str]:
     """Bounds an answer by every method that it takes, and says by which; what claims and searches alike ask.
 
-    With ``above`` the upper bound alone is wanted: the whole interval's is at most that, and takes longer.
+    With ``above`` the upper bound alone is wanted: the whole interval's is at most that, and takes longer. What no
+    method bounds as a whole is bounded by its parts (``composing``).
+
+    Raises:
+        UnsupportedMechanismError: a part has no price by itself, or only one; the refusal of the whole.
     """
+    by_parts = partial(composing.bounds, prepared, question, above=above, ask=partial(_ask, gap=gap))
+    if prepared.has_curves and prepared.enclosed is None:
+        found = by_parts()
+        if found is not None:
+            return found
+    try:
+        return _whole(prepared, question, gap, above=above)
+    except UnsupportedMechanismError:
+        found = by_parts()
+        if found is None:
+            raise
+        return found
+
+
+def _ask(prepared: Prepared, question: Question, above: bool, *, gap: float) -> Bounds:
+    return account(prepared, question, gap, above=above)[0]
+
+
+def _whole(prepared: Prepared, question: Question, gap: float, *, above: bool) -> tuple[Bounds, str]:
+    """Bounds an answer about all of a mix together."""
     if prepared.alone is not None:
         return _over(prepared.alone, prepared.relation, question, gap, above=above)
     if prepared.enclosed is not None:
@@ -102,7 +133,7 @@ def account(prepared: Prepared, question: Question, gap: float = GAP, *, above: 
     if prepared.apart is not None:
         bounds, method = _beside(*prepared.apart, question, gap, above=above)
         return bounds, method + _APART
-    asked = (GAUSSIAN, PURE) if question == EpsilonAt(0) else METHODS
+    asked = (*LARGEST, UNSAMPLED_EACH) if question == EpsilonAt(0) else METHODS
     claim = walk(asked, prepared, question, gap, above=above)
     return claim.bounds, claim.method
 
@@ -121,24 +152,31 @@ def _truncated(
 ) -> tuple[Bounds, str]:
     """Bounds the answer for a mix with truncated samples: from that of the ``rest``, where none is cut, or as it is.
 
-    Where cuts are rare the first is best; where they are not, nothing but the second is of use.
+    Where cuts are rare the first is best; where they are not, pairs of their own, or that sampling hid nothing. A
+    sample of few units is never cut: the rest bounds from below.
     """
-    whole, by = account(rest, question, gap)
+    whole, by = account(rest, question, gap, above=above)
 
     def asked(at: float) -> Bounds:
-        return whole if question == EpsilonAt(at) else account(rest, EpsilonAt(at), gap)[0]
+        return whole if question == EpsilonAt(at) else account(rest, EpsilonAt(at), gap, above=True)[0]
 
     match question:
         case DeltaAt(epsilon):
-            found = cut.beside(whole, epsilon)
+            upper = cut.beside(whole, epsilon).upper
         case EpsilonAt(delta):
-            found = cut.epsilon(delta, asked, above=above)
-    if found.upper > (1 + gap) * whole.upper:
-        with suppress(UnsupportedMechanismError):
-            told = walk(TOLD, prepared, question, gap, above=True)
-            if told.bounds.upper < found.upper:
-                return found.meet(Bounds(0.0, told.bounds.upper)), f"{told.method}; {_TOLD}"
-    return found, by + _UNCUT
+            upper = cut.epsilon(delta, asked, above=True).upper
+    found, name = Bounds(whole.lower, max(upper, whole.lower)), by + _UNCUT
+    if found.upper <= (1 + gap) * whole.upper:
+        return found, name
+    with suppress(UnsupportedMechanismError):
+        told = walk(TOLD, prepared, question, gap, above=True)
+        if told.bounds.upper < found.upper:
+            found, name = found.meet(Bounds(0.0, told.bounds.upper)), f"{told.method}; {_TOLD}"
+    with suppress(UnsupportedMechanismError):
+        known, method = account(prepared.unsampled(prepared.truncated), question, gap, above=True)
+        if known.upper < found.upper:
+            found, name = found.meet(Bounds(0.0, known.upper)), f"{method}; {_UNHIDDEN}"
+    return found, name
 
 
 def _over(

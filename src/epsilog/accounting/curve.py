@@ -121,7 +121,10 @@ class Profile:
         if self._prepared.enclosed is not None:
             return self._tpr_between(fpr)
         attained, work = self._prepared.attained, Work()
-        orders = tradeoff.rates(attained, fpr, gap=self.gap, work=work)
+        try:
+            orders = tradeoff.rates(attained, fpr, gap=self.gap, work=work)
+        except UnsupportedMechanismError:
+            return self._tpr_by_curve(fpr)
         worst = max(orders, key=lambda order: order.bounds.upper)
         upper = worst.bounds.upper if attained is self._prepared else 1.0
         found = Bounds(max(order.bounds.lower for order in orders), upper)
@@ -139,6 +142,20 @@ class Profile:
         near = self.delta(abs(worst.at))
         return Interval(
             found.lower, found.upper, near.method, self.relation,
+            assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
+        )  # fmt: skip
+
+    def _tpr_by_curve(self, fpr: float) -> Interval:
+        """What has no pair: any curve that bounds delta in both orders bounds the rate from above."""
+
+        def whole(epsilon: float) -> Bounds:
+            claim = self.delta(epsilon)
+            return Bounds(claim.lower, claim.upper)  # the lower side only says where to look
+
+        found = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap)
+        near = self.delta(abs(found.at))
+        return Interval(
+            fpr, max(found.bounds.upper, fpr), near.method, self.relation,
             assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
 from epsilog.accounting.flatten import Bag
@@ -30,6 +31,20 @@ def rounded(number: Fraction, *, up: bool) -> float:
     if up:
         return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
     return nearest if Fraction(nearest) <= number else math.nextafter(nearest, 0.0)
+
+
+def rounded_sum(numbers: Iterable[tuple[float, int]]) -> float:
+    """The sum of numbers from 0 on, each so many times, rounded up once; ``inf`` with an infinite one.
+
+    >>> rounded_sum([(0.1, 3), (0.0, 5)]) >= 0.3, rounded_sum([(1.0, 1), (float("inf"), 2)])
+    (True, inf)
+    """
+    total = Fraction(0)
+    for number, count in numbers:
+        if number == math.inf:
+            return math.inf
+        total += Fraction(number) * count
+    return rounded(total, up=True)
 
 
 def pure_loss(bag: Bag, relation: NeighboringRelation) -> Fraction | None:

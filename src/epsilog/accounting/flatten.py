@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from epsilog.terms import (
     ApproximateDP,
@@ -22,9 +23,11 @@ from epsilog.terms import (
     Release,
     Repeated,
     ReportNoisyMax,
+    Shuffled,
     SparseVector,
     ToeplitzStrategy,
     TruncatedPoissonSampled,
+    Tuned,
     UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
@@ -33,6 +36,7 @@ __all__ = ["flatten"]
 
 Bag = Mapping[Release, int]  # distinct single releases, with their counts
 
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _BINS = "balls-in-bins"
 _MOST_ROUNDS = 10**100  # of one part; their products with losses and distances are doubles
 
@@ -112,22 +116,32 @@ def sampled_parts(bag: Bag) -> tuple[Release, ...]:
     return tuple(part for part in bag if isinstance(part, PoissonSampled | FixedSizeSampled | BallsInBins))
 
 
-def unsampled(bag: Bag, parts: Collection[Release]) -> Bag:
+def unsampled(bag: Bag, parts: Collection[Release], relation: NeighboringRelation = _ADD_OR_REMOVE) -> Bag:
     """The same with every unit in each of ``parts``, in every round of them: it dominates (certified-bounds, 1.5).
 
     >>> unsampled({(part := PoissonSampled(Gaussian(2.0), 0.5)): 1}, [part])
     {Gaussian(noise_multiplier=2.0, sensitivity=1.0): 1}
     """
     chosen = frozenset(parts)
-    return _counted((_whole(part) if part in chosen else part, count) for part, count in bag.items())
+    return _counted((_whole(part, relation) if part in chosen else part, count) for part, count in bag.items())
 
 
-def _whole(part: Release) -> Release:
+def _whole(part: Release, relation: NeighboringRelation) -> Release:
+    """What is computed on a sample, for whoever sees the sample; so is what is computed on a sample of that."""
     match part:
-        case PoissonSampled(release=inner) | FixedSizeSampled(release=inner):
-            return inner
+        case PoissonSampled(release=inner) | FixedSizeSampled(release=inner) | Shuffled(release=inner):
+            return _whole(inner, relation)
+        case TruncatedPoissonSampled(release=inner):  # a unit that joins may leave another one out
+            whole = _whole(inner, relation)
+            return Grouped(whole, 2) if relation is _ADD_OR_REMOVE else whole
         case BallsInBins(release=inner, epochs=epochs):
-            return Repeated(inner, epochs)
+            return Repeated(_whole(inner, relation), epochs)
+        case Repeated(release=inner, count=count):
+            return Repeated(_whole(inner, relation), count)
+        case Composed(releases=parts):
+            return Composed([_whole(one, relation) for one in parts])
+        case Tuned(release=inner) | Grouped(release=inner):
+            return replace(part, release=_whole(inner, relation))
         case _:
             return part
 
@@ -172,6 +186,44 @@ def check_absence(part: Release, base: Release, relation: NeighboringRelation) -
     if relation is NeighboringRelation.ZERO_OUT and any(isinstance(one, silent) for one in flatten(base)):
         reason = "under zero-out a statement compares a unit with nothing in its place, not with its absence"
         raise UnsupportedMechanismError(part, method="sampling", reason=reason)
+
+
+def check_coins(part: Release, relation: NeighboringRelation) -> None:
+    """Requires that given all coins a sample with the unit and one without differ in the unit alone (docs, 1.5).
+
+    Raises:
+        UnsupportedMechanismError: a sample of a fixed size, or reports that are shuffled, where neighbours do not
+            replace one unit; reports that hide among fewer in a sample than in all; one unit's report that is sampled.
+    """
+    for one, outside in _samples(part, None):
+        if isinstance(one, FixedSizeSampled | Shuffled) and relation is not NeighboringRelation.REPLACE_ONE:
+            reason = f"a fixed number of units means replace-one, not {relation}"
+            raise UnsupportedMechanismError(one, method="sampling", reason=reason)
+        if isinstance(one, Shuffled) and outside is not None:
+            raise UnsupportedMechanismError(part, method="sampling", reason="of a sample fewer reports are shuffled")
+        if isinstance(outside, Shuffled):
+            raise UnsupportedMechanismError(
+                part, method="sampling", reason="one unit's report is neither sampled nor shuffled"
+            )
+
+
+def _samples(part: Release, outside: Release | None) -> list[tuple[Release, Release | None]]:
+    """All samples in a release, each with the one that it is drawn from."""
+    match part:
+        case Composed(releases=parts):
+            return [found for one in parts for found in _samples(one, outside)]
+        case Repeated(release=inner) | Tuned(release=inner) | Grouped(release=inner):
+            return _samples(inner, outside)
+        case (
+            PoissonSampled(release=inner)
+            | TruncatedPoissonSampled(release=inner)
+            | FixedSizeSampled(release=inner)
+            | BallsInBins(release=inner)
+            | Shuffled(release=inner)
+        ):
+            return [(part, outside), *_samples(inner, part)]
+        case _:
+            return []
 
 
 def bins_mu(release: BallsInBins, relation: NeighboringRelation) -> float:

@@ -8,39 +8,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from fractions import Fraction
 
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.exact import rounded
-from epsilog.accounting.flatten import Bag
+from epsilog.accounting.flatten import Bag, flatten
 from epsilog.accounting.gaussian import gaussian_bounds
 from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.pairs.groups import group_orderings
+from epsilog.accounting.pairs.counts import Counts, binomial, hypergeometric, most_likely
+from epsilog.accounting.pairs.dominating import Ordering
+from epsilog.accounting.pairs.grown import further, grown, growth
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything, size
 from epsilog.accounting.roots import proven
 from epsilog.accounting.rounding import LEAST, MU, down, up
 from epsilog.terms import (
-    ApproximateDP,
-    BallsInBins,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    ExponentialMechanism,
     FixedSizeSampled,
-    Gaussian,
-    GaussianDP,
-    Laplace,
-    MatrixMechanism,
+    Grouped,
     NeighboringRelation,
     PoissonSampled,
     PureDP,
     Release,
-    ReportNoisyMax,
-    SparseVector,
     UnsupportedMechanismError,
-    ZeroConcentratedDP,
 )
 
 Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer about one unit; with True from above only
@@ -50,6 +40,7 @@ MIXTURES = "group privacy by mixtures (Ganesh 2024)"
 GENERAL = "group privacy (Dwork & Roth 2014)"
 
 _LOOSE = 0.05  # a relative width from which on mixtures of many members are not all that is asked
+_SHARES = (0.5, 1e-3)  # of delta: what may be spent on more of a group being in a sample than is counted with
 _FAINT = 1e-12  # an epsilon to begin with where one unit's is 0
 _KNOWN = -1.0  # what stands for a curve below its goal at an epsilon that is known to be enough
 _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved until delta there is seen to be low
@@ -71,11 +62,10 @@ def bounds(one: Prepared, question: Question, *, units: int, gap: float, above: 
         return alone, ""
     if one.mu is not None:
         return gaussian_bounds(units * one.mu, question, roundings=MU + 1), EXACT
-    if (further := _further(one.bag, one.relation, units)) is not None:
-        with suppress(UnsupportedMechanismError):  # moved so far, a discrete law may have too many atoms
-            return _apart(further, question, one.relation, alone, above=above, ask=ask), EXACT
-    mixtures = group_orderings(one.bag, one.relation, units=units)
-    found, how = alone, GENERAL
+    if (whole := further(one.bag, one.relation, units)) is not None:
+        with suppress(UnsupportedMechanismError):
+            return _apart(whole, question, one.relation, alone, above=above, ask=ask), EXACT
+    mixtures, found, how = _pairs(one, question, units), alone, GENERAL
     if mixtures is not None and question != EpsilonAt(0):
         found, how = lattice_bounds(mixtures, question, gap=gap), MIXTURES
         if isinstance(question, EpsilonAt) and math.isfinite(found.upper):
@@ -89,24 +79,68 @@ def bounds(one: Prepared, question: Question, *, units: int, gap: float, above: 
     return Bounds(min(found.lower, upper), upper), GENERAL
 
 
-_HIDING = (PoissonSampled, FixedSizeSampled, BallsInBins)
+def _pairs(one: Prepared, question: Question, units: int) -> tuple[Ordering, ...] | None:
+    """Pairs of each release for the group, composed; None if one has none."""
+    parts: dict[Release, int] = {Grouped(part, units): count for part, count in one.bag.items()}
+    with suppress(UnsupportedMechanismError):
+        return Prepared(parts, one.relation).orderings(size(question))
+    return None
 
 
 def _unhidden(one: Prepared, question: Question, units: int, ask: Ask) -> float:
-    """Bounds the answer from above as if sampling hid nothing, where the rest has distances that simply grow."""
-    if one.sampled and all(isinstance(part, _HIDING) for part in one.sampled):
+    """Bounds the answer from above as if sampling hid nothing, where the rest has distances that simply grow.
+
+    All of the group may be in every sample; or as many as are in each but for a chance that is taken from delta.
+    """
+    found = everything(question)
+    if not one.sampled:
+        return found
+    with suppress(UnsupportedMechanismError):
+        whole = further(one.unsampled(one.sampled).bag, one.relation, units)
+        if whole is not None:
+            found = ask(Prepared(whole[0], one.relation), question, True).upper
+    if question == EpsilonAt(0):
+        return found
+    for part in _SHARES:
+        spent = part * question.delta if isinstance(question, EpsilonAt) else part * found
+        most = _seen_together(one, units, spent)
+        if most is None:
+            break
+        left = EpsilonAt(down(question.delta - spent, 2)) if isinstance(question, EpsilonAt) else question
         with suppress(UnsupportedMechanismError):
-            whole = _further(one.unsampled(one.sampled).bag, one.relation, units)
-            if whole is not None:
-                return ask(Prepared(whole[0], one.relation), question, True).upper
-    return everything(question)
+            upper = ask(Prepared(most, one.relation), left, True).upper
+            found = min(found, upper if isinstance(question, EpsilonAt) else up(upper + spent, 2))
+    return found
+
+
+def _seen_together(one: Prepared, units: int, chance: float) -> Bag | None:
+    """A mix that bounds the group's, unless more of it are in a sample: that has at most this chance."""
+    bag: dict[Release, int] = {}
+    often = sum(count for part, count in one.bag.items() if part in one.sampled)
+    for part, count in one.bag.items():
+        counted: tuple[Release, Counts | None] = (part, None)
+        match part:
+            case PoissonSampled(release=inner, sampling_probability=share) if share < 1:
+                counted = (inner, binomial(units, share, above=True))
+            case FixedSizeSampled(release=inner, sample_size=drawn, population=population):
+                counted = (inner, hypergeometric(population, min(units, population), drawn, above=True))
+        if part in one.sampled and counted[1] is None:
+            return None
+        seen = units if counted[1] is None else most_likely(counted[1], chance / often)
+        seen = units if seen is None else min(seen, units)
+        for plain, times in flatten(counted[0]).items():
+            whole = grown(plain, one.relation, seen, high=True) if seen > 0 else PureDP(0.0)
+            if whole is None:
+                return None
+            bag[whole] = bag.get(whole, 0) + times * count
+    return bag
 
 
 def _apart(
-    further: tuple[Bag, Bag], question: Question, relation: NeighboringRelation, alone: Bounds, *, above: bool, ask: Ask
+    whole: tuple[Bag, Bag], question: Question, relation: NeighboringRelation, alone: Bounds, *, above: bool, ask: Ask
 ) -> Bounds:
     """Bounds the answer by that of mixes whose distances are as many times as large, rounded up and down."""
-    most, least = (Prepared(bag, relation) for bag in further)
+    most, least = (Prepared(bag, relation) for bag in whole)
     upper = ask(most, question, True).upper
     if above:
         return Bounds(0.0, upper)
@@ -115,80 +149,6 @@ def _apart(
     if not isinstance(question, EpsilonAt) or question.delta == 0 or math.isinf(upper):
         return found
     return _seen(found, question.delta, lambda at: ask(most, DeltaAt(at), True).upper)
-
-
-def _further(bag: Bag, relation: NeighboringRelation, units: int) -> tuple[Bag, Bag] | None:
-    """Mixes that bound a group's answer above and below; None if a part has no distance that simply grows."""
-    sides = []
-    for high in (True, False):
-        found: dict[Release, int] = {}
-        for part, count in bag.items():
-            grown = _grown(part, relation, units, high=high)
-            if grown is None:
-                return None
-            found[grown] = found.get(grown, 0) + count
-        sides.append(found)
-    return sides[0], sides[1]
-
-
-def _grown(  # noqa: PLR0912
-    part: Release, relation: NeighboringRelation, units: int, *, high: bool
-) -> Release | None:
-    """A part as a group meets it: a noise that much smaller, or a statement that much weaker; rounded outwards."""
-
-    def times(number: float, factor: int) -> float:
-        found = rounded(Fraction(number) * factor, up=high)
-        return found if math.isfinite(found) else 1e300
-
-    match part:
-        case Gaussian(noise_multiplier=noise):
-            return Gaussian(rounded(Fraction(noise) / units, up=not high))
-        case MatrixMechanism(noise_stddev=noise):
-            return replace(part, noise_stddev=rounded(Fraction(noise) / units, up=not high))
-        case Laplace(noise_multiplier=noise):
-            return Laplace(rounded(Fraction(noise) / units, up=not high))
-        case DiscreteGaussian(noise_stddev=noise, sensitivity=far) if far * units < 2**53:
-            return DiscreteGaussian(noise, far * units)
-        case DiscreteLaplace(noise_scale=noise, sensitivity=far) if far * units < 2**53:
-            return DiscreteLaplace(noise, far * units)
-        case ExponentialMechanism(epsilon=epsilon, monotone=monotone):
-            return ExponentialMechanism(times(epsilon, units), monotone)
-        case ReportNoisyMax(epsilon=epsilon, noise=noise_law, monotone=monotone):
-            return ReportNoisyMax(times(epsilon, units), noise_law, monotone)
-        case SparseVector(threshold_noise_multiplier=first, query_noise_multiplier=each, positives=most):
-            once, often = (rounded(Fraction(noise) / units, up=not high) for noise in (first, each))
-            return SparseVector(once, often, most, part.monotone)
-        case GaussianDP(mu=mu):
-            return GaussianDP(times(mu, units))
-        case ZeroConcentratedDP(rho=rho):  # a Gaussian satisfies it; what else does need not grow as fast
-            least = GaussianDP(down(units * math.sqrt(2 * rho), 3))
-            return ZeroConcentratedDP(times(rho, units**2)) if high else least
-        case PureDP(epsilon=epsilon) if high:
-            return PureDP(times(epsilon, units))
-        case ApproximateDP(epsilon=epsilon, delta=delta) if high:
-            return ApproximateDP(times(epsilon, units), _shares(epsilon, delta, units))
-        case PureDP(epsilon=epsilon) | ApproximateDP(epsilon=epsilon):  # Laplace noise satisfies what is stated
-            far = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
-            if epsilon == 0:
-                return PureDP(0.0)
-            return Laplace(rounded(far / (Fraction(epsilon) * units), up=True))
-    return None
-
-
-def _shares(epsilon: float, delta: float, units: int) -> float:
-    """The delta of an (epsilon, delta) statement for a group: delta (1 + e^epsilon + ... + e^((units - 1) epsilon))."""
-    return min(1.0, up(delta * _growth(epsilon, units), 2048)) if delta > 0 else 0.0
-
-
-def _growth(share: float, units: int) -> float:
-    """At least 1 + e^share + ... + e^((units - 1) share), but for roundings."""
-    whole = units * share
-    if share == 0:
-        return float(units)
-    if whole < 700:
-        return math.expm1(whole) / math.expm1(share)
-    grown = (units - 1) * share  # units e^((units - 1) share) is no less, and overflows later
-    return units * math.exp(grown) if grown < 700 else math.inf
 
 
 def _general(one: Prepared, question: Question, units: int, gap: float, ask: Ask, *, known: float) -> float:
@@ -219,7 +179,7 @@ def _general_delta(one: Prepared, epsilon: float, units: int, ask: Ask) -> float
         share = math.nextafter(share, 0.0)
     factor = math.expm1(epsilon) / math.expm1(share) if 0 < epsilon < 700 and share > 0 else float(units)
     if epsilon >= 700:
-        factor = _growth(share, units)
+        factor = growth(share, units)
     single = ask(one, DeltaAt(share), True).upper
     return min(1.0, up(single * factor, 2048)) if single > 0 else 0.0
 

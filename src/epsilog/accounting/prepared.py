@@ -10,7 +10,16 @@ from functools import cached_property
 from epsilog.accounting import exact, failures, truncation
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.enclosed import enclosed
-from epsilog.accounting.flatten import Bag, bins_mu, flatten, lone_bins, sampled_parts, total_mu, unsampled
+from epsilog.accounting.flatten import (
+    Bag,
+    bins_mu,
+    check_coins,
+    flatten,
+    lone_bins,
+    sampled_parts,
+    total_mu,
+    unsampled,
+)
 from epsilog.accounting.pairs.dominating import Ordering, largest_loss, orderings
 from epsilog.accounting.rounding import down
 from epsilog.terms import (
@@ -20,12 +29,15 @@ from epsilog.terms import (
     Grouped,
     NeighboringRelation,
     Release,
+    Repeated,
+    Shuffled,
+    TruncatedPoissonSampled,
     Tuned,
-    UnsupportedMechanismError,
     ZeroConcentratedDP,
     check,
 )
 
+_MOST_MU = 1e300  # of a Gaussian that stands below; with others beside it still a number
 _TAILS = 1e-4  # of a delta: what cutting the tails of all epochs together may add to it
 
 
@@ -59,8 +71,13 @@ class Prepared:
 
     @cached_property
     def sampled(self) -> tuple[Release, ...]:
-        """The distinct parts that take some units and leave others out."""
-        return sampled_parts(self.bag)
+        """The distinct parts that take some units and leave others out, or do not tell whose report is whose."""
+        return sampled_parts(self.bag) + tuple(part for part in self.bag if isinstance(part, Shuffled))
+
+    @cached_property
+    def truncated(self) -> tuple[Release, ...]:
+        """The distinct parts that are samples which may be cut."""
+        return tuple(part for part in self.bag if isinstance(part, TruncatedPoissonSampled))
 
     @cached_property
     def has_pairs(self) -> bool:
@@ -119,16 +136,22 @@ class Prepared:
 
     @cached_property
     def alone(self) -> Tuned | Grouped | None:
-        """The best of several trials, or what a group loses, where that is all there is; None where no part is such.
+        """The best of several trials, or what a group loses, where that is all there is; None where it is not.
 
-        Raises:
-            UnsupportedMechanismError: there is something beside it, or it is repeated: no pair of it is proven.
+        Mixes that the same group meets are one mix that it meets.
         """
-        part = next((part for part in self.bag if isinstance(part, Tuned | Grouped)), None)
-        if part is None or self.bag == {part: 1}:
-            return part
-        reason = "the best of several trials, and what a group loses, are priced alone; charge what is beside it apart"
-        raise UnsupportedMechanismError(part, method="composition", reason=reason)
+        parts = tuple(self.bag)
+        if len(parts) == 1 and isinstance(parts[0], Tuned | Grouped) and self.bag[parts[0]] == 1:
+            return parts[0]
+        groups = [(part.units, part.release, count) for part, count in self.bag.items() if isinstance(part, Grouped)]
+        if not groups or len(groups) < len(parts) or len({units for units, _, _ in groups}) > 1:
+            return None
+        return Grouped(Composed([Repeated(release, count) for _, release, count in groups]), groups[0][0])
+
+    @cached_property
+    def has_curves(self) -> bool:
+        """Whether a part beside others, or repeated, has no pair but a curve."""
+        return self.alone is None and any(isinstance(part, Tuned | Grouped) for part in self.bag)
 
     @cached_property
     def attained(self) -> Prepared:
@@ -143,12 +166,18 @@ class Prepared:
         if not rho:
             return self
         rest = {part: count for part, count in self.bag.items() if not isinstance(part, ZeroConcentratedDP)}
-        one = GaussianDP(down(math.sqrt(2 * math.fsum(rho)), 3))
+        one = GaussianDP(min(down(math.sqrt(2.0) * math.hypot(*map(math.sqrt, rho)), 8), _MOST_MU))
         return Prepared(rest | {one: rest.get(one, 0) + 1}, self.relation)
 
     def unsampled(self, parts: Collection[Release]) -> Prepared:
-        """The same with every unit in each of ``parts``, in every round of them: it dominates."""
-        return Prepared(unsampled(self.bag, parts), self.relation)
+        """The same with every unit in each of ``parts``, in every round of them: it dominates.
+
+        Raises:
+            UnsupportedMechanismError: given all coins, the other units' sample depends on whether the unit is there.
+        """
+        for part in parts:
+            check_coins(part, self.relation)
+        return Prepared(unsampled(self.bag, parts, self.relation), self.relation)
 
 
 def prepare(release: Release, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Prepared:

@@ -10,6 +10,7 @@ __all__ = ["bracket", "first", "largest", "proven", "secant"]
 
 _ATTEMPTS = 10  # by secants, before bisecting
 _STRIDE = 16  # doubles from where a test was thought to begin; then as many times more
+_FAR_BELOW = -3.0  # of a curve: about where secants end they have not met it
 _APART = 1e-14  # of a root: a bracket that a secant search does not narrow
 
 
@@ -116,9 +117,13 @@ def proven(excess: Callable[[float], float], guess: float, *, gap: float, most: 
     inf
     """
     near = secant(excess, guess, -1.0, enough=gap, attempts=_ATTEMPTS) * (1 + gap)
-    if excess(near) <= 0:
-        return near
     low, high, far = near, 2 * near, max(most, 8 * guess)
+    if (value := excess(near)) <= 0:
+        if value > _FAR_BELOW:
+            return near
+        low, high = near / 2, near  # the curve falls at once, which secants do not see
+        while low > 0 and excess(low) <= 0:
+            low, high = low / 2, low
     while excess(high) > 0:
         low, high = high, 2 * high
         if high > far:

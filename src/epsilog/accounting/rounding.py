@@ -124,5 +124,6 @@ def union(chances: Iterable[tuple[float, float]]) -> tuple[float, float]:
 def _moved(number: Number, by: float) -> Number:
     """A number moved up (or down, if ``by`` is negative) by a part of itself."""
     if isinstance(number, np.ndarray):
-        return np.asarray(number * np.where(number < 0, 1 - by, 1 + by))
+        with np.errstate(over="ignore"):  # next to the largest double: infinity is above it
+            return np.asarray(number * np.where(number < 0, 1 - by, 1 + by))
     return number * (1 - by if number < 0 else 1 + by)

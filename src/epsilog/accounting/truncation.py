@@ -18,7 +18,7 @@ import numpy as np
 
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import Bag
-from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, down, union, up
+from epsilog.accounting.rounding import BOUND, ELEMENTARY, LEAST, TINY, down, union, up
 from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
@@ -230,7 +230,7 @@ def binomial_above(trials: int, chance: float, most: int) -> float:
     """
     trials, most = check.integer(0)(trials=trials), check.integer(-1)(most=most)
     chance = check.within(0, 1, check.UP)(chance=chance)
-    k, n, p = most + 1, trials, Fraction(chance)
+    k, n, p = most + 1, trials, Fraction(max(chance, TINY))  # a larger chance falls no less often
     if k > n or chance == 0:
         return 0.0
     if chance == 1:

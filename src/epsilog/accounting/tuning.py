@@ -40,7 +40,6 @@ _STEP = 1e-3  # of an epsilon, below which a curve's slope is estimated
 _INSIDE = 0.999  # of a set's chance: two ends of the outcomes then leave something between them
 _GAP = 0.02  # of rates, for lower bounds
 _ROUNDINGS = 1e4  # far above those of a few functions whose condition is at most 1 + ``spread``
-_FEWEST_SPLIT = 64  # trials at most for which their composition is asked, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,7 @@ def bounds(tuned: Tuned, relation: NeighboringRelation, question: Question, *, a
 
     stretch, at = law.stretch(trial, lambda: ask(one, EpsilonAt(0), True).upper)
     upper = _above(law, stretch, question, lambda asked: ask(one, asked, True).upper)
-    if isinstance(law.trials, BinomialTrials) and law.trials.most <= _FEWEST_SPLIT:  # all trials, shown
+    if isinstance(law.trials, BinomialTrials):  # all trials, shown
         with suppress(UnsupportedMechanismError):  # what is repeated may have no price of its own
             upper = min(upper, ask(prepare(Repeated(tuned.release, law.trials.most), relation), question, True).upper)
     if above:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import FAINT, Question, anything
+from epsilog.terms import UnsupportedMechanismError
 
 Bound = Callable[[Prepared, Question, float], Bounds | None]
 
@@ -24,6 +25,7 @@ class Method:
         above: bounds it from above only, where that saves work; never better than ``bound``.
         enough: a relative width at which no further method is asked once this one has answered.
         last_from: rounds from which on no further method is asked once this one has answered.
+        below_only: whether it bounds from below only, so that a refusal of the others stands.
         helps: whether it may move an interval that is narrow enough already; if not given, it is not asked then.
     """
 
@@ -32,6 +34,7 @@ class Method:
     above: Bound | None = None
     enough: float = 0.0
     last_from: int | None = None
+    below_only: bool = False
     helps: Callable[[Prepared, Question, Bounds], bool] | None = None
 
 
@@ -57,13 +60,15 @@ def walk(
 ) -> Claim:
     """Asks the methods in turn until the interval is narrow enough.
 
-    With ``above`` the upper bound alone is wanted: it is no better than that of the whole interval, and cheap.
+    With ``above`` the upper bound alone is wanted: it is no better than that of the whole interval, and cheap. A method
+    that refuses, or whose numbers leave the doubles, proves nothing, and the next one is asked.
 
     Raises:
         ArithmeticError: two proven bounds contradict each other.
-        UnsupportedMechanismError: a part has no proof under this relation.
+        UnsupportedMechanismError: no method has a proof under this relation; the first refusal.
     """
     claim, wanted = Claim(anything(question), None, None), gap
+    refusal, answered = None, False
     for method in methods:
         if claim.bounds.within(wanted, least=FAINT) and not (
             method.helps and method.helps(prepared, question, claim.bounds)
@@ -71,12 +76,20 @@ def walk(
             continue
         one_sided = above and method.above is not None
         bound = method.above if one_sided and method.above is not None else method.bound
-        found = bound(prepared, question, gap)
+        try:
+            found = bound(prepared, question, gap)
+        except UnsupportedMechanismError as problem:
+            refusal = refusal or problem
+            continue
+        except (OverflowError, ZeroDivisionError):
+            continue
         if found is None:
             continue
-        claim = _met(claim, found, method)
+        claim, answered = _met(claim, found, method), answered or not method.below_only
         last = one_sided or (method.last_from is not None and prepared.rounds >= method.last_from)
         wanted = math.inf if last and math.isfinite(claim.bounds.upper) else max(wanted, method.enough)
+    if refusal is not None and not answered:
+        raise refusal
     return claim
 
 

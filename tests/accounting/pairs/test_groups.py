@@ -10,16 +10,20 @@ from scipy.stats import binom, norm
 
 from epsilog.accounting import delta, epsilon, profile, rdp
 from epsilog.accounting.laws.pair import Direction
-from epsilog.accounting.pairs.groups import GroupMixture, group_orderings
+from epsilog.accounting.pairs.counts import binomial
+from epsilog.accounting.pairs.dominating import orderings
+from epsilog.accounting.pairs.groups import mixture
 from epsilog.accounting.roots import proven
 from epsilog.terms import (
     Composed,
     Gaussian,
+    Grouped,
     Laplace,
     NeighboringRelation,
     PoissonSampled,
     PureDP,
     Repeated,
+    UnsupportedMechanismError,
     ZeroConcentratedDP,
 )
 
@@ -82,8 +86,9 @@ def test_nearly_always_sampled_is_the_gaussian():
 
 
 def test_what_has_no_mixture_keeps_the_general_bound():
-    assert group_orderings({PoissonSampled(Laplace(1.0), 0.1): 1}, ADD, units=2) is None
-    assert group_orderings({Gaussian(1.0): 1}, REPLACE, units=2) is None
+    for part, relation in ((PoissonSampled(Laplace(1.0), 0.1), ADD), (PoissonSampled(Gaussian(1.0), 0.1), REPLACE)):
+        with pytest.raises(UnsupportedMechanismError, match="group"):
+            orderings({Grouped(part, 2): 1}, relation)
     assert "Dwork" in profile(PoissonSampled(Laplace(1.0), 0.1)).group_delta(units=2, epsilon=1.0).method
 
 
@@ -135,7 +140,7 @@ def test_what_a_group_rests_on_is_told():
 
 @pytest.mark.parametrize("direction", [Direction.REMOVE, Direction.ADD])
 def test_edges_of_the_ratio_lie_where_the_ratio_has_their_value(direction):
-    law = GroupMixture(mu=0.7, sampling_probability=0.01, units=9, direction=direction)
+    law = mixture(binomial(9, 0.01, above=True), 0.7, direction)
     u = np.array([-0.0904, -0.05, -1e-9, 1e-12, 0.3, 5.0, 100.0, 600.0])
     x = law._where(u)
     assert law._ratio(x) == pytest.approx(u, abs=2e-11)

@@ -110,6 +110,63 @@ class Normal:
         return np.linspace(low, high, 257)
 
 
+@dataclass(frozen=True)
+class WideDiscrete:
+    """Discrete Gaussian noise whose steps are next to nothing: its sums as integrals, with their errors bounded.
+
+    The mass at k = x sigma is that of the normal law from k - 1/2 to k + 1/2 but for (1 + x^2) / (20 sigma^2) of it
+    (the midpoint rule), and a ratio lies at most half a step from where the normal law has it.
+
+    Attributes:
+        stddev: sigma, in counts, at least 1000.
+        shift: how far the count moves, a whole number; the two are at most 1e4 sigma apart.
+    """
+
+    stddev: float
+    shift: int
+
+    only_p: ClassVar[float] = 0.0
+    has_atoms: ClassVar[bool] = False
+
+    @property
+    def _normal(self) -> Normal:
+        return Normal(self.shift / self.stddev)
+
+    @property
+    def misplacement(self) -> float:
+        """Returns half a step, and what rounding adds."""
+        mu = self._normal.mu
+        return 0.51 * mu / self.stddev + gamma(8.0) * mu**2
+
+    def masses(self, edges: Array) -> Masses:
+        """Returns those of the normal law."""
+        mu = self._normal.mu
+        x = edges / mu + mu / 2
+        (q, q_error), (p, p_error) = normal_cells(x), normal_cells(x - mu)
+        return Masses(p, q, p_error + self._off(x - mu) * p, q_error + self._off(x) * q)
+
+    def _off(self, x: Array) -> Array:
+        far = np.minimum(np.abs(np.concatenate(([-np.inf], x, [np.inf]))), 40.0) + 1 / self.stddev
+        return np.asarray((1 + np.maximum(far[:-1], far[1:]) ** 2) / (20 * self.stddev**2))
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """Returns the tails of both laws."""
+        low, high = self._normal.reach(tail)
+        return low - self.misplacement, high + self.misplacement
+
+    def ends(self) -> tuple[float, float]:
+        """Returns infinities: every ratio can occur."""
+        return -math.inf, math.inf
+
+    def largest(self) -> tuple[float, float]:
+        """Returns infinities."""
+        return math.inf, math.inf
+
+    def landmarks(self, tail: float) -> Array:
+        """Returns even steps in x."""
+        return self._normal.landmarks(tail)
+
+
 def normal_cells(x: Array) -> tuple[Array, Array]:
     """Masses of a standard normal between edges, and how far each may be off.
 

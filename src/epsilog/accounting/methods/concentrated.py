@@ -16,7 +16,7 @@ from epsilog.accounting.methods.renyi import bounds as renyi_bounds
 from epsilog.accounting.moments import best_order, even_loss
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, anything
-from epsilog.accounting.rounding import ELEMENTARY, down, gamma
+from epsilog.accounting.rounding import ELEMENTARY, LEAST, down, gamma, up
 from epsilog.terms import ZeroConcentratedDP
 
 _SHRUNK = (1e-5, 1e-4, 1e-3, 1e-2)  # parts by which rho is made less, until the mechanism provably keeps to it
@@ -34,7 +34,14 @@ def bounds(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
         found = gaussian_bounds(least.mu, question)
     else:
         found = lattice_bounds(least.orderings(), question, gap=gap)
-    return Bounds(found.lower, anything(question).upper)
+    return Bounds(max(found.lower, _largest(prepared, question, gap)), anything(question).upper)
+
+
+def _largest(prepared: Prepared, question: Question, gap: float) -> float:
+    """Bounds the answer from below by the largest statement alone: what is beside it only adds."""
+    largest = max((part for part in prepared.bag if isinstance(part, ZeroConcentratedDP)), key=lambda part: part.rho)
+    found = alone(Prepared({largest: 1}, prepared.relation), question, gap)
+    return 0.0 if found is None else found.lower
 
 
 def alone(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
@@ -43,11 +50,12 @@ def alone(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     Above stands the best that its divergences prove; below, a mechanism with two outcomes that satisfies it.
     """
     (one, count), *others = prepared.bag.items() or ((None, 0),)
-    if others or count != 1 or not isinstance(one, ZeroConcentratedDP) or not _LEAST <= one.rho <= _LARGEST:
+    if others or count != 1 or not isinstance(one, ZeroConcentratedDP):
         return None
-    above = renyi_bounds(prepared, question, gap)
-    if above is None:
-        return None
+    above = _simply(one.rho, question)
+    if not _LEAST <= one.rho <= _LARGEST:
+        return above
+    above = above.meet(renyi_bounds(prepared, question, gap) or above)
     epsilon = question.epsilon if isinstance(question, DeltaAt) else above.upper
     found = _two_outcomes(one.rho, epsilon) if epsilon < _MOST else None
     if found is None:
@@ -60,6 +68,19 @@ def alone(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
             left = down(p - delta, 1)
             lower = down(math.log(left / q), 16 + ELEMENTARY) - gamma(16.0) if left > q else 0.0
     return Bounds(min(max(lower, 0.0), above.upper), above.upper)
+
+
+def _simply(rho: float, question: Question) -> Bounds:
+    """Bun & Steinke 2016, Proposition 1.3, which needs no order: within reach of any double."""
+    match question:
+        case EpsilonAt(delta):
+            far = 2 * math.sqrt(rho) * math.sqrt(-math.log(delta))
+            return Bounds(0.0, up(rho + far, 16) + LEAST)
+        case DeltaAt(epsilon) if epsilon > rho:
+            away = (epsilon - rho) / 2 / math.sqrt(rho)
+            return Bounds(0.0, min(up(math.exp(-min(away * away, 800.0) * (1 - gamma(64.0))), ELEMENTARY) + LEAST, 1.0))
+        case _:
+            return anything(question)
 
 
 def _two_outcomes(rho: float, epsilon: float) -> tuple[float, float] | None:

@@ -51,6 +51,8 @@ def each(prepared: Prepared, question: Question, gap: float, *, upper: Upper) ->
     if len(prepared.sampled) <= _FEW:
         ways |= {(part,) for part in prepared.sampled}
     found = _least(prepared, ways, question, gap, upper)
+    if question == EpsilonAt(0):
+        return found
     with suppress(UnsupportedMechanismError):
         rough = renyi.bounds(prepared.unsampled(prepared.sampled), question, gap) if prepared.sampled else None
         return rough if found is None else found if rough is None else found.meet(rough)
@@ -60,11 +62,13 @@ def each(prepared: Prepared, question: Question, gap: float, *, upper: Upper) ->
 def _least(
     prepared: Prepared, ways: set[tuple[Release, ...]], question: Question, gap: float, upper: Upper
 ) -> Bounds | None:
-    least = math.inf
+    least, answered = math.inf, False
     for parts in filter(None, ways):
         with suppress(UnsupportedMechanismError):
-            least = min(least, upper(prepared.unsampled(parts), question, gap))
-    return None if math.isinf(least) else Bounds(0.0, least)
+            least, answered = min(least, upper(prepared.unsampled(parts), question, gap)), True
+    if math.isinf(least) and not (answered and question == EpsilonAt(0)):  # where no loss is the largest, that is said
+        return None
+    return Bounds(0.0, least)
 
 
 def _much(part: Release) -> bool:

@@ -17,8 +17,10 @@ from epsilog.accounting.flatten import Bag, flatten, gaussian_mu_of, plainly, to
 from epsilog.accounting.laws.base import Atoms, BaseLaw
 from epsilog.accounting.laws.pair import Direction, Pair, Parts
 from epsilog.accounting.laws.shuffled import attained, clones, responses
+from epsilog.accounting.pairs.groups import GroupPair, group_pairs
 from epsilog.accounting.pairs.noise import discrete_gaussian, discrete_laplace, laplace, normal, staircase
 from epsilog.accounting.pairs.products import MOST_PARTS, largest, product
+from epsilog.accounting.pairs.profiled import Profiled
 from epsilog.accounting.pairs.reach import LONGEST, METHOD, NEAREST, nothing_hidden, pure, same, within_reach
 from epsilog.accounting.pairs.replace_one import replaced
 from epsilog.accounting.pairs.responses import randomized_response, statement
@@ -33,6 +35,7 @@ from epsilog.terms import (
     DiscreteLaplace,
     ExponentialMechanism,
     FixedSizeSampled,
+    Grouped,
     Laplace,
     NeighboringRelation,
     PoissonSampled,
@@ -50,6 +53,7 @@ from epsilog.terms import (
 )
 
 _REPLACE = NeighboringRelation.REPLACE_ONE
+_WAYS = (Direction.REMOVE, Direction.ADD, Direction.BOTH)  # of a sampled pair
 
 
 @dataclass(frozen=True)
@@ -120,12 +124,15 @@ def orderings(  # noqa: PLR0912
                 attained(direction, [Pair(below)] * len(leans), count)
             sampled = True
             continue
-        if isinstance(part, TruncatedPoissonSampled):
-            for direction in Direction if relation is _REPLACE else (Direction.REMOVE, Direction.ADD):
-                upper[direction].append((Pair(truncated(part, relation, direction)), count))
-                attained(direction, [Pair(pure(0.0, 0.0))] * len(leans), count)
-            sampled = True
+        if isinstance(part, Grouped):
+            for way, often in _of_group(part, relation):
+                upper[way.direction].append((way.above, often * count))
+                attained(way.direction, [way.below] * len(leans), often * count)
+                sampled = sampled or way.sampled
             continue
+        cut: TruncatedPoissonSampled | None = None
+        if isinstance(part, TruncatedPoissonSampled):  # of no more units than a sample holds nothing is cut: below
+            cut, part = part, PoissonSampled(part.release, part.sampling_probability)  # noqa: PLW2901
         base = plainly(part.release) if isinstance(part, PoissonSampled | FixedSizeSampled) else part
         check_sampling(part, relation)
         low, high = shares(part)
@@ -136,8 +143,10 @@ def orderings(  # noqa: PLR0912
         else:
             above, below = base_laws(base, relation)
         belows = [leaning(base, lean) or below for lean in leans] if low > 0 else [pure(0.0, 0.0)] * len(leans)
-        for direction in Direction if low == 1 else (Direction.REMOVE, Direction.ADD, Direction.BOTH):
-            upper[direction].append((sampled_pair(above, high, direction), count))
+        sides = (Direction.REMOVE, Direction.ADD) if cut and relation is not _REPLACE else _WAYS
+        for direction in Direction if low == 1 else sides:
+            pair = Pair(truncated(cut, relation, direction)) if cut else sampled_pair(above, high, direction)
+            upper[direction].append((pair, count))
             attained(direction, [sampled_pair(law, low, direction) for law in belows], count)
         sampled = sampled or low < 1
     parts, *least = ({k: tuple(v) for k, v in side.items()} for side in (upper, *lower))
@@ -150,6 +159,15 @@ def orderings(  # noqa: PLR0912
         Ordering(parts[direction], tuple(side[direction] for side in least))
         for direction in (Direction.REMOVE, Direction.ADD)
     )
+
+
+def _of_group(part: Grouped, relation: NeighboringRelation) -> list[tuple[GroupPair, int]]:
+    """All pairs of what a group meets, with their counts."""
+    return [
+        (way, count)
+        for one, count in flatten(part.release).items()
+        for way in group_pairs(one, relation, units=part.units, laws=base_laws)
+    ]
 
 
 def _half_and_half(least: dict[Direction, Parts]) -> Parts:
@@ -227,6 +245,8 @@ def base_laws(  # noqa: PLR0912
             return bounded_range(eps / 2 if monotone else eps)
         case Shuffled():
             return _shuffled(release, relation)
+        case Profiled():
+            return release.law(), pure(0.0, 0.0)
         case PureDP(epsilon=eps):
             return statement(eps, 0.0)
         case ApproximateDP(epsilon=eps, delta=share):

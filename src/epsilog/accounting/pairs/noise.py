@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent
+from epsilog.accounting.laws.base import Atoms, BaseLaw, Normal, Tent, WideDiscrete
 from epsilog.accounting.laws.staircase import staircase as moved
 from epsilog.accounting.pairs.reach import (
     LONGEST,
@@ -25,9 +25,10 @@ from epsilog.accounting.pairs.reach import (
     within_reach,
 )
 from epsilog.accounting.rounding import MU, down, gamma, up
-from epsilog.terms import DiscreteLaplace, Release, UnsupportedMechanismError
+from epsilog.terms import Release, UnsupportedMechanismError
 
 _FARTHEST = 1e4  # from here on next to nothing is hidden: a lattice need not find out how little
+_NARROW, _WIDEST = 1e3, 1e90  # standard deviations, in counts, and in shifts, of noise that is nearly continuous
 _WEIGHT_ERROR = gamma(3000.0)  # of e^-x for x up to 800 that took two roundings, over a sum of such
 
 
@@ -59,10 +60,13 @@ def staircase(epsilon: float, share: float, steps: int) -> tuple[BaseLaw, BaseLa
 
 
 def discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
-    """Losses (abs(k) - abs(k - shift)) / scale, one step of 2 / scale apart; beyond the shift they are constant."""
-    if shift > MOST_ATOMS:
-        raise UnsupportedMechanismError(DiscreteLaplace(scale, shift), method=METHOD, reason="too many atoms")
+    """Losses (abs(k) - abs(k - shift)) / scale, one step of 2 / scale apart; beyond the shift they are constant.
+
+    Too many steps to be counted are a statement above and, with the rest of two exponential draws, Laplace noise below.
+    """
     epsilon = shift / scale
+    if shift > MOST_ATOMS:
+        return within_reach(lambda at: pure(at, 0.0), epsilon, around(epsilon))[0], laplace(epsilon)[1]
 
     def law(at: float) -> Atoms:
         if at < epsilon:  # out of reach: what lies between the two centres is one outcome
@@ -82,11 +86,13 @@ def discrete_laplace(scale: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
 
 def discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
     """Losses are linear in the outcome; the tails beyond 40 standard deviations (below e^-800) count as lost."""
+    if 2 * (40 * stddev + shift) > MOST_ATOMS and stddev > _NARROW:
+        return _wide(release, stddev, shift)
     far = math.ceil(40 * stddev) + shift
-    if 2 * far > MOST_ATOMS:
-        raise UnsupportedMechanismError(release, method=METHOD, reason="too many atoms")
     if shift > 40 * stddev:  # the least loss of an outcome from the further centre on, shift^2 / (2 stddev^2), is 800
-        weight = np.exp(-0.5 * np.minimum(np.arange(far) / stddev, 100.0) ** 2)
+        with np.errstate(over="ignore"):
+            away = np.minimum(np.arange(min(far, math.ceil(40 * stddev) + 2)) / stddev, 100.0)
+        weight = np.exp(-0.5 * away**2)
         top = float(weight.sum() / (2 * weight.sum() - 1))
         rare = top * math.exp(-LONGEST)
         atoms = Atoms(
@@ -105,3 +111,12 @@ def discrete_gaussian(release: Release, stddev: float, shift: int) -> tuple[Base
     tail_mass = float(p[~keep].sum()) * (1 + _WEIGHT_ERROR) + 1e-290
     atoms = Atoms(u[keep], p[keep], tail_mass, step=shift / stddev**2, relative_error=_WEIGHT_ERROR)
     return atoms, replace(atoms, only_p=0.0, stated=NO_LARGEST)
+
+
+def _wide(release: Release, stddev: float, shift: int) -> tuple[BaseLaw, BaseLaw]:
+    """Noise of too many atoms is as good as continuous (docs, 1.13)."""
+    if shift / stddev < 1 / _WIDEST:
+        raise UnsupportedMechanismError(release, method=METHOD, reason="steps that leave the numbers when squared")
+    if shift / stddev > _FARTHEST:
+        return nothing_hidden(), WideDiscrete(stddev, math.floor(_FARTHEST * stddev))
+    return same(WideDiscrete(stddev, shift))

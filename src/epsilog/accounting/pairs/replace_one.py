@@ -47,7 +47,7 @@ def replaced(part: PoissonSampled) -> tuple[BaseLaw, BaseLaw]:
         case ((DiscreteLaplace(noise_scale=noise, sensitivity=shift), 1),):
             return _replaced_on_integers(replaced_discrete_laplace, noise, shift, q, most=LARGEST_SHIFT * noise)
         case ((DiscreteGaussian(noise_stddev=noise, sensitivity=shift), 1),):
-            if 2 * (math.ceil(40 * noise) + shift) > MOST_ATOMS:
+            if 2 * (40 * noise + shift) > MOST_ATOMS:
                 raise UnsupportedMechanismError(part, method=METHOD, reason="too many atoms")
             return _replaced_on_integers(replaced_discrete_gaussian, noise, shift, q, most=40 * noise)
     if all(isinstance(one, Laplace) for one in parts):

@@ -82,8 +82,8 @@ def binned(
 def truncated(part: TruncatedPoissonSampled, relation: NeighboringRelation, direction: Direction) -> BaseLaw:
     """Truncated Poisson samples: it is told whether the others alone fill the batch (docs, 1.9).
 
-    If they do not, nothing is cut, with the unit or without. If they do, the unit takes the place of another, or (its
-    place being kept) is in the sample or not.
+    If they do not, nothing is cut, with the unit or without. If they do, the unit takes the place of another if its
+    coin falls, which is not told; under zero-out it is told, and its place is kept.
     """
     parts = flatten(part.release)
     mu = total_mu(parts, NeighboringRelation.ADD_OR_REMOVE_ONE)
@@ -99,4 +99,4 @@ def truncated(part: TruncatedPoissonSampled, relation: NeighboringRelation, dire
         case NeighboringRelation.ZERO_OUT:
             return ToldWhich(Pair(near, share, direction), Pair(near), up(full * share, 1))
         case NeighboringRelation.REPLACE_ONE:
-            return ToldWhich(Pair(ReplacedSample(near.mu, share)), Pair(far), up(full * share, 1))
+            return ToldWhich(Pair(ReplacedSample(near.mu, share)), Pair(ReplacedSample(far.mu, share)), full)

@@ -1,0 +1,127 @@
+"""Mixes with parts that have a price but no pair: each of those is read off its own curve, which then composes.
+
+One rule for whatever a method refuses: what has a price alone has one beside others. The curve of such a part, all its
+repetitions together where that has a price, becomes a pair (``pairs.profiled``); where losses leave the doubles, parts
+are added up one by one, each with its share of delta (Dwork & Roth 2014, Theorem 3.16). docs/boundaries/accountant.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.exact import rounded_sum
+from epsilog.accounting.laws.base import LARGEST_LOSS
+from epsilog.accounting.pairs.profiled import Profiled, profiled
+from epsilog.accounting.prepared import Prepared
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, anything
+from epsilog.accounting.rounding import LEAST, down
+from epsilog.terms import Release, UnsupportedMechanismError
+
+Ask = Callable[[Prepared, Question, bool], Bounds]  # bounds an answer; with True from above only
+
+NAME = "parts without pairs by their curves (docs: boundaries/accountant)"
+ADDED = "parts added one by one (Dwork & Roth 2014)"
+
+_TAILS = (1e-3, 1e-1, 0.5)  # of a share of delta: what a curve may leave where it is read no further
+_PASSES = 3  # to find out how small a delta is
+_FIRST = 1e-10  # a delta that is looked for first
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A mix as what has pairs, and what is priced by itself: each with its number of repetitions."""
+
+    paired: dict[Release, int]
+    apart: list[tuple[Prepared, int]] = field(default_factory=list)
+
+
+def bounds(prepared: Prepared, question: Question, *, above: bool, ask: Ask) -> tuple[Bounds, str] | None:
+    """Bounds the answer about several releases, of which some have no pair; None where each has one, or there is one.
+
+    Raises:
+        UnsupportedMechanismError: a part has no price by itself under this relation.
+    """
+    if prepared.rounds < 2:
+        return None
+    split = _split(prepared, ask)
+    if not split.apart:
+        return None
+    upper, name = _upper(split, prepared, question, ask)
+    if above:
+        return Bounds(0.0, upper), name
+    lowers = [ask(one, question, False).lower for one, _ in split.apart]
+    if split.paired:
+        lowers.append(ask(Prepared(split.paired, prepared.relation), question, False).lower)
+    return Bounds(min(max(lowers), upper), upper), name
+
+
+def _split(prepared: Prepared, ask: Ask) -> _Split:
+    split = _Split({})
+    for part, count in prepared.bag.items():
+        if _paired(Prepared({part: 1}, prepared.relation)):
+            split.paired[part] = count
+            continue
+        together = Prepared({part: count}, prepared.relation)
+        if count > 1 and (len(prepared.bag) == 1 or not _priced(together, ask)):
+            split.apart.append((Prepared({part: 1}, prepared.relation), count))
+        else:
+            split.apart.append((together, 1))
+    return split
+
+
+def _paired(one: Prepared) -> bool:
+    if one.untruncated is not None:
+        return True  # asked in several ways, of which pairs are one
+    with suppress(UnsupportedMechanismError, OverflowError):
+        return one.has_pairs and bool(one.orderings())
+    return False
+
+
+def _priced(one: Prepared, ask: Ask) -> bool:
+    with suppress(UnsupportedMechanismError):
+        return math.isfinite(ask(one, EpsilonAt(_FIRST), True).upper)
+    return False
+
+
+def _upper(split: _Split, prepared: Prepared, question: Question, ask: Ask) -> tuple[float, str]:
+    match question:
+        case EpsilonAt(delta):
+            found = ask(_with_pairs(split, prepared, delta, ask), question, True).upper
+        case DeltaAt():
+            found, looked = 1.0, _FIRST
+            for _ in range(_PASSES):
+                found = min(found, ask(_with_pairs(split, prepared, looked, ask), question, True).upper)
+                if found > looked / 10 or found <= LEAST:
+                    break
+                looked = found
+    if found < anything(question).upper or question == EpsilonAt(0):
+        return found, NAME
+    return _added(split, prepared, question, ask), ADDED
+
+
+def _with_pairs(split: _Split, prepared: Prepared, delta: float, ask: Ask) -> Prepared:
+    """The same with a pair for each part, good for a delta of this size."""
+    bag = dict(split.paired)
+    for one, count in split.apart:
+        pair = _read(one, delta / (count * len(split.apart)), ask)
+        bag[pair] = bag.get(pair, 0) + count
+    return Prepared(bag, prepared.relation)
+
+
+def _read(one: Prepared, share: float, ask: Ask) -> Profiled:
+    tops = (ask(one, EpsilonAt(tail * share), True).upper for tail in _TAILS)
+    top = next((top for top in tops if math.isfinite(top)), LARGEST_LOSS)
+    return profiled(lambda loss: ask(one, DeltaAt(loss), True).upper, top)
+
+
+def _added(split: _Split, prepared: Prepared, question: Question, ask: Ask) -> float:
+    """The sum of all parts' epsilons, each at the same share of delta."""
+    if not isinstance(question, EpsilonAt):
+        return anything(question).upper
+    parts = [*split.apart, *([(Prepared(split.paired, prepared.relation), 1)] if split.paired else [])]
+    share = down(question.delta / sum(count for _, count in parts), 1)
+    return rounded_sum((ask(one, EpsilonAt(share), True).upper, count) for one, count in parts)

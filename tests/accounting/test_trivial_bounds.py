@@ -1,0 +1,207 @@
+"""No answer exceeds a trivially valid bound, no question raises anything but the project's errors, no bound jumps."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from contextlib import suppress
+from fractions import Fraction
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests import generators
+
+from epsilog.accounting import delta, epsilon, profile, renyi_epsilon, rho
+from epsilog.accounting.flatten import flatten
+from epsilog.terms import (
+    ApproximateDP,
+    BallsInBins,
+    BinomialTrials,
+    Composed,
+    DiscreteGaussian,
+    EpsilogError,
+    FixedSizeSampled,
+    Gaussian,
+    Grouped,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    PureDP,
+    Release,
+    Repeated,
+    Shuffled,
+    TruncatedPoissonSampled,
+    Tuned,
+)
+
+ADD, REPLACE, ZERO = NeighboringRelation
+EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", "40"))
+many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+GAP = 0.02
+SLACK = 1.01 + GAP  # both numbers are bounds of their own
+
+
+def upper(release: Release, at: float, relation: NeighboringRelation) -> float:
+    """The answer, or infinity where it is refused."""
+    try:
+        return epsilon(release, delta=at, relation=relation, gap=GAP).upper
+    except EpsilogError:
+        return math.inf
+
+
+def unsampled(release: Release, relation: NeighboringRelation) -> Release | None:
+    """The same with every unit in every sample; None where that need not cost more."""
+    match release:
+        case PoissonSampled(release=inner):
+            return None if _shuffles(inner) else unsampled(inner, relation)
+        case BallsInBins(release=inner, epochs=epochs):
+            inner_whole = None if _shuffles(inner) else unsampled(inner, relation)
+            return None if inner_whole is None else Repeated(inner_whole, epochs)
+        case FixedSizeSampled(release=inner):
+            return unsampled(inner, relation) if relation is REPLACE and not _shuffles(inner) else None
+        case TruncatedPoissonSampled(release=inner):
+            whole = None if _shuffles(inner) else unsampled(inner, relation)
+            return whole if whole is None or relation is not ADD else Grouped(whole, 2)
+        case Shuffled(release=inner):
+            return inner if relation is REPLACE else None
+        case Repeated(release=inner, count=count):
+            whole = unsampled(inner, relation)
+            return None if whole is None else Repeated(whole, count)
+        case Composed(releases=parts):
+            all_parts = [unsampled(part, relation) for part in parts]
+            return None if None in all_parts else Composed(all_parts)
+        case Grouped(release=inner, units=units):
+            whole = unsampled(inner, relation)
+            return None if whole is None else Grouped(whole, units)
+        case Tuned(release=inner, trials=law):
+            whole = unsampled(inner, relation)
+            return None if whole is None else Tuned(whole, law)
+        case _:
+            return release
+
+
+def _shuffles(release: Release) -> bool:
+    return any(isinstance(part, Shuffled) or _shuffles(part) for part in _inner(release))
+
+
+def _inner(release: Release) -> list[Release]:
+    if isinstance(release, Shuffled):
+        return [release]
+    return [one for one in flatten(release) if one is not release] + (
+        [release.release] if hasattr(release, "release") else []
+    )
+
+
+def trivial(release: Release, at: float, relation: NeighboringRelation) -> dict[str, float]:
+    """Bounds that follow in one line, each by another question."""
+    found: dict[str, float] = {}
+    whole = unsampled(release, relation)
+    if whole is not None and whole != release:
+        found["unsampled"] = upper(whole, at, relation)
+    bag = flatten(release)
+    rounds = sum(bag.values())
+    if rounds > 1:
+        share = at / rounds * (1 - 1e-12)
+        found["one by one"] = sum(count * upper(part, share, relation) for part, count in bag.items())
+        parts = [Repeated(part, count) for part, count in bag.items()]
+        if len(parts) > 1:
+            found["kind by kind"] = sum(upper(part, at / len(parts) * (1 - 1e-12), relation) for part in parts)
+    if not any(isinstance(part, Grouped | Tuned) for part in bag):
+        for name, bound in (("renyi", lambda: renyi_epsilon(release, delta=at, relation=relation)), ("zcdp", zcdp)):
+            try:
+                found[name] = bound() if name == "renyi" else zcdp(rho(release, relation), at)
+            except (EpsilogError, ValueError):
+                continue
+    if all(isinstance(part, PureDP | ApproximateDP) for part in bag):
+        missed = sum(Fraction(getattr(part, "delta", 0.0)) * count for part, count in bag.items())
+        if missed <= Fraction(at):
+            found["statement"] = float(min(sum(Fraction(part.epsilon) * n for part, n in bag.items()), 10**308))
+    match release:
+        case Grouped(release=inner, units=units) if units > 1:
+            found["chain"] = chained(inner, units, at, relation)
+        case Tuned(release=inner, trials=BinomialTrials(most=most)):
+            found["all shown"] = upper(Repeated(inner, most), at, relation)
+    return found
+
+
+def zcdp(total: float, at: float) -> float:
+    return total + 2 * math.sqrt(total * -math.log(at))
+
+
+def chained(inner: Release, units: int, at: float, relation: NeighboringRelation) -> float:
+    """Dwork & Roth 2014, Theorem 2.2, at one epsilon of one unit."""
+    best = math.inf
+    for power in (1.0, 2.0, 4.0):
+        one = upper(inner, at**power / units, relation)
+        if one * units < 600 and units * math.exp((units - 1) * one) * at**power / units <= at:
+            best = min(best, units * one)
+    return best
+
+
+@many
+@given(
+    release=generators.anything(),
+    relation=st.sampled_from(list(NeighboringRelation)),
+    at=st.sampled_from([1e-320, 1e-300, 1e-12, 1e-6, 1e-3, 0.3]),
+)
+def test_no_answer_exceeds_a_trivial_bound(release, relation, at):
+    found = upper(release, at, relation)
+    for name, bound in trivial(release, at, relation).items():
+        assert found <= SLACK * bound + 1e-9, f"{name} says {bound}"
+
+
+QUESTIONS = {
+    "epsilon": lambda release, relation, at: epsilon(release, delta=at, relation=relation, gap=GAP),
+    "epsilon at 0": lambda release, relation, _: epsilon(release, delta=0.0, relation=relation, gap=GAP),
+    "delta": lambda release, relation, at: delta(release, epsilon=-math.log(at), relation=relation, gap=GAP),
+    "delta at 0": lambda release, relation, _: delta(release, epsilon=0.0, relation=relation, gap=GAP),
+    "tpr": lambda release, relation, at: profile(release, relation=relation, gap=GAP).tpr(at),
+    "group": lambda release, relation, at: epsilon(release, delta=at, relation=relation, gap=GAP, group=300),
+    "rho": lambda release, relation, _: rho(release, relation),
+    "mu": lambda release, relation, _: profile(release, relation=relation).mu(),
+    "renyi": lambda release, relation, at: renyi_epsilon(release, delta=at, relation=relation),
+}
+
+
+@many
+@given(
+    release=generators.anything(),
+    relation=st.sampled_from(list(NeighboringRelation)),
+    at=st.sampled_from([5e-324, 1e-320, 1e-300, 1e-12, 1e-6, 0.3, 1 - 2**-53]),
+    question=st.sampled_from(sorted(QUESTIONS)),
+)
+def test_a_question_is_answered_or_refused(release, relation, at, question):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with suppress(EpsilogError):
+            QUESTIONS[question](release, relation, at)
+
+
+FAMILIES = {
+    "rounds": lambda n: Repeated(PoissonSampled(Gaussian(4.0), 0.02), n),
+    "trials": lambda n: Tuned(Repeated(PoissonSampled(Gaussian(4.0), 0.01), 20), BinomialTrials(n, 1.0)),
+    "trials by coins": lambda n: Tuned(Laplace(20.0), BinomialTrials(n, 0.5)),
+    "units": lambda n: Grouped(Repeated(PoissonSampled(Gaussian(8.0), 0.01), 20), n),
+    "units of Laplace samples": lambda n: Grouped(PoissonSampled(Laplace(50.0), 0.1), n),
+    "units of bins": lambda n: Grouped(BallsInBins(Gaussian(50.0), 20), n),
+    "epochs": lambda n: BallsInBins(Gaussian(4.0), 20, n),
+    "sensitivity": lambda n: DiscreteGaussian(900.0, n),
+    "sensitivity of wide noise": lambda n: DiscreteGaussian(24_999.92, n),
+    "largest batch": lambda n: TruncatedPoissonSampled(Gaussian(2.0), 0.1, 4096, 4097 - n),
+    "population": lambda n: TruncatedPoissonSampled(Gaussian(2.0), 0.1, n, 100),
+    "releases on a sample": lambda n: PoissonSampled(Repeated(Laplace(40.0), n), 0.1),
+    "repeated best": lambda n: Repeated(Tuned(Gaussian(30.0), BinomialTrials(3, 0.5)), n),
+}
+STEPS = tuple(n for n in generators.COUNTS if n <= 1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_bound_jumps_when_a_whole_number_grows_by_one(family):
+    """Each step costs at most as much as going from the first to twice the first does, and no bound falls by it."""
+    for n in STEPS:
+        less, more = (upper(FAMILIES[family](k), 1e-6, ADD) for k in (n, n + 1))
+        assert more >= less / SLACK or family in {"largest batch"}
+        assert more <= SLACK * less * ((n + 1) / n) ** 2 + 1e-9 or more - less < 0.5, (n, less, more)
