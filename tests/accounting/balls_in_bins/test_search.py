@@ -23,6 +23,7 @@ from epsilog.terms import (
     BallsInBins,
     BinnedParticipation,
     Composed,
+    FixedSizeSampled,
     Gaussian,
     Laplace,
     MatrixMechanism,
@@ -373,14 +374,20 @@ def test_two_epochs_with_fresh_bins_by_simulation():
 
 
 @pytest.mark.parametrize(
-    ("release", "relation"),
+    ("release", "relation", "whole"),
     [
-        (BallsInBins(Gaussian(1.0), 10), REPLACE),
-        (BallsInBins(Laplace(1.0), 10), ADD),
-        (BallsInBins(PoissonSampled(Gaussian(1.0), 0.1), 10), ADD),
-        (Repeated(BallsInBins(Laplace(1.0), 10), 3), ADD),
+        (BallsInBins(Gaussian(1.0), 10), REPLACE, Gaussian(1.0)),
+        (BallsInBins(Laplace(1.0), 10), ADD, Laplace(1.0)),
+        (BallsInBins(PoissonSampled(Gaussian(1.0), 0.1), 10), ADD, Gaussian(1.0)),
+        (Repeated(BallsInBins(Laplace(1.0), 10, 2), 3), ADD, Repeated(Laplace(1.0), 6)),
     ],
 )
-def test_what_has_no_proof_is_refused(release, relation):
+def test_what_has_no_pair_is_priced_as_if_the_bins_were_told(release, relation, whole):
+    found, known = (epsilon(one, delta=1e-6, relation=relation) for one in (release, whole))
+    assert found.upper == pytest.approx(known.upper, rel=0.003)
+    assert "as if sampling hid nothing" in found.method
+
+
+def test_bins_over_what_has_no_price_are_refused():
     with pytest.raises(UnsupportedMechanismError, match="no proven bound"):
-        epsilon(release, delta=1e-6, relation=relation)
+        epsilon(BallsInBins(FixedSizeSampled(Gaussian(1.0), 1, 10), 10), delta=1e-6)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from epsilog.accounting.balls_in_bins.far import far_apart
 from epsilog.accounting.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
 from epsilog.accounting.balls_in_bins.ratio_sums import Excess, RatioLaw, contract, spread
 from epsilog.accounting.bounds import Bounds
@@ -32,6 +33,7 @@ from epsilog.accounting.rounding import LEAST, MU, TINY, down, gamma, up
 _REFINEMENTS, _ATTEMPTS = 5, 12
 _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
 _NOTHING, _LITTLE = 1e-250, 1e-150  # deltas that are bounded from above only: without the bins, and with them
+_FAR_FROM = 5.0  # a mu from which on one round is asked whether it decides
 _HEAVY = 2.0  # a mu from which on one ratio decides
 _CELLS = 600  # of the planning law
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
@@ -152,7 +154,7 @@ class Curve:
         return apart * self.tilt < 4 and not beyond
 
 
-def bounds(
+def bounds(  # noqa: PLR0912
     bins: int,
     mu: float,
     question: Question,
@@ -176,9 +178,16 @@ def bounds(
     if mu == 0:
         return Bounds(0.0, 0.0)
     free = _without_bins(mu, question)
-    next_to_nothing = isinstance(question, DeltaAt) and free < _NOTHING
-    if next_to_nothing or not SMALLEST_MU <= mu <= LARGEST_BINNED_MU:  # without the bins it costs no less
-        return Bounds(0.0, free)
+    known = Bounds(0.0, free)  # without the bins it costs no less
+    if isinstance(question, DeltaAt) and free < _NOTHING:
+        return known
+    if mu > _FAR_FROM:
+        known = far_apart(bins, mu, question, free=free, directions=directions)
+    if mu > LARGEST_BINNED_MU or known.within(gap):
+        return known
+    if mu < SMALLEST_MU:  # nor with means that are further apart
+        more = bounds(bins, SMALLEST_MU, question, gap=gap, directions=directions, least=least)
+        return Bounds(0.0, min(free, more.upper))
     sides = [_Side(Allocation(bins, mu, direction), question, gap) for direction in directions]
     if all(side.upper == 0 for side in sides):
         return Bounds(0.0, 0.0)
@@ -205,7 +214,7 @@ def bounds(
             break  # refining cannot narrow it further
         before = achieved
         worst.fine *= min(0.6, max(0.1, 0.8 * math.sqrt(gap / achieved)))
-    return Bounds(lower, max(side.upper for side in sides))
+    return known.meet(Bounds(lower, max(side.upper for side in sides)))
 
 
 def _without_bins(mu: float, question: Question) -> float:

@@ -1,0 +1,68 @@
+"""Balls-in-bins with means so far apart that one round decides: what a lattice of ratios cannot hold.
+
+With Y = exp(mu X - mu^2 / 2), S the sum of b of them and G the curve of two Gaussians mu apart,
+
+    G(e + ln b) <= delta of remove <= G(e + ln b) + Phi(x - mu) + (b - 1) Phi(-x)    for every x,
+    delta of add <= Phi((ln b - e) / mu + mu / 2)^b.
+
+Proofs: docs/accounting/balls-in-bins.md, section 8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.gaussian import gaussian_delta
+from epsilog.accounting.laws.pair import Direction
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
+from epsilog.accounting.roots import bracket
+from epsilog.accounting.rounding import ELEMENTARY, LEAST, MU, TINY, down, gamma, up
+
+_SHARE = 1e-3  # of delta: what ratios that do not decide may add to it
+_TAIL = 64.0  # roundings in a normal tail
+
+
+def far_apart(bins: int, mu: float, question: Question, *, free: float, directions: Sequence[Direction]) -> Bounds:
+    """Bounds the answer; ``free`` is what bounds it without bins."""
+    low, high, log_bins = down(mu, MU), up(mu, MU), math.log(bins)
+    room = down(log_bins, ELEMENTARY), up(log_bins, ELEMENTARY)
+
+    def least(epsilon: float) -> float:
+        return gaussian_delta(low, up(epsilon + room[1], 1))[0] if Direction.REMOVE in directions else 0.0
+
+    def most(epsilon: float, delta: float) -> float:
+        found = 0.0
+        if Direction.REMOVE in directions:
+            found = up(gaussian_delta(high, down(epsilon + room[0], 1))[1] + _rest(bins, low, _SHARE * delta), 2)
+        if Direction.ADD in directions:
+            found = max(found, _added(bins, (low, high), room, epsilon))
+        return min(found, gaussian_delta(high, epsilon)[1])
+
+    match question:
+        case EpsilonAt(delta):
+            upper = bracket(lambda at: most(at, delta) <= delta, 0.0, free)[1] if math.isfinite(free) else free
+            lower = bracket(lambda at: least(at) <= delta, 0.0, upper)[0] if math.isfinite(upper) else 0.0
+            return Bounds(lower, upper)
+        case DeltaAt(epsilon):
+            lower = least(epsilon)
+            return Bounds(lower, max(lower, min(most(epsilon, max(lower, TINY)), free)))
+
+
+def _rest(bins: int, mu: float, share: float) -> float:
+    """What ratios add that are not above that at x, and two above it at once."""
+    x = mu + float(ndtri(max(share, TINY)))
+    below, above = (up(float(ndtr(at)), _TAIL * (1 + at * at)) for at in (x - mu + gamma(4.0) * mu, -x))
+    return below + (bins - 1) * above + LEAST
+
+
+def _added(bins: int, mu: tuple[float, float], room: tuple[float, float], epsilon: float) -> float:
+    """The chance that no ratio is large enough to hide the unit."""
+    ways = ((one - epsilon) / each + each / 2 for one in room for each in mu)
+    x = max(ways)
+    x += gamma(64.0) * (abs(x) + mu[1] + (room[1] + epsilon) / mu[0])
+    exponent = bins * float(log_ndtr(x)) * (1 - gamma(_TAIL * (1 + x * x)))
+    return min(up(math.exp(min(exponent, 0.0)), ELEMENTARY) + LEAST, 1.0)
