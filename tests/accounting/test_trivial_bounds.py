@@ -37,7 +37,7 @@ from epsilog.terms import (
 )
 
 ADD, REPLACE, ZERO = NeighboringRelation
-EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", "25"))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 GAP = 0.02
 SLACK = 1.01 + GAP  # both numbers are bounds of their own

@@ -124,8 +124,8 @@ def _ask(prepared: Prepared, question: Question, above: bool, *, gap: float) -> 
 
 def _whole(prepared: Prepared, question: Question, gap: float, *, above: bool) -> tuple[Bounds, str]:
     """Bounds an answer about all of a mix together."""
-    if prepared.alone is not None:
-        return _over(prepared.alone, prepared.relation, question, gap, above=above)
+    if prepared.inside is not None:
+        return _over(*prepared.inside, question, gap, above=above)
     if prepared.enclosed is not None:
         return _enclosed(*prepared.enclosed, question, gap, above=above)
     if prepared.untruncated is not None:
@@ -179,9 +179,7 @@ def _truncated(
     return found, name
 
 
-def _over(
-    whole: Tuned | Grouped, relation: NeighboringRelation, question: Question, gap: float, *, above: bool
-) -> tuple[Bounds, str]:
+def _over(whole: Tuned | Grouped, one: Prepared, question: Question, gap: float, *, above: bool) -> tuple[Bounds, str]:
     """Bounds the answer about the best of several trials, or about a group, through one trial or unit."""
     methods: dict[str, None] = {}
 
@@ -191,12 +189,9 @@ def _over(
             methods[method] = None
         return found
 
-    if isinstance(whole, Grouped) and isinstance(whole.release, Tuned):  # what a trial costs a group, its best costs it
-        whole = Tuned(Grouped(whole.release.release, whole.units), whole.release.trials)
     if isinstance(whole, Tuned):
-        found, name = tuning.bounds(whole, relation, question, above=above, ask=ask), _TUNED
+        found, name = tuning.bounds(whole, one, question, above=above, ask=ask), _TUNED
     else:
-        one = prepare(whole.release, relation)
         found, name = grouping.bounds(one, question, units=whole.units, gap=gap, above=above, ask=ask)
         name += _OVER
     return found, name + ("; ".join(methods) or PURE.name)

@@ -28,6 +28,7 @@ ADDED = "parts added one by one (Dwork & Roth 2014)"
 
 _TAILS = (1e-3, 1e-1, 0.5)  # of a share of delta: what a curve may leave where it is read no further
 _PASSES = 3  # to find out how small a delta is
+_SMALLEST = -300  # the decimal exponent of a delta that curves are read for
 _FIRST = 1e-10  # a delta that is looked for first
 
 
@@ -105,11 +106,14 @@ def _upper(split: _Split, prepared: Prepared, question: Question, ask: Ask) -> t
 
 def _with_pairs(split: _Split, prepared: Prepared, delta: float, ask: Ask) -> Prepared:
     """The same with a pair for each part, good for a delta of this size."""
-    bag = dict(split.paired)
-    for one, count in split.apart:
-        pair = _read(one, delta / (count * len(split.apart)), ask)
-        bag[pair] = bag.get(pair, 0) + count
-    return Prepared(bag, prepared.relation)
+    size = 10.0 ** max(math.floor(math.log10(max(delta, LEAST))), _SMALLEST)
+    if size not in prepared.curves:
+        bag = dict(split.paired)
+        for one, count in split.apart:
+            pair = _read(one, size / (count * len(split.apart)), ask)
+            bag[pair] = bag.get(pair, 0) + count
+        prepared.curves[size] = Prepared(bag, prepared.relation)
+    return prepared.curves[size]
 
 
 def _read(one: Prepared, share: float, ask: Ask) -> Profiled:

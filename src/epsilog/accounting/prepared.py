@@ -31,6 +31,7 @@ from epsilog.terms import (
     Release,
     Repeated,
     Shuffled,
+    Trials,
     TruncatedPoissonSampled,
     Tuned,
     ZeroConcentratedDP,
@@ -48,11 +49,15 @@ class Prepared:
     Attributes:
         bag: its distinct single releases, with their counts.
         relation: which data sets are neighbours.
+        curves: the same with pairs that were read off curves, by how small a delta they are good for.
+        stretches: what laws of trials of it may stretch a loss by.
     """
 
     bag: Bag
     relation: NeighboringRelation
     _orderings: dict[float, tuple[Ordering, ...]] = field(default_factory=dict, init=False, repr=False)
+    curves: dict[float, Prepared] = field(default_factory=dict, init=False, repr=False)
+    stretches: dict[Trials, tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def rounds(self) -> int:
@@ -147,6 +152,14 @@ class Prepared:
         if not groups or len(groups) < len(parts) or len({units for units, _, _ in groups}) > 1:
             return None
         return Grouped(Composed([Repeated(release, count) for _, release, count in groups]), groups[0][0])
+
+    @cached_property
+    def inside(self) -> tuple[Tuned | Grouped, Prepared] | None:
+        """The same as ``alone``, with one trial or one unit of it; what a trial costs a group, its best costs it."""
+        whole = self.alone
+        if isinstance(whole, Grouped) and isinstance(whole.release, Tuned):
+            whole = Tuned(Grouped(whole.release.release, whole.units), whole.release.trials)
+        return None if whole is None else (whole, Prepared(flatten(whole.release), self.relation))
 
     @cached_property
     def has_curves(self) -> bool:

@@ -11,6 +11,7 @@ __all__ = ["bracket", "first", "largest", "proven", "secant"]
 _ATTEMPTS = 10  # by secants, before bisecting
 _STRIDE = 16  # doubles from where a test was thought to begin; then as many times more
 _FAR_BELOW = -3.0  # of a curve: about where secants end they have not met it
+_HALVINGS = 30  # of a place where a curve was seen to be low
 _APART = 1e-14  # of a root: a bracket that a secant search does not narrow
 
 
@@ -122,8 +123,12 @@ def proven(excess: Callable[[float], float], guess: float, *, gap: float, most: 
         if value > _FAR_BELOW:
             return near
         low, high = near / 2, near  # the curve falls at once, which secants do not see
-        while low > 0 and excess(low) <= 0:
+        for _ in range(_HALVINGS):
+            if excess(low) > 0:
+                break
             low, high = low / 2, low
+        else:
+            return high
     while excess(high) > 0:
         low, high = high, 2 * high
         if high > far:

@@ -23,7 +23,6 @@ from epsilog.accounting.rounding import ELEMENTARY, LEAST, down, gamma, up
 from epsilog.terms import (
     BinomialTrials,
     NegativeBinomialTrials,
-    NeighboringRelation,
     PoissonTrials,
     Repeated,
     Trials,
@@ -168,8 +167,8 @@ def _least_loss(trial: Callable[[float], float], odds: float) -> float:
     return proven(excess, max(guess / 2, 1e-12), gap=_NEAR, most=LARGEST_LOSS)
 
 
-def bounds(tuned: Tuned, relation: NeighboringRelation, question: Question, *, above: bool, ask: Ask) -> Bounds:
-    """Bounds the answer about the best of several trials.
+def bounds(tuned: Tuned, one: Prepared, question: Question, *, above: bool, ask: Ask) -> Bounds:
+    """Bounds the answer about the best of several trials, of which ``one`` is one.
 
     Raises:
         UnsupportedMechanismError: one trial has no price under this relation.
@@ -178,16 +177,20 @@ def bounds(tuned: Tuned, relation: NeighboringRelation, question: Question, *, a
         Liu & Talwar 2019 (arXiv:1811.07971); Papernot & Steinke 2022 (arXiv:2110.03620v2); Koskela, Redberg & Wang 2024
         (arXiv:2402.06701); derived in docs/accounting/tuning.md.
     """
-    one, law = prepare(tuned.release, relation), Selection(tuned.trials)
+    law = Selection(tuned.trials)
 
     def trial(epsilon: float) -> float:
         return ask(one, DeltaAt(epsilon), True).upper
 
-    stretch, at = law.stretch(trial, lambda: ask(one, EpsilonAt(0), True).upper)
+    if tuned.trials not in one.stretches:
+        one.stretches[tuned.trials] = law.stretch(trial, lambda: ask(one, EpsilonAt(0), True).upper)
+    stretch, at = one.stretches[tuned.trials]
     upper = _above(law, stretch, question, lambda asked: ask(one, asked, True).upper)
     if isinstance(law.trials, BinomialTrials):  # all trials, shown
         with suppress(UnsupportedMechanismError):  # what is repeated may have no price of its own
-            upper = min(upper, ask(prepare(Repeated(tuned.release, law.trials.most), relation), question, True).upper)
+            upper = min(
+                upper, ask(prepare(Repeated(tuned.release, law.trials.most), one.relation), question, True).upper
+            )
     if above:
         return Bounds(0.0, upper)
     lower = _silent(law, question, lambda asked: ask(one, asked, False).lower)
