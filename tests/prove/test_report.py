@@ -119,7 +119,7 @@ def test_the_evidence_is_the_files_and_the_books(run):
     assert (evidence["plan"], len(evidence["records"])) == (plan.to_json(), plan.scheme.rounds)
     assert report["verification"]["verdict"] == "passed"
     assert report["utility"]["without_dp"]
-    assert set(module.OWNERS_WORDS) == set(report["owners_words"])
+    assert {"place": "claim/boundary", "kind": "attested", "by": "owner"} in report["kinds"]
 
 
 def test_files_within_a_report_are_those_of_the_folder(run):

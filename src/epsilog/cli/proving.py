@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER, shown
@@ -239,8 +240,16 @@ def _tell(
         note(what_if.says)
     if rules is not None:
         _triggered(outcome.findings, rules)
-    console.print(f"\n{legible(stands)}" if stands else "", "\n", verdict_text(outcome.verdict), sep="")
+    console.print(f"\n{legible(stands)}" if stands else "", "\n", _whole(outcome), sep="")
     return None
+
+
+def _whole(outcome: Any) -> Text:
+    """The verdict on all that is required; green only where nothing else was left unchecked."""
+    left = [one.check for one in outcome.findings if one.verdict is Verdict.NOT_CHECKED]
+    if outcome.verdict is Verdict.PASSED and left:
+        return Text(f"passed, as far as was required; not checked: {', '.join(left)}")
+    return verdict_text(outcome.verdict)
 
 
 SIGNED = ("bundle", "checkpoint", "receipt")  # what is made to be signed

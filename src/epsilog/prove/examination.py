@@ -7,13 +7,21 @@ where it is copied and to a billionth where it is computed. What only the owner 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from epsilog import npz
-from epsilog.prove.narrative import statement, supported_statement
+from epsilog.prove.kinds import Attested, kind_at
+from epsilog.prove.narrative import (
+    provable_guarantee,
+    statement,
+    supported_epsilon,
+    supported_statement,
+    with_counts,
+)
 from epsilog.prove.readings import version_of
 from epsilog.prove.rendering import document_of, render_html
 from epsilog.prove.report import build_report, unpacked
@@ -28,6 +36,7 @@ from epsilog.verify import (
     LedgerWord,
     Reconciliation,
     Signed,
+    certified,
     check_checkpoint,
     check_head,
     check_rigorous,
@@ -259,10 +268,28 @@ def comes_out_again(document: Any, again: Any, *, computed: Places = COMPUTED) -
     """Every field of a document is what it is when it is built again from its evidence."""
     different = list(differences(document, again, computed=computed))
     if not different:
-        return Finding("report/holds", Verdict.PASSED, "Every field of the report comes out again from its evidence.")
+        who = "their writer states" if document["kind"] == "logs-report" else "the owner and the ledger state"
+        says = f"Every field of the report is what its evidence amounts to; what {who} is copied."
+        return Finding("report/holds", Verdict.PASSED, says, _numbers_by_kind(document))
     shown = "; ".join(f"{'/'.join(map(str, path)) or 'all'}: {_difference(a, b)}" for path, a, b in different[:3])
     more = f"; and {len(different) - 3} more" if len(different) > 3 else ""
     return Finding("report/differs", Verdict.FAILED, f"The report differs from its evidence: {shown}{more}.")
+
+
+def _numbers_by_kind(document: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    """How many values of a report were worked out again, and how many were copied from whose word."""
+    kinds = [kind_at(document, place) for place in leaves(document)]
+    counts = Counter(kind.by if isinstance(kind, Attested) else kind.label for kind in kinds)
+    return tuple((name, float(count)) for name, count in sorted(counts.items()))
+
+
+def leaves(value: Any, at: Place = ()) -> Iterator[Place]:
+    """Places of the values in a document that hold no others."""
+    if isinstance(value, dict | list) and value:
+        for step in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[step], (*at, step))
+    else:
+        yield at
 
 
 MOST_SHOWN = 1000
@@ -340,26 +367,33 @@ def check_model(files: Mapping[str, bytes], evidence: Evidence) -> Finding:
 
 
 def _standing(evidence: Evidence, findings: Collection[Finding]) -> str:
-    """The claim that is left by what failed, and by what is not here."""
+    """The claim that is left by what failed, and by what is not here; and what rests on somebody's word."""
     plan = evidence.plan
     guarantee, known, seeded = plan.guarantee, whatever_the_sampler(plan), plan.simulation
+    guarantee = provable_guarantee(guarantee, certified(plan.release, guarantee.delta, guarantee.relation).upper)
     failed = {finding.check for finding in findings if finding.verdict is Verdict.FAILED}
     if failed - {"participation"}:
         return supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)
     unbound = "No ledger was given, so nothing binds these records. " if _lacking("ledger", findings) else ""
     if evidence.custody is not None:
-        return unbound + supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)
+        left = supported_epsilon(guarantee, unamplified=known, failed=failed)
+        says = supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)
+        return unbound + says + with_counts(left, plan.beside) + _unchecked(findings)
     told = evidence.owner.private["participation"] if evidence.owner else Verdict.NOT_CHECKED
-    weak = statement(replace(guarantee, epsilon=known), simulation=seeded)
+    weak = statement(replace(guarantee, epsilon=known), simulation=seeded) + with_counts(known, plan.beside)
     says = f"Without {RunFile.CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
-    return (
-        unbound
-        + says
-        + (
-            "That contributions were clipped, and the smaller epsilon of the plan, rest on the owner's word "
-            f"(sampler: {told})."
-        )
-    )
+    rest = "That contributions were clipped, and the smaller epsilon of the plan, rest on the owner's word "
+    return f"{unbound}{says}{rest}(sampler: {told}).{_unchecked(findings)}"
+
+
+FOREMOST = ("the settings of the mechanism", "training", "data", "losses and scores", "software")
+
+
+def _unchecked(findings: Collection[Finding]) -> str:
+    """What verification did not look at, and what it copied: a banner says so, whatever else passed."""
+    left = [finding.check for finding in findings if finding.verdict is Verdict.NOT_CHECKED]
+    says = f" Not checked here: {', '.join(left)}." if left else ""
+    return f"{says} By the owner's word alone: {', '.join(FOREMOST)}; the report lists the rest."
 
 
 def _lacking(what: str, findings: Collection[Finding]) -> bool:

@@ -29,6 +29,16 @@ LIMITS = (
 LIMITS_OF_LOGS = tuple(line for line in LIMITS if line != OF_LEDGERS)
 
 
+def provable_guarantee(guarantee: Guarantee, upper: float) -> Guarantee:
+    """What may be said of a claim that no check has failed: no epsilon below the bound that was worked out.
+
+    Args:
+        guarantee: as claimed.
+        upper: the certified upper bound.
+    """
+    return guarantee if guarantee.epsilon >= upper * (1 - 1e-12) else replace(guarantee, epsilon=upper)
+
+
 def supported_epsilon(guarantee: Guarantee, *, unamplified: float, failed: Collection[str]) -> float:
     """The epsilon that the records leave standing; infinite where they leave none. Arguments as below."""
     if not failed:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from epsilog.prove.examination import Examination, check_page, comes_out_again, read_report
 from epsilog.prove.forgeries import still_forgeable_in_logs
+from epsilog.prove.kinds import OF_LOGS, listed
 from epsilog.prove.narrative import LIMITS_OF_LOGS, statement, supported_epsilon, supported_statement
 from epsilog.prove.publication import publication, require_field
 from epsilog.prove.readings import VERSION, read_claim, version_of
@@ -123,6 +124,7 @@ def build_logs_report(found: LogExamination, *, version: int = VERSION) -> dict[
             "software": {"epsilog": metadata.version("epsilog")},
             "recompute": "epsilog verify report.html --logs <mapping file>",
         },
+        "kinds": listed(OF_LOGS),
         "limits": list(LIMITS_OF_LOGS),
         "forgeable": still_forgeable_in_logs(simulation=claim.simulation),
     }

@@ -9,15 +9,16 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilog.plan.wording import OF_COPIES, copies_rows, odds_sentence, of_attacks, reading_rows, share_text
+from epsilog.prove.kinds import LEDGER, OWNER, WRITER, Attested, kind_at, kind_of_finding, parts_of, words_of
 from epsilog.prove.plots import Series, line_plot
 from epsilog.prove.publication import completed
-from epsilog.terms import COMMITMENT, codec
+from epsilog.terms import COMMITMENT, Verdict, codec
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.legible import legible
 from epsilog.verify.audits import GAUSSIAN
@@ -36,7 +37,12 @@ def render_html(report: dict[str, Any]) -> str:
     Whoever verifies a page takes the document out of it, renders that, and compares every byte.
     """
     page = _environment().get_template(f"{TEMPLATE[report['kind']]}.html.j2")
-    return page.render(shown(report), document=codec.canonical(report).decode())
+    return page.render(shown(report), label=_labels(report), document=codec.canonical(report).decode())
+
+
+def _labels(report: Mapping[str, Any]) -> Callable[[str], str]:
+    """Who vouches for a part of the report, by its place."""
+    return lambda place: kind_at(report, place.split("/")).label
 
 
 TEMPLATE = {"report": "report", "logs-report": "logs"}
@@ -68,7 +74,47 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "triggered": triggered(report),
         "playbook": next(iter(_playbooks(report)), ""),
         "fingerprint": codec.fingerprint(report),
+        "words": words(report),
+        "verdict_told": verdict_told(report),
+        "findings": findings_told(report),
     }
+
+
+def words(report: Mapping[str, Any]) -> list[str]:
+    """Who vouches for what on this page, a sentence each."""
+    parts = parts_of(report)
+    told = [
+        f"By the {kind.by}'s word, which verification copies and does not work out: {', '.join(words_of(parts, kind))}."
+        for kind in (OWNER, LEDGER, WRITER)
+        if words_of(parts, kind)
+    ]
+    source = "logs and mapping" if report["kind"] == "logs-report" else "them, and from plan and records"
+    return [*told, f"Every other figure is worked out again from {source}."]
+
+
+def findings_told(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each finding with how it ended in words, and the look of that: only what is recomputed looks passed."""
+    found = []
+    for one in report["verification"]["findings"]:
+        kind = kind_of_finding(one)
+        attested = isinstance(kind, Attested)
+        told = f"{one['verdict']} ({kind.label})" if attested else one["verdict"]
+        look = "attested" if attested and one["verdict"] == Verdict.PASSED else one["verdict"].split(" ")[0]
+        found.append({**one, "verdict_told": told, "look": look})
+    return found
+
+
+def verdict_told(report: Mapping[str, Any]) -> dict[str, str]:
+    """The verdict on the whole, with what of it is somebody's word, and its look."""
+    verdict, checks = report["verification"]["verdict"], dict[str, list[str]]()
+    for one in report["verification"]["findings"]:
+        kind = kind_of_finding(one)
+        if one["verdict"] == Verdict.PASSED and isinstance(kind, Attested):
+            checks.setdefault(kind.label, []).append(one["check"])
+    if verdict != Verdict.PASSED or not checks:
+        return {"says": verdict, "look": verdict.split(" ")[0]}
+    told = [f"{', '.join(names)} by {label}" for label, names in checks.items()]
+    return {"says": "; ".join([verdict, *told]), "look": "attested"}
 
 
 def _playbooks(report: Mapping[str, Any]) -> list[str]:
@@ -93,6 +139,7 @@ def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = No
     return as_markdown(
         f"{TEMPLATE[report['kind']] if kind == 'markdown' else kind}.md.j2",
         **shown(report),
+        label=_labels(report),
         stated=stated,
         blank=[item for item in report["publication"]["blank"] if item["field"] not in stated],
         attack=next(reversed(reading.get("attack", [])), None),
@@ -205,10 +252,18 @@ def _of_the_run(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         return []
     result = report["result"]
     return [
-        ("budget", report["budget"]["epsilon"], f"of {report['budget']['scope']}{binding_budget(report)}"),
+        (
+            "budget",
+            report["budget"]["epsilon"],
+            f"of {report['budget']['scope']}{binding_budget(report)}; {OWNER.label}",
+        ),
         ("closed form", number(report["accounting"]["formula"]["total"]), "an estimate, no bound, never charged"),
         *lower_bound(report),
-        (result["score_name"], number(result["test_score"]), f"after {result['rounds']} rounds"),
+        (
+            result["score_name"],
+            number(result["test_score"]),
+            f"after {result['rounds']} rounds; {kind_at(report, ('result', 'test_score')).label}",
+        ),
     ]
 
 
@@ -227,7 +282,7 @@ def lower_bound(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     bound = audit.get("bound")
     if bound is None:
         return []
-    told = f"by attack, at confidence {bound['confidence']:g}"
+    told = f"by attack, at confidence {bound['confidence']:g}, from coins and scores by {OWNER.label}"
     if audit["planned"]["method"] == GAUSSIAN:
         told += ", if the mechanism is Gaussian"
     return [("epsilon, empirical lower bound", _lower(bound["epsilon"]), f"{told}; it promises nothing")]

@@ -13,7 +13,15 @@ from typing import Any
 from epsilog.plan import RegisteredPlan, formula_sentence, sweep
 from epsilog.prove.attack import attack
 from epsilog.prove.forgeries import still_forgeable
-from epsilog.prove.narrative import LIMITS, supported_epsilon, supported_statement, who_sees_what, with_counts
+from epsilog.prove.kinds import OF_RUNS, listed
+from epsilog.prove.narrative import (
+    LIMITS,
+    provable_guarantee,
+    supported_epsilon,
+    supported_statement,
+    who_sees_what,
+    with_counts,
+)
 from epsilog.prove.publication import publication
 from epsilog.prove.readings import VERSION, read_claim
 from epsilog.terms import RecordsError, RunFile, Verdict, codec
@@ -29,23 +37,6 @@ from epsilog.verify import (
 )
 
 CURVE_POINTS = 40
-
-
-# what the owner states and nobody can recompute: bound by the plan's hash, or by the commit's
-OWNERS_WORDS = (
-    "identity",
-    "claim/delta_rationale",
-    "claim/boundary",
-    "publication/stated",
-    "mechanism/training",
-    "mechanism/data",
-    "result/score_name",
-    "utility",
-    "audit/canaries",
-    "evidence/references",
-    "evidence/software",
-    "owner",
-)
 
 
 def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = VERSION) -> dict[str, Any]:
@@ -67,7 +58,8 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
     failed = {finding.check for finding in published.findings if finding.verdict is Verdict.FAILED}
     known, open_, formula = whatever_the_sampler(plan), unamplified(plan), closed_form(plan)
     again = certified(plan.release, plan.guarantee.delta, plan.guarantee.relation)
-    supported = supported_epsilon(plan.guarantee, unamplified=known, failed=failed)
+    provable = provable_guarantee(plan.guarantee, again.upper)
+    supported = supported_epsilon(provable, unamplified=known, failed=failed)
     last = evidence.records[-1] if evidence.records else None
     utility = None if owner.utility is None else owner.utility.to_json()
     document = {
@@ -78,7 +70,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
         "simulation": plan.simulation,
         "claim": {
             "statement": supported_statement(
-                plan.guarantee,
+                provable,
                 unamplified=known,
                 failed=sorted(failed),
                 simulation=plan.simulation,
@@ -98,7 +90,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
                 swept=plan.trials is not None,
             ),
         },
-        "reading": _reading(plan, version) if supported == plan.guarantee.epsilon else None,
+        "reading": None if failed else _reading(plan, version),
         "publication": publication(details.get("reporting", {})),
         "mechanism": {
             "scheme": codec.encode(plan.scheme),
@@ -146,7 +138,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
             "records": [codec.to_json(record) for record in evidence.records],
         },
         "owner": owner.to_json(),
-        "owners_words": list(OWNERS_WORDS),
+        "kinds": listed(OF_RUNS),
         "limits": list(LIMITS),
         "forgeable": still_forgeable(plan),
     }
