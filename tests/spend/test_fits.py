@@ -39,7 +39,7 @@ def caps_of(kind, draw):
         case "rdp":
             return {order: draw(TENTHS) for order in draw(ORDERS)}
         case "promise":  # some order is enough
-            return {"epsilon": draw(st.sampled_from(["1", "2", "4"])), "delta": "1e-6"}
+            return {"epsilon": draw(st.sampled_from(["2", "3", "4"])), "delta": "1e-6"}
     raise AssertionError(kind)
 
 
@@ -61,7 +61,7 @@ def make(ledger, draw, scope, kinds):
         "quota": scope != "r" and draw(st.booleans()),
     }
     if kind == "promise":
-        ledger.create_budget(scope, kind="rdp", orders=["2", "8"], **terms, **caps)
+        ledger.create_budget(scope, kind="rdp", orders=["16", "64"], **terms, **caps)
     else:
         ledger.create_budget(scope, kind=kind, **terms, **caps)
 
@@ -83,8 +83,10 @@ def happen(ledger, draw, number, kinds, releases):
                 charge.cancel("no")
         case 5:
             there = ledger.balance(scope)
-            stated = there.promise or there.caps
-            numbers = {q: draw(MILLIONTHS if q == "delta" else TENTHS) for q in stated}
+            if there.promise is None:
+                numbers = {q: draw(MILLIONTHS if q == "delta" else TENTHS) for q in there.caps}
+            else:
+                numbers = {"epsilon": draw(st.sampled_from(["1.5", "2", "3"])), "delta": "1e-6"}
             ledger.change_cap(scope, **ACT, **numbers)
         case 6:
             if draw(st.integers(0, 3)) == 0:

@@ -87,6 +87,57 @@ def test_the_same_cap_again_writes_nothing(books):
     assert books.head()[0] == 1
 
 
+@pytest.mark.parametrize(
+    ("made", "cap"),
+    [
+        ({"kind": "pure", "epsilon": "3"}, {"epsilon": "5"}),
+        ({"kind": "pure", "epsilon": "3", "quota": True}, {"epsilon": "2"}),
+        ({"kind": "zcdp", "epsilon": "1", "delta": "1e-6"}, {"epsilon": "2", "delta": "1e-6"}),
+        ({"kind": "rdp", "epsilon": "2", "delta": "1e-6", "orders": ["16", "64"]}, {"epsilon": "3", "delta": "1e-6"}),
+    ],
+)
+def test_a_budget_is_made_again_with_its_first_caps_after_a_cap(books, made, cap):
+    books.create_budget("acme/below", kind="pure", epsilon="1")
+    first = books.create_budget("acme/x", **made)
+    now = books.change_cap("acme/x", **cap, **ACT)
+    books.reserve("acme/below", PureDP(0.5), key="r")
+    head = books.head()
+    assert first.caps != now.caps
+    assert books.create_budget("acme/x", **made) == now
+    assert books.create_budget("acme/x", **made | cap) == now
+    for other in (made | {"epsilon": "2.5"}, made | {"simulation": True}):
+        with pytest.raises(ConflictError, match="exists already"):
+            books.create_budget("acme/x", **other)
+    assert books.head() == head
+
+
+def test_a_partition_is_declared_again_with_its_first_caps_after_they_rose(ledger):
+    ledger.create_budget("acme", kind="pure", epsilon="10", privacy_unit="person")
+    ledger.declare_partition("acme/q", epsilon="1", **ACT)
+    now = ledger.change_cap("acme/q", epsilon="2", **ACT)
+    assert ledger.declare_partition("acme/q", epsilon="1", **ACT) == now
+    assert ledger.declare_partition("acme/q", epsilon="2", **ACT) == now
+    with pytest.raises(ConflictError):
+        ledger.declare_partition("acme/q", epsilon="3", **ACT)
+
+
+def test_the_release_of_a_round_is_the_same_once_whatever_came_after_it(books):
+    charge = books.reserve("acme", PureDP(1.0), key="run", rounds=2)
+    charge.start()
+    charge.round_started(1)
+    charge.round_released(1, output_hash=HASH)
+    charge.commit()
+    head = books.head()
+    charge.round_released(1, output_hash=HASH)
+    books.decommission("run", **ACT)
+    charge.round_released(1, output_hash=HASH)
+    assert books.head()[0] == head[0] + 1
+    for number, output in ((1, OTHER), (2, HASH)):
+        with pytest.raises(ConflictError):
+            charge.round_released(number, output_hash=output)
+    books.verify()
+
+
 # --- quotas -----------------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from epsilog.spend.headroom import HERE, Pricing
 from epsilog.spend.partitions import risen
 from epsilog.spend.pricing import Price, price_at_once, states_price
 from epsilog.spend.requests import Request, waiver_of
-from epsilog.spend.rows import Row
+from epsilog.spend.rows import Row, parsed
 from epsilog.spend.shapes import check_shape, moment, refuse_private
 from epsilog.spend.states import AHEAD, CLOSED, LATER, RULES, State
 from epsilog.spend.store import Session, Store
@@ -143,7 +143,7 @@ class Ledger(LedgerView):
             if path and path[-1].scope == scope:
                 there = path[-1]
                 again = balances.opened_balance(entry, quota=there.quota)
-                if there.terms == again.terms and quota == (there.quota is not None):
+                if again.terms in _terms_of(session, there) and quota == (there.quota is not None):
                     return there
                 scopes.refuse_late_budget(scope, exists=True, populated=True)
             populated = session.has_charges(scope) or any(one.partition is not None for one in session.below(scope))
@@ -189,7 +189,7 @@ class Ledger(LedgerView):
             path = session.balances(scopes.ancestors(scope))
             entry = self._entry(session.head(), verb, scope, None, amounts=amounts, body=body)
             if path and path[-1].scope == scope:
-                if path[-1].terms == balances.opened_balance(entry).terms:
+                if balances.opened_balance(entry).terms in _terms_of(session, path[-1]):
                     return path[-1]
                 scopes.refuse_late_partition(scope, exists=True, populated=True)
             populated = session.has_charges(scope) or bool(session.below(scope))
@@ -546,6 +546,8 @@ class Ledger(LedgerView):
                 raise ConflictError(f"charge {key!r} is {charge.state}: it must be reserved before it is {verb}")
             if any(_says(session, index, verb, body) for index in (charge.closed, charge.decommissioned)):
                 return  # the same again
+            if verb is Verb.ROUND_RELEASED and _is_released(session, key, body):
+                return
             held = charge.until if charge.state is State.RESERVED else None
             if verb is Verb.HELD_UNTIL and held is not None and held == body.get("until"):
                 return
@@ -561,8 +563,6 @@ class Ledger(LedgerView):
             moved = records.advance(charge, entry, last=last)
             if RULES[verb].stage is not None:
                 state = session.round(key, body["round"])
-                if verb is Verb.ROUND_RELEASED and state is not None and state.output_hash == body["output_hash"]:
-                    return  # the same again
                 session.put_round(key, records.advance_round(charge, state, entry, last=last))
             else:
                 session.put_balances(paths.along(session.balances(scopes.ancestors(charge.scope)), entry))
@@ -645,6 +645,13 @@ class Ledger(LedgerView):
         return None if entry is None else Charge(self, entry, replayed=True)
 
 
+def _terms_of(session: Session, there: Balance) -> tuple[tuple[object, ...], ...]:
+    """The terms of a budget as it is now, and as it was made: a repeat is one, whoever has changed the cap since."""
+    rows = (row for row in session.rows(scope=there.scope) if row.scope == there.scope)
+    made = next(entry for entry in map(parsed, rows) if entry.verb in paths.CREATING)
+    return there.terms, balances.opened_balance(made, quota=there.quota).terms
+
+
 def _unpriced(path: Sequence[Balance], prices: Mapping[str, Price]) -> dict[str, tuple[str, ...]]:
     """The kinds of budgets on a path that have no price yet, at all of their orders, with these."""
     return {
@@ -679,6 +686,14 @@ def _held(session: Session, charge: records.ChargeRecord, body: Mapping[str, Any
         return charge.until is not None
     then = session.entry(charge.opened + 1)  # exists: whatever said until when is later than the reservation
     return (then.verb, then.key, then.body) == (Verb.HELD_UNTIL, charge.key, body)
+
+
+def _is_released(session: Session, key: str, body: Mapping[str, Any]) -> bool:
+    """Whether a round has released this output: the same again is the same once, also after the charge was closed."""
+    if type(body.get("round")) is not int:
+        return False
+    state = session.round(key, body["round"])
+    return state is not None and state.output_hash is not None and state.output_hash == body.get("output_hash")
 
 
 def _says(session: Session, index: int | None, verb: Verb, body: Mapping[str, Any]) -> bool:
