@@ -1,6 +1,7 @@
 """A ledger over HTTP: the same verbs, the same refusals, and nothing written that was refused."""
 
 import functools
+import http.client
 import json
 import math
 import sys
@@ -254,6 +255,17 @@ def test_the_key_may_come_as_a_header_and_must_be_the_same(site, top):
     assert site.post("ledger/reserve", ask).status == 422
     for header in (f'"{top}-h"', f"{top}-h"):
         assert site.post("ledger/reserve", ask, headers={"Idempotency-Key": header}).status == 200
+    two = {"Host": "localhost", "Content-Type": "application/json"}
+    for more in ([("Idempotency-Key", f"{top}-h"), ("Idempotency-Key", f"{top}-i")], [("Idempotency-Key", "a")] * 2):
+        asked = http.client.HTTPConnection("127.0.0.1", int(site.url.rpartition(":")[2]))
+        asked.putrequest("POST", "/api/v1/ledger/charge", skip_host=True)
+        body = json.dumps(ask).encode()
+        for name, value in [*two.items(), ("Content-Length", str(len(body))), *more]:
+            asked.putheader(name, value)
+        asked.endheaders(body)
+        answer = asked.getresponse()
+        assert (answer.status, b"idempotency-key may be given once" in answer.read()) == (400, True)
+        asked.close()
     both = site.post("ledger/charge", ask | {"key": "another"}, headers={"Idempotency-Key": f'"{top}-h"'})
     assert (both.status, both.json()["errors"][0]["field"]) == (422, "key")
 

@@ -13,6 +13,7 @@ from epsilog.web.problems import problem
 LONGEST_BODY = 64 * 1024  # bytes
 BODY_WITHIN = 60.0  # seconds from its first byte to its last
 PAUSE = 0.25  # seconds before a refusal of what cannot be read
+_ONCE = ("idempotency-key", "origin", "content-type")  # headers that decide; two tokens are none, see the doorkeeper
 _NONSENSE = frozenset({400, 413})
 _DIGITS = 18  # of a length in bytes
 LONGEST_REPORT_BODY = 10 * 1024 * 1024  # bytes of a report in JSON, quotes and all
@@ -58,6 +59,11 @@ class Guard:
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or host_of(host) not in self._entrance.hosts:
             return problem(421, "host", "Wrong host", "this server does not answer to that name")
+        twice = next((name for name in _ONCE if len(headers.getlist(name)) > 1), None)
+        if twice is not None:
+            return problem(
+                400, "header", "A header too many", f"{twice} may be given once: which one counts is not known"
+            )
         if not self._entrance.behind_proxy and ("x-forwarded-for" in headers or "forwarded" in headers):
             detail = "this server was started without --behind-proxy: it cannot tell a proxy's guests from its own"
             return problem(421, "proxy", "Unexpected proxy", detail)
