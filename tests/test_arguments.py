@@ -39,6 +39,9 @@ SCHEME = {"clients": 64, "rounds": 4, "clip_norm": 1.0, "noise_multiplier": 1.0}
 PLAN = {"population": 64, "cohort_size": 8, "rounds": 4, "delta": 2.0**-10}
 ADD = ep.NeighboringRelation.ADD_OR_REMOVE_ONE
 BINS = terms.BallsInBins(Gaussian(2.0), 4, 1)
+CENTRAL = terms.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0)
+BUFFERED = terms.BufferedStrategy((0.5,), (0.25,))
+CURVE = ep.profile(Gaussian(1.0), gap=0.25)
 LOSSES = [0.5, 1.0, 2.0]
 CALLS = {
     terms.ApproximateDP: {"epsilon": 0.5, "delta": 0.25},
@@ -291,6 +294,29 @@ CALLS = {
     study.Membership: {"fprs": (0.25,), "shadows": 4, "units": 128},
     study.Property: {"features": (1, 2), "value": 0.5, "share": 0.25, "every": 2},
     study.Protocol: {"budgets": (0.5, 1.0), "seeds": (1, 2)},
+    CENTRAL.after: {"rounds": 2},
+    CENTRAL.at_cohort_sizes: {"sizes": [4, 8]},
+    CENTRAL.noisy_sums: {"rounds": 2},
+    CENTRAL.step: {"share": 0.5},
+    CENTRAL.with_attempts: {"further": 2},
+    terms.ClientLevelAdaptiveClip(
+        **SCHEME, sampling_probability=0.25, target_quantile=0.5, clip_learning_rate=0.25, quantile_noise=2.0
+    ).next_clip_norm: {"clip_norm": 1.0, "unclipped": 2.0},
+    BUFFERED.column: {"rounds": 4},
+    BUFFERED.turns: {"rounds": 4, "separation": 2},
+    terms.DeltaPolicy(2.0**-10).decide: {"given": 2.0**-12, "population": 64},
+    CURVE.delta: {"epsilon": 0.5},
+    CURVE.epsilon: {"delta": 0.125},
+    CURVE.group_delta: {"units": 2, "epsilon": 0.5},
+    CURVE.group_epsilon: {"units": 2, "delta": 0.125},
+    CURVE.rdp: {"orders": [2.0, 4.0]},
+    CURVE.tpr: {"fpr": 0.25},
+    CURVE.tradeoff: {"fpr": 0.25},
+    plan.federated(**PLAN, noise_multiplier=4.0).meaning: {"cap": 8.0},
+    plan.queries(epsilon=0.5, queries=2).meaning: {"cap": 8.0},
+    plan.profile_view(Gaussian(1.0), delta=0.125, points=5).true_positive_rate: {"fpr": 0.25},
+    train.Randomness.simulated: {"seed": 3},
+    train.Randomness.weakened: {"seed": 3, "noise_factor": 0.5},
     jax_privacy.delta_from_epsilon_and_samples: {"epsilon": 0.5, "samples": LOSSES, "counts": [1.0, 2.0, 1.0]},
     jax_privacy.get_base_delta: {"num_samples": 64, "target_delta": 0.25},
     jax_privacy.get_overall_delta: {"num_samples": 64, "base_delta": 0.125},
@@ -380,7 +406,16 @@ WHOLES = {
     "decimal": np.int32,
     "subclass": Many,
 }
-ASKED = {ep.epsilon: {"delta"}, ep.epsilon_curve: {"delta"}, ep.delta: {"epsilon"}, ep.delta_curve: {"epsilon"}}
+ASKED = {
+    ep.epsilon: {"delta"},
+    ep.epsilon_curve: {"delta"},
+    ep.delta: {"epsilon"},
+    ep.delta_curve: {"epsilon"},
+    CURVE.epsilon: {"delta"},
+    CURVE.delta: {"epsilon"},
+    CURVE.tpr: {"fpr"},
+    CURVE.tradeoff: {"fpr"},
+}
 """Questions that take an array of numbers, and answer each."""
 NAMES = {"categories"}  # which may be numbers, and may be words
 
@@ -471,3 +506,8 @@ def test_every_public_callable_that_takes_numbers_is_called():
         missing = {name for name in found[part] - everywhere if getattr(home, name) not in CALLS}
         assert not missing, (part, missing)
         assert reviewed[part] <= found[part], (part, reviewed[part] - found[part])  # nothing that is gone
+
+
+def test_rounds_that_are_computed_again_do_not_wrap_around():
+    scheme = terms.ExampleLevelClientSide(10, 5, 200, 200, 0.01, 3, 1.0, 1.0)
+    assert scheme.with_attempts(np.uint8(200)) == scheme.with_attempts(200)

@@ -104,7 +104,7 @@ class BufferedStrategy:
         >>> BufferedStrategy(decays=(0.5,), weights=(0.5,)).column(4)
         (1.0, 0.5, 0.25, 0.125)
         """
-        return _column(self, rounds)
+        return _column(self, check.integer(1)(rounds=rounds))
 
     def turns(self, rounds: int, separation: int) -> tuple[float, float]:
         """What a unit with a turn every ``separation`` rounds, from the first on, makes of C: both rounded up.
@@ -117,7 +117,7 @@ class BufferedStrategy:
         >>> round(norm**2, 6), round(row, 6)  # 1, 0.5, 1 + 0.25, 0.5 + 0.125
         (3.203125, 1.25)
         """
-        return _turns(self, rounds, separation)
+        return _turns(self, check.integer(1)(rounds=rounds), check.integer(1)(separation=separation))
 
 
 @lru_cache(maxsize=4)

@@ -123,6 +123,7 @@ class Scheme:
 
     def with_attempts(self, further: int) -> Release:
         """The whole schedule, if as many ``further`` rounds had been released besides."""
+        further = check.integer(0)(further=further)
         return Repeated(self.step(), self.noisy_sums(self.rounds) + further * self.noisy_sums(1))
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.terms import facts
+from epsilog.terms import check, facts
 from epsilog.terms.facts import Fact
 from epsilog.terms.rounds import RoundRecord
 from epsilog.terms.schemes.base import scheme
@@ -58,6 +58,8 @@ class ClientLevelAdaptiveClip(Sampled):
 
     def next_clip_norm(self, clip_norm: float, unclipped: float) -> float:
         """The clip norm after a round with ``clip_norm`` that released ``unclipped``, the noisy share within it."""
+        clip_norm = check.positive()(clip_norm=clip_norm)
+        unclipped = check.finite()(unclipped=unclipped)
         exponent = -self.clip_learning_rate * (unclipped - self.target_quantile)
         moved = clip_norm * math.exp(max(-700.0, min(exponent, 700.0)))
         return max(self.clip_norm / self.reach, min(moved, self.clip_norm * self.reach))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.terms import facts
+from epsilog.terms import check, facts
 from epsilog.terms.composition import Composed, Repeated
 from epsilog.terms.mechanisms import Gaussian, Release
 from epsilog.terms.sampling import PoissonSampled
@@ -33,7 +33,7 @@ class ClientLevelCentral(Sampled):
         """Each round priced at its own share of the clients (Poisson); empty rounds release nothing about anybody."""
         if self.sampling != "poisson":
             return None
-        times = Counter(min(size, self.clients) for size in sizes)
+        times = Counter(min(size, self.clients) for size in check.each(check.integer(0))(sizes=sizes))
         noise = Gaussian(self.noise_multiplier)
         rounds = [Repeated(PoissonSampled(noise, size / self.clients), n) for size, n in sorted(times.items()) if size]
         return Composed(rounds) if rounds else None

@@ -57,6 +57,7 @@ class ClientLevelClientSide(Scheme):
 
     def step(self, share: float = 1.0) -> PoissonSampled:
         """One noisy update; nothing is sampled that the server does not see."""
+        share = check.at_least(0, check.DOWN)(share=share)
         return PoissonSampled(Gaussian(share * self.noise_multiplier), 1.0)
 
     def noisy_sums(self, rounds: int) -> int:

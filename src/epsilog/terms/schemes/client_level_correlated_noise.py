@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from epsilog.terms import facts
+from epsilog.terms import check, facts
 from epsilog.terms.cohorts import BinnedCohorts, Cohorts, CyclicCohorts
 from epsilog.terms.composition import Composed, Repeated
 from epsilog.terms.errors import CheckError
@@ -101,6 +101,7 @@ class ClientLevelCorrelatedNoise(InTurn):
 
     def step(self, share: float = 1.0) -> Release:
         """One turn; or one cycle, whose rounds hang together."""
+        share = check.at_least(0, check.DOWN)(share=share)
         if self.sampling == BINS:
             return BallsInBins(Gaussian(share * self.accounted_multiplier), self.bins)
         return InTurn.step(self, share)

@@ -105,11 +105,11 @@ class ClientLevelDistributed(Scheme):
 
     def gives_up(self, replies: int) -> bool:
         """Fewer shares of the noise than were planned are never unmasked."""
-        return replies < self.survivors
+        return check.integer(0)(replies=replies) < self.survivors
 
     def step(self, share: float = 1.0) -> PoissonSampled:
         """One sum; nothing is sampled that the server does not see."""
-        multiplier = self._accounted(share)
+        multiplier = self._accounted(check.at_least(0, check.DOWN)(share=share))
         rho = 0.5 / multiplier**2 if multiplier > 1e-150 else NO_GUARANTEE
         return PoissonSampled(ZeroConcentratedDP(rho), 1.0)
 

@@ -62,6 +62,7 @@ class ExampleLevelClientSide(Scheme):
 
     def step(self, share: float = 1.0) -> PoissonSampled:
         """One batch of a client; the cohort draw is the server's and amplifies nothing against it, so it is absent."""
+        share = check.at_least(0, check.DOWN)(share=share)
         return PoissonSampled(Gaussian(share * self.noise_multiplier), self.batch_probability)
 
     def noisy_sums(self, rounds: int) -> int:

@@ -64,6 +64,7 @@ class InTurn(Scheme):
 
     def step(self, share: float = 1.0) -> Release:
         """One turn; nothing is sampled."""
+        share = check.at_least(0, check.DOWN)(share=share)
         return PoissonSampled(Gaussian(share * self.accounted_multiplier), 1.0)
 
     def noisy_sums(self, rounds: int) -> int:

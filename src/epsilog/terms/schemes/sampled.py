@@ -154,7 +154,7 @@ class Sampled(Scheme):
 
     def step(self, share: float = 1.0) -> Release:
         """One round, or one cycle of rounds where its rounds hang together."""
-        noise = Gaussian(share * self.accounted_multiplier)
+        noise = Gaussian(check.at_least(0, check.DOWN)(share=share) * self.accounted_multiplier)
         match self.cohorts:
             case PoissonCohorts(probability=probability):
                 return PoissonSampled(noise, probability)
