@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilog.terms import CheckError, check
+from epsilog.terms.disclosed import Private
 from epsilog.train import clipping
 from epsilog.train.models import Model
 
@@ -19,8 +20,8 @@ PRECISIONS = ("float32", "float64")
 BLOCK = 1 << 22  # numbers that are looked at in one go: a table may be larger than memory
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Federation:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Federation(Private):
     """Every client's examples.
 
     The arrays may be memory-mapped files (``numpy.load(path, mmap_mode="r")``): training reads the rows of a cohort.

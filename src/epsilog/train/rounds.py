@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, CustodyRecord, RoundRecord, Scheme, check
-from epsilog.terms.disclosed import Released
+from epsilog.terms.disclosed import Private, Released
 from epsilog.train import clipping, sampling
 from epsilog.train.engines import Engine
 from epsilog.train.federation import blocks
@@ -31,8 +31,8 @@ __all__ = ["Outcome", "State", "begin", "bound_to", "next_round"]
 Vector = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class State:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class State(Private):
     """What a round hands to the next.
 
     Attributes:

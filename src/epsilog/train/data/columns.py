@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError
+from epsilog.terms.disclosed import Private
 
 EPOCH = date(1970, 1, 1)
 
@@ -58,8 +59,8 @@ class Column(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Table(Private):
     """Columns by name.
 
     Attributes:
@@ -71,8 +72,8 @@ class Table:
     header: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Array:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Array(Private):
     """A column that is a numpy array, perhaps a memory-mapped one; an array of more dimensions has wide rows."""
 
     values: NDArray[Any]

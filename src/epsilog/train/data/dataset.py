@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError
+from epsilog.terms.disclosed import Private
 from epsilog.train.federation import Federation
 from epsilog.train.models import Kind, built
 from epsilog.train.task import Task, Training
@@ -26,8 +27,8 @@ class TestSet(NamedTuple):
     targets: NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Dataset:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Dataset(Private):
     """What is trained on.
 
     Attributes:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from epsilog import delimited
 from epsilog.terms import CheckError, ProgrammeError
+from epsilog.terms.disclosed import Private
 from epsilog.terms.extras import install_command
 from epsilog.train.data.columns import Names, Table, of_arrays
 
@@ -26,8 +27,8 @@ SEPARATORS = ",;\t|"
 LONGEST_HEADER = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Series:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Series(Private):
     """A column that polars holds; as ``columns.Column`` says."""
 
     values: pl.Series

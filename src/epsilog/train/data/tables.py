@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import CheckError
+from epsilog.terms.disclosed import Private
 from epsilog.train.data.columns import Column, Names, Table
 from epsilog.train.data.schema import Categories, ClassNumbers, Feature, Plain, Range, Schema, Target
 from epsilog.train.federation import Federation
@@ -28,8 +29,8 @@ SHOWN = 20  # names of columns that a message lists
 IN_MEMORY = 1 << 28  # bytes of features above which they lie in a file without a name, mapped into memory
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Rows(Private):
     """A table that fits its schema.
 
     Attributes:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.terms.disclosed import Private
 from epsilog.train import clipping
 from epsilog.train.noise import Stream
 from epsilog.train.sampling import Ids
@@ -56,8 +57,8 @@ class Round:
         return replace(self, cohort=cohort)
 
 
-@dataclass(frozen=True, slots=True)
-class Clipped:
+@dataclass(frozen=True, slots=True, repr=False)
+class Clipped(Private):
     """A sum over a cohort, and what its curator may see of it.
 
     Attributes:
@@ -77,6 +78,8 @@ class Clipped:
     count: int
     padding: Vector = field(default_factory=lambda: np.zeros(0))
     silent: int = 0
+
+    __hash__ = Private.__hash__
 
     @property
     def clipped_fraction(self) -> float:
