@@ -7,7 +7,6 @@ import secrets
 import shlex
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from epsilog import disk, npz
 from epsilog.plan import RegisteredPlan
 from epsilog.programme.canaries import keep, score
 from epsilog.programme.prepare import write_json
+from epsilog.programme.provenance import made, software
 from epsilog.programme.tuning import candidates, chosen
 from epsilog.spend import Amounts, AnyLedger, Charge, held_under, is_there, read_ledger
 from epsilog.terms import (
@@ -231,8 +231,8 @@ def close(charge: Charge, folder: Path, utility: Utility | None, counts: tuple[M
     """
     trained = parse_evidence({n: c for n, c in read_folder(folder).items() if n != RunFile.OWNER}, None)
     private = {finding.check: finding.verdict for finding in check_private(trained)}
-    software = {name: metadata.version(name) for name in ("epsilog", "numpy", "scipy")}
-    write_json(folder / RunFile.OWNER, OwnerWord(software, private, utility, chosen(folder), counts).to_json())
+    word = OwnerWord(software(folder), private, utility, chosen(folder), counts, made(folder))
+    write_json(folder / RunFile.OWNER, word.to_json())
     _keep_key(folder)
     charge.commit(evidence=disclosed(read_evidence(folder, None).hashes))
 

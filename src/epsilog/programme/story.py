@@ -22,6 +22,7 @@ from epsilog.programme.prepare import (
     stored_plan,
     write_json,
 )
+from epsilog.programme.provenance import note_engine
 from epsilog.programme.simulation import Studied, simulate, study_plans
 from epsilog.programme.steps import charge_key, close, is_closed, require_budget, reserve, train, try_all
 from epsilog.programme.tuning import Sweeping
@@ -263,6 +264,8 @@ def _counted(start: _Start) -> tuple[dict[str, Any], ...]:
 
 
 def _trained(start: _Start, charge: Charge, engine: EngineOf | None = None) -> None:
+    seeded = start.programme.run.seed is not None
+    note_engine(start.folder, start.task.model.framework, elsewhere=engine is not None, seeded=seeded)
     if start.plan.trials is not None:
         if engine is not None:
             bound = "absent where clients compute elsewhere: they would see every trial"

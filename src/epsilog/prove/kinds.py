@@ -102,6 +102,7 @@ OF_RUNS = (
     Part("evidence/ledger", LEDGER, "what was charged"),
     Part("evidence/references", OWNER, "references"),
     Part("evidence/software", OWNER, "software"),
+    Part("evidence/made", OWNER, "date, source commit, engine and noise generator"),
     Part("evidence/recompute", HERE),
     Part("evidence/plan", OWNER, "the plan"),
     Part("evidence/records", OWNER, "the records of rounds"),

@@ -66,6 +66,7 @@ def shown(report: dict[str, Any]) -> dict[str, Any]:
         "of_attacks": of_attacks(report["claim"]["guarantee"]["privacy_unit"]),
         "facts": facts(report),
         "filters": filters(report),
+        "made": made(report),
         "lower_bound": lower_bound(report),
         "tuned": tuned(report),
         "counted": counted(report),
@@ -366,7 +367,16 @@ def facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     }
     parts = (told, mechanism.get("training", {}), report["claim"].get("boundary", {}), mechanism.get("data", {}))
     rows = [(_sentence(name), _flat(value)) for part in parts for name, value in part.items() if value is not None]
-    return [*rows, *filters(report)]
+    return [*rows, *filters(report), *made(report)]
+
+
+def made(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """When and from what a run was made, by its owner's word; nothing where that is not stated."""
+    said = report["evidence"].get("made", {})
+    return [(MADE[name], f"{value} ({OWNER.label})") for name, value in said.items()]
+
+
+MADE = {"date": "date", "commit": "source commit", "engine": "engine", "generator": "noise generator"}
 
 
 def _flat(value: Any) -> str:

@@ -133,6 +133,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
             "ledger": word.to_json() if word else None,
             "references": details.get("references", {}),
             "software": dict(owner.software),
+            "made": dict(owner.made),
             "recompute": "epsilog verify report.html --ledger <ledger file>",
             "plan": plan.to_json(),
             "records": [codec.to_json(record) for record in evidence.records],

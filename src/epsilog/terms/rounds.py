@@ -30,6 +30,7 @@ class RunFile(StrEnum):
     MODEL = "model.npz"
     REPORT = "report.json"
     PAGE = "report.html"
+    SOFTWARE = "software.json"  # what trained, noted for owner.json
 
 
 COMMITMENT = "custody.commitment"

@@ -6,6 +6,7 @@ owner cannot take them back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -15,6 +16,8 @@ from epsilog.verify.noise import power
 
 VERSION = 0
 PRIVATE = ("custody", "norms", "participation")  # checks on custody.jsonl, whose figures are never published
+MADE = ("date", "commit", "engine", "generator")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 WEAKENED = 0.7  # the control's share of the planned noise
 
 
@@ -69,6 +72,7 @@ class OwnerWord:
         chosen: settings of the trial that was chosen as the best; None where one run was made, or none was chosen.
         counts: noisy counts that were released beside the model, each under a charge of its own: name, key, value,
             error, lower, upper, charged.
+        made: the run's date, the source's commit, the engine and the noise generator; empty in older words.
     """
 
     software: Mapping[str, str]
@@ -76,8 +80,15 @@ class OwnerWord:
     utility: Utility | None = None
     chosen: Mapping[str, Any] | None = None
     counts: tuple[Mapping[str, Any], ...] = ()
+    made: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.made and set(self.made) != set(MADE):
+            raise CheckError("made", ", ".join(MADE), ", ".join(map(str, self.made)), verb="name")
+        for name, said in self.made.items():
+            check.text()(**{name: said})
+        if self.made and not _DAY.fullmatch(self.made["date"]):
+            raise CheckError("date", "a day as YYYY-MM-DD", repr(self.made["date"]))
         if set(self.private) != set(PRIVATE):
             raise CheckError("private", f"{', '.join(PRIVATE)}", f"{', '.join(self.private)}", verb="name")
         for name, verdict in self.private.items():
@@ -94,6 +105,7 @@ class OwnerWord:
             "private": {name: verdict.value for name, verdict in self.private.items()},
             "utility": None if self.utility is None else self.utility.to_json(),
             **({} if self.chosen is None else {"chosen": dict(self.chosen)}),
+            **({} if not self.made else {"made": dict(self.made)}),
             **({} if not self.counts else {"counts": [dict(each) for each in self.counts]}),
         }
 
@@ -109,6 +121,7 @@ class OwnerWord:
             None if utility is None else Utility.from_json(utility),
             None if document.get("chosen") is None else dict(document["chosen"]),
             tuple(dict(each) for each in document.get("counts", ())),
+            dict(document.get("made", {})),
         )
 
 
