@@ -147,12 +147,14 @@ def test_renderings_of_a_report(run, tmp_path, epsilog, full):
     report = json.loads((run / "report.json").read_bytes())
     folder = tmp_path / "run"
     folder.mkdir()
-    for _, document in some(spoiled(report), full):
+    kinds = ("markdown", "card", "summary", "registry")
+    for i, (_, document) in enumerate(some(spoiled(report), full)):
         (folder / "report.json").write_bytes(spelt(document))
-        for kind in ("markdown", "card", "summary", "registry"):
+        for kind in kinds if not full else kinds[i % 4 : i % 4 + 1]:
             out = tmp_path / kind
             epsilog("report", folder, "--format", kind, "-o", out, written=[out])
-        epsilog("report", folder, "--json")
+        if not full:
+            epsilog("report", folder, "--json")
 
 
 @pytest.mark.parametrize("name", ["plan.json", "owner.json", "canaries.json", "rounds.jsonl", "custody.jsonl"])
