@@ -148,9 +148,29 @@ def test_every_page_opens_cleanly_at_two_widths_and_passes_axe(browser, site, pa
         found = browser.execute_async_script("axe.run(document).then(arguments[0])")
         assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
         assert len(found["passes"]) > 10
+        assert browser.execute_script(SMALL) == []
+        assert browser.execute_script(HELP_FIRST) == []
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert clean(browser) == []
 
+
+# Targets below 24 pixels; links within a sentence may be as small as its letters (WCAG 2.5.8).
+SMALL = """
+    for (const each of document.querySelectorAll('details')) each.open = true;
+    const inSentence = each => each.matches('a') && getComputedStyle(each).display === 'inline'
+        && each.parentElement.textContent.trim().length > each.textContent.trim().length + 3;
+    return [...document.querySelectorAll('a[href], button, input, select, textarea, summary')]
+        .filter(each => each.checkVisibility() && !each.matches('.skip') && !inSentence(each))
+        .map(each => [each.outerHTML.slice(0, 80), each.getBoundingClientRect()])
+        .filter(([, box]) => box.width * box.height > 0 && (box.width < 24 || box.height < 24))
+        .map(([html, box]) => `${html}: ${box.width} x ${box.height}`)
+"""
+HELP_FIRST = """
+    return [...document.querySelectorAll('.why')].filter(each => {
+        const field = each.parentElement.querySelector('input, select, textarea');
+        return !(field.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING);
+    }).map(each => each.href)
+"""
 
 SHIFTS = """
     window.shifted = 0;
@@ -270,11 +290,21 @@ def test_a_record_names_a_file_by_the_hash_that_the_browser_works_out(browser, s
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/queries?v=1&mechanism=gaussian&delta=1e-6", "/federated", "/playground", "/compare"]
+    ("path", "most"),
+    [
+        ("/", 0.1),
+        ("/queries?v=1&mechanism=gaussian&delta=1e-6", 0.1),
+        ("/federated", 0.1),
+        ("/playground", 0.1),
+        ("/compare", 0.1),
+        ("/ledger", 0.05),
+        ("/runs", 0.05),
+        ("/runs/exam-scores-1", 0.05),
+    ],
 )
 @pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_jumps_while_a_page_fills(browser, site, path, width):
-    """Cumulative layout shift: below 0.1 counts as good (web.dev); the query page had 0.34."""
+def test_nothing_jumps_while_a_page_fills(browser, site, path, most, width):
+    """Cumulative layout shift: below 0.1 counts as good (web.dev); the query page had 0.34, the ledger's 0.55."""
     screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SHIFTS})
@@ -282,8 +312,9 @@ def test_nothing_jumps_while_a_page_fills(browser, site, path, width):
         browser.get(site.url + path)
         if browser.find_elements("css selector", ".calculator"):
             claim(browser)
+        until(lambda: "Opening" not in text(browser, "main") and "Reading…" not in text(browser, "main"))
         time.sleep(0.5)
-        assert browser.execute_script("return window.shifted") < 0.1
+        assert browser.execute_script("return window.shifted") < most
     finally:
         browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
@@ -515,7 +546,7 @@ def test_queries_incompatible_plan_and_scenarios(browser, site):
     until(lambda: one(browser, "[name=mechanism]").get_attribute("value") == "gaussian" and claim(browser) == "42.25")
     browser.get(site.url + "/queries")
     until(lambda: claim(browser) == "42.25" and "12.5 times less" in text(browser, ".beside"))
-    until(lambda: "±82.9" in text(browser, ".results") and "from 8 queries on" in text(browser, ".results"))
+    until(lambda: "±82.81" in text(browser, ".results") and "from 8 queries on" in text(browser, ".results"))
 
 
 def test_playground(browser, site):
@@ -583,7 +614,7 @@ def test_the_ledger_is_read_and_verified(browser, site):
     browser.get(site.url + "/ledger")
     until(lambda: "acme/claims" in text(browser, "main"))
     until(lambda: "ε 1.75" in text(browser, "main"))
-    until(lambda: "ε 1.12 left of 3, with ε 0.125 reserved." in text(browser, ".headroom"))
+    until(lambda: "ε 1.125 left of 3, with ε 0.125 reserved." in text(browser, ".headroom"))
     assert "days from now" not in text(browser, "main")  # all of it within a day is no pace
     next(b for b in browser.find_elements("css selector", ".budgets button") if "study" in b.text).click()
     until(lambda: "left of 4." in text(browser, ".headroom"))

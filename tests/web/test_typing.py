@@ -135,8 +135,18 @@ def typed(browser, address, values, *, settle):  # noqa: F811
     return browser.execute_async_script(TYPING, values, WRONG, WORDS, settle)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("path", PAGES)
 def test_what_is_typed_stays_is_marked_when_wrong_and_has_no_number_beside_it(browser, site, element, path):  # noqa: F811
     count, faults = typed(browser, element if path == "element" else site.url + path, QUICK, settle=False)
     assert faults == []
     assert count >= FEWEST.get(Path(path.split("?")[0]).as_posix(), 7)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("path", PAGES)
+def test_every_spelling_stays_and_what_the_server_refuses_is_marked(browser, site, element, path):  # noqa: F811
+    """Each text is left alone until the page has settled; what the server refuses has no number beside it, either."""
+    address = element if path == "element" else site.url + path
+    faults = {value: typed(browser, address, [value], settle=True)[1] for value in VALUES}
+    assert not any(faults.values()), faults

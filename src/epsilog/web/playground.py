@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from epsilog import plan
+from epsilog import accounting, plan
 from epsilog.accounting import GaussianFit, Standing
 from epsilog.plan import wording
+from epsilog.plan.risks import GAP
 from epsilog.terms import (
     ApproximateDP,
     CheckError,
@@ -20,6 +21,7 @@ from epsilog.terms import (
     RandomizedResponse,
     Release,
     Repeated,
+    UnsupportedMechanismError,
     ZeroConcentratedDP,
     codec,
 )
@@ -64,9 +66,17 @@ def profile(ask: MixAsk) -> dict[str, Any]:
         ],
         "roc": [{"fpr": fpr, "tpr": view.true_positive_rate(fpr)} for fpr in _RATES],
         "fpr": ask.fpr,
-        "tpr": view.true_positive_rate(ask.fpr),
+        "tpr": min(view.true_positive_rate(ask.fpr), _found(release, ask)),
         "advantage": view.advantage.upper,
     }
+
+
+def _found(release: Release, ask: MixAsk) -> float:
+    """The bound that ``risk`` states of this attack, so that a page has one figure of it; 1 where there is none."""
+    try:
+        return accounting.profile(release, relation=_relation(ask), gap=GAP).tpr(ask.fpr).upper
+    except UnsupportedMechanismError:
+        return 1.0
 
 
 @questions.add("/account/verdict", answers.VerdictAnswer, summary="What a mix of releases means for one person")

@@ -36,7 +36,7 @@ export function Narrowing({ of, ways, exact, final }: Props) {
   const marks = ticks(low, high);
   const left = 24 + LETTER * Math.max(...marks.map((tick) => show(tick, 3).length));
   const named = [
-    { delta: (final ?? worse).upper, says: `δ ≤ ${show((final ?? worse).upper, 3, "up")}${final ? "" : " so far"}`, look: "claim" },
+    { delta: (final ?? worse).upper, says: `δ ≤ ${show((final ?? worse).upper, 4, "up")}${final ? "" : " so far"}`, look: "claim" },
     { delta: worse.estimate, says: "best guess", look: "estimate" },
     ...(exact === null ? [] : [{ delta: exact, says: "without draws", look: "estimate" }]),
   ];
@@ -47,7 +47,7 @@ export function Narrowing({ of, ways, exact, final }: Props) {
   const shape = (looks: readonly Look[]): string => `M${looks.map((each) => `${x(each.draws)} ${y(each.upper)}`).join("L")}L${looks.toReversed().map((each) => `${x(each.draws)} ${y(each.lower)}`).join("L")}Z`;
   const edge = (looks: readonly Look[], of_: (look: Look) => number): string => `M${looks.map((each) => `${x(each.draws)} ${y(of_(each))}`).join("L")}`;
   const labels = apart(named.map((each) => ({ ...each, at: y(each.delta) })), 15);
-  const words = `Of direction ${name}: after ${showWhole(first.draws)} draws δ was between ${show(first.lower, 3, "down")} and ${show(first.upper, 3, "up")}, after ${showWhole(worse.draws)} between ${show(worse.lower, 3, "down")} and ${show(worse.upper, 3, "up")}.${final ? ` The certificate: between ${show(final.lower, 3, "down")} and ${show(final.upper, 3, "up")}.` : ""}`;
+  const words = `Of direction ${name}: after ${showWhole(first.draws)} draws δ was between ${show(first.lower, 4, "down")} and ${show(first.upper, 4, "up")}, after ${showWhole(worse.draws)} between ${show(worse.lower, 4, "down")} and ${show(worse.upper, 4, "up")}.${final ? ` The certificate: between ${show(final.lower, 4, "down")} and ${show(final.upper, 4, "up")}.` : ""}`;
   return (
     <figure class="plot narrowing" ref={figure}>
       <figcaption id={`${id}-title`}>
@@ -105,7 +105,7 @@ export function Narrowing({ of, ways, exact, final }: Props) {
       )}
       <p id={`${id}-words`} class="reading">
         {words}
-        {near.length === 0 && rest.map(([way, seen]) => ` Direction ${way} is far below: at most ${show(seen.upper, 3, "up")}.`)}
+        {near.length === 0 && rest.map(([way, seen]) => ` Direction ${way} is far below: at most ${show(seen.upper, 4, "up")}.`)}
       </p>
       <details>
         <summary>The same as a table</summary>

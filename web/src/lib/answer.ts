@@ -60,6 +60,17 @@ export function useAnswer<Q, A>(
   return { ...shown, of: same ? ask : shown.of, retry: () => setAttempt((n) => n + 1) };
 }
 
+/** Told which part of a page has its first answer. */
+export type Ready = (part: string) => void;
+
+/** Says that a part has its first answer, or why it has none: a page of several parts is shown once all have. */
+export function useReady(part: string, found: { answer: unknown; problem: Problem | null }, ready: Ready): void {
+  const met = found.answer !== null || found.problem !== null;
+  useEffect(() => {
+    if (met) ready(part);
+  }, [met, part, ready]);
+}
+
 /**
  * Two answers to one question: the quick one is shown at once, with its looser bound, until the sharp one is there.
  * `settled` says that what is shown is sharp, `refining` that it is the quick one. When the sharp one fails, nothing is shown beside the failure.

@@ -8,7 +8,7 @@ import { Field } from "../components/Field";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
-import { useAnswer } from "../lib/answer";
+import { type Ready, useAnswer, useReady } from "../lib/answer";
 import { get, post } from "../lib/api";
 import { type FieldSpec, type Form, passing, useForm, type Values } from "../lib/form";
 import { type Budget, letter, type Money, under, words } from "../lib/money";
@@ -65,9 +65,10 @@ const costs = (amounts: Record<string, Money>): string => Object.values(amounts)
 const isHere = (who: Holder): boolean => who.name === "loopback";
 const article = (role: string): string => (/^[aeiou]/.test(role) ? `an ${role}` : `a ${role}`);
 
-export function Acts({ budgets, done }: { budgets: Budget[]; done: () => void }) {
+export function Acts({ budgets, done, ready }: { budgets: Budget[]; done: () => void; ready: Ready }) {
   const asked = useAnswer("holder", (path, signal) => get<Holder>(path, signal), { delay: 0 });
   const [going, setGoing] = useState("");
+  useReady("holder", asked, ready);
   const given = useMemo(handed, []);
   const who = asked.answer;
   if (!who?.acts.includes("spend")) return null;

@@ -4,7 +4,7 @@ import { Plot } from "../components/Plot";
 import type { Series } from "../components/Plot";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
-import { useAnswer } from "../lib/answer";
+import { type Ready, useAnswer, useReady } from "../lib/answer";
 import { get } from "../lib/api";
 import { dayAfter, forecast } from "../lib/forecast";
 import { type Budget, letter, type Money, words } from "../lib/money";
@@ -36,7 +36,7 @@ const shares = (budget: Budget): { unit: string; cap: number; spent: number; res
 };
 
 /** All budgets at a glance, and the one that was picked at length. */
-export function Budgets({ budgets, entries }: { budgets: Budget[]; entries: number }) {
+export function Budgets({ budgets, entries, ready }: { budgets: Budget[]; entries: number; ready: Ready }) {
   const [scope, pick] = useState(budgets[0]!.scope);
   const picked = budgets.find((each) => each.scope === scope) ?? budgets[0]!;
   return (
@@ -57,7 +57,7 @@ export function Budgets({ budgets, entries }: { budgets: Budget[]; entries: numb
           <span class="swatch spent" /> spent, for ever <span class="swatch promised" /> reserved
         </p>
       </Card>
-      <Picked key={picked.scope} budget={picked} entries={entries} />
+      <Picked key={picked.scope} budget={picked} entries={entries} ready={ready} />
     </>
   );
 }
@@ -77,9 +77,9 @@ function Left({ budget }: { budget: Budget }) {
   return (
     <>
       <b>
-        {letter(unit)} {show(left, 3, "down")}
+        {letter(unit)} {show(left, 4, "down")}
       </b>{" "}
-      left of {show(cap, 3, "down")}
+      left of {show(cap, 4, "down")}
     </>
   );
 }
@@ -88,7 +88,7 @@ function Blocks({ budget }: { budget: Budget }) {
   const { unit, cap } = shares(budget);
   return (
     <>
-      {letter(unit)} {show(cap, 3, "down")} in each block
+      {letter(unit)} {show(cap, 4, "down")} in each block
     </>
   );
 }
@@ -106,16 +106,17 @@ function Bar({ budget }: { budget: Budget }) {
   );
 }
 
-function Picked({ budget, entries }: { budget: Budget; entries: number }) {
+function Picked({ budget, entries, ready }: { budget: Budget; entries: number; ready: Ready }) {
   const { scope } = budget;
   const found = useAnswer({ scope, entries }, ({ scope: each }, signal) => get<Spent>(`ledger/cycles?scope=${encodeURIComponent(each)}&limit=${CYCLES}`, signal), { delay: 0 });
+  useReady("cycles", found, ready);
   const quantities = Object.keys(budget.caps);
   const line = (name: string, money: Money): string[] => [name, ...quantities.map((each) => showAmount(money[each]!))];
   return (
     <Card title={<Name budget={budget} />}>
       <p class="headroom">
         {budget.partition === null ? <Left budget={budget} /> : <Blocks budget={budget} />}
-        {budget.partition === null && shares(budget).reserved > 0 && `, with ${letter(shares(budget).unit)} ${show(shares(budget).reserved, 3, "up")} reserved`}.
+        {budget.partition === null && shares(budget).reserved > 0 && `, with ${letter(shares(budget).unit)} ${show(shares(budget).reserved, 4, "up")} reserved`}.
         {budget.partition !== null && " What is charged in a block counts there alone; the budgets above have paid for one."}
       </p>
       {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
@@ -189,7 +190,7 @@ function BurnDown({ unit, cap, left, cycles }: { unit: string; cap: number; left
         {seen !== null &&
           (left <= 0
             ? "Nothing is left."
-            : `In the last ${showWhole(Math.round(seen.window))} days ${letter(unit)} ${show(seen.spent, 3, "up")} was spent. At that pace the budget is used up about ${dayAfter(now, seen.days)}: an estimate, and nothing that the ledger holds anybody to.`)}
+            : `In the last ${showWhole(Math.round(seen.window))} days ${letter(unit)} ${show(seen.spent, 4, "up")} was spent. At that pace the budget is used up about ${dayAfter(now, seen.days)}: an estimate, and nothing that the ledger holds anybody to.`)}
       </p>
     </>
   );
@@ -206,6 +207,6 @@ function Spenders({ cycles, unit, some }: { cycles: readonly Cycle[]; unit: stri
   const others = ranked.splice(SPENDERS);
   const sum = (part: 0 | 1): number => others.reduce((so, [, told]) => so + told[part], 0);
   if (others.length > 0) ranked.push([`${others.length} others`, [sum(0), sum(1)]]);
-  const rows = ranked.map(([scope, [releases, amount]]) => [scope, showWhole(releases), show(amount, 3, "up")]);
+  const rows = ranked.map(([scope, [releases, amount]]) => [scope, showWhole(releases), show(amount, 4, "up")]);
   return <Table caption={`Who spent it${some && `, of${some.slice(1)} releases`}`} columns={[{ title: "scope" }, { title: "releases", number: true }, { title: letter(unit), number: true }]} rows={rows} />;
 }

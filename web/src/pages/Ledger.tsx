@@ -1,9 +1,9 @@
-import { useRef, useState } from "preact/hooks";
+import { useCallback, useRef, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
 import { Trouble } from "../components/Trouble";
-import { useAnswer } from "../lib/answer";
+import { type Ready, useAnswer, useReady } from "../lib/answer";
 import { get, post } from "../lib/api";
 import { OVER, useJob } from "../lib/job";
 import { type Budget, type Money, words } from "../lib/money";
@@ -34,9 +34,11 @@ const PAGE = 25;
 
 export function Ledger() {
   const book = useAnswer("ledger", (path, signal) => get<Book>(path, signal), { delay: 0 });
+  const [met, setMet] = useState<readonly string[]>([]);
+  const ready = useCallback((part: string) => setMet((old) => (old.includes(part) ? old : [...old, part])), []);
   const last = useRef<Book | null>(null); // what was typed below it stays when a further reading fails
   if (book.answer) last.current = book.answer;
-  if (!last.current) return book.problem ? <Trouble problem={book.problem} retry={book.retry} /> : <p class="empty">Reading…</p>;
+  if (!last.current) return book.problem ? <Trouble problem={book.problem} retry={book.retry} /> : <p class="empty awaited">Reading…</p>;
   if (!last.current.present)
     return (
       <Card>
@@ -46,13 +48,17 @@ export function Ledger() {
       </Card>
     );
   const { budgets, entries } = last.current;
+  const shown = ["entries", ...(budgets.length > 0 ? ["cycles", "holder"] : [])].every((part) => met.includes(part)); // all at a time: nothing jumps
   return (
-    <div class="stack">
+    <>
+    {!shown && <p class="empty awaited">Reading…</p>}
+    <div class={shown ? "stack" : "stack unread"}>
       {book.problem && <Trouble problem={book.problem} retry={book.retry} />}
-      {book.answer && (budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} entries={entries} />)}
-      {budgets.length > 0 && <Acts budgets={budgets} done={book.retry} />}
-      {book.answer && <Chain book={book.answer} />}
+      {book.answer && (budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} entries={entries} ready={ready} />)}
+      {budgets.length > 0 && <Acts budgets={budgets} done={book.retry} ready={ready} />}
+      {book.answer && <Chain book={book.answer} ready={ready} />}
     </div>
+    </>
   );
 }
 
@@ -75,11 +81,12 @@ function folded(entries: readonly Entry[]): Fold[] {
   return folds;
 }
 
-function Chain({ book }: { book: Book }) {
+function Chain({ book, ready }: { book: Book; ready: Ready }) {
   const [scope, setScope] = useState("");
   const [cursors, setCursors] = useState<number[]>([]); // where each older page began
   const query = new URLSearchParams({ limit: String(PAGE), ...(scope && { scope }), ...(cursors.length > 0 && { before: String(cursors.at(-1)) }) });
   const page = useAnswer({ text: query.toString(), entries: book.entries }, ({ text }, signal) => get<{ entries: Entry[]; next: number | null }>(`ledger/entries?${text}`, signal), { delay: 0 });
+  useReady("entries", page, ready);
   const next = page.answer?.next ?? null;
   return (
     <Card title="The chain of entries">

@@ -276,7 +276,7 @@ const MOST_COMPARED = 1_000_000;
 
 /** Laplace beside Gaussian noise: what each promises, how far it strays, and when which; 95% and 99.9% of a known law. */
 function compared(here: CrossoverRow, found: CrossoverAnswer, { sensitivity }: QueriesAsk, delta: number): string[][] {
-  const error = (unit: number): string => `±${show(unit * sensitivity, 3, "up")}`;
+  const error = (unit: number): string => `±${show(unit * sensitivity, 4, "up")}`;
   const [laplace, gaussian] = [Math.log(1000) / Math.log(20), 3.290527 / 1.959964]; // of 99.9% over 95%
   const at = `δ = ${show(delta)}`;
   return [

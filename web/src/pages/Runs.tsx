@@ -58,7 +58,7 @@ export function Runs() {
 function List() {
   const list = useAnswer("runs", (path, signal) => get<{ present: boolean; runs: Line[] }>(path, signal), { delay: 0 });
   if (list.problem) return <Trouble problem={list.problem} retry={list.retry} />;
-  if (!list.answer) return <p class="empty">Reading…</p>;
+  if (!list.answer) return <p class="empty awaited">Reading…</p>;
   if (list.answer.runs.length === 0)
     return (
       <Card>
@@ -91,7 +91,7 @@ function List() {
 function Run({ name }: { name: string }) {
   const found = useAnswer(name, (each, signal) => get<Report>(`runs/${encodeURIComponent(each)}`, signal), { delay: 0 });
   if (found.problem) return <Trouble problem={found.problem} retry={found.retry} />;
-  if (!found.answer) return <p class="empty">Reading…</p>;
+  if (!found.answer) return <p class="empty awaited">Reading…</p>;
   const report = found.answer;
   const { scheme } = report.mechanism;
   const scores = report.rounds.filter((r) => r.test_score !== null);
