@@ -65,8 +65,8 @@ def what_ifs(evidence: Evidence) -> tuple[WhatIf, ...]:
 
 
 def _further_attempts(word: LedgerWord | None) -> int:
-    """Attempts beyond one for each released round."""
-    return sum(word.attempts.values()) - len(word.released) if word is not None else 0
+    """Attempts beyond one for each released round; none where a ledger says that less was begun than released."""
+    return 0 if word is None else max(0, sum(word.attempts.values()) - len(word.released))
 
 
 def whatever_the_sampler(plan: RegisteredPlan) -> float:
