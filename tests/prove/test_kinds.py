@@ -12,7 +12,7 @@ import pytest
 from tests.prove.drawn import audit_of, finish, make_plan, scored
 from tests.prove.test_examination import put
 
-from epsilog.prove import build_report, examine_report, render_html, render_markdown
+from epsilog.prove import build_report, compare, examine_report, render_html, render_markdown
 from epsilog.prove.examination import FOREMOST, leaves
 from epsilog.prove.kinds import (
     OF_LOGS,
@@ -191,3 +191,12 @@ def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
     assert upper_text(plan.guarantee.epsilon) in report["claim"]["statement"]
     page = render_html(report).partition('<pre id="document">')[0]
     assert f"<dt>epsilon, supported</dt><dd>{upper_text(plan.guarantee.epsilon)}</dd>" in page
+
+
+def test_part_by_part_it_is_told_how_much_is_copied(finished):
+    report, _ = finished
+    parts = {part.part: part for part in compare(codec.canonical(report))}
+    assert {name for name, part in parts.items() if part.copied == 0} >= {"accounting", "limits", "forgeable", "kinds"}
+    for name in ("owner", "utility", "budget", "rounds", "identity"):
+        assert 0 < parts[name].copied == parts[name].fields
+    assert 0 < parts["claim"].copied < parts["claim"].fields

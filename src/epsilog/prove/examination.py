@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from epsilog import npz
-from epsilog.prove.kinds import Attested, kind_at
+from epsilog.prove.kinds import Attested, Recomputed, kind_at
 from epsilog.prove.narrative import (
     provable_guarantee,
     statement,
@@ -130,11 +130,13 @@ class Compared:
     Attributes:
         part: its name at the top of the document.
         fields: how many values it holds.
+        copied: how many of those somebody attests, or nobody states: that they are the same again proves nothing.
         differing: place, what the report says, and what comes out; of each that differs, of many the first thousand.
     """
 
     part: str
     fields: int
+    copied: int
     differing: tuple[tuple[str, str, str], ...]
 
 
@@ -151,13 +153,16 @@ def compare(content: bytes) -> tuple[Compared, ...]:
         again = build_report(evidence, reconcile(evidence, required=REQUIRED), version=version_of(document))
     except codec.UNREADABLE as error:
         raise RecordsError(f"no report can be built from this evidence: {error!r}") from error
-    return tuple(_compared(part, document.get(part, ABSENT), again.get(part, ABSENT)) for part in {**document, **again})
+    copied = Counter(place[0] for place in leaves(again) if kind_at(again, place) != Recomputed())
+    parts = {**document, **again}
+    return tuple(_compared(part, document.get(part, ABSENT), again.get(part, ABSENT), copied[part]) for part in parts)
 
 
-def _compared(part: str, stated: Any, again: Any) -> Compared:
+def _compared(part: str, stated: Any, again: Any, copied: int) -> Compared:
     found = islice(differences(stated, again, (part,)), MOST_SHOWN)
     told = tuple(("/".join(map(str, at)), _told(one), _told(other)) for at, one, other in found)
-    return Compared(part, _fields(again if stated is ABSENT else stated), told)
+    fields = _fields(again if stated is ABSENT else stated)
+    return Compared(part, fields, min(copied, fields), told)
 
 
 def _told(value: Any) -> str:

@@ -421,6 +421,7 @@ class Compared(Answer):
 
     part: str
     fields: int
+    copied: Annotated[int, Field(description="values that somebody attests: that they are the same proves nothing")]
     differing: Annotated[list[tuple[str, str, str]], Field(description="place, what it says, what comes out")]
 
 

@@ -141,6 +141,8 @@ export type CompareAsk = {
 export type Compared = {
   part: string;
   fields: number;
+  /** values that somebody attests: that they are the same proves nothing */
+  copied: number;
   /** place, what it says, what comes out */
   differing: ([string, string, string])[];
 };

@@ -140,6 +140,7 @@ function summary(given: Given, verdict: string): string {
 
 function Found({ given, answer }: { given: Given; answer: CheckedReport }) {
   const differing = answer.parts.flatMap((part) => part.differing);
+  const copied = answer.parts.reduce((sum, part) => sum + part.copied, 0);
   const fields = answer.parts.reduce((sum, part) => sum + part.fields, 0);
   return (
     <div class="stack">
@@ -148,7 +149,8 @@ function Found({ given, answer }: { given: Given; answer: CheckedReport }) {
         {answer.stands && <p>{typeset(answer.stands)}</p>}
         {given.report && (
           <p class="beside">
-            {showWhole(fields - differing.length)} of {showWhole(fields)} values come out again.
+            {showWhole(fields - differing.length)} of {showWhole(fields)} values are what the evidence amounts to.{" "}
+            {showWhole(copied)} of them are copied from the owner’s or the ledger’s word, which proves nothing of them.
           </p>
         )}
       </Card>
@@ -160,7 +162,7 @@ function Found({ given, answer }: { given: Given; answer: CheckedReport }) {
           rows={answer.parts.map((part) => [
             part.part.replaceAll("_", " "),
             showWhole(part.fields),
-            part.differing.length === 0 ? <span class="verdict good">comes out again</span> : <span class="verdict void">{showWhole(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
+            part.differing.length === 0 ? <span class={part.copied === 0 ? "verdict good" : "verdict"}>{part.copied === 0 ? "worked out again" : part.copied >= part.fields ? "copied" : `worked out again; ${showWhole(part.copied)} copied`}</span> : <span class="verdict void">{showWhole(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
           ])}
         />
         {differing.length > 0 && (
