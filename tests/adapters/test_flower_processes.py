@@ -102,7 +102,8 @@ class Letter:
 class Grid:
     """Nodes by id; one that is dead takes a message and answers none, until it is no longer among the connected."""
 
-    def __init__(self, alive, dead=(), gone_after=0):
+    def __init__(self, alive, dead=(), gone_after=0, failing=()):
+        self.failing = dict(failing)  # nodes whose first answer is an error of Flower's, by its code
         self.alive, self.dead, self.looks, self.gone_after, self.letters = alive, dead, 0, gone_after, {}
 
     def get_nodes(self):
@@ -119,7 +120,12 @@ class Grid:
         letter = self.letters[ids[0]]
         if letter.node not in self.alive:
             return []
-        answer = SimpleNamespace(names=letter.names, has_content=lambda: True)
+        if letter.node in self.failing:
+            code = self.failing.pop(letter.node)
+            answer = SimpleNamespace(has_content=lambda: False, has_error=lambda: True)
+            answer.error = SimpleNamespace(code=code)
+        else:
+            answer = SimpleNamespace(names=letter.names, has_content=lambda: True)
         answer.metadata = SimpleNamespace(reply_to_message_id=ids[0])
         return [answer]
 
@@ -144,6 +150,14 @@ def test_clients_of_a_node_that_died_are_computed_by_the_others(courier):
     found = dict(courier(grid).carry({str(one): None for one in range(9)}))
     assert {name: value.tolist() for name, value in found.items()} == {str(one): [one] for one in range(9)}
     assert courier.told == ["a node was lost; 3 clients are computed again"]
+
+
+@pytest.mark.parametrize(("code", "again"), [(3, True), (4, True), (5, True), (8, True), (2, False)])
+def test_what_flower_says_of_a_node_that_is_gone_is_believed(courier, code, again):
+    """It still lists the node for a while; an app's own error is the app's, and its clients are silent."""
+    found = dict(courier(Grid(alive=[1, 2], failing={2: code})).carry({str(one): None for one in range(4)}))
+    assert sorted(found) == (["0", "1", "2", "3"] if again else ["0", "2"])
+    assert courier.told == (["a node was lost; 2 clients are computed again"] if again else [])
 
 
 def test_a_node_is_waited_for_where_none_is_left(courier):

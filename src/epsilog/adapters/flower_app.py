@@ -144,7 +144,12 @@ class FlowerCourier(OverGrid):
 
 
 def exchanged(
-    grid: Grid, sent: Mapping[Key, Message], seconds: float, *, lost: Callable[[Key], bool] = lambda _: False
+    grid: Grid,
+    sent: Mapping[Key, Message],
+    seconds: float,
+    *,
+    lost: Callable[[Key], bool] = lambda _: False,
+    refused: Callable[[Key, Message | None], None] = lambda _, __: None,
 ) -> Iterator[tuple[Key, Message]]:
     """Sends messages and yields what answers each in time; errors and what Flower itself cannot read are left out.
 
@@ -153,6 +158,7 @@ def exchanged(
         sent: the messages, each by what it is about.
         seconds: how long answers are waited for.
         lost: whether a message is not waited for any more.
+        refused: is told of a message that an error, or nothing that can be read, has answered.
     """
     ids = list(grid.push_messages(list(sent.values()))) if sent else []
     if len(ids) != len(sent):
@@ -165,6 +171,8 @@ def exchanged(
                 del waiting[letter]
                 if reply is not None and reply.metadata.reply_to_message_id == letter and reply.has_content():
                     yield name, reply
+                else:
+                    refused(name, reply)
                 break
             else:
                 if lost(name):

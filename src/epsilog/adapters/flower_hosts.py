@@ -18,7 +18,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,14 +37,21 @@ if TYPE_CHECKING:
 __all__ = ["HostCourier", "host_app"]
 
 LOOKS = 0.5  # seconds between two looks at which nodes are connected
+ATTEMPTS = 4  # to compute a client in a round; one that fails so often is silent
+UNAVAILABLE, CRASHED = (3, 4, 5), 8  # Flower's codes: of a message, a reply or a node; of an app
 
 
-class _Connected:
-    """Which nodes are connected, asked for again only once in a while; and the clients of those that were lost."""
+class _Watched:
+    """What becomes of the nodes that compute: asked for only once in a while.
+
+    Attributes:
+        again: clients that are to be computed again.
+        gone: nodes that are not there any more.
+    """
 
     def __init__(self, grid: Any, node_of: Mapping[tuple[str, ...], int]) -> None:
         self._grid, self._node_of, self._found, self._until = grid, node_of, frozenset[int](), -math.inf
-        self.lost: list[str] = []
+        self.again, self.gone = list[str](), set[int]()
 
     def is_lost(self, names: tuple[str, ...]) -> bool:
         """Whether the node that computes for these clients is no longer connected; they are noted then."""
@@ -53,8 +60,21 @@ class _Connected:
             self._until = time.monotonic() + LOOKS
         if self._node_of[names] in self._found:
             return False
-        self.lost.extend(names)
+        self._lost(names)
         return True
+
+    def refused(self, names: tuple[str, ...], reply: Message | None) -> None:
+        """Notes clients whose node, by Flower's word, is gone or has lost the message."""
+        if reply is None or not reply.has_error():
+            return
+        if reply.error.code in UNAVAILABLE:
+            self._lost(names)
+        elif reply.error.code == CRASHED:  # the node is there, and starts the app again
+            self.again.extend(names)
+
+    def _lost(self, names: tuple[str, ...]) -> None:
+        self.again.extend(names)
+        self.gone.add(self._node_of[names])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,26 +96,27 @@ class HostCourier(OverGrid):
         Raises:
             ConnectionError: no node was connected within ``reply_seconds``.
         """
-        left, until = list(orders), time.monotonic() + self.reply_seconds
-        while left:
-            nodes = self._nodes(until)
+        left, until, gone = list(orders), time.monotonic() + self.reply_seconds, set[int]()
+        for _ in range(ATTEMPTS):
+            nodes = self._nodes(until, gone)
             parts = [left[place :: len(nodes)] for place in range(len(nodes))]
             node_of = {tuple(names): node for names, node in zip(parts, nodes, strict=True) if names}
             sent = {names: self._letter({n: orders[n] for n in names}, node) for names, node in node_of.items()}
-            connected = _Connected(self.grid, node_of)
-            seconds = max(0.0, until - time.monotonic())
-            for names, reply in exchanged(self.grid, sent, seconds, lost=connected.is_lost):
+            watched, seconds = _Watched(self.grid, node_of), max(0.0, until - time.monotonic())
+            for names, reply in exchanged(self.grid, sent, seconds, lost=watched.is_lost, refused=watched.refused):
                 uploads = array_of(reply, "upload")
                 if getattr(uploads, "ndim", 0) == 2 and len(uploads) == len(names):
                     yield from zip(names, map(np.array, uploads), strict=True)
-            left = connected.lost
-            if left:
-                self.tell(f"a node was lost; {len(left)} clients are computed again")
+            left = watched.again
+            if not left:
+                return
+            gone |= watched.gone
+            self.tell(f"a node was lost; {len(left)} clients are computed again")
 
-    def _nodes(self, until: float) -> list[int]:
-        """The nodes that are connected, once there is one."""
+    def _nodes(self, until: float, gone: Collection[int]) -> list[int]:
+        """The nodes that are connected, but for those that are gone, once there is one."""
         told = False
-        while not (found := sorted(node.node_id for node in self.grid.get_nodes())):
+        while not (found := sorted({node.node_id for node in self.grid.get_nodes()} - {*gone})):
             if time.monotonic() > until:
                 raise ConnectionError(f"no node of Flower is connected, after {self.reply_seconds:g} seconds")
             if not told:
