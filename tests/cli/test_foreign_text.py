@@ -23,6 +23,7 @@ from epsilog.prove import document_of, render_html
 from epsilog.spend import open_ledger, sound_documents, write_bundle
 from epsilog.terms import Canaries, Finding, PureDP, Verdict, codec
 from epsilog.terms.legible import legible
+from epsilog.terms.notebook import html_table
 
 HOSTILE = (
     "x\x1b[2J\x1b]0;title\x07\x9b1m\x90q\x7f\r\n\tpassed"  # CSI and OSC, in seven bits and in eight; a line of its own
@@ -278,3 +279,8 @@ def test_hashes_and_comparisons_are_of_the_original_text(tmp_path, epsilog):
         assert ledger.balance("acme").privacy_unit == unit
         document = next(iter(sound_documents(ledger)))
     assert unit in json.loads(document)["body"]["privacy_unit"]
+
+
+def test_tables_in_notebooks():
+    with_hostile = html_table(HOSTILE, [(HOSTILE, HOSTILE)], [HOSTILE, HOSTILE])
+    assert seen(with_hostile) == []

@@ -14,6 +14,7 @@ from typing import Any
 
 from epsilog.plan.wording import share_text
 from epsilog.prove.publication import completed, tier
+from epsilog.prove.rendering import verdict_told
 from epsilog.terms import RecordsError
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.legible import legible
@@ -98,7 +99,7 @@ def unsaid(report: Mapping[str, Any]) -> list[str]:
         f"Side: the epsilon above is a certified upper bound; the loss is at least {least}.",
         f"Neighbouring relation: {claim['guarantee']['relation']}, among N = {claim['guarantee']['population']}.",
         f"Against whoever knows who took part: epsilon {upper_text(float(claim['unamplified']['upper']))}.",
-        f"Records against plan and ledger: {report['verification']['verdict']}.",
+        f"Records against plan and ledger: {verdict_told(report)['says']}.",
         f"Plan {evidence['plan_hash']}.",
     ]
     if evidence["ledger"]:

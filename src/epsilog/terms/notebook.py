@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from epsilog.terms.legible import legible
+
 __all__ = ["html_table"]
 
 
@@ -15,9 +17,13 @@ def html_table(caption: str, rows: Iterable[Sequence[object]], headings: Sequenc
     "<table><caption>budget</caption><tr><th style='text-align:left'>epsilon</th><td>&lt;4</td></tr></table>"
     """
     left = "style='text-align:left'"
-    head = "".join(f"<th {left}>{escape(name)}</th>" for name in headings)
+    head = "".join(f"<th {left}>{_shown(name)}</th>" for name in headings)
     lines = [f"<tr>{head}</tr>"] if head else []
     for name, *cells in rows:
-        told = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
-        lines.append(f"<tr><th {left}>{escape(str(name))}</th>{told}</tr>")
-    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
+        told = "".join(f"<td>{_shown(cell)}</td>" for cell in cells)
+        lines.append(f"<tr><th {left}>{_shown(name)}</th>{told}</tr>")
+    return f"<table><caption>{_shown(caption)}</caption>{''.join(lines)}</table>"
+
+
+def _shown(cell: object) -> str:
+    return escape(legible(str(cell), keep="\n"))
