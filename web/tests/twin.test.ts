@@ -193,3 +193,10 @@ test("inverse questions keep to the goal", async () => {
   expect((await twin.federated({ ...ask, noise_multiplier: noise }, signal)).epsilon.upper).toBeLessThanOrEqual(2);
   expect((await twin.federated({ ...ask, noise_multiplier: noise * 0.998 }, signal)).epsilon.upper).toBeGreaterThan(2);
 });
+
+test("what is stated and not priced in the browser is said beside the number", async () => {
+  const plain = readFederatedAsk({ population: 1000, cohort_size: 10, rounds: 5, noise_multiplier: 1, delta: 1e-6 } as Given);
+  const says = async (more: object): Promise<string> => (await twin.federated({ ...plain, ...more }, new AbortController().signal)).limits.map((each) => each.says).join(" ");
+  expect(await says({})).not.toContain("NOT");
+  for (const more of [{ group: 3 }, { trials: "fixed:4" }, { without_replacement: false }, { adaptive_clip: true }, { late_replies: "again" }]) expect(await says(more)).toContain("does NOT cover");
+});

@@ -74,8 +74,20 @@ function federated(ask: FederatedAsk): FederatedAnswer {
     releases_per_period: ask.releases_per_period,
     cumulative: ask.releases_per_period === 1 ? epsilon : price(ask.rounds * ask.releases_per_period),
     verdict: sentence(formula.total, epsilon.upper),
-    limits: [finding("limits/in-browser", "passed", "Computed in this browser. Lower bounds and other sampling schemes need the server.")],
+    limits: [finding("limits/in-browser", "passed", "Computed in this browser. Lower bounds and other sampling schemes need the server."), ...outside(ask)],
   };
+}
+
+/** What is stated and not in the number: an embed has no field for it, and says so. */
+function outside(ask: FederatedAsk): Finding[] {
+  const stated = [
+    ...(ask.group > 1 ? [`${ask.group} records per person`] : []),
+    ...(ask.trials === null ? [] : [`the best of several runs (${ask.trials})`]),
+    ...(ask.without_replacement ? [] : ["several updates of one unit in a round"]),
+    ...(ask.adaptive_clip ? ["a clip norm that is learnt from the data"] : []),
+    ...(ask.late_replies === "zero" ? [] : ["late replies that do not count as zero"]),
+  ];
+  return stated.map((what) => finding("limits/not-priced", "warned", `This number does NOT cover ${what}.`));
 }
 
 function roundsFor(ask: FederatedAsk, target: number): number {
