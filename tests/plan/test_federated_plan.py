@@ -1,6 +1,7 @@
 """Federated plans: worked examples, the inverse questions re-checked forwards, words that match the numbers."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -54,13 +55,18 @@ def test_no_noise_is_no_privacy():
     assert found.verdict.startswith("Without noise")
 
 
-def test_hardly_any_noise_is_bounded_without_amplification_and_at_once():
-    found = plan.federated(**RUN | {"noise_multiplier": 0.01})
-    assert found.epsilon.upper == pytest.approx(found.unamplified.upper)
-    assert "without amplification" in found.epsilon.method
-    enough = plan.federated(**RUN | {"noise_multiplier": 0.2})
-    assert enough.epsilon.upper < enough.unamplified.upper  # from there on sampling is priced
-    assert found.epsilon.upper > enough.epsilon.upper
+def test_no_noise_is_too_little_for_sampling_to_hide_something():
+    found = [plan.federated(**RUN | {"noise_multiplier": noise}) for noise in (0.01, 0.05, 0.199, 0.2)]
+    assert all(less.epsilon.upper > more.epsilon.upper for less, more in pairwise(found))
+    assert all(one.epsilon.upper < 0.2 * one.unamplified.upper for one in found)
+    assert found[2].epsilon.upper < 1.05 * found[3].epsilon.upper, "nothing jumps at any noise"
+
+
+def test_two_runs_cost_at_most_twice_one_run_at_half_of_delta():
+    two = plan.federated(**RUN | {"noise_multiplier": 0.19, "releases_per_period": 2, "delta": 1e-6, "group": 2})
+    one = plan.federated(**RUN | {"noise_multiplier": 0.19, "delta": 5e-7})
+    assert two.epsilon.upper < two.cumulative.upper <= 2 * one.epsilon.upper
+    assert two.epsilon.upper < two.person.upper < two.unamplified.upper
 
 
 def test_more_releases_cost_more():

@@ -17,7 +17,7 @@ import numpy as np
 
 from epsilog.accounting import FederatedEstimate, epsilon_by_order, fl_formula, rdp
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.plan.federated_plan import GAP, LEAST_NOISE, Schedule
+from epsilog.plan.federated_plan import GAP, Schedule, price
 from epsilog.plan.wording import average_sentence, formula_sentence, neighbors_sentence
 from epsilog.terms import (
     CheckError,
@@ -219,34 +219,12 @@ def stretches(
         delta=decision,
         relation=relation,
         privacy_unit=privacy_unit,
-        epsilon=price_together(parts, at, relation, gap=gap),
+        epsilon=price(parts, delta=at, relation=relation, gap=gap),
         unamplified=bound_epsilon(hidden, delta=at, relation=relation, gap=gap) if noisy else _none(at, relation),
         shares=_shares(parts, at, relation),
         formula=_formula(parts, at) if steady else None,
         average=None if steady or not noisy else _averaged(parts, at, relation, gap=gap),
     )
-
-
-def price_together(parts: Sequence[Schedule], delta: float, relation: NeighboringRelation, *, gap: float) -> Interval:
-    """Bounds several stretches as one release; with next to no noise one is priced as if its sampling hid nothing.
-
-    That is safe: a sampled Gaussian is dominated by the Gaussian itself, and domination survives composition (Zhu, Dong
-    & Wang 2022, Theorem 10, arXiv:2106.08567).
-    """
-    if any(part.noise_multiplier == 0 for part in parts):
-        return _none(delta, relation)
-    bare = [_is_bare(part, relation) for part in parts]
-    releases = [part.unamplified() if open_ else part.release() for part, open_ in zip(parts, bare, strict=True)]
-    whole = Composed(releases) if len(releases) > 1 else releases[0]
-    found = bound_epsilon(whole, delta=delta, relation=relation, gap=gap)
-    if not any(bare):
-        return found
-    return replace(found, lower=0.0, method=f"{found.method}, without amplification by sampling where noise is least")
-
-
-def _is_bare(part: Schedule, relation: NeighboringRelation) -> bool:
-    little = part.noise_multiplier < LEAST_NOISE and part.sampling == "poisson"
-    return little and relation is not NeighboringRelation.REPLACE_ONE
 
 
 def _none(delta: float, relation: NeighboringRelation) -> Interval:
@@ -258,7 +236,7 @@ def _shares(parts: Sequence[Schedule], delta: float, relation: NeighboringRelati
     if any(part.noise_multiplier == 0 for part in parts):
         return None
     try:
-        each = {part: rdp(_of(part, relation), _ORDERS, relation=relation) for part in dict.fromkeys(parts)}
+        each = {part: rdp(part.release(), _ORDERS, relation=relation) for part in dict.fromkeys(parts)}
     except UnsupportedMechanismError:
         return None
     whole = np.sum([each[part] for part in parts], axis=0)
@@ -267,10 +245,6 @@ def _shares(parts: Sequence[Schedule], delta: float, relation: NeighboringRelati
     if not 0 < total < math.inf:
         return None
     return tuple(float(each[part][best]) / total for part in parts)
-
-
-def _of(part: Schedule, relation: NeighboringRelation) -> Release:
-    return part.unamplified() if _is_bare(part, relation) else part.release()
 
 
 def _formula(parts: Sequence[Schedule], delta: float) -> FederatedEstimate:
@@ -290,7 +264,7 @@ def _averaged(parts: Sequence[Schedule], delta: float, relation: NeighboringRela
     # N and m that give this q to 15 digits: the price of a constant run depends on them through q alone
     population = 10**15
     constant = Schedule(population, max(1, round(min(q, 1.0) * population)), rounds, noise)
-    epsilon = price_together([constant], delta, relation, gap=gap)
+    epsilon = price([constant], delta=delta, relation=relation, gap=gap)
     formula = fl_formula(sampling_probability=min(q, 1.0), noise_multiplier=noise, rounds=rounds, delta=delta)
     return Averaged(q, noise, formula, epsilon)
 
@@ -334,7 +308,7 @@ def stretch_curve(plan: StretchedPlan, *, points: int | None = 16, gap: float = 
         last = next(i for i, end in enumerate(ends) if rounds <= end)
         before = ends[last - 1] if last else 0
         parts = [*plan.stretches[:last], replace(plan.stretches[last], rounds=rounds - before)]
-        bound = price_together(parts, plan.delta.delta, plan.relation, gap=gap)
+        bound = price(parts, delta=plan.delta.delta, relation=plan.relation, gap=gap)
         found.append(StretchPoint(last + 1, rounds, bound))
     return tuple(found)
 

@@ -17,6 +17,7 @@ from epsilog.plan.wording import formula_sentence
 from epsilog.terms import (
     BallsInBins,
     CalibrationError,
+    Composed,
     DeltaDecision,
     DeltaPolicy,
     FixedSizeSampled,
@@ -37,7 +38,6 @@ from epsilog.terms.digits import lower_text, upper_text
 from epsilog.terms.facts import Fact
 from epsilog.terms.notebook import html_table
 
-LEAST_NOISE = 0.2  # below it sampling is not priced: epsilon is in the hundreds anyway, and working it out takes long
 GAP = 0.002  # relative width of an interval to aim for
 _MOST_EPOCHS = 2**30
 
@@ -139,11 +139,8 @@ class FederatedPlan:
 
     @property
     def release(self) -> Release:
-        """What one run releases, as it is priced: with next to no noise as if sampling hid nothing."""
-        hides = self.schedule.noise_multiplier >= LEAST_NOISE or (
-            self.schedule.noise_multiplier > 0 and self.schedule.sampling != "poisson"
-        )
-        return self.schedule.release() if hides else self.schedule.unamplified()
+        """What one run releases, as it is priced: without noise whoever is sampled is seen."""
+        return self.schedule.release() if self.schedule.noise_multiplier > 0 else self.schedule.unamplified()
 
     def meaning(self, cap: float | None = None) -> Verdict:
         """What the price of one run means for one person; ``cap`` is the policy's on epsilon."""
@@ -266,8 +263,8 @@ def federated(
     relation = check.member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).decide(delta, population=population)
 
-    def priced(count: int) -> Interval:
-        return _price(schedule, decision.delta, relation, count=count, gap=gap)
+    def priced(count: int, group: int = 1) -> Interval:
+        return price([schedule], delta=decision.delta, relation=relation, count=count, gap=gap, group=group)
 
     first, group = priced(1), check.integer(1)(group=group)
     formula = fl_formula(
@@ -287,57 +284,38 @@ def federated(
         releases_per_period=releases_per_period,
         cumulative=first if releases_per_period == 1 else priced(releases_per_period),
         group=group,
-        person=None if group == 1 else _person(schedule, decision.delta, relation, group=group, gap=gap),
+        person=None if group == 1 else priced(1, group),
         fit=_fitted(schedule, relation) if check.flag()(fit=fit) else None,
         sweep=None if trials is None else _swept(schedule, trials, decision.delta, relation, gap=gap),
     )
 
 
-def _price(schedule: Schedule, delta: float, relation: NeighboringRelation, *, count: int, gap: float) -> Interval:
-    """Bounds ``count`` runs of a schedule.
+def price(
+    schedules: Sequence[Schedule],
+    *,
+    delta: float,
+    relation: NeighboringRelation,
+    count: int = 1,
+    gap: float = GAP,
+    group: int = 1,
+) -> Interval:
+    """Bounds epsilon of schedules one after another, ``count`` times; the one function that prices a schedule.
 
-    With very little noise Poisson sampling is left out of account. That is safe: by convexity a sampled Gaussian is
-    dominated by the Gaussian itself, in both directions, and domination survives composition (Zhu, Dong & Wang 2022,
-    Theorem 10, arXiv:2106.08567).
+    Without noise whoever is sampled is seen: no epsilon is promised, and none is worked out.
     """
-    noise, given = schedule.noise_multiplier, (("delta", delta),)
-    if noise == 0:  # whoever is sampled is seen; nothing needs to be worked out
-        return Interval(0.0, inf, "no noise, no bound", relation, given=given)
-    if noise < LEAST_NOISE and schedule.sampling == "poisson" and relation is not NeighboringRelation.REPLACE_ONE:
-        plain = bound_epsilon(Repeated(schedule.unamplified(), count), delta=delta, relation=relation, gap=gap)
-        return Interval(0.0, plain.upper, f"{plain.method}, without amplification by sampling", relation, given=given)
-    return bound_epsilon(Repeated(schedule.release(), count), delta=delta, relation=relation, gap=gap)
-
-
-def _person(schedule: Schedule, delta: float, relation: NeighboringRelation, *, group: int, gap: float) -> Interval:
-    """Bounds one run for somebody who holds so many units; with next to no noise as if sampling hid nothing."""
-    if schedule.noise_multiplier == 0:
+    if any(schedule.noise_multiplier == 0 for schedule in schedules):
         return Interval(0.0, inf, "no noise, no bound", relation, given=(("delta", delta),))
-    hides = schedule.noise_multiplier >= LEAST_NOISE or schedule.sampling != "poisson"
-    release = schedule.release() if hides else schedule.unamplified()
-    found = bound_epsilon(release, delta=delta, relation=relation, gap=gap, group=group)
-    return found if hides else _above(found)
+    whole = Composed([schedule.release() for schedule in schedules])
+    return bound_epsilon(Repeated(whole, count), delta=delta, relation=relation, gap=gap, group=group)
 
 
 def _swept(schedule: Schedule, trials: Trials, delta: float, relation: NeighboringRelation, *, gap: float) -> Sweep:
-    """Prices the best of several runs; with next to no noise as if sampling hid nothing."""
     trials = check.instance(Trials)(trials=trials)
-    hides = schedule.noise_multiplier >= LEAST_NOISE or schedule.sampling != "poisson"
-    if hides or schedule.noise_multiplier == 0:
-        return sweep(schedule.release(), trials, delta=delta, relation=relation, gap=gap)
-    found = sweep(schedule.unamplified(), trials, delta=delta, relation=relation, gap=gap)
-    shown = None if found.shown is None else _above(found.shown)
-    return replace(found, best=_above(found.best), one=_above(found.one), shown=shown)
-
-
-def _above(found: Interval) -> Interval:
-    return replace(found, lower=0.0, method=f"{found.method}, without amplification by sampling")
+    return sweep(schedule.release(), trials, delta=delta, relation=relation, gap=gap)
 
 
 def _fitted(schedule: Schedule, relation: NeighboringRelation) -> GaussianFit | None:
-    if schedule.noise_multiplier < LEAST_NOISE:
-        return None
-    return close_fit(schedule.release(), relation)
+    return None if schedule.noise_multiplier == 0 else close_fit(schedule.release(), relation)
 
 
 def noise_for(
@@ -437,7 +415,7 @@ def curve(plan: FederatedPlan, *, points: int = 12, gap: float = 0.02) -> tuple[
     points = check.integer(2)(points=points)
     schedule, delta = plan.schedule, plan.delta.delta
     rounds = _spaced(schedule.rounds, points)
-    bounds = (_price(replace(schedule, rounds=count), delta, plan.relation, count=1, gap=gap) for count in rounds)
+    bounds = (price([replace(schedule, rounds=n)], delta=delta, relation=plan.relation, gap=gap) for n in rounds)
     estimates = (
         fl_formula(
             sampling_probability=schedule.sampling_probability,

@@ -16,7 +16,6 @@ from typing import Any
 
 from epsilog.accounting import binomial_above, profile
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.plan.federated_plan import LEAST_NOISE
 from epsilog.plan.training_setup import EPOCHS, NOISES, SAMPLERS, TrainingSetup, less
 from epsilog.terms import (
     Composed,
@@ -43,6 +42,7 @@ _ADD, _ZERO, _REPLACE = (
     NeighboringRelation.REPLACE_ONE,
 )
 _MOST_SAMPLES = 256  # of an update, whose mixture is worked out
+_LEAST_NOISE = 0.2  # a multiplier below which no epsilon of use is left, whatever is sampled
 _NEAR = 1e-3  # two rates that differ by less than this part are one
 _SET_APART = 0.5  # of delta, for the chance that coins fall worse than what is priced
 _DROWNED = 1.0  # the noise of an update over the longest that its sum could be
@@ -344,7 +344,7 @@ def _several(setup: TrainingSetup) -> Finding:
 
 
 def _noise(setup: TrainingSetup) -> Finding:
-    if setup.least_noise < LEAST_NOISE:
+    if setup.least_noise < _LEAST_NOISE:
         says = f"The noise multiplier {setup.least_noise:g} is so small that no epsilon of use is left."
         return _found("noise-added/next-to-none", says)
     if setup.noise_added != "update" and setup.noise > setup.least_noise:

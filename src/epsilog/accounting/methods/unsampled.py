@@ -7,15 +7,19 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from epsilog.accounting.bounds import Bounds
-from epsilog.accounting.gaussian import gaussian_delta
+from epsilog.accounting.flatten import flatten, total_mu
+from epsilog.accounting.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.accounting.methods import renyi
 from epsilog.accounting.pairs.dominating import share_of
 from epsilog.accounting.prepared import Prepared
-from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
-from epsilog.accounting.rounding import MU, down
+from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything
+from epsilog.accounting.roots import first
+from epsilog.accounting.rounding import MU, down, up
+from epsilog.accounting.truncation import binomial_above
 from epsilog.terms import BallsInBins, FixedSizeSampled, PoissonSampled, Release, UnsupportedMechanismError
 
 _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
+_SHARES = (0.5, 1e-3)  # of delta: what may be spent on the unit being in more rounds than are counted with
 _FEW = 4  # kinds of sampled parts that are unsampled one at a time
 
 Upper = Callable[[Prepared, Question, float], float]  # bounds an answer from above by the other methods
@@ -54,9 +58,51 @@ def each(prepared: Prepared, question: Question, gap: float, *, upper: Upper) ->
     if question == EpsilonAt(0):
         return found
     with suppress(UnsupportedMechanismError):
+        told = _told(prepared, question)
+        if told < everything(question):
+            found = Bounds(0.0, told) if found is None else found.meet(Bounds(0.0, told))
+    with suppress(UnsupportedMechanismError):
         rough = renyi.bounds(prepared.unsampled(prepared.sampled), question, gap) if prepared.sampled else None
         return rough if found is None else found if rough is None else found.meet(rough)
     return found
+
+
+def _told(prepared: Prepared, question: Question) -> float:
+    """Bounds the answer from above for whoever sees in which rounds the unit is, over Gaussians.
+
+    It is in no more rounds of a kind than are counted with, but for a chance that is taken from delta; given the
+    rounds, what they show is one Gaussian (certified-bounds, 1.5).
+    """
+    if (
+        any(not isinstance(part, PoissonSampled | FixedSizeSampled) for part in prepared.sampled)
+        or not prepared.sampled
+    ):
+        return everything(question)
+    prepared.unsampled(prepared.sampled)  # checks that coins are all there is to a sample
+    found = everything(question)
+    for share in _SHARES:
+        spent = share * (question.delta if isinstance(question, EpsilonAt) else found)
+        distances = [
+            _distance(prepared, part, count, spent / len(prepared.sampled)) for part, count in prepared.bag.items()
+        ]
+        known = [distance for distance in distances if distance is not None]
+        if len(known) < len(distances) or not 0 < spent < 1:
+            break
+        left = EpsilonAt(down(question.delta - spent, 2)) if isinstance(question, EpsilonAt) else question
+        upper = gaussian_bounds(math.hypot(*known), left, roundings=2 * MU).upper
+        found = min(found, upper if isinstance(question, EpsilonAt) else up(upper + spent, 2))
+    return found
+
+
+def _distance(prepared: Prepared, part: Release, count: int, chance: float) -> float | None:
+    """The mu of so many rounds of a part, of those in which the unit is but for this chance; None without one."""
+    if not isinstance(part, PoissonSampled | FixedSizeSampled):
+        return total_mu({part: count}, prepared.relation)
+    mu, share = total_mu(flatten(part.release), prepared.relation), up(share_of(part), 1)
+    if mu is None or share >= 1:
+        return None if mu is None else math.sqrt(count) * mu
+    often = first(lambda seen: binomial_above(count, share, seen) <= chance, -1, count)
+    return math.sqrt(often) * mu
 
 
 def _least(

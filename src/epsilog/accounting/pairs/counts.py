@@ -57,8 +57,10 @@ def binomial(trials: int, chance: float, *, above: bool) -> Counts | None:
     start = min(int((trials + 1) * Fraction(chance)), trials)
     roundings = 8.0
 
+    many = float(trials)
+
     def up(j: Array) -> Array:
-        return (trials - j) / (j + 1) * odds
+        return (many - j) / (j + 1) * odds
 
     return _law(up, start, (0, trials), trials * math.log1p(-chance), above=above, roundings=roundings)
 
