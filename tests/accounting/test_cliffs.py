@@ -187,6 +187,33 @@ def test_numbers_next_to_none_are_answered():
         assert 0 <= epsilon(release, delta=1e-320).upper < math.inf
 
 
+def test_a_sample_of_a_sample_cites_its_own_proof():
+    nested = PoissonSampled(PoissonSampled(Gaussian(1.0), 0.5), 0.5)
+    method = epsilon(nested, delta=1e-5).method
+    assert "certified-bounds, 1.10" in method
+    assert "matrices" not in method
+
+
+def test_the_best_of_trials_says_whose_score_its_lower_bound_is():
+    """Enumerated: a coin's answer, the best of two by the answer itself, is what the lower bound may reach, at most."""
+    stated, trials = 0.7, BinomialTrials(2, 1.0)
+    found = delta(Tuned(PureDP(stated), trials), epsilon=0.5)
+    assert any("worst score" in line for line in found.assumptions)
+    yes, no = 1 / (1 + math.exp(-stated)), 1 / (1 + math.exp(stated))
+    shares = np.linspace(0, 1, 401)
+    best = 0.0
+    for a, b in ((yes, no), (no, yes)):
+        for top in (1, 0):  # which answer is on top; ties of half of it are on top, by a coin
+            one, two = (p if top else 1 - p for p in (a, b))
+            hit = [1 - (1 - shares * p) ** 2 for p in (one, two)]
+            middle = [1 - (1 - p) ** 2 - h for p, h in zip((one, two), hit, strict=True)]
+            rest = [(1 - p) ** 2 for p in (one, two)]
+            total = sum(np.maximum(x - math.exp(0.5) * y, 0) for x, y in (hit, middle, rest))
+            best = max(best, float(total.max()))
+    assert best <= found.upper
+    assert found.lower <= best * (1 + 1e-3) + 0.02
+
+
 def test_a_statement_alone_bounds_what_is_beside_it_from_below():
     one = epsilon(ZeroConcentratedDP(1.0), delta=1e-5)
     both = epsilon(Composed([ZeroConcentratedDP(1.0), Laplace(1000.0)]), delta=1e-5)

@@ -9,6 +9,7 @@ from typing import overload
 
 from epsilog.accounting import composing, grouping, tuning
 from epsilog.accounting.bounds import Bounds
+from epsilog.accounting.enclosed import proofs
 from epsilog.accounting.failures import Failure
 from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.methods import (
@@ -36,7 +37,7 @@ _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _PERCENTS = 0.02  # a relative width from which on bounds of another kind may do better
 _UNCUT = "; truncated samples apart (docs: accounting/certified-bounds, 1.9)"
 _TOLD = "batches that others fill told apart (docs: accounting/certified-bounds, 1.9)"
-_BETWEEN = "; parts between two that are priced (docs: accounting/matrices)"
+_BETWEEN = "; parts between two that are priced (docs: {})"
 _APART = "; stated deltas apart (Kairouz, Oh & Viswanath 2015)"
 
 _OVER = "; one unit by: "
@@ -127,7 +128,8 @@ def _whole(prepared: Prepared, question: Question, gap: float, *, above: bool) -
     if prepared.inside is not None:
         return _over(*prepared.inside, question, gap, above=above)
     if prepared.enclosed is not None:
-        return _enclosed(*prepared.enclosed, question, gap, above=above)
+        found, name = _enclosed(*prepared.enclosed, question, gap, above=above)
+        return found, name + _BETWEEN.format(proofs(prepared.bag))
     if prepared.untruncated is not None:
         return _truncated(prepared, *prepared.untruncated, question, gap, above=above)
     if prepared.apart is not None:
@@ -144,7 +146,7 @@ def _enclosed(most: Prepared, least: Prepared, question: Question, gap: float, *
     if most.bag != least.bag:
         lower = 0.0 if above else account(least, question, gap)[0].lower
         found = Bounds(min(lower, found.upper), found.upper)
-    return found, method + _BETWEEN
+    return found, method
 
 
 def _truncated(

@@ -18,6 +18,7 @@ from epsilog.terms import Composed, Gaussian, MatrixMechanism, PoissonSampled, R
 
 _MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
 _NOTHING = Composed([])
+_MATRICES, _NESTED = "accounting/matrices", "accounting/certified-bounds, 1.10"
 
 
 def enclosed(bag: Bag) -> tuple[tuple[Repeated, ...], tuple[Repeated, ...]] | None:
@@ -37,6 +38,16 @@ def enclosed(bag: Bag) -> tuple[tuple[Repeated, ...], tuple[Repeated, ...]] | No
     both = [(_sides(part), count) for part, count in bag.items()]
     above, below = (tuple(Repeated(sides[which], count) for sides, count in both) for which in (0, 1))
     return above, below
+
+
+def proofs(bag: Bag) -> str:
+    """The pages that prove what a mix's parts lie between.
+
+    >>> proofs({PoissonSampled(PoissonSampled(Gaussian(1.0), 0.5), 0.5): 1})
+    'accounting/certified-bounds, 1.10'
+    """
+    pages = {_MATRICES: any(isinstance(part, MatrixMechanism) for part in bag), _NESTED: any(map(_nested, bag))}
+    return "; ".join(page for page, cited in pages.items() if cited)
 
 
 def _between(part: Release) -> bool:

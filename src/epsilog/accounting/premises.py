@@ -41,6 +41,10 @@ _TRIALS = (
     "that were not chosen, their number's traces (logs, bills, running time) included"
 )
 _ALIKE = "every trial is the same mechanism with fresh randomness, and its price covers what its score saw"
+_WORST = (
+    "the lower bound is that of the worst score that a tuner may choose, which may draw coins of its own; the score of "
+    "the run may lose less"
+)
 _HELD = "nobody holds more than {units} of the units that the release is described for, in all its rounds together"
 _TOGETHER = "the group joins or leaves as a whole"
 _SHUFFLED = (
@@ -85,7 +89,7 @@ def assumed(bag: Bag) -> tuple[str, ...]:
     for part in bag:
         match part:
             case Tuned(release=inner):
-                found[_TRIALS] = found[_ALIKE] = None
+                found[_TRIALS] = found[_ALIKE] = found[_WORST] = None
                 found |= dict.fromkeys(assumed(flatten(inner)))
                 continue
             case Grouped(release=inner, units=units):
