@@ -7,6 +7,7 @@ import pytest
 from epsilog.spend import open_ledger, read_ledger
 from epsilog.terms import PureDP, codec
 from epsilog.web import Entrance, create_app, tokens
+from epsilog.web import books as books_of_a_server
 from epsilog.web.doors import Role
 
 HASH = "ab" * 32
@@ -241,6 +242,40 @@ def test_what_blocks_may_cost_the_owner_of_the_budget_that_pays_says(serve_app, 
     with read_ledger(path) as books:
         (entry,) = books.page("acme/q", verb="partition-raised")
         assert (entry.body["by"], books.verify().partitions) == ("dora (token of e)", ("acme/q",))
+
+
+@pytest.mark.slow
+def test_what_costs_nothing_is_limited_for_each_token(serve_app, tmp_path, monkeypatch):
+    monkeypatch.setattr(books_of_a_server, "FREE_BURST", 3)
+    monkeypatch.setattr(books_of_a_server, "FREE_RATE", 1e-6)
+    file, path = tmp_path / "tokens.json", tmp_path / "ledger.db"
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="pure", epsilon="8")
+    held = {name: tokens.create_token(file, name, role="spender", scope="acme")[1] for name in ("anna", "bob")}
+    nothing = {"v": 0, "term": {"type": "pure", "epsilon": 0.0}}
+
+    def free(key):
+        return {"scope": "acme", "release": nothing, "key": key}
+
+    with serve_app(create_app(ledger=str(path), entrance=Entrance(file, rate=10_000.0))) as site:
+        for what, ask in (
+            ("POST charge", free("a")),
+            ("POST reserve", free("b")),
+            ("POST register", {"scope": "acme", "key": "c", "plan_hash": HASH}),
+        ):
+            assert said(site, held["anna"], what, ask).status == 200
+            assert said(site, held["anna"], what, ask).status == 200  # the same again is none more
+        before = head(path)
+        for what, ask in (
+            ("POST charge", free("d")),
+            ("POST reserve", free("e")),
+            ("POST register", {"scope": "acme", "key": "f", "plan_hash": HASH}),
+        ):
+            refused = said(site, held["anna"], what, ask)
+            assert (refused.status, int(refused.headers["retry-after"]) > 0) == (429, True)
+        assert head(path) == before
+        assert said(site, held["anna"], "POST charge", free("g") | {"release": RELEASE}).status == 200
+        assert said(site, held["bob"], "POST charge", free("h")).status == 200
 
 
 @pytest.mark.slow

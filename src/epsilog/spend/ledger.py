@@ -54,6 +54,8 @@ class Ledger(LedgerView):
         pricing: works prices out.
         by: who asks, if that is known: noted with the budgets, plans, prices and reservations that they make.
         owns: tells whether they own a scope, or for None the whole ledger.
+        admit_free: asked before somebody who is known opens a charge that costs nothing: no budget ends that. It raises
+            what refuses them.
     """
 
     _store: Store
@@ -66,8 +68,10 @@ class Ledger(LedgerView):
         pricing: Pricing = HERE,
         by: str | None = None,
         owns: Callable[[str | None], bool] = lambda _: True,
+        admit_free: Callable[[str], None] = lambda _: None,
     ) -> None:
         super().__init__(store)
+        self._admit_free = admit_free
         self._clock, self._pricing, self._by, self._owns = clock, pricing, by, owns
         self._times: dict[tuple[str, int], str] = {}
 
@@ -79,7 +83,10 @@ class Ledger(LedgerView):
             owns: tells whether they own a scope, or for None the whole ledger. An act that takes an owner whom they are
                 not is an ``AccessError``.
         """
-        return Ledger(self._store, clock=self._clock, pricing=self._pricing, by=check.text()(by=by), owns=owns)
+        by = check.text()(by=by)
+        return Ledger(
+            self._store, clock=self._clock, pricing=self._pricing, by=by, owns=owns, admit_free=self._admit_free
+        )
 
     def _require_owned(self, path: Sequence[Balance], entry: Entry) -> None:
         """Refuses an act of whoever does not own all that it changes; see ``paths.owned``."""
@@ -338,6 +345,8 @@ class Ledger(LedgerView):
             check_shape(entry)
             charge = records.advance(known, entry)
             paths.along(path, entry)
+            if self._by is not None:
+                self._admit_free(self._by)
             session.put_charge(charge)
             session.append(Row.of(entry))
 
@@ -532,6 +541,8 @@ class Ledger(LedgerView):
             )
             path, charge = paths.along(path, entry), records.advance(charge, entry)
             rows.append(Row.of(entry))
+        if self._by is not None and not any(any(cost.units.values()) for cost in reserved.amounts.values()):
+            self._admit_free(self._by)
         session.append(*rows)
         session.put_balances(path)
         session.put_charge(charge)

@@ -69,6 +69,7 @@ def open_here(
     clock: Callable[[], datetime] = utc_now,
     pricing: Pricing = HERE,
     within: Callable[[Store], Store] | None = None,
+    admit_free: Callable[[str], None] = lambda _: None,
 ) -> Ledger:
     """Opens a ledger that is kept here, in a file or a database; makes it if there is none.
 
@@ -77,9 +78,10 @@ def open_here(
         clock: tells the time that entries note; order never depends on it.
         pricing: works prices out.
         within: puts the store into another one, which keeps its promises.
+        admit_free: as for ``Ledger``.
     """
     store = _store(url, read_only=False)
-    return Ledger(store if within is None else within(store), clock=clock, pricing=pricing)
+    return Ledger(store if within is None else within(store), clock=clock, pricing=pricing, admit_free=admit_free)
 
 
 def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:

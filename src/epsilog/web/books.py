@@ -15,11 +15,17 @@ from starlette.exceptions import HTTPException
 
 from epsilog.spend import Ledger, is_there, located, open_here
 from epsilog.terms import StorageError
+from epsilog.web.limits import Buckets
 from epsilog.web.prices import DeskPricing
+from epsilog.web.problems import ProblemError, too_often
 from epsilog.web.turns import InTurn
 
 T = TypeVar("T")
 AT_ONCE = 16  # verbs that wait for the disk; the disk takes one at a time
+FREE_BURST, FREE_RATE = (
+    200,
+    0.2,
+)  # charges that cost nothing and plans, of one token: at once, and a second from then on
 PRICED_AT_ONCE = 96  # verbs that wait for a price, or for their turn at the desk
 
 
@@ -35,6 +41,7 @@ class Books:
         self._url, self.prices = url, prices
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
+        self._free, self._free_turn = Buckets(rate=FREE_RATE, burst=FREE_BURST), threading.Lock()
         self._quick, self._slow = CapacityLimiter(AT_ONCE), CapacityLimiter(PRICED_AT_ONCE)
 
     async def do(self, work: Callable[[Ledger], T], *, priced: bool = False) -> T:
@@ -47,8 +54,17 @@ class Books:
                 where = self._url if self._url.startswith("sqlite:") else located(self._url)
                 if not is_there(where):
                     raise StorageError("the server's ledger is not there")
-                self._ledger = open_here(where, pricing=self.prices.pricing(), within=InTurn)
+                self._ledger = open_here(
+                    where, pricing=self.prices.pricing(), within=InTurn, admit_free=self.admit_free
+                )
             return self._ledger
+
+    def admit_free(self, name: str) -> None:
+        """Lets the holder of a token open so many charges that cost nothing: no budget would end that."""
+        with self._free_turn:
+            wait = self._free.take(name)
+        if wait:
+            raise ProblemError(too_often(wait))
 
     def close(self) -> None:
         """Closes the ledger for this process."""

@@ -8,7 +8,6 @@ allow what an address is for is turned away before a word of the body is read.
 from __future__ import annotations
 
 import logging
-import math
 import re
 from weakref import WeakValueDictionary
 
@@ -24,7 +23,7 @@ from epsilog.web.limits import Buckets
 from epsilog.web.needs import HEALTH, QUESTIONS, needed
 from epsilog.web.pages import ROOMS
 from epsilog.web.peers import peer_of
-from epsilog.web.problems import FAILURE, describe, problem
+from epsilog.web.problems import FAILURE, describe, problem, too_often
 from epsilog.web.tokens import Keys, Token
 
 PAGES = HEALTH | {"/", "/favicon.svg", "/docs", "/api/openapi.json", *(f"/{room}" for room in ROOMS)}
@@ -63,7 +62,7 @@ class Doorkeeper:
             return
         if scope["method"] == "POST" and scope["path"] in QUESTIONS:
             wait = self._askers.take(self._peer(scope))
-            await (_too_often(wait) if wait else self.app)(scope, receive, send)
+            await (too_often(wait) if wait else self.app)(scope, receive, send)
             return
         try:
             found = await self._admit(scope)
@@ -97,13 +96,13 @@ class Doorkeeper:
         token = None if match is None else self._keys.find(match[1])
         if match is None or token is None:
             wait = self._failures.take(self._peer(scope))
-            return _too_often(wait) if wait else _unknown()
+            return too_often(wait) if wait else _unknown()
         refusal = await self._refusal(scope, token, match[1])
         if refusal is not None:
             return refusal
         wait = self._holders.take(token.id)
         if wait:
-            return _too_often(wait)
+            return too_often(wait)
         need = needed(scope["method"], scope["path"])
         if need is not None:
             scope[HOLDER] = token.holder  # who is refused here is known by name
@@ -121,7 +120,7 @@ class Doorkeeper:
             knocks = (self._peer(scope), token.id)
             wait = self._failures.take(knocks)
             if wait:
-                return _too_often(wait)
+                return too_often(wait)
             good = await to_thread.run_sync(self._keys.verify, token, text, limiter=self._checking)
             if not (good and self._keys.remember(token, text)):
                 return _unknown()
@@ -152,10 +151,4 @@ def _is_page(scope: Scope) -> bool:
 def _unknown() -> Response:
     refusal = problem(401, "token", "A token is needed", "Send one that is valid here, as Authorization: Bearer TOKEN.")
     refusal.headers["WWW-Authenticate"] = 'Bearer realm="epsilog"'
-    return refusal
-
-
-def _too_often(wait: float) -> Response:
-    refusal = problem(429, "too-often", "Too often", "Ask again after the seconds that Retry-After says.")
-    refusal.headers["Retry-After"] = str(math.ceil(wait))
     return refusal

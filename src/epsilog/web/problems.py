@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -179,3 +180,10 @@ def install(app: FastAPI) -> None:
 
     for kind in _HANDLERS:
         app.add_exception_handler(kind, respond)
+
+
+def too_often(wait: float) -> Response:
+    """A refusal for so many seconds."""
+    refusal = problem(429, "too-often", "Too often", "Ask again after the seconds that Retry-After says.")
+    refusal.headers["Retry-After"] = str(math.ceil(wait))
+    return refusal
