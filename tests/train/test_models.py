@@ -64,7 +64,7 @@ def test_norms_are_those_of_each_examples_gradient(model):
     @jax.jit
     def found(vector):
         params = model.unflatten(vector)
-        ghost = gradients.of_examples(model, params, features, targets)
+        ghost = gradients.of_examples(model, params, features, targets, np.ones(len(features), bool))
         one = jax.vmap(lambda row: model.flatten(gradients.of_batch(model, params, features, targets, row)))
         return ghost.norms, model.flatten(ghost.weighted(weights)), one(jnp.eye(targets.size))
 

@@ -1,5 +1,6 @@
 """Layers know the norm of each example's gradient: it is that of the gradient that is formed, and so is the sum."""
 
+import dataclasses
 import math
 
 import jax
@@ -63,8 +64,9 @@ def test_ghost_norms_and_sums_are_those_of_gradients_that_are_formed(layer, shap
     @jax.jit
     def found(vector):
         params = model.unflatten(vector)
-        ways = (way(model, params, rows, targets) for way in (gradients._layered, gradients._formed))
-        return [(each.norms, each.reached, model.flatten(each.weighted(factors))) for each in ways]
+        ways = (model, dataclasses.replace(model, forward=None))  # without it, whole gradients are formed
+        found = [gradients.of_examples(way, params, rows, targets, np.ones(len(rows), bool)) for way in ways]
+        return [(each.norms, each.reached, model.flatten(each.weighted(factors))) for each in found]
 
     ours, theirs = found(random.standard_normal(model.size))
     assert ours[1].all()
@@ -86,7 +88,10 @@ def test_a_word_that_stands_twice_is_measured_as_one_number_of_the_gradient():
 def test_a_sum_over_positions_that_cancels_is_no_longer_than_its_norm():
     """Slopes of 1e12 cancel to 1: what is clipped to the bound must be what is summed."""
     x, slopes = np.ones((1, 2, 1)), np.array([[[1e12], [1.0 - 1e12]]])
-    piece = gradients._piece(Dense(1, 1), (np.zeros((1, 1)), np.zeros(1)), jnp.asarray(x), jnp.asarray(slopes))
+    layer, params = Dense(1, 1), (np.zeros((1, 1)), np.zeros(1))
+    assert layer.ghost(jnp.asarray(x), jnp.asarray(slopes)) is None
+    each = gradients.pulled(layer, params, jnp.asarray(x), jnp.asarray(slopes))
+    piece = gradients._whole([part[None] for part in each])
     summed = np.concatenate([np.ravel(part) for part in piece.weighted(1.0 / jnp.sqrt(piece.squares))])
     assert np.linalg.norm(summed) == pytest.approx(1.0)
 
@@ -136,7 +141,7 @@ def test_where_ghost_norms_would_be_wrong_gradients_are_formed(width, forward):
 
     @jax.jit
     def found(vector):
-        each = gradients.of_examples(model, model.unflatten(vector), x, y)
+        each = gradients.of_examples(model, model.unflatten(vector), x, y, np.ones(5, bool))
         formed = jax.vmap(jax.grad(one), in_axes=(None, 0, 0))(vector, x, y)
         return each.norms, model.flatten(each.weighted(jnp.arange(5.0))), formed
 

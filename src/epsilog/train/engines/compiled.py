@@ -19,6 +19,7 @@ from epsilog.train import sampling
 from epsilog.train.engines import program
 from epsilog.train.engines.base import ClientStreams, Clipped, NoisyRuns, Round, Vector, noisy_updates
 from epsilog.train.engines.program import Tiles, Work, exact
+from epsilog.train.models import gradients
 from epsilog.train.sampling import Ids
 from epsilog.train.task import Task
 
@@ -101,12 +102,13 @@ class CompiledEngine:
         """As ``base.Engine`` says."""
         p, training, size = runs.batch_probability, self.task.training, now.model.size
         listed = self._counts * runs.steps
+        taken = self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p))  # rows of a step, in most steps
         room = 1 << max(0, now.cohort.size - 1).bit_length()  # few sizes, since each is compiled; no more than needed
         slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (size + 1)), room))
         compute = partial(
             program.sum_of_noisy_runs,
             self.task.model,
-            _tiles(self._counts * p + 2 * np.sqrt(self._counts * p * (1 - p)), int(self._counts.max()), size),
+            _tiles(taken, int(self._counts.max()), size, limit=self._at_once),
             vector=now.model,
             clip_norm=np.float64(runs.clip_norm),
             noise_stddev=np.float64(runs.noise_stddev),
@@ -129,6 +131,11 @@ class CompiledEngine:
         """Of local steps."""
         taken = np.minimum(self._counts, self.task.training.batch_size or self._counts.max(initial=0))
         return _tiles(taken, int(taken.max()), self.task.model.size)
+
+    @cached_property
+    def _at_once(self) -> int | None:
+        """How many rows of noisy steps are best computed at a time."""
+        return gradients.rows_at_once(self.task.model, self.task.clients.features.shape[1], self._precision)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """Returns mean loss and score on the public test set."""
@@ -228,10 +235,14 @@ def _capacity(listed: NDArray[np.int64]) -> int:
     return int(max(listed.max(initial=1), min(LISTED, listed.sum())))
 
 
-def _tiles(taken: NDArray[Any], most: int, parameters: int) -> Tiles:
-    """The tiles for steps that take so many rows, at ``most`` so many: few tiles, and few rows that are not there."""
+def _tiles(taken: NDArray[Any], most: int, parameters: int, *, limit: int | None = None) -> Tiles:
+    """The tiles for steps that take so many rows, at ``most`` so many: few tiles, and few rows that are not there.
+
+    No tile has more than ``limit`` rows.
+    """
     one_more = TILE_COST[0] + TILE_COST[1] / parameters
-    size = min(SIZES, key=lambda size: float(np.ceil(taken / size).sum()) * (size + one_more))
+    sizes = [size for size in SIZES if limit is None or size <= limit]
+    size = min(sizes, key=lambda size: float(np.ceil(taken / size).sum()) * (size + one_more))
     return Tiles(size, single=most <= size)
 
 

@@ -137,7 +137,7 @@ def sum_of_noisy_runs(
 
         def clipped_gradients(x: Any, y: Any, here: Any, sums: Any) -> Any:
             summed, largest, clipped, dropped = sums
-            each = gradients.of_examples(model, params, x, y)
+            each = gradients.of_examples(model, params, x, y, here)
             factor = jnp.where(here & each.reached, clipping.factors(each.norms, clip_norm, xp=jnp), 0.0)
             summed = jax.tree.map(jnp.add, summed, each.weighted(factor))
             largest = jnp.maximum(largest, jnp.where(factor > 0, factor * each.norms, 0.0).max())

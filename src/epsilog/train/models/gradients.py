@@ -3,11 +3,15 @@
 An example's gradient is computed from its row alone, whatever the model is (``vmap`` over batches of one). Where a
 model is made of layers, its norm comes from what enters each layer and from the loss's slope at each layer's output,
 which is the derivative with respect to a zero that is added there; otherwise the gradient is formed.
+
+Gradients are formed in the precision of the model. What they round to is the example's contribution: it is widened to
+float64 once, and both the norm and the sum are computed from those numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +20,12 @@ import jax.numpy as jnp
 from epsilog.train import clipping
 from epsilog.train.models.base import Model, Params
 from epsilog.train.models.layers import Layer
+
+LAYER_ROWS = 8
+"""Rows of which a layer's gradients are formed at a time, so that they stay in a core's cache (measured)."""
+WHOLE_NUMBERS = 250_000
+"""Numbers of whole gradients that are formed at a time, for the same reason."""
+_barrier: Callable[[Any], Any] = jax.lax.optimization_barrier
 
 
 class Gradients(NamedTuple):
@@ -48,32 +58,32 @@ def of_batch(model: Model, params: Params, x: Any, y: Any, weights: Any) -> Para
     return jax.grad(total)(params)
 
 
-def of_examples(model: Model, params: Params, x: Any, y: Any) -> Gradients:
-    """Each example's gradient: by layers, where each holds numbers of its own for one input, or formed."""
-    calls = _calls(model, params, x[0])
-    if calls and sorted(calls) == list(range(len(model.layers))):
-        return _layered(model, params, x, y)
-    return _formed(model, params, x, y)
+def of_examples(model: Model, params: Params, x: Any, y: Any, here: Any) -> Gradients:
+    """Each example's gradient: by layers, where each holds numbers of its own for one input, or formed.
 
+    Args:
+        model: what is trained.
+        params: its parameters.
+        x: features; shape (n, f).
+        y: targets; shape (n,).
+        here: which examples count; shape (n,). If none does, nothing is computed.
+    """
+    known = _known(model, params, x[0])
 
-def _formed(model: Model, params: Params, x: Any, y: Any) -> Gradients:
-    def loss(params: Params, row: Any, target: Any) -> Any:
-        return model.losses(model.apply(params, row[None]), target[None])[0]
+    def seen() -> Any:
+        return _layered(model, params, x, y, known) if known else _formed(model, params, x, y)
 
-    leaves, structure = jax.tree.flatten(jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(params, x, y))
-    parts, reached = clipping.within_reach([leaf.reshape(len(x), -1) for leaf in leaves], xp=jnp)
-    whole = _whole([part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)])
-    return Gradients(
-        jnp.sqrt(whole.squares), reached, lambda factors: jax.tree.unflatten(structure, whole.weighted(factors))
-    )
-
-
-def _layered(model: Model, params: Params, x: Any, y: Any) -> Gradients:
-    inputs, slopes = _seen(model, params, x, y)
-    flat = [one.reshape(len(x), -1) for one in (*inputs, *slopes)]
-    parts, reached = clipping.within_reach(flat, xp=jnp)
-    wide = [part.reshape(one.shape) for part, one in zip(parts, (*inputs, *slopes), strict=True)]
-    pieces = [_piece(*one) for one in zip(model.layers, params, wide[: len(inputs)], wide[len(inputs) :], strict=True)]
+    leaves, structure = jax.tree.flatten(_once(seen, here.any()))
+    flat, reached = clipping.within_reach([leaf.reshape(len(x), -1) for leaf in leaves], xp=jnp)
+    shaped = [one.reshape(leaf.shape) for one, leaf in zip(flat, leaves, strict=True)]
+    wide = jax.tree.unflatten(structure, shaped)
+    if not known:
+        whole = _whole(wide)
+        return Gradients(jnp.sqrt(whole.squares), reached, whole.weighted)
+    pieces = [
+        _by_ghost(layer, own, *arrays) if ghost else _whole(arrays)
+        for layer, own, arrays, ghost in zip(model.layers, params, wide, known, strict=True)
+    ]
     squares = [piece.squares for piece in pieces]
 
     def weighted(factors: Any) -> Params:
@@ -82,15 +92,74 @@ def _layered(model: Model, params: Params, x: Any, y: Any) -> Gradients:
     return Gradients(jnp.sqrt(sum(squares[1:], squares[0])), reached, weighted)
 
 
-def _piece(layer: Layer, params: Params, x: Any, slopes: Any) -> Piece:
-    """A layer's part: by its ghost norms, or by forming its gradients."""
-    known = layer.ghost(x, slopes)
-    if known is None:
-        each = jax.vmap(lambda row, slope: pulled(layer, params, row[None], slope[None]))(x, slopes)
-        return _whole(each)
-    squares, standing = known
+def rows_at_once(model: Model, width: int, precision: Any) -> int | None:
+    """How many examples' gradients are best formed at a time; None where no gradient is formed.
+
+    Args:
+        model: what is trained.
+        width: features of a row.
+        precision: of features and parameters.
+    """
+    limits: list[int | None] = []
+
+    def look(vector: Any, row: Any) -> None:
+        known = _known(model, model.unflatten(vector), row)
+        whole = max(LAYER_ROWS, WHOLE_NUMBERS // model.size)
+        limits.append((None if all(known) else LAYER_ROWS) if known else whole)
+
+    shape: Any = jax.ShapeDtypeStruct
+    jax.eval_shape(look, shape((model.size,), precision), shape((width,), precision))
+    return limits[0]
+
+
+def _once(compute: Callable[[], Any], wanted: Any) -> Any:
+    """What ``compute`` makes, or zeros; each number is computed once, whoever reads it.
+
+    A compiler that computes a number again for the sum may round it differently from what was measured: contraction
+    into a multiply-add depends on what stands beside it. Outputs of a branch are stored, and a branch with a barrier
+    is not rewritten as a selection.
+    """
+
+    def branch() -> Any:
+        return _barrier(compute())
+
+    def blank() -> Any:
+        return jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), jax.eval_shape(compute))
+
+    return jax.lax.cond(wanted, branch, blank)
+
+
+def _layered(model: Model, params: Params, x: Any, y: Any, known: list[bool]) -> list[Any]:
+    """For each layer what enters and the slopes, where its norms are known, or its own gradients."""
+    found = []
+    for place, (entered, slopes) in enumerate(zip(*_seen(model, params, x, y), strict=True)):
+        alone = partial(_pulled_alone, model.layers[place], params[place])
+        found.append((entered, slopes) if known[place] else jax.vmap(alone)(entered, slopes))
+    return found
+
+
+def _pulled_alone(layer: Layer, params: Params, row: Any, slope: Any) -> Params:
+    return pulled(layer, params, row[None], slope[None])
+
+
+def _by_ghost(layer: Layer, params: Params, x: Any, slopes: Any) -> Piece:
+    """A layer's part by its ghost norms, of what enters it and of slopes in float64."""
+    squares, standing = layer.ghost(x, slopes)  # type: ignore[misc] # its norms are known
     across = (len(x), *[1] * (standing.ndim - 1))
-    return Piece(squares, lambda factors: pulled(layer, params, x, factors.reshape(across) * standing))
+    wide = jax.tree.map(lambda part: jnp.asarray(part, jnp.float64), params)
+    # With the examples last, XLA's product of doubles is twice as fast, since they are summed over in order; left alone
+    # it would undo the layout.
+    x = jnp.moveaxis(_barrier(jnp.moveaxis(x, 0, -1)), -1, 0)
+    return Piece(squares, lambda factors: pulled(layer, wide, x, factors.reshape(across) * standing))
+
+
+def _formed(model: Model, params: Params, x: Any, y: Any) -> Params:
+    """The whole gradients, of a model that is not made of layers."""
+
+    def loss(params: Params, row: Any, target: Any) -> Any:
+        return model.losses(model.apply(params, row[None]), target[None])[0]
+
+    return jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(params, x, y)
 
 
 def _whole(each: Any) -> Piece:
@@ -103,30 +172,27 @@ def _whole(each: Any) -> Piece:
 
 
 def pulled(layer: Layer, params: Params, x: Any, slopes: Any) -> Params:
-    """The gradient of a layer's parameters where slopes reach its output, in float64.
+    """The gradient of a layer's parameters where slopes reach its output, in the precision of all three."""
+    return jax.vjp(lambda params: layer.apply(params, x), params)[1](slopes)[0]
 
-    What enters is laid out with the examples last: XLA's product of doubles is twice as fast where they are summed over
-    in order, and left alone it would undo the layout.
+
+def _known(model: Model, params: Params, row: Any) -> list[bool]:
+    """Of each layer, whether its norms are known; empty where layers say nothing of an example's gradient.
+
+    That is so where a row goes through a layer twice or never, or cut into several rows.
     """
-    wide = jax.tree.map(lambda part: jnp.asarray(part, jnp.float64), params)
-    kept: Callable[[Any], Any] = jax.lax.optimization_barrier
-    x = jnp.moveaxis(kept(jnp.moveaxis(x, 0, -1)), -1, 0)
-    return jax.vjp(lambda params: layer.apply(params, x), wide)[1](slopes)[0]
-
-
-def _calls(model: Model, params: Params, row: Any) -> list[int]:
-    """Which layers one row goes through; none where a layer sees it cut into several rows."""
-    forward, calls, whole = model.forward, list[int](), list[bool]()
+    forward, calls, whole = model.forward, dict[int, bool](), list[bool]()
 
     def call(place: int, x: Any) -> Any:
         left = model.layers[place].apply(params[place], x)
-        calls.append(place)
-        whole.append(x.shape[:1] == left.shape[:1] == (1,))
+        whole.append(place not in calls and x.shape[:1] == left.shape[:1] == (1,))
+        calls[place] = model.layers[place].ghost(x, left) is not None
         return left
 
     if forward is not None:
         jax.eval_shape(lambda row: forward(call, row[None]), row)
-    return calls if all(whole) else []
+    places = range(len(model.layers))
+    return [calls[place] for place in places] if all(whole) and sorted(calls) == list(places) else []
 
 
 def _seen(model: Model, params: Params, x: Any, y: Any) -> tuple[list[Any], list[Any]]:

@@ -3,7 +3,8 @@
 A layer's part of an example's gradient follows from what enters the layer and the loss's slope at its output. What is
 clipped must be exactly what was measured: a layer gives a norm only where norm and sum come from the same numbers
 without cancellation. (The norm of a sum over positions by inner products of all pairs cancels, and in floating point a
-gradient could pass for shorter than it is.) Elsewhere the layer's own gradients are formed, one an example.
+gradient could pass for shorter than it is.) Elsewhere the layer's own gradients are formed, one an example, in the
+precision of the model; what they round to is measured and summed in float64.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Layer(Protocol):
         """The squared norm of each example's gradient, and slopes that stand for that very gradient.
 
         Args:
-            x: what entered, in float64; shape (n, ...).
+            x: what entered, in float64 where norms are measured; shape (n, ...). Whether the answer is None depends on
+                shapes alone.
             slopes: of each example's loss at what left; shape (n, ...).
 
         Returns:
