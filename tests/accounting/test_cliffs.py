@@ -20,6 +20,7 @@ from epsilog.terms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
     Grouped,
@@ -262,3 +263,16 @@ def test_the_best_of_trials_beside_others_is_no_better_than_exactly_known():
         )
     found = delta(Composed([Tuned(PureDP(stated), BinomialTrials(2, 1.0)), PureDP(stated)]), epsilon=at)
     assert found.upper >= float(exact)
+
+
+def test_what_a_campaign_found():
+    """Each exceeded a trivial bound once."""
+    cut = TruncatedPoissonSampled(Gaussian(23.5), 0.13, population=257, largest_batch=33)
+    for relation, most in ((REPLACE, Gaussian(23.5 / 257)), (ADD, Gaussian(23.5 / 514))):
+        found = epsilon(Grouped(cut, 257), delta=1e-320, relation=relation)
+        assert found.upper <= 1.001 * epsilon(most, delta=1e-320, relation=relation).upper
+    one = Repeated(ExponentialMechanism(0.2, monotone=True), 17)
+    shown = epsilon(Repeated(one, 17), delta=1e-12)
+    assert epsilon(Tuned(one, BinomialTrials(17, 0.999)), delta=1e-12).upper <= 1.001 * shown.upper
+    faint = epsilon(Composed([ZeroConcentratedDP(1e-20), ZeroConcentratedDP(2e-20)]), delta=1e-320)
+    assert faint.upper <= 1.001 * (3e-20 + 2 * math.sqrt(3e-20 * 737))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import warnings
 from contextlib import suppress
 from fractions import Fraction
@@ -117,7 +118,9 @@ def trivial(release: Release, at: float, relation: NeighboringRelation) -> dict[
     if all(isinstance(part, PureDP | ApproximateDP) for part in bag):
         missed = sum(Fraction(getattr(part, "delta", 0.0)) * count for part, count in bag.items())
         if missed <= Fraction(at):
-            found["statement"] = float(min(sum(Fraction(part.epsilon) * n for part, n in bag.items()), 10**308))
+            found["statement"] = float(
+                min(sum(Fraction(part.epsilon) * n for part, n in bag.items()), Fraction(sys.float_info.max))
+            )
     match release:
         case Grouped(release=inner, units=units) if units > 1:
             found["chain"] = chained(inner, units, at, relation)

@@ -93,10 +93,10 @@ def _unhidden(one: Prepared, question: Question, units: int, ask: Ask) -> float:
     All of the group may be in every sample; or as many as are in each but for a chance that is taken from delta.
     """
     found = everything(question)
-    if not one.sampled:
+    if not (hiding := one.sampled + one.truncated):
         return found
     with suppress(UnsupportedMechanismError):
-        whole = further(one.unsampled(one.sampled).bag, one.relation, units)
+        whole = further(one.unsampled(hiding).bag, one.relation, units)
         if whole is not None:
             found = ask(Prepared(whole[0], one.relation), question, True).upper
     if question == EpsilonAt(0):

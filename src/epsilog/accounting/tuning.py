@@ -188,9 +188,8 @@ def bounds(tuned: Tuned, one: Prepared, question: Question, *, above: bool, ask:
     upper = _above(law, stretch, question, lambda asked: ask(one, asked, True).upper)
     if isinstance(law.trials, BinomialTrials):  # all trials, shown
         with suppress(UnsupportedMechanismError):  # what is repeated may have no price of its own
-            upper = min(
-                upper, ask(prepare(Repeated(tuned.release, law.trials.most), one.relation), question, True).upper
-            )
+            shown = prepare(Repeated(tuned.release, law.trials.most), one.relation)
+            upper = min(upper, ask(shown, question, above).upper)
     if above:
         return Bounds(0.0, upper)
     lower = _silent(law, question, lambda asked: ask(one, asked, False).lower)

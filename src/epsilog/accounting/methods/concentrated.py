@@ -51,7 +51,8 @@ def alone(prepared: Prepared, question: Question, gap: float) -> Bounds | None:
     """
     (one, count), *others = prepared.bag.items() or ((None, 0),)
     if others or count != 1 or not isinstance(one, ZeroConcentratedDP):
-        return None
+        stated = [part.rho * n for part, n in prepared.bag.items() if isinstance(part, ZeroConcentratedDP)]
+        return _simply(up(sum(stated), 2 + len(stated)), question) if len(stated) == len(prepared.bag) > 0 else None
     above = _simply(one.rho, question)
     if not _LEAST <= one.rho <= _LARGEST:
         return above

@@ -16,6 +16,7 @@ from epsilog.terms import (
     ExponentialMechanism,
     Gaussian,
     GaussianDP,
+    Grouped,
     Laplace,
     MatrixMechanism,
     NeighboringRelation,
@@ -51,6 +52,8 @@ def grown(  # noqa: PLR0912
         return found if math.isfinite(found) else 1e300
 
     match part:
+        case Grouped(release=inner, units=members):
+            return grown(inner, relation, units * members, high=high)
         case Gaussian(noise_multiplier=noise):
             return Gaussian(rounded(Fraction(noise) / units, up=not high))
         case MatrixMechanism(noise_stddev=noise):
