@@ -147,6 +147,7 @@ class Ledger(LedgerView):
         with self._settled(verb) as session:
             path = session.balances(scopes.ancestors(scope))
             entry = self._entry(session.head(), verb, scope, None, body=body)
+            self._require_owned(path, entry)
             if path and path[-1].scope == scope:
                 there = path[-1]
                 again = balances.opened_balance(entry, quota=there.quota)
@@ -195,6 +196,7 @@ class Ledger(LedgerView):
         with self._settled(verb) as session:
             path = session.balances(scopes.ancestors(scope))
             entry = self._entry(session.head(), verb, scope, None, amounts=amounts, body=body)
+            self._require_owned(path, entry)
             if path and path[-1].scope == scope:
                 if balances.opened_balance(entry).terms in _terms_of(session, path[-1]):
                     return path[-1]
