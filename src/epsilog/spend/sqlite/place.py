@@ -15,6 +15,8 @@ import stat
 import struct
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -192,6 +194,17 @@ class Place:
             if held.owners == 0:
                 del _held[self._inode]
                 held.close()
+
+
+@contextmanager
+def telling(path: Path) -> Iterator[None]:
+    """A block that looks at a ledger's files; what a disk does not give is a ``StorageError``."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except (OSError, struct.error) as error:
+        raise StorageError(f"ledger {path}: its log cannot be read ({error})") from error
 
 
 def beside(path: Path, suffix: str) -> Path:

@@ -22,7 +22,7 @@ from epsilog import disk
 from epsilog.spend.entries import GENESIS
 from epsilog.spend.forks import Owner
 from epsilog.spend.sqlite import library, schema
-from epsilog.spend.sqlite.place import LogEnd, Place, beside, refusal_after_fork, refuse_orphans
+from epsilog.spend.sqlite.place import LogEnd, Place, beside, refusal_after_fork, refuse_orphans, telling
 from epsilog.spend.tables import SqlSession
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
@@ -241,7 +241,8 @@ class SqliteStore:
             yield session
         logs = self._check_place()
         if logs:
-            self._place_here().check_log(logs, end)
+            with telling(self.path):
+                self._place_here().check_log(logs, end)
         if session.known_head is not None:
             self._seen = max(self._seen, session.known_head)
 
@@ -253,8 +254,9 @@ class SqliteStore:
                 "can lose commits: open it again while no other process has it open"
             )
         logs = self._check_place()
-        self._place_here().check_size()
-        end = self._place_here().log_end(logs) if logs else None
+        with telling(self.path):
+            self._place_here().check_size()
+            end = self._place_here().log_end(logs) if logs else None
         if schema.pragma(connection, "schema_version") != self._schema:
             self._schema = schema.check_format(connection)
         session.check_continues(self._seen)
