@@ -15,7 +15,21 @@ from typing import Self, TypeAlias
 
 from epsilog.terms.errors import CheckError
 
+__all__ = [
+    "KEY_BYTES",
+    "Commitment",
+    "CommitmentKey",
+    "Disclosed",
+    "Private",
+    "Public",
+    "Released",
+    "disclosed",
+    "same_digest",
+]
+
 KEY_BYTES = 32
+"""Bytes of a commitment's key, drawn from the operating system."""
+
 _KEY = re.compile(rb"[0-9a-f]{64}\n")
 
 

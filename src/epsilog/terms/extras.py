@@ -6,6 +6,8 @@ import re
 import shlex
 from importlib.metadata import PackageNotFoundError, requires
 
+__all__ = ["install_command"]
+
 _OF_AN_EXTRA = re.compile(r"""([^;]+?)\s*;.*\bextra == ["']([\w-]+)["']""")
 
 

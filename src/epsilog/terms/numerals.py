@@ -14,6 +14,8 @@ from fractions import Fraction
 
 from epsilog.terms.errors import CheckError
 
+__all__ = ["read_number", "require_one_reading"]
+
 _GAP = "[ \u00a0\u2009\u202f_]"
 _GROUPED = re.compile(rf"([+-]?)([1-9]\d{{0,2}}(?:{_GAP}\d{{3}})+)(\.\d+)?", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?", re.ASCII)

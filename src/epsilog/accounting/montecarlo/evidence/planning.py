@@ -18,6 +18,7 @@ from epsilog.accounting.montecarlo.draws.shards import BLOCK, Trial, pilot_strea
 from epsilog.accounting.montecarlo.draws.threads import one_thread
 from epsilog.accounting.montecarlo.evidence.candidates import Check, SweepPlan, renoised
 from epsilog.accounting.montecarlo.evidence.documents import Origin
+from epsilog.accounting.montecarlo.evidence.run import LARGEST_SEED
 from epsilog.accounting.montecarlo.promises import bounds
 from epsilog.terms import CalibrationError, Release, check
 
@@ -128,7 +129,7 @@ def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int)
 
     Bisects the log of the noise on pilot estimates of the worse direction, over common random numbers.
     """
-    payoff, seed = HockeyStick(epsilon), check.integer(0)(seed=seed)
+    payoff, seed = HockeyStick(epsilon), check.integer(0, LARGEST_SEED)(seed=seed)
     delta = check.between(0, 1, check.DOWN)(delta=delta)
 
     def too_little(noise: float) -> bool:
