@@ -14,8 +14,17 @@ import polars as pl
 import pytest
 
 import epsilog as ep
-from epsilog.accounting import Intervals, account, calibration, delta_curve, epsilon_curve, intervals, profile
-from epsilog.terms import EpsilogError, Gaussian, Interval, Laplace, NeighboringRelation, PoissonSampled, Repeated
+from epsilog.accounting import Intervals, account, calibration, delta_curve, epsilon_curve, profile
+from epsilog.terms import (
+    EpsilogError,
+    Gaussian,
+    Interval,
+    Laplace,
+    NeighboringRelation,
+    PoissonSampled,
+    Repeated,
+    scalars,
+)
 from epsilog.terms.extras import install_command
 
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -230,4 +239,4 @@ def test_matplotlib_draws_it(tmp_path):
 
 def test_nothing_is_a_series_but_what_holds_numbers_in_order():
     for value in ("ab", b"ab", {1: 2}, {1}, 3, np.array(3)):
-        assert not intervals.is_series(value)
+        assert not scalars.is_series(value)

@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilog.accounting.account import GAP, account, held, interval
 from epsilog.accounting.curve import profile
-from epsilog.accounting.intervals import Intervals, Series, is_series, read
+from epsilog.accounting.intervals import Intervals, Series, read
 from epsilog.accounting.prepared import prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.roots import largest
@@ -27,6 +27,7 @@ from epsilog.terms import (
     Release,
     Repeated,
     check,
+    scalars,
 )
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -404,7 +405,7 @@ def _over_rounds(
     group: int,
 ) -> Intervals:
     """Each number of rounds is prepared once, however many questions are asked about it."""
-    if not is_series(rounds):
+    if not scalars.is_series(rounds):
         raise CheckError("rounds", "a series", repr(rounds))
     counts, shape = read(check.integer(1), rounds=rounds)
     assert shape is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -195,7 +195,7 @@ def read(rule: check.Rule[T], **named: object) -> tuple[tuple[T, ...], tuple[int
     epsilog.terms.errors.CheckError: delta[1] must be in (0, 1), got nan
     """
     ((name, value),) = named.items()
-    if not is_series(value):
+    if not scalars.is_series(value):
         return (rule(**named),), None
     try:
         table = _table(value)
@@ -207,13 +207,6 @@ def read(rule: check.Rule[T], **named: object) -> tuple[tuple[T, ...], tuple[int
     return tuple(rule(**{f"{name}[{', '.join(map(str, place))}]": item}) for place, item in items), table.shape
 
 
-def is_series(value: object) -> bool:
-    """Whether it holds numbers in an order: a list, a range, an array."""
-    if getattr(value, "shape", None) == ():  # an array without an axis, of any library
-        return False
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Set)
-
-
 def _table(value: Any) -> NDArray[Any]:
     """An array of what is given, item by item as it is: nothing is rounded or unmasked on the way."""
     if isinstance(value, np.ndarray):
@@ -222,7 +215,7 @@ def _table(value: Any) -> NDArray[Any]:
         return np.asarray(scalars.in_reach(value))
     items = list(value)
     table = np.empty(len(items), dtype=object)
-    if not any(map(is_series, items)):
+    if not any(map(scalars.is_series, items)):
         table[:] = items
         return table
     return np.array(items, dtype=object)

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilog import accounting, terms
 from epsilog.accounting.flatten import flatten
-from epsilog.accounting.intervals import is_series
 from epsilog.accounting.rounding import up
 from epsilog.terms import (
     CheckError,
@@ -32,6 +31,7 @@ from epsilog.terms import (
     Repeated,
     UnsupportedMechanismError,
     check,
+    scalars,
 )
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _from_trees(event: Any, relation: NeighboringRelation | None) -> Release:
     """
     if relation is not NeighboringRelation.ZERO_OUT:
         raise _refused(event, "trees are aggregated for records that are replaced by a special one: others keep places")
-    counts = event.step_counts if is_series(event.step_counts) else [event.step_counts]
+    counts = event.step_counts if scalars.is_series(event.step_counts) else [event.step_counts]
     most = max(check.each(check.integer(0))(step_counts=counts), default=0)
     noise = terms.Gaussian(event.noise_multiplier)
     return terms.Repeated(noise, most.bit_length()) if most else terms.Composed([])
@@ -405,7 +405,7 @@ class _Certified:
         """
         del deltas
         curve = accounting.profile(self._release(), relation=self._relation, gap=self._gap)
-        if not is_series(false_positive_rates):
+        if not scalars.is_series(false_positive_rates):
             return float(curve.tpr(false_positive_rates).upper)  # type: ignore[arg-type]
         return np.asarray(curve.tpr(false_positive_rates).upper)  # type: ignore[arg-type]
 

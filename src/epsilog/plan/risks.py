@@ -21,7 +21,7 @@ from epsilog.terms import (
 FALSE_ALARMS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
 DELTAS = (1e-3, 1e-6, 1e-9)
 COPIES = (1, 2, 8, 64)  # of one record, or units that one person holds
-GAP, ROUGH = 0.005, 0.05  # relative widths to aim for; the second where many copies make each place dear
+RISK_GAP, ROUGH = 0.005, 0.05  # relative widths to aim for; the second where many copies make each place dear
 MANY = 8
 
 
@@ -79,7 +79,7 @@ def _mean(release: Release, relation: NeighboringRelation) -> float | str | None
 
 @lru_cache(maxsize=64)
 def _readings(release: Release, relation: NeighboringRelation) -> dict[str, Any]:
-    curve = profile(release, relation=relation, gap=GAP)
+    curve = profile(release, relation=relation, gap=RISK_GAP)
     return {
         "attack": _attack(curve),
         "profile": [{"delta": at, "epsilon": _number(curve.epsilon(at).upper)} for at in DELTAS],
@@ -105,7 +105,9 @@ def _of_copies(
             found = epsilon(known, delta=delta, relation=relation, gap=ROUGH, group=units)
             found = replace(found, lower=min(epsilon(release, delta=delta, relation=relation).lower, found.upper))
         else:
-            found = epsilon(release, delta=delta, relation=relation, gap=GAP if units <= MANY else ROUGH, group=units)
+            found = epsilon(
+                release, delta=delta, relation=relation, gap=RISK_GAP if units <= MANY else ROUGH, group=units
+            )
     except (UnsupportedMechanismError, CalibrationError):
         return {"lower": None, "epsilon": None}
     return {"lower": _number(found.lower), "epsilon": _number(found.upper)}

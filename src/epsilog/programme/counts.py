@@ -202,7 +202,7 @@ class Counting:
 
     def _right(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """1 where the model is right, 0 where it is wrong, NaN in a row that cannot be used; shape (rows,)."""
-        from epsilog.train.federation import blocks
+        from epsilog.train import blocks
         from epsilog.train.models import Released
 
         clients, made = self.task.clients, Released(self.task.model, vector)

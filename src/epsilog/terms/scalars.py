@@ -197,6 +197,13 @@ def doubles(name: str, values: Any) -> Any:
     return np.array(items, dtype=np.float64).reshape(table.shape)
 
 
+def is_series(value: object) -> bool:
+    """Whether it holds numbers in an order: a list, a range, an array."""
+    if getattr(value, "shape", None) == ():  # an array without an axis, of any library
+        return False
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Set)
+
+
 def in_reach(values: Any) -> Any:
     """A tensor of PyTorch as one that NumPy reads, without rounding; anything else as it is."""
     if "torch" not in {base.__module__.partition(".")[0] for base in type(values).__mro__}:

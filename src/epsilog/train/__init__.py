@@ -10,7 +10,7 @@ from epsilog.train.canaries import canary_scores, draw_canaries, enrol, score_na
 from epsilog.train.checkpoints import exclusive, forget
 from epsilog.train.data import load_dataset, load_task
 from epsilog.train.data.dataset import Dataset
-from epsilog.train.federation import Federation
+from epsilog.train.federation import Federation, blocks
 from epsilog.train.noise import Randomness
 from epsilog.train.paid import PaidRun
 from epsilog.train.rehearsal import rehearse
@@ -31,6 +31,7 @@ __all__ = [
     "Task",
     "Trained",
     "Training",
+    "blocks",
     "canary_scores",
     "draw_canaries",
     "dry_run",

@@ -7,7 +7,6 @@ from typing import Any
 from epsilog import accounting, plan
 from epsilog.accounting import GaussianFit, Standing
 from epsilog.plan import wording
-from epsilog.plan.risks import GAP
 from epsilog.terms import (
     ApproximateDP,
     CheckError,
@@ -74,7 +73,7 @@ def profile(ask: MixAsk) -> dict[str, Any]:
 def _found(release: Release, ask: MixAsk) -> float:
     """The bound that ``risk`` states of this attack, so that a page has one figure of it; 1 where there is none."""
     try:
-        return accounting.profile(release, relation=_relation(ask), gap=GAP).tpr(ask.fpr).upper
+        return accounting.profile(release, relation=_relation(ask), gap=plan.RISK_GAP).tpr(ask.fpr).upper
     except UnsupportedMechanismError:
         return 1.0
 

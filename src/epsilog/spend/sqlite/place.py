@@ -144,9 +144,9 @@ class Place:
         """
         log, index = self._log_files(inodes)
         for _ in range(_READS):
-            header = os.pread(index, _INDEX.size, 0)
+            header = self._read(index, _INDEX.size, 0)
             size = os.fstat(log).st_size
-            if header == os.pread(index, _INDEX.size, 0):
+            if header == self._read(index, _INDEX.size, 0):
                 break
         else:
             raise StorageError(f"ledger {self.path}: its log changes too fast to be looked at")
@@ -157,7 +157,7 @@ class Place:
         start = _LOG_HEADER + (frames - 1) * frame
         if size < start + frame:
             raise self._cut()
-        return LogEnd(start, salt, os.pread(log, frame, start))
+        return LogEnd(start, salt, self._read(log, frame, start))
 
     def check_log(self, inodes: tuple[int, ...], end: LogEnd | None) -> None:
         """Requires that what was the end of the log still stands there, now that more was written behind it."""
@@ -165,8 +165,14 @@ class Place:
         if end is None or now is None or now.salt != end.salt:
             return  # all of it was moved to the file, and another log begun
         log, _ = self._log_files(inodes)
-        if os.pread(log, len(end.content), end.start) != end.content:
+        if self._read(log, len(end.content), end.start) != end.content:
             raise self._cut()
+
+    def _read(self, descriptor: int, count: int, start: int) -> bytes:
+        try:
+            return os.pread(descriptor, count, start)
+        except OSError as error:
+            raise StorageError(f"ledger {self.path}: its log cannot be read: {error.strerror}") from error
 
     def _log_files(self, inodes: tuple[int, ...]) -> tuple[int, ...]:
         """The log and its index, open: a descriptor of the index that is closed frees SQLite's locks on it."""
@@ -174,8 +180,11 @@ class Place:
         if held.inodes != inodes:
             with _guard:
                 held.stale += held.logs
-                held.logs = tuple(os.open(log, os.O_RDONLY) for log in self._logs)
-                held.inodes = tuple(os.fstat(log).st_ino for log in held.logs)
+                try:
+                    held.logs = tuple(os.open(log, os.O_RDONLY) for log in self._logs)
+                    held.inodes = tuple(os.fstat(log).st_ino for log in held.logs)
+                except OSError as error:
+                    raise StorageError(f"ledger {self.path}: its log cannot be opened: {error.strerror}") from error
         if held.inodes != inodes:
             raise StorageError(f"ledger {self.path} is open, and its log was replaced")
         return held.logs

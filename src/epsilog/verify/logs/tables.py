@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog.delimited import is_one_way
+from epsilog import delimited
 from epsilog.terms import CheckError, ProgrammeError
 from epsilog.terms.extras import install_command
 from epsilog.verify.evidence import read_file
@@ -200,7 +200,7 @@ def _opened(source: Source, path: Path, section: str) -> pl.LazyFrame:
 
 def _is_one_way(path: Path, separator: str) -> bool:
     try:
-        return is_one_way(path, separator.encode())
+        return delimited.is_one_way(path, separator.encode())
     except (OSError, EOFError) as error:
         raise CheckError("file", "one that can be read to its end", type(error).__name__) from None
 
