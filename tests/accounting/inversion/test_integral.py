@@ -404,3 +404,12 @@ def test_proven_intervals_that_do_not_meet_are_an_error_wherever_they_come_from(
         monkeypatch.setattr(*wrong, lambda *_, **__: Bounds(*apart))  # noqa: B023
         with pytest.raises(ArithmeticError, match="contradict each other"):
             epsilon(release, delta=1e-5, gap=0.01)
+
+
+@pytest.mark.slow
+def test_many_different_laws_may_cost_as_much_as_each_alone():
+    """The limit on a scan's work grows with the number of laws; the lattice's own interval holds the answer."""
+    release = Composed([PoissonSampled(Gaussian(1.0 + 0.001 * i), 0.01 + 1e-6 * i) for i in range(250)])
+    found = epsilon(release, delta=1e-5)
+    assert found.gap < 1e-8
+    assert 0.7971328207848357 <= found.lower <= found.upper <= 0.7983191376890554

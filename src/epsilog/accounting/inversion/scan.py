@@ -20,7 +20,8 @@ from epsilog.accounting.rounding import BOUND, TINY, down, gamma
 Laws = Sequence[tuple[TiltedLaw, int]]
 
 _MOST_PASSES = 40
-_MOST_EFFORT = 1_500_000  # terms of all sums of a scan
+_MOST_EFFORT = 1_500_000  # terms of all sums of a scan; more where there are many laws
+_EFFORT_OF_ONE = 40_000  # terms of the sums of each law
 _FARTHEST = 1e7
 _NEAREST = np.array([1.0, 1.15, 1.35, 1.7, 2.3, 3.2, 4.6])  # over the first frequency; then each twice the one before
 _STEP, _TRIED = 1.4, 12  # a factor from one frequency that is tried to the next; how many at once
@@ -46,6 +47,7 @@ def small_from(laws: Laws, nats: float, *, first: float, most: float) -> float:
     far = _decayed_from(laws, first, nats)
     new = _laid(first, far, _STRIDE / spread)
     where, reach, effort, safe = np.zeros(0), np.zeros(0), 0, far
+    most_effort = max(_MOST_EFFORT, _EFFORT_OF_ONE * len(laws))
     for _ in range(_MOST_PASSES):
         for octaves in _apart(new):
             found, terms = _covered(laws, octaves, nats)
@@ -58,7 +60,7 @@ def small_from(laws: Laws, nats: float, *, first: float, most: float) -> float:
         begin = max(int(np.max(gaps, initial=-1)), low) + 1  # from there on there is no gap
         safe = float(where[begin] - reach[begin]) if begin else first
         too_low = float(where[low]) if low >= 0 else first
-        if safe <= _ENOUGH[safe > _LONG * most] * too_low or too_low > most or effort > _MOST_EFFORT:
+        if safe <= _ENOUGH[safe > _LONG * most] * too_low or too_low > most or effort > most_effort:
             break
         new = np.concatenate([_into(where, reach, at) for at in gaps[gaps >= low]])
     if not safe <= most:
