@@ -16,7 +16,7 @@ from epsilog.accounting.flatten import Bag, flatten
 from epsilog.accounting.gaussian import gaussian_bounds
 from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.methods.lattice import lattice_bounds
-from epsilog.accounting.pairs.counts import Counts, binomial, hypergeometric, most_likely
+from epsilog.accounting.pairs.counts import Counts, binomial, hypergeometric, most_likely, spendable
 from epsilog.accounting.pairs.dominating import Ordering
 from epsilog.accounting.pairs.grown import further, grown, growth
 from epsilog.accounting.prepared import Prepared
@@ -40,7 +40,7 @@ MIXTURES = "group privacy by mixtures (Ganesh 2024)"
 GENERAL = "group privacy (Dwork & Roth 2014)"
 
 _LOOSE = 0.05  # a relative width from which on mixtures of many members are not all that is asked
-_SHARES = (0.5, 1e-3)  # of delta: what may be spent on more of a group being in a sample than is counted with
+_LITTLE = 1e-3  # of a bound on delta: a chance that is not worth spending
 _FAINT = 1e-12  # an epsilon to begin with where one unit's is 0
 _KNOWN = -1.0  # what stands for a curve below its goal at an epsilon that is known to be enough
 _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved until delta there is seen to be low
@@ -101,12 +101,11 @@ def _unhidden(one: Prepared, question: Question, units: int, ask: Ask) -> float:
             found = ask(Prepared(whole[0], one.relation), question, True).upper
     if question == EpsilonAt(0):
         return found
-    for part in _SHARES:
-        spent = part * question.delta if isinstance(question, EpsilonAt) else part * found
+    for spent in spendable(question.delta if isinstance(question, EpsilonAt) else None):
         most = _seen_together(one, units, spent)
-        if most is None:
+        if most is None or (isinstance(question, DeltaAt) and spent < _LITTLE * found):
             break
-        left = EpsilonAt(down(question.delta - spent, 2)) if isinstance(question, EpsilonAt) else question
+        left = EpsilonAt(down(question.delta - spent, 16)) if isinstance(question, EpsilonAt) else question
         with suppress(UnsupportedMechanismError):
             upper = ask(Prepared(most, one.relation), left, True).upper
             found = min(found, upper if isinstance(question, EpsilonAt) else up(upper + spent, 2))

@@ -10,6 +10,7 @@ from epsilog.accounting.bounds import Bounds
 from epsilog.accounting.flatten import flatten, total_mu
 from epsilog.accounting.gaussian import gaussian_bounds, gaussian_delta
 from epsilog.accounting.methods import renyi
+from epsilog.accounting.pairs.counts import spendable
 from epsilog.accounting.pairs.dominating import share_of
 from epsilog.accounting.prepared import Prepared
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question, everything
@@ -19,7 +20,7 @@ from epsilog.accounting.truncation import binomial_above
 from epsilog.terms import BallsInBins, FixedSizeSampled, PoissonSampled, Release, UnsupportedMechanismError
 
 _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing
-_SHARES = (0.5, 1e-3)  # of delta: what may be spent on the unit being in more rounds than are counted with
+_LITTLE = 1e-3  # of a bound on delta: a chance that is not worth spending
 _FEW = 4  # kinds of sampled parts that are unsampled one at a time
 
 Upper = Callable[[Prepared, Question, float], float]  # bounds an answer from above by the other methods
@@ -80,15 +81,16 @@ def _told(prepared: Prepared, question: Question) -> float:
         return everything(question)
     prepared.unsampled(prepared.sampled)  # checks that coins are all there is to a sample
     found = everything(question)
-    for share in _SHARES:
-        spent = share * (question.delta if isinstance(question, EpsilonAt) else found)
+    for spent in spendable(question.delta if isinstance(question, EpsilonAt) else None):
+        if isinstance(question, DeltaAt) and spent < _LITTLE * found:
+            break
         distances = [
             _distance(prepared, part, count, spent / len(prepared.sampled)) for part, count in prepared.bag.items()
         ]
         known = [distance for distance in distances if distance is not None]
-        if len(known) < len(distances) or not 0 < spent < 1:
+        if len(known) < len(distances):
             break
-        left = EpsilonAt(down(question.delta - spent, 2)) if isinstance(question, EpsilonAt) else question
+        left = EpsilonAt(down(question.delta - spent, 16)) if isinstance(question, EpsilonAt) else question
         upper = gaussian_bounds(math.hypot(*known), left, roundings=2 * MU).upper
         found = min(found, upper if isinstance(question, EpsilonAt) else up(upper + spent, 2))
     return found
