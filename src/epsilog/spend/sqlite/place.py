@@ -179,9 +179,9 @@ class Place:
         held = _held[self._inode]
         if held.inodes != inodes:
             with _guard:
-                held.stale += held.logs
                 try:
-                    held.logs = tuple(os.open(log, os.O_RDONLY) for log in self._logs)
+                    opened = tuple(os.open(log, os.O_RDONLY) for log in self._logs)
+                    held.stale, held.logs = [*held.stale, *held.logs], opened  # each is closed once
                     held.inodes = tuple(os.fstat(log).st_ino for log in held.logs)
                 except OSError as error:
                     raise StorageError(f"ledger {self.path}: its log cannot be opened: {error.strerror}") from error
