@@ -339,7 +339,7 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
     "epsilog.spend": {"Balance", "ChargeRecord", "Checkpoint", "Cycles", "Entry", "Headroom", "Price", "Kept", "Mark",
                       "Receipt", "Stated", "Verified", "charge_facts"},
     "epsilog.answers": {"Answer", "Quote"},
-    "epsilog.train": {"Curve", "Trained"},
+    "epsilog.train": {"Curve", "Trained", "blocks"},  # takes an array of data, and no number
     "epsilog.verify": {"CanaryScores", "LedgerWord", "Utility", "WhatIf"},
     "epsilog.study": {"Attack", "Condition"},
     "epsilog.prove": {"Compared", "Series"},

@@ -153,7 +153,8 @@ def test_a_bound_on_gaussian_mechanisms_says_so_wherever_it_stands(write_program
     report = went(write_programme(*AUDIT, method), tmp_path).report
     assert report["audit"]["planned"]["method"] == "one-run-gaussian"
     page = (next((tmp_path / "runs").glob("exam*")) / "report.html").read_text()
-    assert "at confidence 0.9, if the mechanism is Gaussian; it promises nothing" in page
+    assert "from coins and scores by the owner&#39;s word, if the mechanism is Gaussian; it promises nothing" in page
+    assert "by attack, at confidence 0.9" in page
     for kind in ("markdown", "card"):
         assert "if the mechanism is Gaussian; it promises nothing" in render_markdown(report, kind=kind)
 

@@ -169,6 +169,7 @@ def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(trai
         "model.npz",
         "plan.json",
         "rounds.jsonl",
+        "software.json",
     ]
     with open_ledger(tmp_path / "ledger.db") as books:
         (charge,) = (entry for entry in books.history() if entry.verb == "reserved")
