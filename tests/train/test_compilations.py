@@ -45,7 +45,7 @@ def test_kept_programs_give_the_same_model(home):
     kept = {path: path.stat().st_mtime_ns for path in Path(folder).iterdir() if path.name.endswith("-cache")}
     assert kept
     assert train() == [folder, first]
-    assert kept == {path: path.stat().st_mtime_ns for path in Path(folder).iterdir() if path.name.endswith("-cache")}
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}  # others may follow, where compiling took longer
 
 
 @pytest.mark.extended
