@@ -11,10 +11,12 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from epsilog import plan
 from epsilog.spend import open_ledger, read_ledger, sound_documents, write_bundle
 from epsilog.terms import PureDP
 from epsilog.web import Entrance, create_app, docs, embed, tokens
+from epsilog.web.desk import Desk
 
 pytestmark = pytest.mark.slow
 
@@ -501,10 +504,22 @@ def test_wrong_inputs_are_marked_announced_and_give_no_number(browser, site):
         assert field.get_attribute("value") == value  # nothing typed is lost
 
 
-def test_what_the_server_refuses_is_said(browser, site):
-    browser.get(site.url + "/federated?v=1&sampling=balls-in-bins&relation=replace-one")
-    until(lambda: "No nearby formula" in text(browser, ".results"))
-    assert not browser.find_elements("css selector", ".claim")
+REFUSES = """
+import json, sys
+detail = "Inversion has no proven bound for this. No nearby formula is used instead."
+problem = {"type": "/problems/unsupported-mechanism", "title": "No proven bound", "status": 422, "detail": detail}
+for _ in sys.stdin:
+    print(json.dumps([422, "application/problem+json", json.dumps(problem)]), flush=True)
+"""
+
+
+def test_what_the_server_refuses_is_said(browser, serve_app, monkeypatch):
+    command = (sys.executable, "-c", REFUSES)
+    monkeypatch.setattr(Desk, "__init__", partialmethod(Desk.__init__, command=command))
+    with serve_app(create_app()) as refusing:
+        browser.get(refusing.url + "/federated?v=1&sampling=balls-in-bins&relation=replace-one")
+        until(lambda: "No nearby formula" in text(browser, ".results"))
+        assert not browser.find_elements("css selector", ".claim")
 
 
 def test_a_link_of_another_version_is_not_read(browser, site):
