@@ -115,7 +115,7 @@ class Counting:
 
         Raises:
             BudgetExceededError: a budget cannot bear one.
-        ProgrammeError: an earlier call counted too few rows.
+            ProgrammeError: an earlier call counted too few rows.
         """
         made: list[Charge] = []
         for name in self._names:
