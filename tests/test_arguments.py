@@ -364,7 +364,7 @@ AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers 
     "epsilog.answers": {"ask", "best_of", "quote", "reserve_answer"},
     "epsilog.train": {"Dataset", "Federation", "Task", "draw_canaries", "dry_run", "load_task", "run_rounds",
                       "with_places"},
-    "epsilog.verify": {"check_count", "check_noise", "check_rigorous"},
+    "epsilog.verify": {"check_count", "check_noise", "check_norms", "check_participation", "check_rigorous"},
     "epsilog.study": {"Subject", "halved", "likelihood_ratios"},
     "epsilog.prove": {"build_logs_report", "build_report", "examine", "examine_report", "line_plot", "who_sees_what"},
 }  # fmt: skip

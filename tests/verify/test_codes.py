@@ -1,5 +1,6 @@
 """Every code of a finding is in the reference, and every code of the reference is found where something is wrong."""
 
+import math
 import re
 import tempfile
 from dataclasses import replace
@@ -12,6 +13,8 @@ from tests.prove.drawn import audit_of, drawn, local, make_plan, scored
 from tests.signing.stated import envelope_of
 from tests.verify.counted import COUNTING, counted
 from tests.verify.logs.damaged import every_finding
+from tests.verify.test_hidden import lists_with
+from tests.verify.test_statistics import CENTRAL, custody
 
 from epsilog import accounting, npz, plan, prove
 from epsilog.prove import examine
@@ -65,7 +68,8 @@ from epsilog.verify import (
     reconcile,
 )
 from epsilog.verify.charges import check_charge, check_files
-from epsilog.verify.claim import check_claim
+from epsilog.verify.claim import certified_run, check_claim
+from epsilog.verify.hidden import RAREST
 from epsilog.verify.owner import PRIVATE, check_control
 from epsilog.verify.participation import weigh_sizes
 from epsilog.verify.plans import check_plan
@@ -239,12 +243,13 @@ def of_charges(run):
     less = replace(run.plan, guarantee=low)
     asked = dict(word.request) | {"plan_hash": less.hash}
     yield check_charge(replace(run, plan=less), replace(word, amounts=half, request=asked))
-    yield check_claim(low, run.plan.release)
+    again = certified_run(run.plan)
+    yield check_claim(low.epsilon, again)
     swept = make_plan(trials=BinomialTrials(10, 0.5))
     known = swept.unamplified
     yield check_plan(replace(swept, unamplified=replace(known, upper=known.upper * (1 - 1e-6))))
-    yield check_claim(replace(low, epsilon=run.plan.guarantee.epsilon * (1 - 1e-6)), run.plan.release)
-    yield check_claim(low, replace(run.plan.scheme, noise_multiplier=0.0).release())
+    yield check_claim(run.plan.guarantee.epsilon * (1 - 1e-6), again)
+    yield check_claim(low.epsilon, replace(again, upper=math.inf))
     yield check_files(replace(run, ledger=replace(word, evidence=None)))
 
 
@@ -276,6 +281,7 @@ def of_samples(run):
     yield check_participation([replace(one, participants=(0, 1, 2, 3)) for one in private], scheme)
     in_turn = ClientLevelCorrelatedNoise(4, 2, 2, 1, 1.0, 1.0)
     yield check_participation(each(private, 2, participants=(0,)), in_turn)
+    yield check_participation(custody(lists_with(32, np.random.default_rng(4))), CENTRAL, false_alarm=RAREST)
 
 
 def of_what_an_owner_says_of_a_ledger():

@@ -8,6 +8,7 @@ from scipy import stats
 from tests.prove.drawn import central, drawn, local, make_plan
 
 from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.plan import OUTCOME_SHARE
 from epsilog.terms import (
     ClientLevelDistributed,
     Composed,
@@ -20,7 +21,7 @@ from epsilog.terms import (
 from epsilog.verify import Utility, claim, reconcile, whatever_the_sampler
 from epsilog.verify.books import LedgerWord
 from epsilog.verify.charges import LEDGER_CHECKS, check_attempts, check_charge, check_ledger, check_released
-from epsilog.verify.claim import check_claim, check_delta
+from epsilog.verify.claim import certified_run, check_claim, check_delta
 from epsilog.verify.evidence import Evidence
 from epsilog.verify.owner import check_control
 from epsilog.verify.plans import check_plan
@@ -92,25 +93,25 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
         return replace(run.plan.epsilon, lower=3.9, upper=4.0)
 
     monkeypatch.setattr(claim, "certified", certified)
-    guarantee = replace(run.plan.guarantee, epsilon=claimed)
-    found = check_claim(guarantee, run.plan.release)
+    found = check_claim(claimed, certified_run(run.plan))
     assert found.verdict == verdict
     assert dict(found.numbers) == {"claimed": claimed, "lower": 3.9, "upper": 4.0}
     assert ("below the least possible loss, 3.9" in found.says) is below_all
-    assert asked == [(run.plan.scheme.release(), guarantee.delta, guarantee.relation)]
+    guarantee = run.plan.guarantee
+    for_model = guarantee.delta * (1 - OUTCOME_SHARE)
+    assert asked == [(run.plan.scheme.release(), delta, guarantee.relation) for delta in (guarantee.delta, for_model)]
 
 
-def test_a_claim_whose_interval_is_wide_is_close_only_within_it(run, monkeypatch):
-    monkeypatch.setattr(claim, "certified", lambda *_: replace(run.plan.epsilon, lower=3.999, upper=4.0))
-    assert check_claim(replace(run.plan.guarantee, epsilon=3.9985), run.plan.release).verdict == "failed"
-    monkeypatch.setattr(claim, "certified", lambda *_: replace(run.plan.epsilon, lower=0.0, upper=4.0))
-    assert check_claim(replace(run.plan.guarantee, epsilon=3.981), run.plan.release).verdict == "warned"
-    assert check_claim(replace(run.plan.guarantee, epsilon=3.979), run.plan.release).verdict == "failed"
+def test_a_claim_whose_interval_is_wide_is_close_only_within_it(run):
+    assert check_claim(3.9985, replace(run.plan.epsilon, lower=3.999, upper=4.0)).verdict == "failed"
+    wide = replace(run.plan.epsilon, lower=0.0, upper=4.0)
+    assert check_claim(3.981, wide).verdict == "warned"
+    assert check_claim(3.979, wide).verdict == "failed"
 
 
 def test_a_schedule_without_noise_has_no_claim(run):
-    scheme = replace(run.plan.scheme, noise_multiplier=0.0)
-    found = check_claim(replace(run.plan.guarantee, epsilon=1e300), scheme.release())
+    silent = replace(run.plan, scheme=replace(run.plan.scheme, noise_multiplier=0.0))
+    found = check_claim(1e300, certified_run(silent))
     assert found.verdict == "failed"
     assert [name for name, _ in found.numbers] == ["claimed", "lower"]  # an infinite figure has no place in a report
 

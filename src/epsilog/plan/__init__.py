@@ -20,7 +20,7 @@ from epsilog.plan.grouped_clips import ClipGroup, GroupedNoise, clip_groups, gro
 from epsilog.plan.mixed import Contribution, Mix, ProfileView, mix, mix_meaning, profile_view
 from epsilog.plan.printed import AsPrinted, algorithm_two
 from epsilog.plan.query_plan import Crossover, CrossoverRow, Noise, QueryPlan, QueryShare, crossover, queries
-from epsilog.plan.registered import RegisteredPlan, price, register
+from epsilog.plan.registered import OUTCOME_SHARE, RegisteredPlan, price, register
 from epsilog.plan.risks import RISK_GAP, risk_reading
 from epsilog.plan.sensitivities import Sensitivity, sensitivity
 from epsilog.plan.stretch_tables import read_stretches, stretches_of
@@ -31,6 +31,7 @@ from epsilog.plan.verdicts import Verdict, odds, verdict
 from epsilog.plan.wording import delta_sentence, formula_sentence, limits, query_limits
 
 __all__ = [
+    "OUTCOME_SHARE",
     "RISK_GAP",
     "AsPrinted",
     "Averaged",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Protocol, Self
 
@@ -35,6 +35,8 @@ FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "una
 FIELDS |= {"simulation", "details"}
 _NUMBER = re.compile(r"\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 DIGITS = 6  # significant digits of a calibrated noise multiplier
+OUTCOME_SHARE = 2.0**-32
+"""Share of delta that is kept for the published outcomes of the checks that read hidden draws."""
 
 
 class SchemeFor(Protocol):
@@ -52,7 +54,7 @@ class RegisteredPlan:
         name: the programme's name.
         guarantee: what is claimed; its epsilon is the certified upper bound of the whole schedule.
         scheme: the arrangement of noise, clipping and sampling.
-        epsilon: the certified interval behind the claim.
+        epsilon: the certified interval behind the claim, published outcomes of checks included (see ``register``).
         unamplified: the same against whoever knows who took part.
         formula: the popular closed form with its two terms: an estimate, shown and never charged.
         budget: scope, caps and the reason for delta, as stated (decimal strings).
@@ -222,7 +224,9 @@ def register(
         trials: the law of the number of runs, of which the best alone is released; None for one run.
 
     Returns:
-        A plan whose certified upper bound is at most ``budget_epsilon``.
+        A plan whose certified upper bound is at most ``budget_epsilon``. The bound is that of the release at
+        ``delta (1 - OUTCOME_SHARE)``. The rest of delta covers the outcomes of the checks on hidden draws, which a
+        report publishes beside the model (see ``epsilog.verify.hidden``).
 
     Raises:
         CheckError: neighbours that the scheme has no price for.
@@ -234,9 +238,9 @@ def register(
     trials = check.optional(check.instance(Trials))(trials=trials)
     _require_priced(scheme_for(1.0 if noise_multiplier is None else noise_multiplier), relation)
     if noise_multiplier is None:
-        noise_multiplier = _least_noise(lambda z: best(scheme_for(z).release(), trials), cap, at, relation)
+        noise_multiplier = _least_noise(lambda z: best(scheme_for(z).release(), trials), cap, _for_model(at), relation)
     scheme = scheme_for(noise_multiplier)
-    interval = epsilon(best(scheme.release(), trials), delta=at, relation=relation)
+    interval = _with_outcomes(best(scheme.release(), trials), at, relation)
     if not interval.upper <= cap:
         raise CalibrationError(
             f"noise_multiplier {noise_multiplier:g} costs epsilon {interval.upper:.6g} at delta {at:g}, "
@@ -267,6 +271,16 @@ def _require_priced(scheme: Scheme, relation: NeighboringRelation) -> None:
     if relation not in scheme.relations:
         priced = " or ".join(each.value for each in scheme.relations)
         raise CheckError("relation", f"{priced} for {scheme.kind}", relation.value)
+
+
+def _for_model(delta: float) -> float:
+    return delta * (1 - OUTCOME_SHARE)
+
+
+def _with_outcomes(release: Release, delta: float, relation: NeighboringRelation) -> Interval:
+    """Epsilon at delta of a release beside the outcomes of checks on hidden draws, which have the rest of delta."""
+    alone = epsilon(release, delta=delta, relation=relation)
+    return replace(alone, upper=max(alone.upper, epsilon(release, delta=_for_model(delta), relation=relation).upper))
 
 
 def _least_noise(

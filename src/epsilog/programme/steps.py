@@ -27,7 +27,15 @@ from epsilog.terms import (
     RunFile,
 )
 from epsilog.terms.disclosed import KEY_BYTES, CommitmentKey, disclosed
-from epsilog.verify import OwnerWord, Utility, check_private, parse_evidence, read_evidence, read_folder
+from epsilog.verify import (
+    OwnerWord,
+    Utility,
+    check_private,
+    get_published_verdict,
+    parse_evidence,
+    read_evidence,
+    read_folder,
+)
 
 if TYPE_CHECKING:
     from epsilog.train import Task
@@ -230,7 +238,7 @@ def close(charge: Charge, folder: Path, utility: Utility | None, counts: tuple[M
     The curator's records are bound by a commitment, whose key is kept beside them: a hash could be guessed against.
     """
     trained = parse_evidence({n: c for n, c in read_folder(folder).items() if n != RunFile.OWNER}, None)
-    private = {finding.check: finding.verdict for finding in check_private(trained)}
+    private = {finding.check: get_published_verdict(finding) for finding in check_private(trained)}
     word = OwnerWord(software(folder), private, utility, chosen(folder), counts, made(folder))
     write_json(folder / RunFile.OWNER, word.to_json())
     _keep_key(folder)

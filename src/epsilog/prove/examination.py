@@ -36,7 +36,7 @@ from epsilog.verify import (
     LedgerWord,
     Reconciliation,
     Signed,
-    certified,
+    certified_run,
     check_checkpoint,
     check_head,
     check_rigorous,
@@ -375,7 +375,7 @@ def _standing(evidence: Evidence, findings: Collection[Finding]) -> str:
     """The claim that is left by what failed, and by what is not here; and what rests on somebody's word."""
     plan = evidence.plan
     guarantee, known, seeded = plan.guarantee, whatever_the_sampler(plan), plan.simulation
-    guarantee = provable_guarantee(guarantee, certified(plan.release, guarantee.delta, guarantee.relation).upper)
+    guarantee = provable_guarantee(guarantee, certified_run(plan).upper)
     failed = {finding.check for finding in findings if finding.verdict is Verdict.FAILED}
     if failed - {"participation"}:
         return supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)

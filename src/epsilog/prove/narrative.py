@@ -23,12 +23,14 @@ LIMITS = (
     "Timing, memory and network side channels, and access to the raw data, are outside the claim.",
     OF_LEDGERS,
     "Choosing hyperparameters by earlier runs on the same data is a release of its own, charged only if it was booked.",
-    "The outcome of each check on hidden draws is published. A sound run fails one with probability at most 1e-6, so "
-    "each of at most two adds at most (1 + e^epsilon) 1e-6 to the delta of the claim.",
 )
 
 
-LIMITS_OF_LOGS = tuple(line for line in LIMITS if line != OF_LEDGERS)
+LIMITS_OF_LOGS = (
+    *(line for line in LIMITS if line != OF_LEDGERS),
+    "The outcome of the check on who was sampled is published. If the logs are not public, a sound run fails it so "
+    "rarely that this adds less than 2^-32 of the stated delta to delta.",
+)
 
 
 def provable_guarantee(guarantee: Guarantee, upper: float) -> Guarantee:

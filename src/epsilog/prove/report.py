@@ -31,6 +31,7 @@ from epsilog.verify import (
     LedgerWord,
     Reconciliation,
     certified,
+    certified_run,
     closed_form,
     unamplified,
     whatever_the_sampler,
@@ -57,7 +58,7 @@ def build_report(evidence: Evidence, outcome: Reconciliation, *, version: int = 
     published = outcome.published(evidence)
     failed = {finding.check for finding in published.findings if finding.verdict is Verdict.FAILED}
     known, open_, formula = whatever_the_sampler(plan), unamplified(plan), closed_form(plan)
-    again = certified(plan.release, plan.guarantee.delta, plan.guarantee.relation)
+    again = certified_run(plan)
     provable = provable_guarantee(plan.guarantee, again.upper)
     supported = supported_epsilon(provable, unamplified=known, failed=failed)
     last = evidence.records[-1] if evidence.records else None

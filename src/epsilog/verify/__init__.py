@@ -8,12 +8,13 @@ from epsilog.verify.attack import audited, check_audit
 from epsilog.verify.books import Books, LedgerWord
 from epsilog.verify.canaries import CanaryScores
 from epsilog.verify.charges import LEDGER_CHECKS
-from epsilog.verify.claim import certified
+from epsilog.verify.claim import certified, certified_run
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.documents import check_books, check_chain, check_head, check_note, check_prices, identify
 from epsilog.verify.drift import control_limits
 from epsilog.verify.evidence import Evidence, parse_evidence, parse_records, read_evidence, read_file, read_folder
 from epsilog.verify.findings import overall
+from epsilog.verify.hidden import get_published_verdict
 from epsilog.verify.noise import check_count, check_noise, in_first_unit, power, stddev_interval
 from epsilog.verify.notes import read_checkpoint, read_receipt
 from epsilog.verify.outcome import Reconciliation
@@ -56,6 +57,7 @@ __all__ = [
     "WhatIf",
     "audited",
     "certified",
+    "certified_run",
     "check_audit",
     "check_books",
     "check_chain",
@@ -77,6 +79,7 @@ __all__ = [
     "check_signatures",
     "closed_form",
     "control_limits",
+    "get_published_verdict",
     "identify",
     "in_first_unit",
     "note_signatures",

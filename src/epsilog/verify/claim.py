@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.terms import Finding, Guarantee, Interval, NeighboringRelation, Release, Verdict, check, delta_finding
+from epsilog.plan import OUTCOME_SHARE, RegisteredPlan
+from epsilog.terms import Finding, Interval, NeighboringRelation, Release, Verdict, check, delta_finding
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.evidence import Evidence
 
@@ -23,10 +25,21 @@ def _certified(release: Release, delta: float, relation: NeighboringRelation) ->
     return bound_epsilon(release, delta=delta, relation=relation)
 
 
-def check_claim(guarantee: Guarantee, release: Release) -> Finding:
-    """Recomputes the certified interval of what is released and compares it with what is claimed."""
-    claimed = guarantee.epsilon
-    again = certified(release, guarantee.delta, guarantee.relation)
+def certified_run(plan: RegisteredPlan) -> Interval:
+    """Recompute what a plan claims: its release, beside the published outcomes of checks (see ``plan.register``)."""
+    guarantee = plan.guarantee
+    alone = certified(plan.release, guarantee.delta, guarantee.relation)
+    kept = certified(plan.release, guarantee.delta * (1 - OUTCOME_SHARE), guarantee.relation)
+    return replace(alone, upper=max(alone.upper, kept.upper))
+
+
+def check_claim(claimed: float, again: Interval) -> Finding:
+    """Compare a claimed epsilon with the certified interval of what is released.
+
+    Args:
+        claimed: epsilon, as stated.
+        again: as recomputed here.
+    """
     numbers = (("claimed", claimed), ("lower", again.lower), ("upper", again.upper))
     if not math.isfinite(again.upper):
         return Finding("claim/unbounded", Verdict.FAILED, "The schedule gives no finite guarantee.", numbers[:2])

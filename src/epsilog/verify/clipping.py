@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from epsilog.terms import CustodyRecord, Finding, RoundRecord, Scheme, Verdict
+from epsilog.verify.hidden import TOO_RARE
 from epsilog.verify.noise import FALSE_ALARM, check_count
 
 ROUNDING = 1e-5  # float32 norms: a few thousand terms at 6e-8 each
@@ -36,13 +37,20 @@ def check_clipping(records: Sequence[RoundRecord], scheme: Scheme) -> Finding:
     return Finding("clipping/holds", Verdict.PASSED, says)
 
 
-def check_norms(custody: Sequence[CustodyRecord] | None, records: Sequence[RoundRecord], scheme: Scheme) -> Finding:
+def check_norms(
+    custody: Sequence[CustodyRecord] | None,
+    records: Sequence[RoundRecord],
+    scheme: Scheme,
+    *,
+    false_alarm: float = FALSE_ALARM,
+) -> Finding:
     """Compares the norms that the curator noted with the clip norm: the plan's, or what the public records declare.
 
     Args:
         custody: the curator's records; None if they are not here.
         records: the public records, for a clip norm that moves.
         scheme: as planned.
+        false_alarm: how often a sound run may be rejected for the noise on its counts; 0 if that must not be checked.
     """
     if custody is None:
         says = "The curator's records are not here, so norms were not checked."
@@ -74,14 +82,17 @@ def check_norms(custody: Sequence[CustodyRecord] | None, records: Sequence[Round
         return Finding(
             "norms/too-large", Verdict.FAILED, f"Rounds {_some(over)} hold norms above {clip_norm:g}.", numbers
         )
-    if len(custody) == len(records) and (counted := check_count(custody, records, scheme)) is not None:
+    rate = 0.0 if scheme.count_noise is None else false_alarm
+    if scheme.count_noise is not None and not rate:
+        return Finding("norms/not-checked", Verdict.NOT_CHECKED, TOO_RARE)
+    counted = check_count(custody, records, scheme, false_alarm=rate) if len(custody) == len(records) else None
+    if counted is not None:
         return counted
     says = (
         f"No norm exceeds {clip_norm:g} (largest {largest:.6g}); clipping shortened {shortened:.0%} of contributions."
     )
     if dropped or unusable:
         says += f" {dropped} contributions were not finite and counted as zero; {unusable} rows could not be used."
-    rate = 0.0 if scheme.count_noise is None else FALSE_ALARM
     return Finding("norms/holds", Verdict.PASSED, says, numbers, false_alarm=rate)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from epsilog.accounting import mean_trials
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import EVIDENCE, Finding, Scheme, Verdict
+from epsilog.terms import EVIDENCE, Finding, Verdict
 from epsilog.terms.notebook import html_table
-from epsilog.verify import noise, participation
 from epsilog.verify.evidence import Evidence
 from epsilog.verify.findings import overall
+from epsilog.verify.hidden import compute_plan_alarm, get_published_verdict
 from epsilog.verify.owner import PRIVATE
 from epsilog.verify.playbook import Playbook
 from epsilog.verify.what_if import WhatIf
@@ -84,7 +84,7 @@ def _triggered(finding: Finding, playbook: Playbook | None) -> dict[str, Any]:
 def _public(finding: Finding, evidence: Evidence) -> Finding:
     if finding.check not in PRIVATE:
         return finding
-    told = finding.verdict
+    told = get_published_verdict(finding)
     if evidence.custody is None and evidence.owner is not None:
         told = evidence.owner.private[finding.check]
     return Finding(
@@ -93,7 +93,7 @@ def _public(finding: Finding, evidence: Evidence) -> Finding:
         f"The curator checked it on custody.jsonl, which is not public: {told}.",
         false_alarm=0.0
         if told is Verdict.NOT_CHECKED
-        else of_the_best(_highest_rate(finding.check, evidence.plan.scheme), evidence.plan),
+        else of_the_best(_highest_rate(finding.check, evidence.plan), evidence.plan),
     )
 
 
@@ -102,8 +102,7 @@ def of_the_best(rate: float, plan: RegisteredPlan) -> float:
     return rate if plan.trials is None else min(1.0, rate * mean_trials(plan.trials))
 
 
-def _highest_rate(check: str, scheme: Scheme) -> float:
+def _highest_rate(check: str, plan: RegisteredPlan) -> float:
     """How often a check on the curator's records rejects a sound run, at most, whatever they hold."""
-    if check == "norms":
-        return 0.0 if scheme.count_noise is None else noise.FALSE_ALARM
-    return participation.FALSE_ALARM if check == "participation" else 0.0
+    reads_draws = check == "participation" or (check == "norms" and plan.scheme.count_noise is not None)
+    return compute_plan_alarm(plan) if reads_draws else 0.0

@@ -26,8 +26,9 @@ from epsilog.terms.cohorts import (
 from epsilog.verify import chances
 from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.drift import cohorts_drift
+from epsilog.verify.hidden import weigh_at
 
-FALSE_ALARM = 1e-6  # how often a sound run is rejected, over all tests of this module together
+FALSE_ALARM = 1e-6  # how often a sound run is warned of, over all tests of this module together
 NOT_HERE = "The curator's records are not here."
 
 
@@ -82,13 +83,22 @@ def check_custody(custody: Sequence[CustodyRecord] | None, records: Sequence[Rou
     )
 
 
-def check_participation(custody: Sequence[CustodyRecord] | None, scheme: Scheme) -> Finding:
-    """Tests who took part against the scheme; without the curator's file nothing is checked."""
+def check_participation(
+    custody: Sequence[CustodyRecord] | None, scheme: Scheme, *, false_alarm: float = FALSE_ALARM
+) -> Finding:
+    """Tests who took part against the scheme; without the curator's file nothing is checked.
+
+    Args:
+        custody: the curator's records; None where they are not here.
+        scheme: as planned.
+        false_alarm: how often a sound run may be rejected, over all tests together; 0 if nothing may be checked.
+    """
     if custody is None:
         return Finding("participation/not-checked", Verdict.NOT_CHECKED, NOT_HERE, lacks="custody")
     if not custody:
         return Finding("participation/not-checked", Verdict.NOT_CHECKED, "The curator's records hold no round.")
-    return weigh_cohorts(scheme.cohorts, [_cohort(record) for record in custody])
+    cohorts, seen = scheme.cohorts, [_cohort(record) for record in custody]
+    return weigh_at(false_alarm, lambda level: weigh_cohorts(cohorts, seen, level), warned=FALSE_ALARM)
 
 
 def _cohort(record: CustodyRecord) -> Cohort:

@@ -11,7 +11,7 @@ from epsilog.plan import RegisteredPlan
 from epsilog.terms import Finding, Interval, NeighboringRelation, Verdict
 from epsilog.terms.digits import lower_text, upper_text
 from epsilog.verify.audits import planned
-from epsilog.verify.claim import WITHIN, certified
+from epsilog.verify.claim import WITHIN, certified, certified_run
 
 SAME = 1e-9  # relatively: how far the same computation may come out elsewhere
 
@@ -62,7 +62,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
     if plan.epsilon.upper != guarantee.epsilon:
         yield f"it claims {guarantee.epsilon!r}, and its interval ends at {plan.epsilon.upper!r}"
     for name, stated, again in (
-        ("epsilon", plan.epsilon, certified(plan.release, guarantee.delta, guarantee.relation)),
+        ("epsilon", plan.epsilon, certified_run(plan)),
         ("unamplified", plan.unamplified, unamplified(plan)),
     ):
         if (stated.quantity, stated.relation, stated.given) != (again.quantity, again.relation, again.given):

@@ -8,9 +8,10 @@ from dataclasses import replace
 from epsilog.terms import EVIDENCE, Finding, Verdict
 from epsilog.verify.attack import check_audit
 from epsilog.verify.charges import check_ledger
-from epsilog.verify.claim import check_claim, check_delta
+from epsilog.verify.claim import certified_run, check_claim, check_delta
 from epsilog.verify.clipping import check_clipping, check_norms
 from epsilog.verify.evidence import Evidence
+from epsilog.verify.hidden import compute_plan_alarm, get_published_verdict
 from epsilog.verify.noise import check_noise, in_first_unit
 from epsilog.verify.outcome import Reconciliation, of_the_best
 from epsilog.verify.owner import check_control
@@ -25,7 +26,7 @@ def reconcile(evidence: Evidence, *, required: Collection[str] = EVIDENCE) -> Re
     plan = evidence.plan
     scheme = plan.scheme
     findings = (
-        check_claim(plan.guarantee, plan.release),
+        check_claim(plan.guarantee.epsilon, certified_run(plan)),
         check_plan(plan),
         check_delta(evidence),
         *check_ledger(evidence),
@@ -42,11 +43,11 @@ def reconcile(evidence: Evidence, *, required: Collection[str] = EVIDENCE) -> Re
 
 def check_private(evidence: Evidence) -> tuple[Finding, ...]:
     """The checks on the curator's records, in the order of ``PRIVATE``."""
-    scheme = evidence.plan.scheme
+    scheme, rate = evidence.plan.scheme, compute_plan_alarm(evidence.plan)
     return (
         check_custody(evidence.custody, evidence.records, scheme),
-        check_norms(evidence.custody, evidence.records, scheme),
-        check_participation(evidence.custody, scheme),
+        check_norms(evidence.custody, evidence.records, scheme, false_alarm=rate),
+        check_participation(evidence.custody, scheme, false_alarm=rate),
     )
 
 
@@ -59,7 +60,7 @@ def _as_the_owner_said(finding: Finding, evidence: Evidence) -> Finding:
         return Finding(
             f"{finding.check}/failed-by-the-owner", Verdict.FAILED, "The owner's own word is that it failed."
         )
-    if evidence.custody is None or told is finding.verdict:
+    if evidence.custody is None or told is get_published_verdict(finding):
         return finding
     says = f"The owner says {told}, and custody.jsonl says {finding.verdict}: {finding.says}"
     return replace(finding, code=f"{finding.check}/contradicts-the-owner", verdict=Verdict.FAILED, says=says)

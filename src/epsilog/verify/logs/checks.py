@@ -12,6 +12,7 @@ from epsilog.terms import Finding, Scheme, Verdict, delta_finding
 from epsilog.terms.cohorts import CyclicCohorts
 from epsilog.verify.chances import Ids, Numbers
 from epsilog.verify.clipping import ROUNDING
+from epsilog.verify.hidden import compute_alarm, weigh_at
 from epsilog.verify.logs.claims import Claim
 from epsilog.verify.logs.logged import Lists, Logs, RoundLog
 from epsilog.verify.logs.tables import Told
@@ -22,14 +23,16 @@ from epsilog.verify.reuse import check_reuse
 CLOSE = 1e-6  # relatively: how well a number in single precision is kept
 
 
-def check_logs(logs: Logs, claim: Claim, false_alarm: float) -> tuple[Finding, ...]:
+def check_logs(logs: Logs, claim: Claim, false_alarm: float, *, public: bool = False) -> tuple[Finding, ...]:
     """Every check on the logs, in an auditor's order.
 
     Args:
         logs: as read.
         claim: what they are held against.
-        false_alarm: how often a sound run may be rejected by each statistical check.
+        false_alarm: how often each statistical check may reject a sound run, or warn of it where draws are hidden.
+        public: whether whoever sees the outcome may see the logs: then no draw is hidden.
     """
+    level = false_alarm if public else min(false_alarm, compute_alarm(claim.guarantee))
     return (
         *check_reading(logs),
         check_population(logs, claim),
@@ -41,7 +44,7 @@ def check_logs(logs: Logs, claim: Claim, false_alarm: float) -> tuple[Finding, .
         check_divisor(logs, claim),
         check_padding(logs, claim.scheme, false_alarm),
         check_lists(logs, claim.scheme),
-        check_sampling(logs, claim.scheme, false_alarm),
+        weigh_at(level, lambda one: check_sampling(logs, claim.scheme, one), warned=false_alarm),
     )
 
 

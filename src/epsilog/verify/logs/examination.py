@@ -10,6 +10,7 @@ from typing import Any
 
 from epsilog.terms import LOG_EVIDENCE, Finding, Interval, Verdict
 from epsilog.verify.claim import certified, check_claim
+from epsilog.verify.hidden import get_published_verdict
 from epsilog.verify.logs.checks import check_logs, sizes_of
 from epsilog.verify.logs.claims import Claim, read_claim
 from epsilog.verify.logs.mapping import LogMapping, read_mapping
@@ -78,8 +79,10 @@ class LogExamination:
             return finding
         if not unseen and finding.check not in {*PERSONAL, *counting} and finding.code not in NAMING:
             return finding
-        says = f"Checked on logs that are no part of this report: {finding.verdict}."
-        return Finding(finding.code, finding.verdict, says, lacks=finding.lacks, false_alarm=finding.false_alarm)
+        told = get_published_verdict(finding)
+        code = finding.code if told is finding.verdict else f"{finding.check}/holds"
+        says = f"Checked on logs that are no part of this report: {told}."
+        return Finding(code, told, says, lacks=finding.lacks, false_alarm=finding.false_alarm)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -106,8 +109,10 @@ def examine_logs(path: Path, *, required: Collection[str] = REQUIRED) -> LogExam
     claim = read_claim(mapping, path.parent)
     logs = read_logs(mapping, path.parent, claim.units)
     planned = () if claim.plan is None else (check_plan(claim.plan),)
-    claimed = (check_claim(claim.guarantee, claim.scheme.release()), *planned)
-    findings = (*claimed, *check_logs(logs, claim, mapping.false_alarm))
+    guarantee = claim.guarantee
+    again = certified(claim.scheme.release(), guarantee.delta, guarantee.relation)
+    claimed = (check_claim(guarantee.epsilon, again), *planned)
+    findings = (*claimed, *check_logs(logs, claim, mapping.false_alarm, public=mapping.public))
     outcome = Reconciliation(findings, what_ifs(logs, claim), required)
     files = {path.name: path} | {name: path.parent / name for name in mapping.files}
     hashes = {name: _hashed(at) for name, at in files.items()}
