@@ -35,6 +35,7 @@ from epsilog.terms import (
     Shuffled,
     TruncatedPoissonSampled,
     Tuned,
+    ZeroConcentratedDP,
 )
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -143,6 +144,15 @@ def chained(inner: Release, units: int, at: float, relation: NeighboringRelation
     return best
 
 
+BESIDE_A_CLAIM = {
+    "trials": Tuned(Repeated(PoissonSampled(Gaussian(1.5), 0.02), 300), BinomialTrials(20, 0.5)),
+    "rounds": Repeated(PoissonSampled(Gaussian(1.5), 0.02), 300),
+    "statement": Composed([ApproximateDP(0.5, 1e-7), Laplace(2.0)]),
+    "concentrated": ZeroConcentratedDP(0.05),
+    "units": Grouped(Repeated(PoissonSampled(Gaussian(4.0), 0.02), 300), 3),
+}
+
+
 @many
 @given(
     release=generators.anything(),
@@ -153,6 +163,16 @@ def test_no_answer_exceeds_a_trivial_bound(release, relation, at):
     found = upper(release, at, relation)
     for name, bound in trivial(release, at, relation).items():
         assert found <= SLACK * bound + 1e-9, f"{name} says {bound}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fpr", [1e-4, 1e-3, 0.01])
+@pytest.mark.parametrize("release", BESIDE_A_CLAIM.values(), ids=BESIDE_A_CLAIM)
+def test_no_rate_exceeds_what_the_claim_leaves(release, fpr):
+    at, relation = fpr / 10, NeighboringRelation.ADD_OR_REMOVE_ONE
+    claimed = epsilon(release, delta=at, relation=relation).upper
+    found = profile(release, relation=relation, gap=0.005).tpr(fpr)
+    assert fpr <= found.lower <= found.upper <= (math.exp(claimed) * fpr + at) * 1.02
 
 
 QUESTIONS = {

@@ -1504,4 +1504,6 @@ def test_digits_grouped_by_points_are_refused_not_read_as_decimals(monkeypatch, 
     with pytest.raises(SystemExit) as end:
         entry.main()
     assert end.value.code == 2
-    assert "which can group digits or begin decimals: write" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{words[0].partition('=')[0].removesuffix('50.000')} must be written" in said
+    assert "which can group digits or begin decimals: write" in said

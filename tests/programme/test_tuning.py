@@ -171,9 +171,7 @@ def test_every_rendering_says_what_the_sweep_costs(finished):
     epsilon, delta = report["claim"]["epsilon"]["upper"], float(report["claim"]["guarantee"]["delta"])
     assert report["reading"]["attack"], "rates are proven of trials, too"
     for row in report["reading"]["attack"]:
-        assert (
-            row["fpr"] < row["tpr"] <= 1.5 * math.exp(epsilon) * row["fpr"] + delta
-        )  # from coarser bounds than the claim
+        assert row["fpr"] < row["tpr"] <= math.exp(epsilon) * row["fpr"] + delta
     assert report["accounting"]["curve"] == []
     summary = render_markdown(report, kind="summary")
     assert "Somebody who knows all the others looks at the published model" in summary

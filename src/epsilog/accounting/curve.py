@@ -18,10 +18,11 @@ from epsilog.accounting.exact import pure_loss, rounded
 from epsilog.accounting.flatten import gaussian_mu_of
 from epsilog.accounting.intervals import Intervals, Series, each
 from epsilog.accounting.lattice.discretise import Work
+from epsilog.accounting.laws.base import LARGEST_LOSS
 from epsilog.accounting.prepared import Prepared, prepare
 from epsilog.accounting.questions import DeltaAt, EpsilonAt, Question
 from epsilog.accounting.renyi import DEFAULT_ORDERS, Array, rdp
-from epsilog.accounting.rounding import UNDERFLOW, up
+from epsilog.accounting.rounding import ELEMENTARY, UNDERFLOW, down, gamma, up
 from epsilog.terms import (
     Composed,
     DiscreteGaussian,
@@ -45,6 +46,7 @@ from epsilog.terms import (
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _A_QUESTION = 200_000  # of composed frequencies: what asking all methods costs, about
 _FAINT = 1e-12  # an epsilon to begin with where one unit's is 0
+_SHARES = (0.01, 0.1, 0.3)  # of the false positive rate: a delta that is as large moves the true positive rate no more
 _LOOSE = 0.02  # a relative width from which on other methods are asked, too
 
 
@@ -154,10 +156,20 @@ class Profile:
 
         found = tradeoff.rate(tradeoff.Order(whole, whole), fpr, gap=self.gap)
         near = self.delta(abs(found.at))
+        upper = min([found.bounds.upper, *(self._rate_at(fpr, share * fpr) for share in _SHARES if share * fpr > 0)])
         return Interval(
-            fpr, max(found.bounds.upper, fpr), near.method, self.relation,
+            fpr, max(upper, fpr), near.method, self.relation,
             assumptions=near.assumptions, quantity="tpr", given=(("fpr", fpr),),
         )  # fmt: skip
+
+    def _rate_at(self, fpr: float, delta: float) -> float:
+        """Bound the rate by one point of the curve: where a curve jumps, a search by its slope misses that point."""
+        epsilon = self.epsilon(delta).upper
+        if epsilon > LARGEST_LOSS:
+            return 1.0
+        most = up(math.exp(epsilon) * fpr + delta, ELEMENTARY + 2)
+        missed = down(math.exp(-epsilon), ELEMENTARY) * (1 - fpr - delta)
+        return min(1.0, most, 1 - missed + gamma(8.0))
 
     def _tpr_between(self, fpr: float) -> Interval:
         """Above by the rate of what loses no less, below by that of what loses no more."""

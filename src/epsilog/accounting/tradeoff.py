@@ -176,7 +176,7 @@ def rate(order: Order, fpr: float, *, gap: float, known: float = 0.0, work: Work
     while (end := max(cuts)) < most:  # past the lowest point
         further = min(max(3 * end, 1.0), most)
         cuts[further] = _cut(order, further, fpr)
-        if cuts[further].high >= cuts[end].high:
+        if cuts[further].high >= cuts[end].high and cuts[end].high < 1:  # a delta of 1 is a bound that says nothing yet
             break
     upper, lower, idle, best = 1.0, 0.0, 0, math.inf
     while True:

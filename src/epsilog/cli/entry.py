@@ -94,6 +94,18 @@ def _run() -> None:
 
 def _refuse_typed_groups(words: Sequence[str]) -> None:
     """Refuses 50.000, which some readers of options take for fifty: an option's value, joined to its name or not."""
+    name = "argument"
     for word in words:
-        value = word.partition("=")[2] if word.startswith("--") else re.sub("^-[A-Za-z]", "", word)
-        require_one_reading("argument", value)
+        option, value = _split_option(word)
+        name = option or name
+        require_one_reading(name, value)
+        name = option if option and not value else "argument"
+
+
+def _split_option(word: str) -> tuple[str, str]:
+    """An option's name and the value that is joined to it, "" for none; a word that is no option is a value."""
+    if word.startswith("--"):
+        option, _, value = word.partition("=")
+        return option, value
+    short = re.match("-[A-Za-z]", word)
+    return (short[0], word[2:]) if short else ("", word)

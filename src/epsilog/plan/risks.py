@@ -60,7 +60,7 @@ def risk_reading(
         "mu": _mean(release, relation),
         "unamplified_mu": _mean(known, relation),
         "fit": _fit(release, relation) if fit else None,
-        **_readings(release, relation),
+        **_readings(release, relation, delta),
         "groups": [{"units": units} | _of_copies(release, known, relation, units, delta) for units in _groups(held)],
     }
 
@@ -78,17 +78,21 @@ def _mean(release: Release, relation: NeighboringRelation) -> float | str | None
 
 
 @lru_cache(maxsize=64)
-def _readings(release: Release, relation: NeighboringRelation) -> dict[str, Any]:
+def _readings(release: Release, relation: NeighboringRelation, delta: float) -> dict[str, Any]:
     curve = profile(release, relation=relation, gap=RISK_GAP)
     return {
-        "attack": _attack(curve),
+        "attack": _attack(curve, epsilon(release, delta=delta, relation=relation).upper, delta),
         "profile": [{"delta": at, "epsilon": _number(curve.epsilon(at).upper)} for at in DELTAS],
     }
 
 
-def _attack(curve: Profile) -> list[dict[str, float]]:
+def _attack(curve: Profile, claimed: float, delta: float) -> list[dict[str, float]]:
+    """No rate above what the claim itself leaves, where other bounds on the curve are wider."""
+    most = [min(1.0, math.exp(min(claimed, 700.0)) * fpr * (1 + 1e-12) + delta) for fpr in FALSE_ALARMS]
     try:
-        return [{"fpr": fpr, "tpr": curve.tpr(fpr).upper} for fpr in FALSE_ALARMS]
+        return [
+            {"fpr": fpr, "tpr": min(curve.tpr(fpr).upper, rate)} for fpr, rate in zip(FALSE_ALARMS, most, strict=True)
+        ]
     except UnsupportedMechanismError:
         return []
 
